@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_DEPLOY_CLI_COMMANDS_H_
+#define FARANDOLE_DEPLOY_CLI_COMMANDS_H_
+
+#include "CLI/CLI.hpp"
+
+namespace farandole {
+
+// The commands of the one binary `farandole`. Each function adds its command to `app` as a subcommand, with its
+// options and a callback that does the work when the command line has named it.
+//
+// The callback writes its result to `*exit_code` (0: done; 2: the command line is wrong) after it has said why in one
+// sentence on stderr. It throws nothing but CLI::Error. `app` and `exit_code` outlive the call of the callback; what
+// the callback needs beside them it owns itself. Called once each, on the main thread, before any thread is started.
+void AddRunCommand(CLI::App* app, int* exit_code);
+void AddServeCommand(CLI::App* app, int* exit_code);
+void AddCheckpointCommand(CLI::App* app, int* exit_code);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_COMMANDS_H_

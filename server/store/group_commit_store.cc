@@ -1,0 +1,187 @@
+#include "server/store/group_commit_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kOwnerPrefix[] = "owner/";
+
+// Bounds what one write holds in memory; far above what a disk needs to be busy.
+constexpr size_t kMaxGroupBytes = 16 << 20;
+
+// A recovery opens the database again, which may take long: after one that failed, calls are refused without another try.
+constexpr absl::Duration kRecoveryInterval = absl::Seconds(1);
+
+size_t BytesOf(const StoreBatch& batch) {
+  size_t bytes = 0;
+  for (const std::string& key : batch.deletes) bytes += key.size();
+  for (const StoreRow& row : batch.puts) bytes += row.key.size() + row.value.size();
+  return bytes;
+}
+
+bool TouchesOwners(const StoreBatch& batch) {
+  const auto is_owner = [](const std::string& key) { return absl::StartsWith(key, kOwnerPrefix); };
+  return std::any_of(batch.deletes.begin(), batch.deletes.end(), is_owner) ||
+         std::any_of(batch.puts.begin(), batch.puts.end(), [&](const StoreRow& row) { return is_owner(row.key); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GroupCommitStore>> GroupCommitStore::Start(std::unique_ptr<StoreMedium> medium) {
+  std::unique_ptr<GroupCommitStore> store(new GroupCommitStore(std::move(medium)));
+  if (absl::Status status = store->LoadRevisions(); !status.ok()) return status;
+  store->thread_ = std::thread([raw = store.get()] { raw->Run(); });
+  return store;
+}
+
+GroupCommitStore::GroupCommitStore(std::unique_ptr<StoreMedium> medium) : medium_(std::move(medium)) {}
+
+GroupCommitStore::~GroupCommitStore() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void GroupCommitStore::Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) {
+  Enqueue(AcquireCall{std::move(owner), std::move(done)});
+}
+
+void GroupCommitStore::Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
+                              std::function<void(absl::Status)> done) {
+  Enqueue(CommitCall{std::move(owner), owner_revision, std::move(batch), std::move(done)});
+}
+
+void GroupCommitStore::Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) {
+  Enqueue(ScanCall{std::move(prefix), std::move(done)});
+}
+
+void GroupCommitStore::Enqueue(Call call) {
+  absl::MutexLock lock(&mutex_);
+  queue_.push_back(std::move(call));
+}
+
+void GroupCommitStore::Run() {
+  while (true) {
+    std::deque<Call> calls;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &GroupCommitStore::HasWork));
+      if (queue_.empty()) return;
+      calls.swap(queue_);
+    }
+    Group group;
+    for (Call& call : calls) {
+      std::visit([&](auto& one) { Take(std::move(one), &group); }, call);
+      if (group.bytes >= kMaxGroupBytes) Write(&group);
+    }
+    Write(&group);
+  }
+}
+
+absl::Status GroupCommitStore::LoadRevisions() {
+  absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(kOwnerPrefix);
+  if (!rows.ok()) return rows.status();
+  for (const StoreRow& row : *rows) {
+    uint64_t revision = 0;
+    if (!absl::SimpleAtoi(row.value, &revision)) {
+      return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a revision: \"", row.value, "\""));
+    }
+    revisions_[row.key.substr(sizeof(kOwnerPrefix) - 1)] = revision;
+  }
+  return absl::OkStatus();
+}
+
+void GroupCommitStore::Take(AcquireCall call, Group* group) {
+  const uint64_t revision = ++revisions_[call.owner];
+  failed_owners_.erase(call.owner);
+  StoreBatch batch;
+  batch.puts.push_back({absl::StrCat(kOwnerPrefix, call.owner), absl::StrCat(revision)});
+  group->bytes += BytesOf(batch);
+  group->batches.push_back(std::move(batch));
+  group->owners.insert(std::move(call.owner));
+  group->completions.push_back([revision, done = std::move(call.done)](const absl::Status& status) {
+    if (status.ok()) {
+      done(revision);
+    } else {
+      done(status);
+    }
+  });
+}
+
+void GroupCommitStore::Take(CommitCall call, Group* group) {
+  if (absl::Status refusal = CheckCommit(call); !refusal.ok()) {
+    // Refused in its turn: earlier calls of the group are completed first.
+    group->completions.push_back(
+        [refusal = std::move(refusal), done = std::move(call.done)](const absl::Status&) { done(refusal); });
+    return;
+  }
+  group->bytes += BytesOf(call.batch);
+  group->batches.push_back(std::move(call.batch));
+  group->owners.insert(std::move(call.owner));
+  group->completions.push_back(std::move(call.done));
+}
+
+void GroupCommitStore::Take(ScanCall call, Group* group) {
+  Write(group);
+  call.done(medium_->Scan(call.prefix));
+}
+
+absl::Status GroupCommitStore::CheckCommit(const CommitCall& call) const {
+  const size_t operations = call.batch.deletes.size() + call.batch.puts.size();
+  if (operations > kMaxBatchOperations) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("store: a batch of ", call.owner, " has ", operations, " operations, at most ", kMaxBatchOperations, " are allowed"));
+  }
+  if (const size_t bytes = BytesOf(call.batch); bytes > kMaxBatchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("store: a batch of ", call.owner, " has ", bytes, " bytes, at most ", kMaxBatchBytes, " are allowed"));
+  }
+  if (TouchesOwners(call.batch)) {
+    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " names a key under ", kOwnerPrefix));
+  }
+  const auto found = revisions_.find(call.owner);
+  const uint64_t revision = found == revisions_.end() ? 0 : found->second;
+  if (call.owner_revision != revision || revision == 0) {
+    return absl::FailedPreconditionError(absl::StrCat("store: ", call.owner, " was taken over: its revision is ", revision,
+                                                      ", the commit carries ", call.owner_revision));
+  }
+  if (failed_owners_.contains(call.owner)) {
+    return absl::UnavailableError(absl::StrCat("store: an earlier commit of ", call.owner, " failed",
+                                               failure_.ok() ? "" : ": ", failure_.message()));
+  }
+  return absl::OkStatus();
+}
+
+void GroupCommitStore::Write(Group* group) {
+  absl::Status status = absl::OkStatus();
+  if (!group->batches.empty()) status = WriteOrRecover(*group);
+  if (!status.ok()) failed_owners_.insert(group->owners.begin(), group->owners.end());
+  Group finished;
+  std::swap(finished, *group);
+  for (const auto& complete : finished.completions) complete(status);
+}
+
+absl::Status GroupCommitStore::WriteOrRecover(const Group& group) {
+  if (!failure_.ok()) {
+    if (absl::Now() < next_recovery_) return failure_;
+    if (absl::Status status = medium_->Recover(); !status.ok()) {
+      next_recovery_ = absl::Now() + kRecoveryInterval;
+      failure_ = status;
+      return status;
+    }
+  }
+  failure_ = medium_->Write(group.batches);
+  return failure_;
+}
+
+}  // namespace farandole

@@ -1,0 +1,99 @@
+#ifndef FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_
+#define FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/store/store.h"
+#include "server/store/store_medium.h"
+
+namespace farandole {
+
+// The one implementation of Store's semantics, over any medium. Owned by the coordinator.
+//
+// One thread takes all calls that are queued, checks them, and writes what they ask for as one write to the medium (at most
+// 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the disk's speed, not the
+// number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
+//
+// The queue has no bound of its own: who calls keeps a bounded number of calls unfinished (JobSeat does).
+class GroupCommitStore : public Store {
+ public:
+  // Reads the owners' revisions from `medium`; the medium's error where it cannot be read.
+  static absl::StatusOr<std::unique_ptr<GroupCommitStore>> Start(std::unique_ptr<StoreMedium> medium);
+  // Carries out and completes all queued calls.
+  ~GroupCommitStore() override;
+
+  void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) override;
+  void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch, std::function<void(absl::Status)> done) override;
+  void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
+
+ private:
+  struct AcquireCall {
+    std::string owner;
+    std::function<void(absl::StatusOr<uint64_t>)> done;
+  };
+  struct CommitCall {
+    std::string owner;
+    uint64_t owner_revision;
+    StoreBatch batch;
+    std::function<void(absl::Status)> done;
+  };
+  struct ScanCall {
+    std::string prefix;
+    std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done;
+  };
+  using Call = std::variant<AcquireCall, CommitCall, ScanCall>;
+
+  // One write that is being gathered: the rows, who is affected if it fails, and whom to tell in which order.
+  struct Group {
+    std::vector<StoreBatch> batches;
+    size_t bytes = 0;
+    absl::flat_hash_set<std::string> owners;
+    std::vector<std::function<void(const absl::Status&)>> completions;
+  };
+
+  explicit GroupCommitStore(std::unique_ptr<StoreMedium> medium);
+
+  void Enqueue(Call call);
+  void Run();
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
+
+  // The thread's own.
+  absl::Status LoadRevisions();
+  void Take(AcquireCall call, Group* group);
+  void Take(CommitCall call, Group* group);
+  void Take(ScanCall call, Group* group);
+  absl::Status CheckCommit(const CommitCall& call) const;
+  void Write(Group* group);
+  absl::Status WriteOrRecover(const Group& group);
+
+  const std::unique_ptr<StoreMedium> medium_;
+  absl::flat_hash_map<std::string, uint64_t> revisions_;
+  // Owners of a write that failed: nothing is written for them until they are acquired anew.
+  absl::flat_hash_set<std::string> failed_owners_;
+  // Not OK: the last write failed and the medium has not recovered since.
+  absl::Status failure_;
+  absl::Time next_recovery_ = absl::InfinitePast();
+
+  absl::Mutex mutex_;
+  std::deque<Call> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_

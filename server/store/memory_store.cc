@@ -1,0 +1,46 @@
+#include "server/store/memory_store.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "server/store/group_commit_store.h"
+#include "server/store/store_medium.h"
+
+namespace farandole {
+namespace {
+
+class MemoryMedium : public StoreMedium {
+ public:
+  absl::Status Write(absl::Span<const StoreBatch> batches) override {
+    for (const StoreBatch& batch : batches) {
+      for (const std::string& key : batch.deletes) rows_.erase(key);
+      for (const StoreRow& row : batch.puts) rows_[row.key] = row.value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
+    std::vector<StoreRow> found;
+    for (auto row = rows_.lower_bound(prefix); row != rows_.end() && absl::StartsWith(row->first, prefix); ++row) {
+      found.push_back({row->first, row->second});
+    }
+    return found;
+  }
+
+  absl::Status Recover() override { return absl::OkStatus(); }
+
+ private:
+  std::map<std::string, std::string> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> MakeMemoryStore() {
+  // An empty map has no revisions to misread, so Start cannot fail.
+  return std::move(GroupCommitStore::Start(std::make_unique<MemoryMedium>())).value();
+}
+
+}  // namespace farandole

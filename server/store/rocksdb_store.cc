@@ -1,0 +1,130 @@
+#include "server/store/rocksdb_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rocksdb/db.h"
+#include "rocksdb/iterator.h"
+#include "rocksdb/options.h"
+#include "rocksdb/write_batch.h"
+#include "server/store/group_commit_store.h"
+#include "server/store/store_medium.h"
+
+namespace farandole {
+namespace {
+
+rocksdb::Options DatabaseOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  // A torn last record is what a loss of power leaves behind; anything else that cannot be read is said, not dropped.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  // The rows are small and few: a modest memtable keeps the coordinator's memory and its restart time low.
+  options.write_buffer_size = 8 << 20;
+  options.max_total_wal_size = 32 << 20;
+  options.max_open_files = 64;
+  options.max_background_jobs = 2;
+  options.avoid_flush_during_shutdown = true;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = 1 << 20;
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  return options;
+}
+
+// The process that holds the database's lock file, 0 where the kernel does not say.
+pid_t LockHolder(const std::string& directory) {
+  const int file = open(absl::StrCat(directory, "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return 0;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool asked = fcntl(file, F_GETLK, &lock) == 0;
+  close(file);
+  return asked && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+absl::Status DescribeOpenFailure(const std::string& directory, const rocksdb::Status& status) {
+  const std::string words = status.ToString();
+  if (absl::StrContains(words, "lock hold by current process")) {
+    return absl::FailedPreconditionError(absl::StrCat("state directory ", directory, " is held by another coordinator in this process"));
+  }
+  if (absl::StrContains(words, "While lock file")) {
+    const pid_t holder = LockHolder(directory);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "state directory ", directory, " is held by another coordinator", holder > 0 ? absl::StrCat(" (process ", holder, ")") : "",
+        "; stop it, or choose another directory with --state-dir"));
+  }
+  const std::string sentence = absl::StrCat("store ", directory, ": ", words);
+  return status.IsCorruption() ? absl::DataLossError(sentence) : absl::UnavailableError(sentence);
+}
+
+class RocksdbMedium : public StoreMedium {
+ public:
+  explicit RocksdbMedium(std::string directory) : directory_(std::move(directory)) {}
+  ~RocksdbMedium() override { Close(); }
+
+  absl::Status Open() {
+    rocksdb::DB* database = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(), directory_, &database);
+    if (!status.ok()) return DescribeOpenFailure(directory_, status);
+    database_.reset(database);
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(absl::Span<const StoreBatch> batches) override {
+    rocksdb::WriteBatch write;
+    for (const StoreBatch& batch : batches) {
+      for (const std::string& key : batch.deletes) write.Delete(key);
+      for (const StoreRow& row : batch.puts) write.Put(row.key, row.value);
+    }
+    rocksdb::WriteOptions durable;
+    durable.sync = true;
+    const rocksdb::Status status = database_->Write(durable, &write);
+    return status.ok() ? absl::OkStatus() : Unavailable(status);
+  }
+
+  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
+    if (database_ == nullptr) return absl::UnavailableError(absl::StrCat("store ", directory_, " is closed after a failed write"));
+    std::vector<StoreRow> rows;
+    std::unique_ptr<rocksdb::Iterator> iterator(database_->NewIterator(rocksdb::ReadOptions()));
+    for (iterator->Seek(prefix); iterator->Valid() && iterator->key().starts_with(prefix); iterator->Next()) {
+      rows.push_back({iterator->key().ToString(), iterator->value().ToString()});
+    }
+    if (!iterator->status().ok()) return Unavailable(iterator->status());
+    return rows;
+  }
+
+  // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads what the disk really has.
+  absl::Status Recover() override {
+    Close();
+    return Open();
+  }
+
+ private:
+  void Close() {
+    if (database_ == nullptr) return;
+    // Every completed write is in the log and synced, so that an error here loses nothing.
+    database_->Close().PermitUncheckedError();
+    database_.reset();
+  }
+  absl::Status Unavailable(const rocksdb::Status& status) const {
+    return absl::UnavailableError(absl::StrCat("store ", directory_, ": ", status.ToString()));
+  }
+
+  const std::string directory_;
+  std::unique_ptr<rocksdb::DB> database_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenRocksdbStore(const std::string& directory) {
+  auto medium = std::make_unique<RocksdbMedium>(directory);
+  if (absl::Status status = medium->Open(); !status.ok()) return status;
+  return GroupCommitStore::Start(std::move(medium));
+}
+
+}  // namespace farandole

@@ -1,0 +1,58 @@
+#ifndef FARANDOLE_SERVER_STORE_STORE_H_
+#define FARANDOLE_SERVER_STORE_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace farandole {
+
+// Most operations and most bytes (keys and values together) of one batch; etcd's limits, so that any batch fits there.
+inline constexpr size_t kMaxBatchOperations = 128;
+inline constexpr size_t kMaxBatchBytes = 1 << 20;
+
+struct StoreRow {
+  std::string key;
+  std::string value;
+};
+
+// Rows to write and keys to delete, all or none of them. Deletes are applied first.
+struct StoreBatch {
+  std::vector<std::string> deletes;
+  std::vector<StoreRow> puts;
+  bool empty() const { return deletes.empty() && puts.empty(); }
+};
+
+// Durable, ordered key-value rows. All calls may come from any thread and return at once; `done` is called exactly once, on a
+// thread of the store, and must not block. Calls made before destruction are completed (with ABORTED if they were not carried out).
+//
+// An owner is a name (a job) that one coordinator holds at a time. Acquire makes a new, greater revision of it; a Commit that
+// carries an older revision is refused, so that a coordinator which lost a job cannot write for it any more.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Takes `owner` over and gives its new revision (>= 1), durable before `done`.
+  // UNAVAILABLE: the store cannot write (the text says why, e.g. a full disk).
+  virtual void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
+
+  // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in the order of
+  // the calls; commits of several owners share one write to disk.
+  //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values)
+  //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
+  //   UNAVAILABLE          the store cannot write; this and all later commits of the owner fail until it is acquired anew
+  virtual void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
+                      std::function<void(absl::Status)> done) = 0;
+
+  // All rows whose key starts with `prefix`, in the order of the keys, as of some moment after all earlier commits.
+  virtual void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_STORE_STORE_H_

@@ -1,0 +1,278 @@
+// One behaviour for every Store: whatever is added here holds for all of them.
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/memory_store.h"
+#include "server/store/rocksdb_store.h"
+#include "server/store/store.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string FreshDirectory() {
+  std::string name = absl::StrCat(::testing::TempDir(), "/store-XXXXXX");
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  return name;
+}
+
+std::unique_ptr<Store> OpenOrDie(const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<Store>> store = OpenRocksdbStore(directory);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return std::move(store).value();
+}
+
+absl::StatusOr<uint64_t> AcquireNow(Store& store, const std::string& owner) {
+  std::promise<absl::StatusOr<uint64_t>> answer;
+  store.Acquire(owner, [&](absl::StatusOr<uint64_t> revision) { answer.set_value(std::move(revision)); });
+  return answer.get_future().get();
+}
+
+absl::Status CommitNow(Store& store, const std::string& owner, uint64_t revision, StoreBatch batch) {
+  std::promise<absl::Status> answer;
+  store.Commit(owner, revision, std::move(batch), [&](absl::Status status) { answer.set_value(std::move(status)); });
+  return answer.get_future().get();
+}
+
+// The rows as "key=value".
+std::vector<std::string> ScanNow(Store& store, const std::string& prefix) {
+  std::promise<absl::StatusOr<std::vector<StoreRow>>> answer;
+  store.Scan(prefix, [&](absl::StatusOr<std::vector<StoreRow>> rows) { answer.set_value(std::move(rows)); });
+  absl::StatusOr<std::vector<StoreRow>> rows = answer.get_future().get();
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  std::vector<std::string> text;
+  if (rows.ok()) {
+    for (const StoreRow& row : *rows) text.push_back(absl::StrCat(row.key, "=", row.value));
+  }
+  return text;
+}
+
+StoreBatch Put(std::string key, std::string value) { return StoreBatch{{}, {{std::move(key), std::move(value)}}}; }
+
+struct Kind {
+  std::string name;
+  std::function<std::unique_ptr<Store>()> open;
+};
+
+class StoreConformanceTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  const std::unique_ptr<Store> store_ = GetParam().open();
+};
+
+TEST_P(StoreConformanceTest, AnAcquiredOwnerWritesAndReadsBack) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  EXPECT_GE(revision, 1u);
+  EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put("job/t/a", "one")).ok());
+  EXPECT_THAT(ScanNow(*store_, "job/"), ::testing::ElementsAre("job/t/a=one"));
+}
+
+TEST_P(StoreConformanceTest, EachAcquireGivesAGreaterRevisionAndFencesTheEarlierOne) {
+  const uint64_t first = AcquireNow(*store_, "t/a").value();
+  const uint64_t second = AcquireNow(*store_, "t/a").value();
+  EXPECT_GT(second, first);
+  const absl::Status stale = CommitNow(*store_, "t/a", first, Put("job/t/a", "stale"));
+  EXPECT_EQ(stale.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(stale.message(), HasSubstr(absl::StrCat("its revision is ", second, ", the commit carries ", first)));
+  EXPECT_TRUE(ScanNow(*store_, "job/").empty());
+  EXPECT_TRUE(CommitNow(*store_, "t/a", second, Put("job/t/a", "fresh")).ok());
+}
+
+TEST_P(StoreConformanceTest, WhoNeverAcquiredIsRefused) {
+  EXPECT_EQ(CommitNow(*store_, "t/a", 0, Put("job/t/a", "x")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CommitNow(*store_, "t/a", 1, Put("job/t/a", "x")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StoreConformanceTest, QueuedCommitsTakeEffectAndAreCompletedInTheOrderOfTheCalls) {
+  const uint64_t a = AcquireNow(*store_, "t/a").value();
+  const uint64_t b = AcquireNow(*store_, "t/b").value();
+  constexpr int kCommits = 500;
+  std::vector<int> completed;
+  absl::Notification finished;
+  for (int i = 0; i < kCommits; ++i) {
+    const bool even = i % 2 == 0;
+    store_->Commit(even ? "t/a" : "t/b", even ? a : b, Put("last", absl::StrCat(i)), [&, i](absl::Status status) {
+      EXPECT_TRUE(status.ok()) << status;
+      completed.push_back(i);
+      if (i == kCommits - 1) finished.Notify();
+    });
+  }
+  finished.WaitForNotification();
+  ASSERT_EQ(completed.size(), static_cast<size_t>(kCommits));
+  for (int i = 0; i < kCommits; ++i) EXPECT_EQ(completed[i], i);
+  EXPECT_THAT(ScanNow(*store_, "last"), ::testing::ElementsAre(absl::StrCat("last=", kCommits - 1)));
+}
+
+TEST_P(StoreConformanceTest, AScanSeesAllEarlierCommitsAndOnlyItsPrefixInOrder) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  for (const char* key : {"p/2", "q/1", "p/1", "p/10", "o"}) {
+    store_->Commit("t/a", revision, Put(key, "v"), [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+  }
+  EXPECT_THAT(ScanNow(*store_, "p/"), ::testing::ElementsAre("p/1=v", "p/10=v", "p/2=v"));
+}
+
+TEST_P(StoreConformanceTest, ABatchDeletesBeforeItPuts) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  ASSERT_TRUE(CommitNow(*store_, "t/a", revision, StoreBatch{{}, {{"x", "1"}, {"y", "1"}}}).ok());
+  ASSERT_TRUE(CommitNow(*store_, "t/a", revision, StoreBatch{{"x", "y"}, {{"x", "2"}}}).ok());
+  EXPECT_THAT(ScanNow(*store_, ""), ::testing::Contains("x=2"));
+  EXPECT_TRUE(ScanNow(*store_, "y").empty());
+}
+
+TEST_P(StoreConformanceTest, ABatchAtTheBoundsIsTakenAndOneBeyondIsRefusedWithBothValues) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  StoreBatch many;
+  for (size_t i = 0; i < kMaxBatchOperations; ++i) many.puts.push_back({absl::StrCat("k", i), ""});
+  EXPECT_TRUE(CommitNow(*store_, "t/a", revision, many).ok());
+  many.deletes.push_back("k0");
+  const absl::Status too_many = CommitNow(*store_, "t/a", revision, many);
+  EXPECT_EQ(too_many.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(too_many.message(), HasSubstr("has 129 operations, at most 128"));
+
+  EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put("k", std::string(kMaxBatchBytes - 1, 'v'))).ok());
+  const absl::Status too_big = CommitNow(*store_, "t/a", revision, Put("k", std::string(kMaxBatchBytes, 'v')));
+  EXPECT_EQ(too_big.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(too_big.message(), HasSubstr("has 1048577 bytes, at most 1048576"));
+}
+
+TEST_P(StoreConformanceTest, ARefusedCommitWritesNothingOfItsBatch) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  StoreBatch batch = Put("a", "1");
+  batch.puts.push_back({"owner/t/a", "99"});
+  EXPECT_EQ(CommitNow(*store_, "t/a", revision, batch).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(ScanNow(*store_, "a").empty());
+  EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put("a", "2")).ok());
+}
+
+TEST_P(StoreConformanceTest, CallsMadeBeforeDestructionAreCompleted) {
+  std::unique_ptr<Store> store = GetParam().open();
+  const uint64_t revision = AcquireNow(*store, "t/a").value();
+  int completed = 0;
+  for (int i = 0; i < 100; ++i) {
+    store->Commit("t/a", revision, Put("k", absl::StrCat(i)), [&](absl::Status) { ++completed; });
+  }
+  store.reset();
+  EXPECT_EQ(completed, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllStores, StoreConformanceTest,
+                         ::testing::Values(Kind{"Memory", [] { return MakeMemoryStore(); }},
+                                           Kind{"Rocksdb", [] { return OpenOrDie(FreshDirectory()); }}),
+                         [](const auto& kind) { return kind.param.name; });
+
+TEST(RocksdbStoreTest, RowsAndRevisionsSurviveAReopening) {
+  const std::string directory = FreshDirectory();
+  uint64_t revision = 0;
+  {
+    const std::unique_ptr<Store> store = OpenOrDie(directory);
+    revision = AcquireNow(*store, "t/a").value();
+    ASSERT_TRUE(CommitNow(*store, "t/a", revision, Put("job/t/a", "one")).ok());
+  }
+  const std::unique_ptr<Store> store = OpenOrDie(directory);
+  EXPECT_THAT(ScanNow(*store, "job/"), ::testing::ElementsAre("job/t/a=one"));
+  EXPECT_GT(AcquireNow(*store, "t/a").value(), revision);
+  EXPECT_EQ(CommitNow(*store, "t/a", revision, Put("job/t/a", "stale")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RocksdbStoreTest, ACompletedCommitSurvivesAKilledProcess) {
+  const std::string directory = FreshDirectory();
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::unique_ptr<Store> store = OpenOrDie(directory);
+    const uint64_t revision = AcquireNow(*store, "t/a").value();
+    if (CommitNow(*store, "t/a", revision, Put("job/t/a", "one")).ok()) kill(getpid(), SIGKILL);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_THAT(ScanNow(*OpenOrDie(directory), "job/"), ::testing::ElementsAre("job/t/a=one"));
+}
+
+TEST(RocksdbStoreTest, ADirectoryHeldByAnotherProcessIsNamedWithThatProcess) {
+  const std::string directory = FreshDirectory();
+  int ready[2], leave[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(leave), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::unique_ptr<Store> store = OpenOrDie(directory);
+    char byte = 'r';
+    _exit(write(ready[1], &byte, 1) == 1 && read(leave[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  char byte = 'l';
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const absl::Status status = OpenRocksdbStore(directory).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr(absl::StrCat(directory, " is held by another coordinator (process ", child, ")")));
+  ASSERT_EQ(write(leave[1], &byte, 1), 1);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(RocksdbStoreTest, ADirectoryHeldInThisProcessIsNamed) {
+  const std::string directory = FreshDirectory();
+  const std::unique_ptr<Store> store = OpenOrDie(directory);
+  const absl::Status status = OpenRocksdbStore(directory).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr(directory));
+}
+
+TEST(RocksdbStoreTest, ADirectoryThatCannotBeMadeIsNamed) {
+  const absl::Status status = OpenRocksdbStore("/proc/farandole").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("/proc/farandole"));
+}
+
+// A file size limit stands in for the full disk: writes fail half-way, as they do there.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit full = {bytes, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(RocksdbStoreTest, AFullDiskIsUnavailableAndTheOwnerIsRefusedUntilItIsAcquiredAnew) {
+  const std::string directory = FreshDirectory();
+  const std::unique_ptr<Store> store = OpenOrDie(directory);
+  const uint64_t revision = AcquireNow(*store, "t/a").value();
+  ASSERT_TRUE(CommitNow(*store, "t/a", revision, Put("kept", "1")).ok());
+  {
+    const FullDisk full(64 << 10);
+    const absl::Status status = CommitNow(*store, "t/a", revision, Put("lost", std::string(512 << 10, 'x')));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(status.message(), HasSubstr(directory));
+  }
+  EXPECT_EQ(CommitNow(*store, "t/a", revision, Put("later", "1")).code(), absl::StatusCode::kUnavailable);
+  const absl::StatusOr<uint64_t> anew = AcquireNow(*store, "t/a");
+  ASSERT_TRUE(anew.ok()) << anew.status();
+  EXPECT_TRUE(CommitNow(*store, "t/a", *anew, Put("after", "1")).ok());
+  EXPECT_THAT(ScanNow(*store, "kept"), ::testing::ElementsAre("kept=1"));
+  EXPECT_TRUE(ScanNow(*store, "later").empty());
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,27 @@
+#ifndef FARANDOLE_WORKER_KERNELS_REDUCE_REFERENCE_H_
+#define FARANDOLE_WORKER_KERNELS_REDUCE_REFERENCE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/dtype.h"
+
+namespace farandole {
+
+// The semantics of reduce.h, an element at a time and with no thought of speed:
+// what the tests hold the kernels to. Half precision is decoded and rounded by
+// its definition in exact double arithmetic.
+
+// As Reduce of reduce.h; the output overlaps no input.
+void ReferenceReduce(DType dtype, ReduceOp op, absl::Span<const void* const> inputs, const double* scales_or_null,
+                     void* output, int64_t count, double postscale, int average_over);
+
+// One value, as half.h has it.
+float ReferenceF16ToF32(uint16_t bits);
+uint16_t ReferenceF32ToF16(float value);
+float ReferenceBF16ToF32(uint16_t bits);
+uint16_t ReferenceF32ToBF16(float value);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_KERNELS_REDUCE_REFERENCE_H_

@@ -1,0 +1,24 @@
+#ifndef FARANDOLE_WORKER_KERNELS_SCALE_H_
+#define FARANDOLE_WORKER_KERNELS_SCALE_H_
+
+#include <cstdint>
+
+#include "worker/dtype.h"
+
+namespace farandole {
+
+// target[i] = source[i] * factor, rounded to the dtype; reduce.h says how
+// factors apply to each type. A factor of 1.0 copies the bytes unchanged.
+// `source` may be `target`, else they do not overlap; no alignment is required.
+// count: elements, >= 0. Any thread.
+void ScaleCopy(DType dtype, const void* source, void* target, int64_t count, double factor);
+
+// Fills `target` with what a rank contributes that has nothing to contribute:
+// 0 for sum, average and Adasum, 1 for product, for min the greatest value of
+// the type (infinity, true), for max the least (-infinity, false). For sum it
+// is 0.0, as a tensor of zeros would be, so -0.0 + identity is 0.0.
+void FillIdentity(DType dtype, ReduceOp op, void* target, int64_t count);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_KERNELS_SCALE_H_

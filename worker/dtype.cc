@@ -14,10 +14,9 @@ struct DTypeRow {
 
 // In the order of the enum's numbers.
 constexpr DTypeRow kDTypes[kDTypeCount] = {
-    {"uint8", 1, false},   {"int8", 1, false},   {"int16", 2, false},
-    {"int32", 4, false},   {"int64", 8, false},  {"float16", 2, true},
-    {"bfloat16", 2, true}, {"float32", 4, true}, {"float64", 8, true},
-    {"bool", 1, false},    {"uint16", 2, false},
+    {"uint8", 1, false},  {"int8", 1, false},   {"int16", 2, false},   {"int32", 4, false},
+    {"int64", 8, false},  {"float16", 2, true}, {"bfloat16", 2, true}, {"float32", 4, true},
+    {"float64", 8, true}, {"bool", 1, false},   {"uint16", 2, false},
 };
 
 constexpr absl::string_view kReduceOps[kReduceOpCount] = {
@@ -38,15 +37,12 @@ absl::string_view Name(ReduceOp op) {
   return value < kReduceOpCount ? kReduceOps[value] : "unknown";
 }
 
-bool IsFloating(DType dtype) {
-  return kDTypes[static_cast<int>(dtype)].floating;
-}
+bool IsFloating(DType dtype) { return kDTypes[static_cast<int>(dtype)].floating; }
 
 absl::StatusOr<DType> DTypeFromInt(int value) {
   if (value < 0 || value >= kDTypeCount) {
     return absl::InvalidArgumentError(
-        absl::StrCat("dtype ", value, " is unknown: the numbers are 0 to ",
-                     kDTypeCount - 1));
+        absl::StrCat("dtype ", value, " is unknown: the numbers are 0 to ", kDTypeCount - 1));
   }
   return static_cast<DType>(value);
 }
@@ -54,8 +50,7 @@ absl::StatusOr<DType> DTypeFromInt(int value) {
 absl::StatusOr<ReduceOp> ReduceOpFromInt(int value) {
   if (value < 0 || value >= kReduceOpCount) {
     return absl::InvalidArgumentError(
-        absl::StrCat("reduce op ", value, " is unknown: the numbers are 0 to ",
-                     kReduceOpCount - 1));
+        absl::StrCat("reduce op ", value, " is unknown: the numbers are 0 to ", kReduceOpCount - 1));
   }
   return static_cast<ReduceOp>(value);
 }

@@ -43,14 +43,10 @@ TEST(DTypeTest, OnlyFloatsAreFloating) {
 }
 
 TEST(DTypeTest, NumbersOutsideAreRefusedWithASentence) {
-  EXPECT_EQ(DTypeFromInt(-1).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(DTypeFromInt(11).status().message(),
-            "dtype 11 is unknown: the numbers are 0 to 10");
-  EXPECT_EQ(ReduceOpFromInt(6).status().message(),
-            "reduce op 6 is unknown: the numbers are 0 to 5");
-  EXPECT_EQ(ReduceOpFromInt(-7).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DTypeFromInt(-1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DTypeFromInt(11).status().message(), "dtype 11 is unknown: the numbers are 0 to 10");
+  EXPECT_EQ(ReduceOpFromInt(6).status().message(), "reduce op 6 is unknown: the numbers are 0 to 5");
+  EXPECT_EQ(ReduceOpFromInt(-7).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ReduceOpTest, NumbersAreHorovods) {

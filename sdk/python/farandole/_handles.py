@@ -1,0 +1,154 @@
+"""Waiting for submissions, and keeping borrowed memory alive until the library gives it back."""
+
+import threading
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from ._library import OK, STILL_PENDING, SURFACE_MS, failure, forked, lib
+
+# What the library may still read or write although nobody waits for it: (handle, what to keep alive).
+_borrowed: List[Tuple[int, Any]] = []
+_borrowed_lock = threading.RLock()  # an object's __del__ may run inside any of the functions below
+
+
+def keep(handle: int, memory: Any) -> None:
+    """Keeps `memory` alive until `handle` is complete, and then releases the handle."""
+    with _borrowed_lock:
+        _borrowed.append((handle, memory))
+
+
+def sweep() -> None:
+    """Lets go of what is complete. Called at each asynchronous submission; free when there is nothing."""
+    if not _borrowed:
+        return
+    with _borrowed_lock:
+        entries = _borrowed[:]
+        _borrowed.clear()
+        for entry in entries:
+            if lib.farandole_poll(entry[0]) == 0:
+                _borrowed.append(entry)
+            else:
+                lib.farandole_release(entry[0])
+
+
+def borrowed_count() -> int:
+    """Number of submissions that nobody waits for."""
+    return len(_borrowed)
+
+
+def rescue(error: BaseException, memory: Any) -> None:
+    """For an exception out of a submission: a signal may have come when it was done, but its handle had no name yet.
+
+    Keeps `memory` alive until that submission is complete.
+    """
+    if not isinstance(error, (TypeError, OverflowError)):  # those say that an argument has no C form: nothing was submitted
+        keep(lib.farandole_native_last_handle(), memory)
+
+
+def finish(handle: int, memory: Any) -> None:
+    """Waits for a handle and releases it.
+
+    `handle` is what a submission returned: an error there (negative) is raised too. `memory` is what the library has borrowed;
+    it is kept alive beyond an interrupted wait. Raises the submission's exception, and KeyboardInterrupt.
+    """
+    if handle < 0:
+        raise failure(-handle)
+    try:
+        code = lib.farandole_finish(handle, SURFACE_MS)
+        while code == STILL_PENDING:
+            code = lib.farandole_finish(handle, SURFACE_MS)
+    except BaseException:
+        keep(handle, memory)
+        raise
+    if code != OK:
+        raise failure(code)
+
+
+class Handle:
+    """One asynchronous call: one or several submissions, and how to make the call's output of them.
+
+    Memory that the library has borrowed stays alive until it is complete, also when the handle is dropped before. Any thread may wait.
+    """
+
+    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done")
+
+    def __init__(self, memory: Any, collect: Callable[[Sequence[int]], Any]) -> None:
+        """`collect` gets the complete handles before they are released and returns the output."""
+        self._ids: List[int] = []
+        self._memory = memory
+        self._collect: Optional[Callable[[Sequence[int]], Any]] = collect
+        self._output: Any = None
+        self._error: Optional[BaseException] = None
+        self._done = False
+
+    def submit(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Adds a submission: calls `function` of the library. Raises its exception where it is refused."""
+        sweep()
+        try:
+            handle = function(*arguments)
+        except BaseException as error:
+            rescue(error, self._memory)
+            raise
+        if handle < 0:
+            raise failure(-handle)
+        self._ids.append(handle)
+
+    def poll(self) -> bool:
+        """True when synchronize() would not wait."""
+        if self._done:
+            return True
+        for handle in self._ids:
+            state = lib.farandole_poll(handle)
+            if state < 0:
+                raise failure(-state)
+            if state == 0:
+                return False
+        return True
+
+    def synchronize(self) -> Any:
+        """Waits, at most 100 ms at a time inside the library, and returns the output; again and again the same.
+
+        Of several submissions all are waited for, also when one fails. Raises the first one's exception.
+        """
+        if not self._done:
+            error = None
+            for handle in self._ids:
+                code = lib.farandole_wait(handle, SURFACE_MS)
+                while code == STILL_PENDING:
+                    code = lib.farandole_wait(handle, SURFACE_MS)
+                if code != OK and error is None:
+                    error = failure(code)
+            self._settle(error)
+        if self._error is not None:
+            raise self._error
+        return self._output
+
+    def _settle(self, error: Optional[BaseException]) -> None:
+        try:
+            if error is None:
+                self._output = self._collect(self._ids)
+            self._error = error
+        finally:
+            self._done = True
+            for handle in self._ids:
+                lib.farandole_release(handle)
+            self._memory = self._collect = None
+
+    def __del__(self) -> None:
+        if not self._done and self._ids and not forked():
+            for handle in self._ids:
+                keep(handle, self._memory)
+            sweep()
+
+
+def poll(handle: Handle) -> bool:
+    """True when the call is complete, so that synchronize(handle) returns without waiting."""
+    return handle.poll()
+
+
+def synchronize(handle: Handle) -> Any:
+    """Waits for an asynchronous call and returns its output.
+
+    ValueError: this call was wrong, or ranks disagree about it (the message names two ranks and both values); the job goes on.
+    EpochEnded: a worker has died or left. KeyboardInterrupt within a second of Ctrl-C; the handle stays valid.
+    """
+    return handle.synchronize()

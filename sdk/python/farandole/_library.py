@@ -1,0 +1,117 @@
+"""The worker library as Python sees it: `lib` has the functions of worker/farandole.h, `ffi` makes their arguments.
+
+Loaded on import, once a process. Calls release the interpreter's lock. In a forked child every call fails: a child is
+no worker.
+"""
+
+import os
+from typing import Dict, Optional, Type
+
+from . import _options, exceptions
+
+try:
+    from ._native import ffi, lib
+except ImportError as error:
+    raise ImportError("farandole is not built: farandole/_native.abi3.so is missing or cannot be loaded "
+                      f"({error}); run `make install`") from None
+
+__all__ = ["check", "failure", "ffi", "forked", "interruptible", "lib"]
+
+# How long one wait inside the library lasts before Python looks for signals, in milliseconds.
+SURFACE_MS = 100
+
+OK = 0
+STILL_PENDING = 1
+
+
+def _load() -> None:
+    path = _options.library_path()
+    if not os.path.exists(path):
+        raise ImportError(f"farandole is not built: there is no worker library at {path}; run `make install`")
+    reason = lib.farandole_native_load(path.encode(), _options.deepbind())
+    if reason != ffi.NULL:
+        raise ImportError(f"the worker library {path} cannot be loaded: {ffi.string(reason).decode()}")
+    found = lib.farandole_abi_version()
+    if found != lib.FARANDOLE_ABI_VERSION:
+        raise ImportError(f"the worker library {path} has ABI version {found}, but this package was built for "
+                          f"{lib.FARANDOLE_ABI_VERSION}; run `make install`")
+
+
+_load()
+
+_EXCEPTIONS: Dict[int, Type[Exception]] = {
+    lib.FARANDOLE_INVALID_ARGUMENT: ValueError,
+    lib.FARANDOLE_DEADLINE_EXCEEDED: exceptions.StallError,
+    lib.FARANDOLE_NOT_FOUND: LookupError,
+    lib.FARANDOLE_ALREADY_EXISTS: FileExistsError,
+    lib.FARANDOLE_PERMISSION_DENIED: PermissionError,
+    lib.FARANDOLE_RESOURCE_EXHAUSTED: exceptions.QuotaError,
+    lib.FARANDOLE_FAILED_PRECONDITION: RuntimeError,
+    lib.FARANDOLE_ABORTED: exceptions.EpochEnded,
+    lib.FARANDOLE_UNIMPLEMENTED: NotImplementedError,
+    lib.FARANDOLE_INTERNAL: exceptions.InternalError,
+    lib.FARANDOLE_UNAVAILABLE: ConnectionError,
+    lib.FARANDOLE_DATA_LOSS: exceptions.CheckpointError,
+    lib.FARANDOLE_UNAUTHENTICATED: PermissionError,
+}
+
+_forked = False
+
+
+def _mark_forked() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_mark_forked)
+
+
+def forked() -> bool:
+    """True in a child that was forked from a process that had loaded the library."""
+    return _forked
+
+
+def failure(code: int) -> Exception:
+    """The exception for an error code (> 0) that this thread's last call returned."""
+    if _forked:
+        return RuntimeError("this process was forked from a worker and is none itself: call farandole only in the "
+                            "process that called init()")
+    message = ffi.string(lib.farandole_last_error()).decode(errors="replace")
+    return _EXCEPTIONS.get(code, exceptions.InternalError)(message or f"the worker library failed with code {code}")
+
+
+def check(result: int) -> int:
+    """The result of a call that returns a value >= 0 or minus a code. Raises its exception."""
+    if result < 0:
+        raise failure(-result)
+    return result
+
+
+_interruption: Optional[BaseException] = None
+
+
+def _stash(_kind: object, exception: BaseException, _traceback: object) -> int:
+    global _interruption
+    _interruption = exception
+    return 1
+
+
+@ffi.def_extern(name="farandole_native_interrupted", error=1, onerror=_stash)
+def _interrupted() -> int:
+    # Entering Python runs the handlers of pending signals; what they raise goes to _stash.
+    return 0
+
+
+def interruptible(function, *arguments) -> None:
+    """Calls one of the library's blocking functions (the code is its result, `interrupted` its last argument).
+
+    Raises what a signal handler raised meanwhile (KeyboardInterrupt), or the exception of the call's code.
+    """
+    global _interruption
+    _interruption = None
+    code = function(*arguments, lib.farandole_native_interrupted)
+    raised, _interruption = _interruption, None
+    if raised is not None:
+        raise raised
+    if code != OK:
+        raise failure(code)

@@ -1,0 +1,158 @@
+"""The operations, once for all array libraries. An adapter says how its arrays lie in memory."""
+
+from functools import lru_cache
+from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
+
+from . import _handles
+from ._handles import Handle
+from ._library import ffi, lib
+from .process_sets import ProcessSet, group_of
+
+MAX_DIMENSIONS = 32
+
+
+class Adapter(Protocol):
+    """The view of an array library. One module-level object a library."""
+
+    def describe(self, array: Any) -> Tuple[int, Tuple[int, ...], int]:
+        """Address, shape and element type (FARANDOLE_F32, ...) of a contiguous array. ValueError: of no supported kind."""
+
+    def contiguous(self, array: Any) -> Any:
+        """The array itself if it is contiguous, else a copy that is. ValueError: of no supported kind."""
+
+    def empty(self, like: Any, shape: Sequence[int]) -> Any:
+        """A new contiguous array of the element type of `like`."""
+
+    def assign(self, target: Any, source: Any) -> None:
+        """Copies the elements of `source` into `target`, which has the same shape."""
+
+
+@lru_cache(maxsize=8192)
+def encode_name(name: str) -> bytes:
+    """A tensor's name for the library. ValueError: it holds a NUL, where the library would see its end."""
+    if "\0" in name:
+        raise ValueError(f"the name {name!r} holds a NUL character")
+    return name.encode()
+
+
+def name_for(name: Optional[str]) -> Any:
+    """As encode_name; without a name, calls are paired in the order of submission."""
+    return encode_name(name) if name else ffi.NULL
+
+
+@lru_cache(maxsize=8192)
+def shape_for(shape: Tuple[int, ...]) -> Tuple[Any, int]:
+    """A shape for the library, and its number of dimensions. The memory lives in the cache, and where the caller keeps it."""
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"a tensor has {len(shape)} dimensions; at most {MAX_DIMENSIONS} are possible")
+    return ffi.new("int64_t[]", shape), len(shape)
+
+
+def allreduce(adapter: Adapter, array: Any, in_place: bool, name: Optional[str], op: int, prescale: float, postscale: float,
+              process_set: ProcessSet) -> Handle:
+    """output = postscale * op over ranks (prescale * array)."""
+    source = adapter.contiguous(array)
+    address, shape, dtype = adapter.describe(source)
+    if in_place:
+        output, output_address = source, address
+    else:
+        output = adapter.empty(source, shape)
+        output_address = adapter.describe(output)[0]
+    dims, ndim = shape_for(shape)
+    handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
+    handle.submit(lib.farandole_allreduce, name_for(name), address, output_address, dims, ndim, dtype, op, prescale, postscale,
+                  group_of(process_set))
+    return handle
+
+
+def _output_of(adapter: Adapter, array: Any, output: Any, in_place: bool):
+    def collect(_ids: Sequence[int]) -> Any:
+        if not in_place:
+            return output
+        if output is not array:
+            adapter.assign(array, output)
+        return array
+    return collect
+
+
+def grouped_allreduce(adapter: Adapter, arrays: Sequence[Any], in_place: bool, name: Optional[str], op: int, prescale: float,
+                      postscale: float, process_set: ProcessSet) -> Handle:
+    """Reduces several arrays together; those of one element type are one submission. The output is their list."""
+    sources = [adapter.contiguous(array) for array in arrays]
+    outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
+    by_dtype: Dict[int, List[int]] = {}
+    for index, source in enumerate(sources):
+        by_dtype.setdefault(adapter.describe(source)[2], []).append(index)
+    memory = [sources, outputs]
+
+    def collect(_ids: Sequence[int]) -> List[Any]:
+        return [_output_of(adapter, array, output, in_place)(_ids) for array, output in zip(arrays, outputs)]
+
+    handle = Handle(memory, collect)
+    group = group_of(process_set)
+    for dtype, indices in sorted(by_dtype.items()):
+        tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
+        memory.append(tensors)
+        suffix = f".{dtype}" if name and len(by_dtype) > 1 else ""
+        handle.submit(lib.farandole_grouped_allreduce, name_for(f"{name}{suffix}" if name else None), tensors[0], len(indices), dtype, op,
+                      prescale, postscale, group)
+    return handle
+
+
+def describe_group(adapter: Adapter, sources: Sequence[Any], outputs: Sequence[Any]) -> Tuple[Any, List[Any]]:
+    """The library's array of tensors, and the shapes that it points to."""
+    tensors = ffi.new("farandole_tensor[]", len(sources))
+    shapes = []
+    for tensor, source, output in zip(tensors, sources, outputs):
+        address, shape, _ = adapter.describe(source)
+        dims, tensor.ndim = shape_for(shape)
+        tensor.input = ffi.cast("void*", address)
+        tensor.output = ffi.cast("void*", adapter.describe(output)[0])
+        tensor.shape = dims
+        shapes.append(dims)
+    return tensors, shapes
+
+
+def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: ProcessSet, with_rows: bool) -> Handle:
+    """Concatenates along the first dimension. The output is the array; `with_rows`: and the list of rows that each rank of the set gave."""
+    source = adapter.contiguous(array)
+    address, shape, dtype = adapter.describe(source)
+    dims, ndim = shape_for(shape)
+    group = group_of(process_set)
+
+    def collect(ids: Sequence[int]) -> Any:
+        data, rows = gathered(ids[0], group)
+        output = adapter.empty(source, (sum(rows), *shape[1:]))
+        lib.farandole_native_copy(adapter.describe(output)[0], data[0], data[1])
+        return (output, rows) if with_rows else output
+
+    handle = Handle((source, dims), collect)
+    handle.submit(lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group)
+    return handle
+
+
+def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
+    """Of a complete allgather: address and bytes, valid until the handle is released, and the rows that each rank of the group gave."""
+    data, size = ffi.new("void**"), ffi.new("int64_t*")
+    rows = ffi.new("int64_t[]", lib.farandole_group_size(group))
+    code = lib.farandole_result(handle, data, size, rows)
+    if code != 0:
+        raise _handles.failure(code)
+    return (data[0], size[0]), list(rows)
+
+
+def broadcast(adapter: Adapter, array: Any, in_place: bool, root: int, name: Optional[str], process_set: ProcessSet) -> Handle:
+    """The output has the root's elements on every rank."""
+    source = adapter.contiguous(array)
+    address, shape, dtype = adapter.describe(source)
+    output = source if in_place else adapter.empty(source, shape)
+    dims, ndim = shape_for(shape)
+    handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
+    handle.submit(lib.farandole_broadcast, name_for(name), address, adapter.describe(output)[0], dims, ndim, dtype, root,
+                  group_of(process_set))
+    return handle
+
+
+def barrier(process_set: ProcessSet) -> None:
+    """Returns when all ranks of the set have called it. EpochEnded: a worker has died or left."""
+    _handles.finish(lib.farandole_barrier(ffi.NULL, group_of(process_set)), None)

@@ -1,0 +1,132 @@
+"""Life of the worker in this process: init, shutdown, and who it is."""
+
+import atexit
+from typing import Any, NamedTuple, Sequence, Union
+
+from . import process_sets as _process_sets
+from ._library import check, failure, ffi, forked, interruptible, lib
+
+
+def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.ProcessSet], None] = None) -> None:
+    """Joins the job, and returns when all its workers have. Does nothing if this process has joined already.
+
+    The launcher's environment says which job (see worker/farandole.h); without one the process is a job of size 1.
+    `comm` is Horovod's and must be None. `process_sets`: sets to register now, the same on all ranks, or "dynamic" (always possible here).
+
+    ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time; who did is named.
+    ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses. KeyboardInterrupt within a second of Ctrl-C.
+    """
+    if comm is not None:
+        raise NotImplementedError("init(comm=...) is not supported by this version of farandole: start as many workers as wanted with "
+                                  "`farandole run -np N`, and use process_sets for subsets of them")
+    if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
+        raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
+    if not is_initialized():
+        interruptible(lib.farandole_init, ffi.NULL)
+    if process_sets is not None and not isinstance(process_sets, str):
+        for process_set in process_sets:
+            if process_set.process_set_id is None:
+                _process_sets.add_process_set(process_set)
+
+
+def shutdown() -> None:
+    """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
+
+    Runs by itself at exit, also after an uncaught exception. init() may follow. Does nothing if the process is no worker.
+    """
+    interruptible(lib.farandole_shutdown)
+    _process_sets.forget_all()
+
+
+def is_initialized() -> bool:
+    """Whether this process is a worker: between init() and shutdown(), also when its epoch has ended by an error."""
+    return not forked() and lib.farandole_is_initialized() == 1
+
+
+def _at_exit() -> None:
+    if not is_initialized():
+        return
+    try:
+        shutdown()
+    except KeyboardInterrupt:
+        pass  # the second Ctrl-C of an impatient user: the process ends anyway, and its peers see it
+
+
+atexit.register(_at_exit)
+
+
+def rank() -> int:
+    """This worker's number in the job, 0 to size() - 1. RuntimeError before init(), as from the functions below."""
+    return check(lib.farandole_rank())
+
+
+def size() -> int:
+    """Number of workers in the job."""
+    return check(lib.farandole_size())
+
+
+def local_rank() -> int:
+    """This worker's number among the job's workers of this host."""
+    return check(lib.farandole_local_rank())
+
+
+def local_size() -> int:
+    """Number of the job's workers of this host."""
+    return check(lib.farandole_local_size())
+
+
+def cross_rank() -> int:
+    """This worker's number among the workers with its local rank, one a host."""
+    return check(lib.farandole_cross_rank())
+
+
+def cross_size() -> int:
+    """Number of hosts that have a worker with this local rank."""
+    return check(lib.farandole_cross_size())
+
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many workers."""
+    return check(lib.farandole_is_homogeneous()) == 1
+
+
+class Counters(NamedTuple):
+    """What this worker did since init(); counts unless they say otherwise."""
+
+    submissions: int
+    """Tensors accepted."""
+    completions: int
+    """Tensors completed, well or not."""
+    batches: int
+    """Collectives run; submissions / batches is the fusion."""
+    bytes: int
+    """Bytes of tensors given to collectives."""
+    coordinator_messages: int
+    """Messages about tensors to and from the coordinator; stands still in the steady state."""
+    engine_ns: int
+    """Nanoseconds in which a thread worked or waited inside collectives."""
+    wait_ns: int
+    """Nanoseconds that callers spent waiting."""
+
+
+def counters() -> Counters:
+    """This worker's counters. RuntimeError before init()."""
+    found = ffi.new("farandole_counters*")
+    found.struct_bytes = ffi.sizeof("farandole_counters")
+    code = lib.farandole_read_counters(found)
+    if code != 0:
+        raise failure(code)
+    return Counters(**{field: getattr(found, field) for field in Counters._fields})
+
+
+def _no(*_arguments: Any, **_options: Any) -> bool:
+    """False: this version of farandole moves data over shared memory and has no such backend."""
+    return False
+
+
+mpi_threads_supported = mpi_enabled = mpi_built = gloo_enabled = gloo_built = ddl_built = ccl_built = cuda_built = rocm_built = _no
+
+
+def nccl_built() -> int:
+    """NCCL's version, 0 without: this version of farandole has no NCCL backend."""
+    return 0

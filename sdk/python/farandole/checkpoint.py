@@ -1,0 +1,117 @@
+"""Checkpoints through the gate: one writer, a file that is there whole or not at all, and a catalogue that says what exists.
+
+Rank 0 writes into a temporary file; commit checksums, syncs and renames it, and enters it into the job's catalogue. Needs PyTorch
+only where states are written or read for the caller.
+"""
+
+from typing import Any, Callable, Optional, Union
+
+from ._library import OK, failure, ffi, lib
+from .basics import rank
+from .exceptions import CheckpointError, QuotaError
+from .objects import broadcast_object
+
+State = Any
+Writer = Callable[[str], None]
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"writing or reading a state needs PyTorch, which cannot be imported ({error}); install it with `pip install torch`, "
+                          "or pass a function that writes the file") from None
+    return torch
+
+
+def _text(value: Optional[str]) -> Any:
+    return ffi.NULL if value is None else value.encode()
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an exception's text: torch's go on for a page."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def save(state_or_writer: Union[State, Writer], directory: str, step: int, name: str = "checkpoint", extension: str = "pt",
+         wait: bool = False) -> Optional[str]:
+    """Writes the checkpoint `name` of `step` into `directory`, on rank 0. Returns its path there, None on the other ranks.
+
+    `state_or_writer`: what torch.save() takes, or a function that writes the file of the path it is given. All ranks may call it; those that
+    are not rank 0 return at once, or with `wait` when the checkpoint is there: then all of them return its path, or raise.
+
+    CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError: there is one of this
+    name and step. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is left behind. ConnectionError: the
+    coordinator cannot be reached.
+    """
+    path, error = None, None
+    if rank() == 0:
+        try:
+            path = _save(state_or_writer, directory, step, name, extension)
+        except Exception as failed:  # pylint: disable=broad-except; raised below
+            error = failed
+    if wait:
+        path, message = broadcast_object((path, error and str(error)), 0, "farandole.checkpoint.save")
+        if message and error is None:
+            raise CheckpointError(message)
+    if error is not None:
+        raise error
+    return path
+
+
+def _save(state_or_writer: Union[State, Writer], directory: str, step: int, name: str, extension: str) -> str:
+    path = ffi.new("const char**")
+    _check(lib.farandole_checkpoint_begin(_text(str(directory)), _text(name), step, _text(extension), path))
+    temporary = ffi.string(path[0]).decode()
+    try:
+        if callable(state_or_writer) and not hasattr(state_or_writer, "state_dict"):
+            state_or_writer(temporary)
+        else:
+            _torch().save(state_or_writer, temporary)
+    except ImportError:
+        lib.farandole_checkpoint_abandon()
+        raise
+    except Exception as error:
+        lib.farandole_checkpoint_abandon()
+        raise CheckpointError(f"checkpoint {name} of step {step} cannot be written into {directory}: {_reason(error)}") from error
+    except BaseException:
+        lib.farandole_checkpoint_abandon()
+        raise
+    _check(lib.farandole_checkpoint_commit(path))
+    return ffi.string(path[0]).decode()
+
+
+def _check(code: int) -> None:
+    if code != OK:
+        error = failure(code)
+        raise CheckpointError(str(error)) if isinstance(error, QuotaError) else error
+
+
+def find(directory: str, name: str = "checkpoint", step: int = -1) -> Optional[str]:
+    """Path of the checkpoint of that step (-1: the newest) in the job's catalogue; without a coordinator, in `directory`. None: there is none."""
+    path, found = ffi.new("const char**"), ffi.new("int64_t*")
+    code = lib.farandole_checkpoint_find(_text(str(directory)), _text(name), step, path, found)
+    if code == lib.FARANDOLE_NOT_FOUND:
+        return None
+    _check(code)
+    return ffi.string(path[0]).decode()
+
+
+def latest(directory: str, name: str = "checkpoint") -> Optional[str]:
+    """Path of the newest checkpoint of `name`; None if there is none."""
+    return find(directory, name)
+
+
+def load(path: str, map_location: Any = "cpu", weights_only: bool = True) -> Any:
+    """Reads a state that save() has written, tensors onto `map_location`.
+
+    `weights_only`: only tensors and plain values; False runs whatever code the file holds. CheckpointError: it cannot be read; path and reason
+    are named.
+    """
+    torch = _torch()
+    try:
+        return torch.load(path, map_location=map_location, weights_only=weights_only)
+    except Exception as error:  # pylint: disable=broad-except; torch raises a dozen kinds for a damaged file
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else _reason(error)
+        raise CheckpointError(f"checkpoint {path} cannot be read: {reason}") from error

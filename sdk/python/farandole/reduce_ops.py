@@ -1,0 +1,32 @@
+"""Reductions of allreduce, with the numbers of farandole/v1/types.proto."""
+
+from typing import Optional
+
+from ._library import lib
+
+Average: int = lib.FARANDOLE_AVERAGE
+Sum: int = lib.FARANDOLE_SUM
+Adasum: int = lib.FARANDOLE_ADASUM
+Min: int = lib.FARANDOLE_MIN
+Max: int = lib.FARANDOLE_MAX
+Product: int = lib.FARANDOLE_PRODUCT
+
+NAMES = {Average: "Average", Sum: "Sum", Adasum: "Adasum", Min: "Min", Max: "Max", Product: "Product"}
+
+
+def choose(op: Optional[int], average: Optional[bool]) -> int:
+    """The reduction that a call means: `op`; else what Horovod's older `average` says; else Average.
+
+    ValueError: both are given, or `op` is none of this module's. NotImplementedError: Adasum.
+    """
+    if average is not None:
+        if op is not None:
+            raise ValueError(f"average={average} and op={NAMES.get(op, op)} are both given; op supersedes average, leave average out")
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op == Adasum:
+        raise NotImplementedError("Adasum is not supported by this version of farandole; use Average or Sum")
+    if op not in NAMES:
+        raise ValueError(f"op={op!r} is not a reduction; use Average, Sum, Min, Max or Product")
+    return op

@@ -1,0 +1,53 @@
+"""What gradients are turned into before they travel. A compressor is a class with the two methods of NoneCompressor."""
+
+from typing import Any, Optional, Tuple, Type
+
+import torch
+
+
+class NoneCompressor:
+    """Sends tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        """The tensor to send, and what decompress() needs to know."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
+        """The received tensor in its former form."""
+        return tensor
+
+
+class _HalfCompressor:
+    dtype: torch.dtype
+
+    @classmethod
+    def compress(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
+        if tensor.dtype in (torch.float32, torch.float64):
+            return tensor.to(cls.dtype), tensor.dtype
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: Optional[torch.dtype]) -> torch.Tensor:
+        return tensor if context is None else tensor.to(context)
+
+
+class FP16Compressor(_HalfCompressor):
+    """Sends float32 and float64 as float16: half or a quarter of the bytes, 11 bits of precision, values up to 65,504."""
+
+    dtype = torch.float16
+
+
+class BF16Compressor(_HalfCompressor):
+    """Sends float32 and float64 as bfloat16: half or a quarter of the bytes, 8 bits of precision, the range of float32."""
+
+    dtype = torch.bfloat16
+
+
+class Compression:
+    """The compressors that come with Farandole."""
+
+    none: Type = NoneCompressor
+    fp16: Type = FP16Compressor
+    bf16: Type = BF16Compressor

@@ -1,0 +1,156 @@
+"""The operations on tensors, without autograd (differentiable.py adds it).
+
+Tensors are strided CPU tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool, of any shape and
+strides; others are a ValueError. All ranks of the process set call an operation with the same name, element type and, unless it
+says otherwise, shape; without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError that names
+two of them and both values, and the job goes on. EpochEnded: a worker has died or left.
+"""
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+
+from .. import _handles, _ops
+from .._handles import Handle
+from .._library import ffi, lib
+from ..process_sets import ProcessSet, global_process_set, group_of
+from ..reduce_ops import Average, choose
+
+_DTYPES = {
+    torch.uint8: lib.FARANDOLE_U8,
+    torch.int8: lib.FARANDOLE_I8,
+    torch.int16: lib.FARANDOLE_I16,
+    torch.int32: lib.FARANDOLE_I32,
+    torch.int64: lib.FARANDOLE_I64,
+    torch.float16: lib.FARANDOLE_F16,
+    torch.bfloat16: lib.FARANDOLE_BF16,
+    torch.float32: lib.FARANDOLE_F32,
+    torch.float64: lib.FARANDOLE_F64,
+    torch.bool: lib.FARANDOLE_BOOL,
+}
+if hasattr(torch, "uint16"):  # since torch 2.3
+    _DTYPES[torch.uint16] = lib.FARANDOLE_U16
+
+
+def check_tensor(tensor: Any) -> None:
+    """ValueError if farandole cannot send it."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
+    if not tensor.is_cpu:
+        raise ValueError(f"the tensor is on {tensor.device}: this version of farandole handles CPU tensors only; use tensor.cpu()")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"the tensor's layout is {tensor.layout}: this version of farandole handles dense tensors only; use tensor.to_dense()")
+    if tensor.dtype not in _DTYPES:
+        raise ValueError(f"a tensor of {tensor.dtype} cannot be sent: farandole has no such element type")
+
+
+class _TorchAdapter:
+    """The view of a torch.Tensor."""
+
+    def describe(self, array: torch.Tensor) -> Tuple[int, Tuple[int, ...], int]:
+        return array.data_ptr(), array.shape, _DTYPES[array.dtype]
+
+    def contiguous(self, array: torch.Tensor) -> torch.Tensor:
+        check_tensor(array)
+        return array.detach().contiguous() if not array.is_contiguous() or array.is_neg() else array
+
+    def empty(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+        return torch.empty(shape, dtype=like.dtype)
+
+    def assign(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        with torch.no_grad():
+            target.copy_(source)
+
+
+adapter = _TorchAdapter()
+
+
+def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+    """As allreduce, but returns at once; give the handle to synchronize() for the output. `tensor` must not change until then."""
+    return _ops.allreduce(adapter, tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+    """As allreduce_, but returns at once; neither read nor write `tensor` until synchronize()."""
+    return _ops.allreduce(adapter, tensor, True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+               prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """Replaces `tensor` by postscale_factor * op over ranks (prescale_factor * tensor), and returns it. Reductions: see allreduce."""
+    op = Average if op is None and average is None else choose(op, average)
+    return allreduce_now(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_now(tensor: torch.Tensor, in_place: bool, name: Optional[str], op: int, prescale: float, postscale: float,
+                  process_set: ProcessSet) -> torch.Tensor:
+    """allreduce_ or allreduce by the shortest way: two calls of the library, and no handle of ours."""
+    try:
+        ready = tensor.is_cpu and tensor.is_contiguous()
+        dtype = _DTYPES[tensor.dtype]
+    except (AttributeError, KeyError, RuntimeError):  # no tensor, no such type, not strided: the other way says so
+        ready = False
+    if not ready:
+        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set).synchronize()
+    dims, ndim = _ops.shape_for(tensor.shape)
+    encoded = _ops.encode_name(name) if name else ffi.NULL
+    group = process_set.process_set_id
+    output = tensor if in_place else torch.empty_like(tensor, requires_grad=False)
+    try:
+        handle = lib.farandole_allreduce(encoded, tensor.data_ptr(), output.data_ptr(), dims, ndim, dtype, op, prescale, postscale,
+                                         group_of(process_set) if group is None else group)
+    except BaseException as error:
+        _handles.rescue(error, (tensor, output))
+        raise
+    _handles.finish(handle, (tensor, output))
+    return output
+
+
+def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                            op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Handle:
+    """As grouped_allreduce, but returns at once."""
+    return _ops.grouped_allreduce(adapter, tensors, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set) -> Handle:
+    """As grouped_allreduce_, but returns at once."""
+    return _ops.grouped_allreduce(adapter, tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
+    """As grouped_allreduce, in place; returns the list of tensors."""
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+
+
+def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+    """As allgather, but returns at once. `tensor` must not change until synchronize()."""
+    return _ops.allgather(adapter, tensor, name, process_set, with_rows=False)
+
+
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+    """As broadcast, but returns at once."""
+    return _ops.broadcast(adapter, tensor, False, root_rank, name, process_set)
+
+
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Handle:
+    """As broadcast_, but returns at once."""
+    return _ops.broadcast(adapter, tensor, True, root_rank, name, process_set)
+
+
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """As broadcast, in place; returns `tensor`."""
+    return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when all ranks of the process set have called it."""
+    _ops.barrier(process_set)

@@ -1,0 +1,238 @@
+"""Allreduce of gradients while backward runs: the part of DistributedOptimizer that does not know torch.optim."""
+
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
+
+import torch
+
+from .. import _ops
+from .._handles import Handle
+from .._library import lib
+from ..process_sets import ProcessSet, group_of
+from ..reduce_ops import Average, Sum
+from . import ops
+from .compression import Compression
+
+
+class Settings(NamedTuple):
+    """How gradients are reduced."""
+
+    compression: Type
+    op: int
+    prescale: float
+    postscale: float
+    sparse_as_dense: bool
+    process_set: ProcessSet
+
+
+class _Gradient:
+    """One parameter's gradient."""
+
+    __slots__ = ("parameter", "name", "passes_left", "unit", "hook")
+
+    def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.passes_left = passes  # backward passes until it travels
+        self.unit: "_Unit"
+        self.hook: Any = None  # None while the parameter is frozen
+
+
+class _Unit:
+    """What travels together: one gradient, or a group of them."""
+
+    __slots__ = ("gradients", "name", "waiting", "handle", "sent", "dims")
+
+    def __init__(self, gradients: List[_Gradient], name: str) -> None:
+        self.gradients = gradients
+        self.name = name
+        self.waiting = len(gradients)  # gradients that are not ready
+        self.handle: Optional[Handle] = None
+        self.sent: List[Tuple[torch.Tensor, Any]] = []  # compressed gradients with their contexts
+        self.dims = _ops.shape_for(gradients[0].parameter.shape)
+        for gradient in gradients:
+            gradient.unit = self
+
+
+def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous view of a dense tensor with other strides (channels_last), which has no copy to pay for; else the tensor."""
+    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    view = tensor.permute(order)
+    return view if view.is_contiguous() else tensor
+
+
+class Reducer:
+    """Owns the hooks of some parameters and the submissions of their gradients. One thread at a time."""
+
+    def __init__(self, settings: Settings, passes: int) -> None:
+        """`passes`: backward passes whose gradients are added up before they travel."""
+        self._settings = settings
+        self._passes = passes
+        self._group = group_of(settings.process_set)
+        self._gradients: Dict[torch.Tensor, _Gradient] = {}
+        self._units: List[_Unit] = []
+        self._submitted = 0
+        # Alone there is nobody to reduce with, and outside of the set nothing to do.
+        self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
+
+    def add(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]] = ()) -> None:
+        """Watches parameters from now on; those of a group travel together. ValueError: a parameter of no supported kind."""
+        if not self.active:
+            return
+        for name, parameter in named:
+            try:
+                ops.check_tensor(parameter)
+            except ValueError as error:
+                raise ValueError(f"parameter {name}: {error}") from None
+            self._gradients[parameter] = _Gradient(parameter, name, self._passes)
+        new = [self._gradients[parameter] for _, parameter in named]
+        grouped = set()
+        for group in groups:
+            members = [self._gradients[parameter] for parameter in group]
+            grouped.update(members)
+            self._units.append(_Unit(members, f"allreduce.group.{members[0].name}"))
+        self._units.extend(_Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped)
+        for gradient in new:
+            self._watch(gradient)
+
+    def _watch(self, gradient: _Gradient) -> None:
+        if gradient.hook is None and gradient.parameter.requires_grad:
+            # A parameter outlives its optimizer: the hook must not keep the optimizer alive, nor act for one that is gone.
+            gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self))
+            weakref.finalize(self, gradient.hook.remove)
+
+    def set_passes(self, passes: int) -> None:
+        """Changes the number of backward passes. RuntimeError: between a backward pass and its step."""
+        if self.outstanding():
+            raise RuntimeError("set_backward_passes_per_step() was called between backward and step()")
+        self._passes = passes
+        for gradient in self._gradients.values():
+            gradient.passes_left = passes
+
+    def outstanding(self) -> bool:
+        """Whether gradients are travelling."""
+        return self._submitted > 0
+
+    def on_gradient(self, parameter: torch.Tensor) -> None:
+        """A backward pass has added to the parameter's gradient."""
+        gradient = self._gradients[parameter]
+        if gradient.passes_left <= 0:
+            raise AssertionError("Gradients were computed more than backward_passes_per_step times before call to step(). "
+                                 f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})")
+        gradient.passes_left -= 1
+        if gradient.passes_left == 0:
+            unit = gradient.unit
+            unit.waiting -= 1
+            if unit.waiting == 0:
+                self._submit(unit)
+
+    def _submit(self, unit: _Unit) -> None:
+        settings = self._settings
+        grad = unit.gradients[0].parameter.grad
+        if len(unit.gradients) == 1 and settings.compression is Compression.none and grad.layout is torch.strided:
+            unit.handle = self._submit_one(unit, grad)
+        else:
+            unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
+            tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
+            call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
+            unit.handle = (_ops.allreduce(ops.adapter, tensors[0], True, *call) if len(tensors) == 1
+                           else _ops.grouped_allreduce(ops.adapter, tensors, True, *call))
+        self._submitted += 1
+
+    def _submit_one(self, unit: _Unit, grad: torch.Tensor) -> Handle:
+        settings = self._settings
+        if not (grad.is_cpu and grad.is_contiguous()):
+            return _ops.allreduce(ops.adapter, _in_memory_order(grad), True, unit.name, settings.op, settings.prescale, settings.postscale,
+                                  settings.process_set)
+        dims, ndim = unit.dims
+        address, _, dtype = ops.adapter.describe(grad)
+        handle = Handle((grad, dims), _nothing)
+        handle.submit(lib.farandole_allreduce, _ops.encode_name(unit.name), address, address, dims, ndim, dtype, settings.op,
+                      settings.prescale, settings.postscale, self._group)
+        return handle
+
+    def _dense(self, gradient: _Gradient) -> torch.Tensor:
+        grad = gradient.parameter.grad
+        if grad.layout is not torch.strided:
+            if not self._settings.sparse_as_dense:
+                raise ValueError(f"the gradient of parameter {gradient.name} is sparse; pass sparse_as_dense=True to "
+                                 "DistributedOptimizer, or make the layer's gradients dense")
+            grad = gradient.parameter.grad = grad.to_dense()
+        return grad
+
+    def synchronize(self) -> None:
+        """Waits until all gradients are reduced; those that backward did not reach take part with what they have, or zero.
+
+        All are waited for, also when one fails. Raises the first one's exception; the next step starts afresh.
+        """
+        if not self.active:
+            return
+        error: Optional[Exception] = None
+        try:
+            for unit in self._units:
+                self._complete(unit)
+            for unit in self._units:
+                try:
+                    self._collect(unit)
+                except Exception as failed:  # pylint: disable=broad-except; raised below
+                    error = error or failed
+        finally:
+            self._reset()
+        if error is not None:
+            raise error
+
+    def _complete(self, unit: _Unit) -> None:
+        """Submits what the hooks have not."""
+        if unit.handle is not None:
+            return
+        trainable = False
+        for gradient in unit.gradients:
+            self._watch(gradient)
+            trainable = trainable or gradient.parameter.requires_grad
+        if not trainable:
+            return
+        for gradient in unit.gradients:
+            if gradient.parameter.grad is None:
+                gradient.parameter.grad = torch.zeros_like(gradient.parameter)
+        self._submit(unit)
+
+    def _collect(self, unit: _Unit) -> None:
+        if unit.handle is None:
+            return
+        unit.handle.synchronize()
+        for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
+            grad = gradient.parameter.grad
+            if tensor is not grad:
+                grad.copy_(self._settings.compression.decompress(tensor, context))
+
+    def _reset(self) -> None:
+        self._submitted = 0
+        for unit in self._units:
+            unit.handle = None
+            unit.sent = []
+            unit.waiting = len(unit.gradients)
+        for gradient in self._gradients.values():
+            gradient.passes_left = self._passes
+
+    def reduce_loss(self, loss: Any) -> Any:
+        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. None and other reductions pass as they are."""
+        if not self.active or loss is None or self._settings.op not in (Average, Sum):
+            return loss
+        tensor = loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
+        reduced = ops.allreduce_async(tensor, None, "allreduce.loss", self._settings.op, process_set=self._settings.process_set).synchronize()
+        return reduced if isinstance(loss, torch.Tensor) else reduced.item()
+
+
+def _nothing(_ids: Iterable[int]) -> None:
+    return None
+
+
+def _weak_hook(reducer: Reducer) -> Callable[[torch.Tensor], None]:
+    reference = weakref.ref(reducer)
+
+    def hook(parameter: torch.Tensor) -> None:
+        alive = reference()
+        if alive is not None:
+            alive.on_gradient(parameter)
+
+    return hook

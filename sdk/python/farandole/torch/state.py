@@ -1,0 +1,93 @@
+"""Starting all ranks from one state."""
+
+from typing import Any, Dict, Iterable, List, Tuple, Union
+
+import torch
+
+from .. import _ops
+from ..basics import rank
+from ..objects import broadcast_object
+from ..process_sets import ProcessSet, global_process_set
+from . import ops
+
+
+def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Tuple[str, torch.Tensor]]], root_rank: int,
+                         process_set: ProcessSet = global_process_set) -> None:
+    """Gives the root's tensors to all ranks, in place.
+
+    `params`: a model's state_dict() (values None are skipped), or model.named_parameters(). ValueError: something else, or ranks disagree
+    about a shape or element type.
+    """
+    named = sorted(params.items()) if isinstance(params, dict) else list(params)
+    for entry in named:
+        if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], (torch.Tensor, type(None)))):
+            raise ValueError("broadcast_parameters needs a state_dict or (name, tensor) pairs with tensors only; "
+                             f"it got {_describe(entry)}; use broadcast_object for what is no tensor")
+    handles = [ops.broadcast_async_(tensor, root_rank, f"broadcast_parameters.{name}", process_set)
+               for name, tensor in named if tensor is not None]
+    _synchronize_all(handles)
+
+
+def _describe(entry: Any) -> str:
+    if isinstance(entry, tuple) and len(entry) == 2:
+        return f"{entry[0]!r}: {type(entry[1]).__name__}"
+    return f"a {type(entry).__name__}"
+
+
+def _synchronize_all(handles: List[_ops.Handle]) -> None:
+    """Waits for all, also when one fails; raises the first one's exception."""
+    error = None
+    for handle in handles:
+        try:
+            handle.synchronize()
+        except Exception as failed:  # pylint: disable=broad-except; raised below
+            error = error or failed
+    if error is not None:
+        raise error
+
+
+class _TensorPlace:
+    """Stands in a state for a tensor that is sent on its own."""
+
+    def __init__(self, index: int, shape: Tuple[int, ...], dtype: torch.dtype) -> None:
+        self.index, self.shape, self.dtype = index, tuple(shape), dtype
+
+
+def _take_tensors(state: Any, tensors: List[torch.Tensor]) -> Any:
+    """A copy of `state` with places in place of its tensors, which are appended to `tensors`."""
+    if isinstance(state, torch.Tensor):
+        tensors.append(state)
+        return _TensorPlace(len(tensors) - 1, state.shape, state.dtype)
+    if isinstance(state, dict):
+        return {key: _take_tensors(value, tensors) for key, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(_take_tensors(value, tensors) for value in state)
+    return state
+
+
+def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor]) -> Any:
+    """The opposite: new tensors in their places, which are also entered into `tensors`."""
+    if isinstance(state, _TensorPlace):
+        return tensors.setdefault(state.index, torch.empty(state.shape, dtype=state.dtype))
+    if isinstance(state, dict):
+        return {key: _put_tensors(value, tensors) for key, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(_put_tensors(value, tensors) for value in state)
+    return state
+
+
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
+    """Gives the root's optimizer state to all ranks: tensors, step counters, and the options of the parameter groups.
+
+    The other ranks need no state of their own, or may have another one; it is replaced. ValueError: their parameter groups do not fit the root's.
+    """
+    root = rank() == root_rank
+    sent: List[torch.Tensor] = []
+    skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
+    skeleton = broadcast_object(skeleton, root_rank, "broadcast_optimizer_state", process_set)
+    received: Dict[int, torch.Tensor] = dict(enumerate(sent))
+    state = None if root else _put_tensors(skeleton, received)
+    _synchronize_all([ops.broadcast_async_(received[index], root_rank, f"broadcast_optimizer_state.{index}", process_set)
+                      for index in sorted(received)])
+    if not root:
+        optimizer.load_state_dict(state)

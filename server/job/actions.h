@@ -1,0 +1,54 @@
+#ifndef FARANDOLE_SERVER_JOB_ACTIONS_H_
+#define FARANDOLE_SERVER_JOB_ACTIONS_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/admin.pb.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/event.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+struct Send {
+  StreamId stream = 0;
+  v1::CoordinatorMessage message;
+};
+// Ends a stream; nothing is sent on it afterwards, and no StreamClosed comes for it.
+struct CloseStream {
+  StreamId stream = 0;
+  absl::Status status;
+};
+using ReplyMessage = std::variant<std::monostate, v1::JoinResponse, v1::BeginCheckpointResponse, v1::CommitCheckpointResponse,
+                                  v1::FindCheckpointResponse, v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse>;
+struct Reply {
+  CallId call = 0;
+  absl::Status status;
+  // The message of the call's type where `status` is OK, else empty.
+  ReplyMessage message;
+};
+// A line for the coordinator's log; the job's name is put before it by the shell.
+struct LogLine {
+  enum class Level { kInform, kWarn, kError };
+  Level level = Level::kInform;
+  std::string sentence;
+};
+using Output = std::variant<Send, CloseStream, Reply, LogLine>;
+
+// What one Step wants done, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of a
+// later Step never overtake those of an earlier one.
+struct Actions {
+  StoreBatch persist;
+  std::vector<Output> outputs;
+  // When the job wants a Ticked at the latest; InfiniteFuture: not before another event.
+  absl::Time next_tick = absl::InfiniteFuture();
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_ACTIONS_H_

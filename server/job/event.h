@@ -1,0 +1,68 @@
+#ifndef FARANDOLE_SERVER_JOB_EVENT_H_
+#define FARANDOLE_SERVER_JOB_EVENT_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+// Numbers that the shell gives to what waits for an answer; unique for the life of the coordinator.
+using CallId = uint64_t;
+using StreamId = uint64_t;
+
+// What can happen to a job. Calls are answered by exactly one Reply; messages of a stream arrive in order, after its
+// StreamOpened and before its StreamClosed.
+struct JoinRequested {
+  CallId call = 0;
+  v1::JoinRequest request;
+};
+struct StreamOpened {
+  StreamId stream = 0;
+  v1::Hello hello;
+};
+struct MessageReceived {
+  StreamId stream = 0;
+  v1::WorkerMessage message;
+};
+// The stream ended, by either side; `evidence` is the transport's word for it. Not sent for streams that the job closed.
+struct StreamClosed {
+  StreamId stream = 0;
+  std::string evidence;
+};
+struct BeginCheckpointRequested {
+  CallId call = 0;
+  v1::BeginCheckpointRequest request;
+};
+struct CommitCheckpointRequested {
+  CallId call = 0;
+  v1::CommitCheckpointRequest request;
+};
+struct FindCheckpointRequested {
+  CallId call = 0;
+  v1::FindCheckpointRequest request;
+};
+// Monitor: GetJobResponse.
+struct JobInspected {
+  CallId call = 0;
+};
+// Monitor: ListCheckpointsResponse.
+struct CheckpointsListed {
+  CallId call = 0;
+};
+// Admin.
+struct AbortRequested {
+  CallId call = 0;
+  std::string reason;
+};
+// Time has passed; sent at Actions::next_tick or later.
+struct Ticked {};
+
+using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
+                           CommitCheckpointRequested, FindCheckpointRequested, JobInspected, CheckpointsListed, AbortRequested, Ticked>;
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_EVENT_H_

@@ -1,0 +1,61 @@
+#ifndef FARANDOLE_SERVER_JOB_JOB_H_
+#define FARANDOLE_SERVER_JOB_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/job/actions.h"
+#include "server/job/event.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// Limits and deadlines that hold for a job; from the coordinator's options.
+struct JobOptions {
+  absl::Duration heartbeat_interval = absl::Milliseconds(500);
+  // Silence after which a worker is lost.
+  absl::Duration silence_limit = absl::Seconds(3);
+  // After a restart of the coordinator: how long it waits for the members of the running epoch to come back.
+  absl::Duration reattach_window = absl::Seconds(30);
+  uint32_t max_workers = 4096;
+  uint32_t max_slots = 4096;
+  uint32_t max_groups = 1024;
+};
+
+// One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk, network or random
+// source inside; the same events at the same times give the same actions. Owned by one job loop.
+//
+// Time must not go backwards between calls; where it does, the latest time seen counts.
+class Job {
+ public:
+  // `random_bytes(n)` gives n bytes for the epoch's secret; the shell passes a secure source, tests a counter.
+  Job(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes);
+  // A job as the rows under job/, checkpoint/ and grant/ of an earlier life describe it (see store.proto), at the start of its reattach
+  // window. DATA_LOSS: a row cannot be parsed (named).
+  static absl::StatusOr<std::unique_ptr<Job>> Restore(std::string tenant, std::string name, JobOptions options,
+                                                      std::function<std::string(size_t)> random_bytes,
+                                                      absl::Span<const StoreRow> rows, absl::Time now);
+  ~Job();
+
+  // Decides what follows from `event` at `now`. Never fails: a bad call is answered by a Reply that says what is wrong.
+  Actions Step(const Event& event, absl::Time now);
+
+  // What ListJobs shows; as of the last Step.
+  v1::JobSummary Summary() const;
+  // No stream, no call, no running epoch: the shell may drop the object and restore it from its rows when needed.
+  bool IsIdle() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_JOB_H_

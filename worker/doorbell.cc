@@ -1,0 +1,36 @@
+#include "worker/doorbell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace farandole {
+
+void Doorbell::Wake(uint32_t attention) {
+  // Whoever exchanges the value away pays for the wake; later rings find the rank awake.
+  if (attention_.exchange(0) == 0) return;
+  bell_.fetch_add(1);
+  // kUnconcerned sleeps as the data thread.
+  uint32_t bits = attention == 1 ? 1 : 2;
+  syscall(SYS_futex, &bell_, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, bits);
+}
+
+void Doorbell::RingAll() {
+  attention_.store(0);
+  bell_.fetch_add(1);
+  syscall(SYS_futex, &bell_, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, 3);
+}
+
+void Doorbell::Sleep(uint32_t ticket, Attention who, absl::Duration limit) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  absl::Duration at = absl::DurationFromTimespec(until) + limit;
+  until = absl::ToTimespec(at);
+  // FUTEX_WAIT_BITSET takes an absolute time.
+  syscall(SYS_futex, &bell_, FUTEX_WAIT_BITSET, ticket, &until, nullptr, static_cast<uint32_t>(who));
+}
+
+}  // namespace farandole

@@ -1,0 +1,327 @@
+#include "worker/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/running_batch.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+// Every sleep is bounded, so that a lost wake-up would cost time, not a hang.
+constexpr int64_t kLongestSleepNs = 100'000'000;
+// Checks before the first yield: about a microsecond. More costs the peers their time slice where ranks outnumber
+// cores.
+constexpr int kChecksBeforeYield = 32;
+
+int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) { return limit_ns < 0 ? kForever : start_ns + limit_ns; }
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
+               std::function<void(const absl::Status&)> stop_transport, ControlLink* link)
+    : options_(std::move(options)),
+      channel_(channel),
+      start_(std::move(start)),
+      stop_transport_(std::move(stop_transport)),
+      table_(options_.rank, options_.size, channel, link),
+      bell_(channel->doorbell()),
+      orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
+      running_(std::make_unique<RunningBatch>()) {
+  bell_.SetAttention(Attention::kUnconcerned);
+  data_thread_ = std::thread([this] { DataThread(); });
+}
+
+Engine::~Engine() {
+  Abort(absl::AbortedError("the worker is shutting down"));
+  stopping_.store(true);
+  bell_.RingAll();
+  data_thread_.join();
+  std::lock_guard<std::mutex> role(role_);
+  FailAll();
+}
+
+absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
+  // The bell learns that peers' answers concern this rank before the post goes out; a driver's states are left alone.
+  bell_.Concern();
+  absl::StatusOr<int64_t> handle = table_.Submit(request);
+  if (handle.ok()) Kick();
+  return handle;
+}
+
+void Engine::Kick() {
+  if (options_.rank != 0 && !table_.HasUnposted()) return;
+  // Rank 0 orders what its own submission completes; whoever has the role sees to it, if it is awake.
+  if (role_.try_lock()) {
+    bell_.SetAttention(Attention::kPolling);
+    if (options_.rank == 0) OrderPass();
+    LeaveRole();
+  } else {
+    bell_.Ring();
+  }
+}
+
+absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle) {
+  *handle = 0;
+  const int64_t started = MonotonicNs();
+  const int64_t deadline = DeadlineAfter(started, limit_ns);
+  if (!role_.try_lock()) {
+    absl::StatusOr<int64_t> submitted = Submit(request);
+    if (!submitted.ok()) return submitted.status();
+    *handle = *submitted;
+    return Wait(*handle, limit_ns, true);
+  }
+  bell_.SetAttention(Attention::kPolling);
+  absl::StatusOr<int64_t> submitted = table_.Submit(request);
+  if (!submitted.ok()) {
+    LeaveRole();
+    return submitted.status();
+  }
+  *handle = *submitted;
+  Submission* submission = table_.BeginWaiting(*handle);
+  Drive([submission] { return submission->complete.load(); }, deadline);
+  LeaveRole();
+  wait_ns_.fetch_add(MonotonicNs() - started);
+  const bool complete = submission->complete.load();
+  absl::Status status = table_.DoneWaiting(submission, true);
+  if (!complete) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("there is no handle ", handle, "; was it released?"));
+  if (!submission->complete.load() && limit_ns != 0) {
+    const int64_t started = MonotonicNs();
+    const int64_t deadline = DeadlineAfter(started, limit_ns);
+    auto done = [submission] { return submission->complete.load(); };
+    for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
+      if (role_.try_lock()) {
+        bell_.SetAttention(Attention::kPolling);
+        Drive(done, deadline);
+        LeaveRole();
+      } else {
+        table_.WaitForNotice(submission, std::min(deadline - now, kLongestSleepNs));
+      }
+    }
+    wait_ns_.fetch_add(MonotonicNs() - started);
+  }
+  const bool complete = submission->complete.load();
+  absl::Status status = table_.DoneWaiting(submission, release);
+  if (!complete) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+const Submission* Engine::Result(int64_t handle) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission == nullptr) return nullptr;
+  const bool good = submission->complete.load() && submission->status.ok() && submission->op == OpType::kAllgather;
+  table_.DoneWaiting(submission, false).IgnoreError();
+  return good ? submission : nullptr;
+}
+
+template <typename Done>
+void Engine::Drive(const Done& done, int64_t deadline_ns) {
+  int checks = 0;
+  int64_t idle_since = 0;
+  while (!done()) {
+    if (Pass()) {
+      checks = 0;
+      idle_since = 0;
+      continue;
+    }
+    if (++checks < kChecksBeforeYield) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    const int64_t now = MonotonicNs();
+    if (now >= deadline_ns) return;
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since < options_.yield_ns) {
+      sched_yield();
+      continue;
+    }
+    const uint32_t ticket = bell_.Ticket();
+    bell_.SetAttention(Attention::kDriverAsleep);
+    if (!Pass() && !done()) {
+      bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
+    }
+    bell_.SetAttention(Attention::kPolling);
+    checks = 0;
+    idle_since = 0;
+  }
+}
+
+absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
+  if (aborted_.load()) return absl::OkStatus();
+  table_.PostLeave();
+  auto done = [this] {
+    if (failed_all_.load()) return true;
+    return options_.rank == 0 ? left_count_.load() == options_.size : has_left_.load();
+  };
+  while (!done()) {
+    if (interrupted && interrupted()) return absl::AbortedError("leaving the job was interrupted");
+    // Whoever has the role else is at work for it, and gives it back.
+    std::unique_lock<std::mutex> role(role_, std::try_to_lock);
+    if (!role.owns_lock()) {
+      bell_.Ring();
+      table_.WaitForNotice(nullptr, kLongestSleepNs);
+      continue;
+    }
+    role.release();
+    bell_.SetAttention(Attention::kPolling);
+    Drive(done, MonotonicNs() + kLongestSleepNs);
+    LeaveRole();
+  }
+  return absl::OkStatus();
+}
+
+void Engine::DataThread() {
+  while (!stopping_.load()) {
+    const uint32_t ticket = bell_.Ticket();
+    if (role_.try_lock()) {
+      bell_.SetAttention(Attention::kPolling);
+      // Within a batch the data thread waits as any driver does; between batches it goes to sleep at once.
+      Drive([this] { return !is_running_.load() && !Pass(); }, kForever);
+      LeaveRole();
+    }
+    bell_.Sleep(ticket, Attention::kDataThreadAsleep, absl::Seconds(1));
+  }
+}
+
+Attention Engine::IdleAttention() const {
+  const bool concerned = table_.pending() > 0 || attends_always_.load();
+  return concerned ? Attention::kDataThreadAsleep : Attention::kUnconcerned;
+}
+
+bool Engine::HasWork() const {
+  if (aborted_.load()) return !failed_all_.load();
+  return is_running_.load() || channel_->HasNews() || table_.HasOrdererNews();
+}
+
+void Engine::LeaveRole() {
+  bell_.SetAttention(IdleAttention());
+  role_.unlock();
+  if (table_.has_waiters()) table_.Notify();
+  // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
+  // thread takes it up.
+  if (table_.pending() > 0) bell_.Concern();
+  const bool relevant = table_.pending() > 0 || attends_always_.load() || aborted_.load();
+  if (relevant && HasWork()) bell_.RingAll();
+}
+
+bool Engine::Pass() {
+  if (aborted_.load()) {
+    if (failed_all_.load()) return false;
+    FailAll();
+    return true;
+  }
+  bool moved = false;
+  if (table_.HasUnposted()) moved = table_.FlushPosts();
+  if (options_.rank == 0 && OrderPass()) moved = true;
+  if (is_running_.load()) {
+    AdvanceRunning();
+    // A step that found nothing to do is no movement.
+    return moved || !is_running_.load() || running_->operation->moved();
+  }
+  return ReadLog() || moved;
+}
+
+void Engine::ApplyNews() {
+  for (OrdererNews& news : table_.TakeNews()) {
+    if (auto* slot = std::get_if<SlotAdded>(&news)) {
+      orderer_.AddSlot(slot->slot, slot->group);
+    } else if (auto* group = std::get_if<GroupAdded>(&news)) {
+      orderer_.AddGroup(group->group, std::move(group->ranks));
+    } else {
+      orderer_.RemoveGroup(std::get<GroupRemoved>(news).group);
+    }
+  }
+  attends_always_.store(orderer_.HasForeignGroup());
+}
+
+bool Engine::OrderPass() {
+  bool moved = false;
+  if (table_.HasOrdererNews()) {
+    ApplyNews();
+    moved = true;
+  }
+  Post post;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    while (channel_->ReadPost(rank, &post)) {
+      orderer_.OnPost(rank, post);
+      moved = true;
+    }
+  }
+  for (;;) {
+    if (!unappended_.has_value()) {
+      unappended_ = orderer_.Next(outstanding_batches_ == 0);
+      if (!unappended_.has_value()) return moved;
+    }
+    const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||
+                               unappended_->kind == Entry::Kind::kDispute;
+    // Groups that were removed meanwhile concern nobody; notices concern all.
+    const absl::Span<const int> concerned = orderer_.ranks(is_collective ? unappended_->group : 0);
+    if (!channel_->TryAppend(*unappended_, concerned)) return moved;
+    if (unappended_->kind == Entry::Kind::kBatch && !concerned.empty() && concerned.front() == 0)
+      ++outstanding_batches_;
+    unappended_.reset();
+    moved = true;
+  }
+}
+
+bool Engine::ReadLog() {
+  if (!channel_->ReadEntry(&entry_)) return false;
+  switch (entry_.kind) {
+    case Entry::Kind::kBatch:
+      OnBatch(entry_);
+      break;
+    case Entry::Kind::kInline:
+      OnInline(entry_);
+      break;
+    case Entry::Kind::kDispute:
+      table_.OnDispute(entry_.slot, entry_.attempt);
+      break;
+    case Entry::Kind::kRetire:
+      table_.OnRetired(entry_.slot);
+      break;
+    case Entry::Kind::kLeft:
+      OnLeft(entry_.rank);
+      break;
+    case Entry::Kind::kAllJoined:
+      break;
+  }
+  return true;
+}
+
+void Engine::OnLeft(int rank) {
+  left_count_.fetch_add(1);
+  if (rank == options_.rank) has_left_.store(true);
+  table_.OnLeft(rank, options_.who[rank]);
+}
+
+void Engine::OnInline(const Entry& entry) {
+  table_.Take(entry, &running_->submissions);
+  Submission* submission = running_->submissions[0];
+  if (submission == nullptr) return;  // of a group without this rank
+  const char* from = entry.payload;
+  for (const Fragment& fragment : submission->fragments) {
+    const size_t bytes = fragment.count * SizeOf(submission->dtype);
+    if (fragment.output != nullptr && fragment.output != from) std::memcpy(fragment.output, from, bytes);
+    from += bytes;
+  }
+  batches_.fetch_add(1);
+  bytes_.fetch_add(submission->bytes());
+  table_.Complete(running_->submissions, absl::OkStatus());
+}
+
+}  // namespace farandole

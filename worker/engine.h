@@ -1,0 +1,136 @@
+#ifndef FARANDOLE_WORKER_ENGINE_H_
+#define FARANDOLE_WORKER_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/orderer.h"
+#include "worker/ready_channel.h"
+#include "worker/submission_table.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+struct RunningBatch;
+
+struct EngineOptions {
+  int rank = 0;
+  int size = 1;
+  // By rank, for sentences: "rank 1 (pid 4711 on host a)".
+  std::vector<std::string> who;
+  int64_t fusion_bytes = 64 << 20;
+  // How long who waits yields before it sleeps.
+  int64_t yield_ns = 50'000;
+};
+
+// Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
+using CollectiveStarter = std::function<absl::StatusOr<std::unique_ptr<Operation>>(const Collective&)>;
+
+// Runs one rank's collectives in one epoch. Whoever waits for a result takes the engine's role (one thread at a time
+// has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The engine's
+// own data thread does it for what nobody waits for. Public calls are thread-safe.
+class Engine {
+ public:
+  // `channel` and `link` outlive it; `link` is null for a rank alone. `stop_transport` ends what the transport does,
+  // from any thread.
+  Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
+         std::function<void(const absl::Status&)> stop_transport, ControlLink* link);
+  // Ends what is pending.
+  ~Engine();
+
+  // As SubmissionTable::Submit.
+  absl::StatusOr<int64_t> Submit(const Request& request);
+  // Submits and waits at once; saves waking the data thread. `*handle` is 0 if nothing was accepted.
+  absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle);
+  // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
+  // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
+  absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
+  void Release(int64_t handle) { table_.Release(handle); }
+  // A complete allgather's result; null if the handle is not that of one.
+  const Submission* Result(int64_t handle);
+
+  SubmissionTable& table() { return table_; }
+  // To be called after the table was given news (slots, groups): has them acted upon.
+  void Kick();
+
+  // Ends the epoch on this rank: all submissions end with `reason`. From any thread; idempotent, the first reason
+  // stays.
+  void Abort(const absl::Status& reason);
+  // States that this rank leaves, and waits until the log says so; rank 0 waits for all ranks. OK also when the epoch
+  // has ended meanwhile.
+  //   ABORTED: `interrupted` (may be null) gave true; called about every 100 ms.
+  absl::Status Leave(const std::function<bool()>& interrupted);
+
+  struct Counters {
+    uint64_t batches = 0;
+    uint64_t bytes = 0;
+    uint64_t engine_ns = 0;
+    uint64_t wait_ns = 0;
+  };
+  Counters counters() const;
+
+ private:
+  void DataThread();
+  // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
+  template <typename Done>
+  void Drive(const Done& done, int64_t deadline_ns);
+  // Has the role: does what can be done now; false: nothing.
+  bool Pass();
+  bool OrderPass();
+  void ApplyNews();
+  bool ReadLog();
+  void OnBatch(const Entry& entry);
+  void OnInline(const Entry& entry);
+  absl::Status StartBatch(const Entry& entry);
+  void AdvanceRunning();
+  void FinishBatch(const absl::Status& status);
+  void OnLeft(int rank);
+  void FailAll();
+  // Gives the role back, and has somebody attend to what is left.
+  void LeaveRole();
+  bool HasWork() const;
+  Attention IdleAttention() const;
+
+  const EngineOptions options_;
+  ReadyChannel* const channel_;
+  const CollectiveStarter start_;
+  const std::function<void(const absl::Status&)> stop_transport_;
+  SubmissionTable table_;
+  Doorbell& bell_;
+
+  std::mutex role_;
+  // What follows belongs to the role.
+  Orderer orderer_;
+  std::optional<Entry> unappended_;
+  int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
+  Entry entry_;
+  std::unique_ptr<RunningBatch> running_;
+
+  std::atomic<bool> is_running_{false};
+  std::atomic<bool> attends_always_{false};
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> failed_all_{false};
+  std::atomic<int> left_count_{0};
+  std::atomic<bool> has_left_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> batches_{0};
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> engine_ns_{0};
+  std::atomic<uint64_t> wait_ns_{0};
+  std::thread data_thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ENGINE_H_

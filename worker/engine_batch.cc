@@ -1,0 +1,116 @@
+// The part of Engine that runs batches, and that ends.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine.h"
+#include "worker/running_batch.h"
+
+namespace farandole {
+void Engine::OnBatch(const Entry& entry) {
+  RunningBatch& running = *running_;
+  absl::StatusOr<std::vector<int>> ranks = table_.RanksOf(entry.group);
+  if (!ranks.ok()) return;  // a group of others that was removed here already
+  auto at = std::lower_bound(ranks->begin(), ranks->end(), options_.rank);
+  if (at == ranks->end() || *at != options_.rank) return;
+  const int position = static_cast<int>(at - ranks->begin());
+  running.ranks = *std::move(ranks);
+  running.counts.assign(entry.counts.begin(), entry.counts.end());
+  running.fragments.clear();
+  running.started_ns = MonotonicNs();
+  running.collective = Collective();
+  running.collective.ranks = running.ranks;
+  running.collective.position = position;
+  running.collective.counts = running.counts;
+  table_.Take(entry, &running.submissions);
+  is_running_.store(true);
+  absl::Status started = StartBatch(entry);
+  if (!started.ok()) {
+    Abort(started);
+  } else if (running.operation == nullptr) {
+    FinishBatch(absl::OkStatus());
+  }
+}
+
+// Leaves `operation` empty where there is nothing to move.
+absl::Status Engine::StartBatch(const Entry& entry) {
+  RunningBatch& running = *running_;
+  Collective& collective = running.collective;
+  collective.sequence = entry.sequence;
+  collective.op = entry.op;
+  collective.dtype = entry.dtype;
+  collective.reduce_op = entry.reduce_op;
+  collective.prescale = entry.prescale;
+  collective.postscale = entry.postscale;
+  collective.root = entry.root;
+  const int64_t element_bytes = static_cast<int64_t>(SizeOf(entry.dtype));
+  for (size_t item = 0; item < entry.items.size(); ++item) {
+    Submission* submission = running.submissions[item];
+    if (submission == nullptr) {
+      return absl::InternalError(absl::StrCat("the order log runs slot ", entry.items[item].slot, ", in which ",
+                                              options_.who[options_.rank], " has no submission"));
+    }
+    bytes_.fetch_add(submission->bytes());
+    if (entry.op == OpType::kAllgather) {
+      submission->counts = running.counts;
+      collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
+      submission->result_bytes = collective.count * element_bytes;
+      submission->result.reset(new char[submission->result_bytes]);
+      const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
+      running.fragments.push_back({input, submission->result.get(), submission->count});
+      break;
+    }
+    collective.count += entry.items[item].count;
+    // Broadcasts of any type travel as bytes.
+    const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
+    for (const Fragment& fragment : submission->fragments) {
+      running.fragments.push_back({fragment.input, fragment.output, fragment.count * factor});
+    }
+  }
+  collective.fragments = running.fragments;
+  if (collective.count == 0) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Operation>> operation = start_(collective);
+  if (!operation.ok()) return operation.status();
+  running.operation = *std::move(operation);
+  return absl::OkStatus();
+}
+
+void Engine::AdvanceRunning() {
+  absl::StatusOr<bool> complete = running_->operation->Advance();
+  if (!complete.ok()) {
+    // The engine's own reason, if there is one, says more than the transport's.
+    Abort(complete.status());
+  } else if (*complete) {
+    FinishBatch(absl::OkStatus());
+  }
+}
+
+void Engine::FinishBatch(const absl::Status& status) {
+  RunningBatch& running = *running_;
+  running.operation.reset();
+  batches_.fetch_add(1);
+  engine_ns_.fetch_add(MonotonicNs() - running.started_ns);
+  if (options_.rank == 0) --outstanding_batches_;
+  is_running_.store(false);
+  table_.Complete(running.submissions, status);
+}
+
+void Engine::FailAll() {
+  if (is_running_.load()) FinishBatch(table_.ended());
+  failed_all_.store(true);
+  table_.Notify();
+}
+
+void Engine::Abort(const absl::Status& reason) {
+  if (!table_.End(reason)) return;
+  stop_transport_(reason);
+  aborted_.store(true);
+  bell_.RingAll();
+}
+
+Engine::Counters Engine::counters() const {
+  return {batches_.load(), bytes_.load(), engine_ns_.load(), wait_ns_.load()};
+}
+
+}  // namespace farandole

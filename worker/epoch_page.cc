@@ -1,0 +1,243 @@
+#include "worker/epoch_page.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace farandole {
+namespace {
+
+// 1,024 posts a rank: more than a step of a large model submits; a rank that has more queues them in its own memory.
+constexpr uint64_t kPostCells = 1024;
+// 4,096 cells of log: some 30 fused batches of 1,024 items, or 4,096 small results.
+constexpr uint64_t kLogCells = 4096;
+constexpr size_t kCellPayload = 120;
+
+// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. Scales
+// (batches only), payload, items and counts follow.
+struct EntryHeader {
+  Entry::Kind kind;
+  OpType op;
+  DType dtype;
+  ReduceOp reduce_op;
+  uint8_t payload_bytes;
+  uint8_t reserved[3];
+  uint32_t group;
+  uint32_t slot;
+  int32_t rank;
+  int32_t root;
+  uint32_t attempt;
+  uint16_t items;
+  uint16_t counts;
+};
+static_assert(sizeof(EntryHeader) == 32, "24 bytes of payload fit into the first cache line");
+
+struct Scales {
+  double prescale;
+  double postscale;
+};
+
+uint64_t CellsFor(size_t bytes) { return (bytes + kCellPayload - 1) / kCellPayload; }
+
+}  // namespace
+
+// Each cell says which position of the ring it holds: position + 1, written last.
+struct alignas(64) EpochPage::Cell {
+  std::atomic<uint64_t> sequence;
+  char bytes[kCellPayload];
+};
+
+struct EpochPage::RankBlock {
+  Doorbell bell;
+  // Written by rank 0: how many posts of this rank it has read.
+  alignas(64) std::atomic<uint64_t> posts_read;
+  std::atomic<uint32_t> has_left;
+  // Written by the rank: how far it has read the log.
+  alignas(64) std::atomic<uint64_t> log_read;
+  // Written by the rank's control thread.
+  alignas(64) std::atomic<uint64_t> beat;
+  std::atomic<uint64_t> batches;
+};
+
+size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
+
+EpochPage::EpochPage(void* memory, int rank, int size)
+    : memory_(static_cast<char*>(memory)), rank_(rank), size_(size), posts_read_(size, 0) {
+  static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
+  FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
+}
+
+EpochPage::RankBlock& EpochPage::block(int rank) const { return reinterpret_cast<RankBlock*>(memory_)[rank]; }
+
+EpochPage::Cell& EpochPage::post_cell(int rank, uint64_t position) const {
+  Cell* cells = reinterpret_cast<Cell*>(memory_ + size_ * sizeof(RankBlock));
+  return cells[rank * kPostCells + position % kPostCells];
+}
+
+EpochPage::Cell& EpochPage::log_cell(uint64_t position) const {
+  Cell* cells = reinterpret_cast<Cell*>(memory_ + size_ * sizeof(RankBlock));
+  return cells[size_ * kPostCells + position % kLogCells];
+}
+
+Doorbell& EpochPage::bell(int rank) { return block(rank).bell; }
+
+bool EpochPage::TryPost(const Post& post) {
+  if (posted_ - block(rank_).posts_read.load() >= kPostCells) return false;
+  Cell& cell = post_cell(rank_, posted_);
+  size_t head = offsetof(Post, payload);
+  std::memcpy(cell.bytes, &post, head + post.payload_bytes);
+  cell.sequence.store(++posted_);
+  if (rank_ != 0) {
+    // A normal post matters to rank 0 only once it has submitted as well; leaving and joining it must see at once.
+    post.kind == Post::Kind::kSubmit ? bell(0).Ring() : bell(0).Summon();
+  }
+  return true;
+}
+
+bool EpochPage::ReadPost(int rank, Post* post) {
+  uint64_t& read = posts_read_[rank];
+  Cell& cell = post_cell(rank, read);
+  if (cell.sequence.load() != read + 1) return false;
+  size_t head = offsetof(Post, payload);
+  std::memcpy(static_cast<void*>(post), cell.bytes, head);
+  std::memcpy(post->payload, cell.bytes + head, std::min<size_t>(post->payload_bytes, kInlineBytes));
+  block(rank).posts_read.store(++read);
+  return true;
+}
+
+bool EpochPage::LogHasRoom(uint64_t cells) {
+  if (appended_ + cells - all_read_ <= kLogCells) return true;
+  uint64_t least = appended_;
+  for (int rank = 0; rank < size_; ++rank) {
+    // A rank that has left reads no more.
+    if (block(rank).has_left.load() == 0 || rank == rank_) least = std::min(least, block(rank).log_read.load());
+  }
+  all_read_ = least;
+  return appended_ + cells - all_read_ <= kLogCells;
+}
+
+bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
+  EntryHeader header = {};
+  header.kind = entry.kind;
+  header.op = entry.op;
+  header.dtype = entry.dtype;
+  header.reduce_op = entry.reduce_op;
+  header.payload_bytes = entry.payload_bytes;
+  header.group = entry.group;
+  header.slot = entry.slot;
+  header.rank = entry.rank;
+  header.root = entry.root;
+  header.attempt = entry.attempt;
+  header.items = static_cast<uint16_t>(entry.items.size());
+  header.counts = static_cast<uint16_t>(entry.counts.size());
+  const Scales scales = {entry.prescale, entry.postscale};
+  const struct {
+    const void* data;
+    size_t bytes;
+  } parts[] = {{&header, sizeof(header)},
+               {&scales, entry.kind == Entry::Kind::kBatch ? sizeof(scales) : 0},
+               {entry.payload, entry.payload_bytes},
+               {entry.items.data(), entry.items.size() * sizeof(Entry::Item)},
+               {entry.counts.data(), entry.counts.size() * sizeof(int64_t)}};
+  size_t bytes = 0;
+  for (const auto& part : parts) bytes += part.bytes;
+  const uint64_t cells = CellsFor(bytes);
+  FD_CHECK_LE(cells, kLogCells / 2) << "an entry must fit into the log";
+  if (!LogHasRoom(cells)) {
+    for (int rank = 0; rank < size_; ++rank) bell(rank).Summon();
+    return false;
+  }
+  size_t offset = 0;
+  for (const auto& part : parts) {
+    const char* from = static_cast<const char*>(part.data);
+    for (size_t left = part.bytes; left > 0;) {
+      size_t within = offset % kCellPayload;
+      size_t piece = std::min(left, kCellPayload - within);
+      std::memcpy(log_cell(appended_ + offset / kCellPayload).bytes + within, from, piece);
+      from += piece;
+      offset += piece;
+      left -= piece;
+    }
+  }
+  for (uint64_t cell = cells; cell-- > 0;) log_cell(appended_ + cell).sequence.store(appended_ + cell + 1);
+  entry.sequence = appended_ + 1;
+  appended_ += cells;
+  if (entry.kind == Entry::Kind::kLeft) block(entry.rank).has_left.store(1);
+  const bool urgent = entry.kind == Entry::Kind::kLeft;
+  for (int rank : concerned) {
+    if (rank == rank_) continue;
+    urgent ? bell(rank).Summon() : bell(rank).Ring();
+  }
+  return true;
+}
+
+bool EpochPage::ReadEntry(Entry* entry) {
+  Cell& first = log_cell(read_);
+  if (first.sequence.load() != read_ + 1) return false;
+  EntryHeader header;
+  size_t offset = 0;
+  auto copy = [&](void* to, size_t bytes) {
+    char* out = static_cast<char*>(to);
+    while (bytes > 0) {
+      size_t within = offset % kCellPayload;
+      size_t piece = std::min(bytes, kCellPayload - within);
+      std::memcpy(out, log_cell(read_ + offset / kCellPayload).bytes + within, piece);
+      out += piece;
+      offset += piece;
+      bytes -= piece;
+    }
+  };
+  copy(&header, sizeof(header));
+  entry->sequence = read_ + 1;
+  entry->kind = header.kind;
+  entry->op = header.op;
+  entry->dtype = header.dtype;
+  entry->reduce_op = header.reduce_op;
+  entry->payload_bytes = header.payload_bytes;
+  entry->group = header.group;
+  entry->slot = header.slot;
+  entry->rank = header.rank;
+  entry->root = header.root;
+  entry->attempt = header.attempt;
+  if (header.kind == Entry::Kind::kBatch) {
+    Scales scales;
+    copy(&scales, sizeof(scales));
+    entry->prescale = scales.prescale;
+    entry->postscale = scales.postscale;
+  }
+  copy(entry->payload, std::min<size_t>(header.payload_bytes, kInlineBytes));
+  entry->items.resize(header.items);
+  copy(entry->items.data(), header.items * sizeof(Entry::Item));
+  entry->counts.resize(header.counts);
+  copy(entry->counts.data(), header.counts * sizeof(int64_t));
+  read_ += CellsFor(offset);
+  block(rank_).log_read.store(read_);
+  return true;
+}
+
+bool EpochPage::HasNews() const {
+  // The positions are read from the shared words, since the members belong to whoever has the engine's role.
+  const uint64_t read = block(rank_).log_read.load();
+  if (log_cell(read).sequence.load() == read + 1) return true;
+  if (rank_ != 0) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    const uint64_t posts_read = block(rank).posts_read.load();
+    if (post_cell(rank, posts_read).sequence.load() == posts_read + 1) return true;
+  }
+  return false;
+}
+
+bool EpochPage::HasLeft(int rank) const { return block(rank).has_left.load() != 0; }
+
+void EpochPage::Beat(uint64_t batches) {
+  RankBlock& own = block(rank_);
+  own.batches.store(batches);
+  own.beat.store(own.beat.load() + 1);
+}
+
+ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {
+  return {block(rank).beat.load(), block(rank).batches.load()};
+}
+
+}  // namespace farandole

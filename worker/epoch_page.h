@@ -1,0 +1,57 @@
+#ifndef FARANDOLE_WORKER_EPOCH_PAGE_H_
+#define FARANDOLE_WORKER_EPOCH_PAGE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/ready_channel.h"
+
+namespace farandole {
+
+// Readiness and order through memory that all ranks of an epoch map: one ring of posts per rank, which that rank writes
+// and rank 0 reads, and one log, which rank 0 writes and all read. Every word has a single writer. The memory is zero
+// at first and outlives the object; it may be private where all ranks are threads of one process.
+class EpochPage final : public ReadyChannel {
+ public:
+  // Bytes that the page needs for `size` ranks.
+  static size_t Bytes(int size);
+  EpochPage(void* memory, int rank, int size);
+
+  bool TryPost(const Post& post) override;
+  bool ReadEntry(Entry* entry) override;
+  bool HasNews() const override;
+  bool ReadPost(int rank, Post* post) override;
+  bool TryAppend(Entry& entry, absl::Span<const int> concerned) override;
+  bool HasLeft(int rank) const override;
+  Doorbell& doorbell() override { return bell(rank_); }
+  void Beat(uint64_t batches) override;
+  Pulse ReadPulse(int rank) const override;
+
+  // A peer's bell, for transports that share the page.
+  Doorbell& bell(int rank);
+
+ private:
+  struct Cell;
+  struct RankBlock;
+  RankBlock& block(int rank) const;
+  Cell& post_cell(int rank, uint64_t position) const;
+  Cell& log_cell(uint64_t position) const;
+  bool LogHasRoom(uint64_t cells);
+
+  char* const memory_;
+  const int rank_;
+  const int size_;
+  // This rank's positions; counted in cells from the epoch's start.
+  uint64_t posted_ = 0;
+  uint64_t read_ = 0;
+  // Rank 0: what it has read of each rank's posts and appended to the log, and the least position that all ranks are
+  // known to have read.
+  absl::InlinedVector<uint64_t, 8> posts_read_;
+  uint64_t appended_ = 0;
+  uint64_t all_read_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_EPOCH_PAGE_H_

@@ -1,0 +1,244 @@
+/* The C interface of Farandole's worker library, libfarandole.so. All SDKs stand on it.
+ *
+ * Rules
+ * - A process holds one worker: farandole_init starts it, farandole_shutdown ends it, and it may be started again.
+ * - All functions may be called from any thread unless they say otherwise. After fork(), a child that did not exec gets
+ *   FARANDOLE_FAILED_PRECONDITION from every call: it is not a worker.
+ * - Functions that can fail return a code (0 is FARANDOLE_OK); farandole_last_error() then gives one sentence: what,
+ * who, both values.
+ * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
+ * contiguous and aligned to its element. Input and output may be the same; other overlap is not allowed.
+ * - Strings are UTF-8 and end in NUL. Pointers that the library returns say how long they live.
+ * - Numbers of enums are those of proto/farandole/v1/types.proto, and never change.
+ */
+#ifndef FARANDOLE_WORKER_FARANDOLE_H_
+#define FARANDOLE_WORKER_FARANDOLE_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FARANDOLE_EXPORT __attribute__((visibility("default")))
+
+/* Raised when a function changes in a way that a caller can notice. */
+#define FARANDOLE_ABI_VERSION 1
+
+/* Codes; the meaning of each is in docs/errors.md. STILL_PENDING is no error: the wait's time is over. */
+enum {
+  FARANDOLE_OK = 0,
+  FARANDOLE_STILL_PENDING = 1,
+  FARANDOLE_INVALID_ARGUMENT = 3,
+  FARANDOLE_DEADLINE_EXCEEDED = 4,
+  FARANDOLE_NOT_FOUND = 5,
+  FARANDOLE_ALREADY_EXISTS = 6,
+  FARANDOLE_PERMISSION_DENIED = 7,
+  FARANDOLE_RESOURCE_EXHAUSTED = 8,
+  FARANDOLE_FAILED_PRECONDITION = 9,
+  FARANDOLE_ABORTED = 10,
+  FARANDOLE_UNIMPLEMENTED = 12,
+  FARANDOLE_INTERNAL = 13,
+  FARANDOLE_UNAVAILABLE = 14,
+  FARANDOLE_DATA_LOSS = 15,
+  FARANDOLE_UNAUTHENTICATED = 16
+};
+
+/* Element types. */
+enum {
+  FARANDOLE_U8 = 0,
+  FARANDOLE_I8 = 1,
+  FARANDOLE_I16 = 2,
+  FARANDOLE_I32 = 3,
+  FARANDOLE_I64 = 4,
+  FARANDOLE_F16 = 5,
+  FARANDOLE_BF16 = 6,
+  FARANDOLE_F32 = 7,
+  FARANDOLE_F64 = 8,
+  FARANDOLE_BOOL = 9,
+  FARANDOLE_U16 = 10
+};
+
+/* Reductions. Average divides by the size of the group; of integers it truncates towards zero. Bool: sum and max are
+ * "or", product and min are "and"; average of bool is FARANDOLE_INVALID_ARGUMENT. */
+enum {
+  FARANDOLE_AVERAGE = 0,
+  FARANDOLE_SUM = 1,
+  FARANDOLE_ADASUM = 2,
+  FARANDOLE_MIN = 3,
+  FARANDOLE_MAX = 4,
+  FARANDOLE_PRODUCT = 5
+};
+
+/* ---- Life ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Settings of farandole_init. Set `struct_bytes` to sizeof; zero or NULL takes the value of the environment variable
+ * named beside the field, and where that is not set either, the default. */
+typedef struct farandole_init_options {
+  uint64_t struct_bytes;
+  const char* coordinator;        /* FARANDOLE_COORDINATOR: HOST:PORT. Without it the worker is a job of size 1. */
+  const char* token_file;         /* FARANDOLE_TOKEN_FILE: file that holds the tenant's token. */
+  const char* job;                /* FARANDOLE_JOB; default "job". */
+  int32_t size;                   /* FARANDOLE_SIZE: number of workers; default 1. */
+  int32_t launch_index;           /* FARANDOLE_LAUNCH_INDEX, plus 1 (so that 0 means unset): orders the ranks. */
+  int64_t join_timeout_ms;        /* FARANDOLE_JOIN_TIMEOUT_MS; default 600,000. */
+  int64_t stall_warning_ms;       /* FARANDOLE_STALL_WARNING_MS; default 10,000. */
+  const char* transport;          /* FARANDOLE_TRANSPORT: "auto" (default) or "shm". */
+  int64_t fusion_threshold_bytes; /* FARANDOLE_FUSION_THRESHOLD_BYTES: most bytes of a fused batch; default 64 MiB. */
+} farandole_init_options;
+
+FARANDOLE_EXPORT int farandole_abi_version(void);
+/* Farandole's version, "0.1.0"; static. */
+FARANDOLE_EXPORT const char* farandole_version(void);
+/* The sentence for the last failed call of this thread; "" if there was none. Valid until the thread's next call. */
+FARANDOLE_EXPORT const char* farandole_last_error(void);
+
+/* Joins the job and returns when its epoch has formed and peers are connected. NULL options: all from the environment.
+ * The waits surface: where `interrupted` is not NULL it is called about every 100 ms, and a value other than 0 gives up
+ * with FARANDOLE_ABORTED. INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about
+ * the size FAILED_PRECONDITION  already initialized DEADLINE_EXCEEDED    not all workers came in time; who did is named
+ *   UNAVAILABLE          the coordinator cannot be reached; UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: as
+ * it says */
+FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (*interrupted)(void));
+/* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
+ * not initialized. `interrupted` as above. */
+FARANDOLE_EXPORT int farandole_shutdown(int (*interrupted)(void));
+/* 1 between a successful init and shutdown (also after the epoch has ended by an error). */
+FARANDOLE_EXPORT int farandole_is_initialized(void);
+
+/* Who am I. All >= 0, or -FARANDOLE_FAILED_PRECONDITION before init. `local`: among the job's workers of this host;
+ * `cross`: among the workers of the same local rank, one a host. */
+FARANDOLE_EXPORT int farandole_rank(void);
+FARANDOLE_EXPORT int farandole_size(void);
+FARANDOLE_EXPORT int farandole_local_rank(void);
+FARANDOLE_EXPORT int farandole_local_size(void);
+FARANDOLE_EXPORT int farandole_cross_rank(void);
+FARANDOLE_EXPORT int farandole_cross_size(void);
+/* 1 if every host has equally many workers. */
+FARANDOLE_EXPORT int farandole_is_homogeneous(void);
+/* Number of the epoch; 0 for a job of size 1 without a coordinator. */
+FARANDOLE_EXPORT int64_t farandole_epoch(void);
+
+/* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
+ */
+
+/* Makes a group of ascending ranks. Collective: all ranks of the job call it with the same ranks, in the same order
+ * among their calls. Blocks; `interrupted` as above. Group 0, all ranks, is always there. INVALID_ARGUMENT  ranks not
+ * ascending or out of range, or other ranks asked for another group (both named) */
+FARANDOLE_EXPORT int farandole_add_group(const int32_t* ranks, int32_t count, int32_t* group, int (*interrupted)(void));
+/* Ends a group; collective as add. INVALID_ARGUMENT: group 0, or not known. FAILED_PRECONDITION: submissions of it are
+ * pending. */
+FARANDOLE_EXPORT int farandole_remove_group(int32_t group, int (*interrupted)(void));
+/* This worker's position in the group, -1 if it is not in it; the group's size. -FARANDOLE_NOT_FOUND - 1 if the group
+ * is not known. */
+FARANDOLE_EXPORT int farandole_group_rank(int32_t group);
+FARANDOLE_EXPORT int farandole_group_size(int32_t group);
+
+/* ---- Submissions --------------------------------------------------------------------------------------------------
+ */
+
+/* A handle: > 0; negative: minus an error code, and nothing was submitted. It stays valid until farandole_release.
+ *
+ * `name` identifies the tensor on all ranks of the group; NULL or "": unnamed, paired in the order of submission.
+ * A name may be pending once at a time in a group (INVALID_ARGUMENT else). Errors that only the ranks together can see
+ * (disagreement: INVALID_ARGUMENT; a dead peer: ABORTED) come from the wait. `shape` has `ndim` numbers of elements;
+ * NULL with ndim 0 is a scalar. At most 32 dimensions. */
+typedef int64_t farandole_handle;
+
+/* output = postscale * reduce over ranks (prescale * input), added in the order of ranks, so that results are equal to
+ * the bit on all ranks. */
+FARANDOLE_EXPORT farandole_handle farandole_allreduce(const char* name, const void* input, void* output,
+                                                      const int64_t* shape, int32_t ndim, int32_t dtype,
+                                                      int32_t reduce_op, double prescale, double postscale,
+                                                      int32_t group);
+
+/* One tensor of a grouped call. */
+typedef struct farandole_tensor {
+  const void* input;
+  void* output;
+  const int64_t* shape;
+  int32_t ndim;
+} farandole_tensor;
+
+/* Several tensors of one dtype as one: all are reduced together, or none. */
+FARANDOLE_EXPORT farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors,
+                                                              int32_t count, int32_t dtype, int32_t reduce_op,
+                                                              double prescale, double postscale, int32_t group);
+
+/* Concatenates the ranks' inputs along the first dimension, which may differ by rank (also be 0). A scalar counts as
+ * shape [1]. The result is memory of the handle: see farandole_result. */
+FARANDOLE_EXPORT farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape,
+                                                      int32_t ndim, int32_t dtype, int32_t group);
+
+/* output on every rank = input of the group's rank `root`, an epoch rank that is in the group. The root's output may
+ * equal its input. */
+FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const void* input, void* output,
+                                                      const int64_t* shape, int32_t ndim, int32_t dtype, int32_t root,
+                                                      int32_t group);
+
+/* Complete when all ranks of the group have submitted it. */
+FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group);
+
+/* ---- Completion ---------------------------------------------------------------------------------------------------
+ */
+
+/* 1: complete (well or not), 0: pending, negative: minus a code (handle not known: INVALID_ARGUMENT). Drives pending
+ * work that is ready. */
+FARANDOLE_EXPORT int farandole_poll(farandole_handle handle);
+/* Waits until the handle is complete, at most `timeout_ms` (negative: without limit): FARANDOLE_OK,
+ * FARANDOLE_STILL_PENDING, or the submission's error. The thread that waits does the work meanwhile. Does not release.
+ */
+FARANDOLE_EXPORT int farandole_wait(farandole_handle handle, int64_t timeout_ms);
+/* As farandole_wait, and releases the handle unless it is still pending. */
+FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_ms);
+/* Result of a complete allgather: memory until the handle is released, its bytes, the rows that each group rank
+ * contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or not an
+ * allgather. */
+FARANDOLE_EXPORT int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows);
+/* Forgets the handle and frees its result. A pending submission goes on by itself; its memory stays borrowed until
+ * then. */
+FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
+
+/* ---- Checkpoints --------------------------------------------------------------------------------------------------
+ */
+
+/* Asks for the right to write checkpoint `name` at `step` into `directory` on this host; only rank 0 gets it. On
+ * success `*path` is the temporary file to write (valid until commit or abandon). One checkpoint may be open at a time.
+ *   PERMISSION_DENIED   not rank 0
+ *   ALREADY_EXISTS      there is one of this name and step; its path is in the text
+ *   FAILED_PRECONDITION another is open
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written (disk full), or the coordinator not be reached */
+FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step,
+                                                const char* extension, const char** path);
+/* Checksums, syncs and renames the written file, and has the coordinator put it into the catalogue: when this returns
+ * OK, the checkpoint exists, as `*path` (valid until the thread's next call). ABORTED  a newer writer fenced this one,
+ * or the epoch ended; the file is removed */
+FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
+FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
+/* Newest checkpoint of `name` ("" or NULL: of any) in the catalogue, or the one at `step` (-1: newest). Without a
+ * coordinator: among the manifests in `directory`. NOT_FOUND: none. The path lives until the thread's next call. */
+FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
+                                               int64_t* found_step);
+
+/* ---- Counters -----------------------------------------------------------------------------------------------------
+ */
+
+/* What this worker did since init. Set `struct_bytes` to sizeof. */
+typedef struct farandole_counters {
+  uint64_t struct_bytes;
+  uint64_t submissions;          /* accepted */
+  uint64_t completions;          /* completed, well or not */
+  uint64_t batches;              /* collectives run; submissions / batches is the fusion */
+  uint64_t bytes;                /* of tensors given to them */
+  uint64_t coordinator_messages; /* about tensors, sent and received: stands still in the steady state */
+  uint64_t engine_ns;            /* time in which a thread worked or waited inside collectives */
+  uint64_t wait_ns;              /* time that callers spent in wait, finish */
+} farandole_counters;
+FARANDOLE_EXPORT int farandole_read_counters(farandole_counters* counters);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* FARANDOLE_WORKER_FARANDOLE_H_ */

@@ -1,0 +1,311 @@
+#include "worker/orderer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "worker/kernels/reduce.h"
+
+namespace farandole {
+
+Orderer::Orderer(int size, Options options) : size_(size), options_(options), joined_(size, false) {
+  std::vector<int> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  AddGroup(0, std::move(all));
+}
+
+void Orderer::AddGroup(uint32_t number, std::vector<int> ranks) {
+  Group group;
+  group.has_rank_0 = !ranks.empty() && ranks.front() == 0;
+  group.ranks = std::move(ranks);
+  if (!group.has_rank_0) ++foreign_groups_;
+  groups_[number] = std::move(group);
+}
+
+void Orderer::RemoveGroup(uint32_t number) {
+  auto found = groups_.find(number);
+  if (found == groups_.end()) return;
+  if (!found->second.has_rank_0) --foreign_groups_;
+  groups_.erase(found);
+  for (auto slot = slots_.begin(); slot != slots_.end();) {
+    auto next = std::next(slot);
+    if (slot->second.group == number) {
+      SetIdle(slot->first, slot->second, false);
+      slots_.erase(slot);
+    }
+    slot = next;
+  }
+}
+
+absl::Span<const int> Orderer::ranks(uint32_t group) const {
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return {};
+  return found->second.ranks;
+}
+
+void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
+  last_slot_ = std::max(last_slot_, number);
+  auto group = groups_.find(group_number);
+  if (group == groups_.end()) return;
+  if (slots_.size() >= options_.slots) RetireIdle();
+  Slot& slot = slots_[number];
+  slot.group = group_number;
+  slot.posts.resize(group->second.ranks.size());
+  SetIdle(number, slot, true);
+  auto early = early_.find(number);
+  if (early == early_.end()) return;
+  auto posts = std::move(early->second);
+  early_.erase(early);
+  for (auto& [rank, post] : posts) OnPost(rank, post);
+}
+
+void Orderer::OnPost(int rank, const Post& post) {
+  if (post.kind == Post::Kind::kLeave) return OnLeave(rank);
+  if (post.kind == Post::Kind::kJoin) return OnJoin(rank);
+  auto found = slots_.find(post.slot);
+  if (found == slots_.end()) {
+    // Numbers reach rank 0 in ascending order, so an unknown one below the last was retired: whoever posts in it is
+    // told (again) and asks anew.
+    if (post.slot > last_slot_) {
+      early_[post.slot].emplace_back(rank, post);
+    } else {
+      AddRetireNotice(post.slot);
+    }
+    return;
+  }
+  Slot& slot = found->second;
+  const Group& group = groups_.at(slot.group);
+  if (group.broken) return;
+  auto at = std::lower_bound(group.ranks.begin(), group.ranks.end(), rank);
+  FD_CHECK(at != group.ranks.end() && *at == rank) << "rank " << rank << " posted in a slot of group " << slot.group;
+  Accept(post.slot, slot, static_cast<int>(at - group.ranks.begin()), post);
+}
+
+void Orderer::Accept(uint32_t number, Slot& slot, int position, const Post& post) {
+  SetIdle(number, slot, false);
+  Queue& queue = slot.posts[position];
+  queue.push_back(post);
+  // A slot that is ready already stays where it is in the queue of ready slots; the new post belongs to a later round.
+  if (queue.size() == 1) Evaluate(number, slot);
+}
+
+void Orderer::SetIdle(uint32_t number, Slot& slot, bool idle) {
+  if (slot.is_idle == idle) return;
+  slot.is_idle = idle;
+  if (idle) {
+    slot.idle_position = idle_.insert(idle_.end(), number);
+  } else {
+    idle_.erase(slot.idle_position);
+  }
+}
+
+void Orderer::Evaluate(uint32_t number, Slot& slot) {
+  const Group& group = groups_.at(slot.group);
+  slot.missing = 0;
+  int posted = 0;
+  for (size_t position = 0; position < slot.posts.size(); ++position) {
+    if (!slot.posts[position].empty()) {
+      ++posted;
+    } else if (!joined_[group.ranks[position]]) {
+      ++slot.missing;
+    }
+  }
+  if (posted == 0 || slot.missing > 0) return;
+  const bool urgent = Front(slot).is_inline != 0 || !Agrees(slot);
+  (urgent ? urgent_ : group.has_rank_0 ? batches_ : foreign_).push_back(number);
+}
+
+void Orderer::RetireIdle() {
+  if (idle_.empty()) return;
+  const uint32_t number = idle_.front();
+  idle_.pop_front();
+  slots_.erase(number);
+  AddRetireNotice(number);
+}
+
+void Orderer::AddRetireNotice(uint32_t number) {
+  Entry entry;
+  entry.kind = Entry::Kind::kRetire;
+  entry.slot = number;
+  notices_.push_back(std::move(entry));
+}
+
+void Orderer::OnLeave(int rank) {
+  for (auto& [number, group] : groups_) {
+    if (std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) group.broken = true;
+  }
+  // Slots that are ready are still run, before the notice; what is partial never will be, and every rank fails it when
+  // it reads the notice.
+  for (auto& [number, slot] : slots_) {
+    if (!groups_.at(slot.group).broken || slot.missing == 0) continue;
+    for (Queue& queue : slot.posts) queue.clear();
+    SetIdle(number, slot, true);
+  }
+  Entry entry;
+  entry.kind = Entry::Kind::kLeft;
+  entry.rank = rank;
+  notices_.push_back(std::move(entry));
+}
+
+void Orderer::OnJoin(int rank) {
+  if (joined_[rank]) return;
+  joined_[rank] = true;
+  if (++joined_count_ == size_) {
+    Entry entry;
+    entry.kind = Entry::Kind::kAllJoined;
+    entry.rank = rank;
+    notices_.push_back(std::move(entry));
+    joined_.assign(size_, false);
+    joined_count_ = 0;
+    return;
+  }
+  for (auto& [number, slot] : slots_) {
+    if (slot.missing > 0) Evaluate(number, slot);
+  }
+}
+
+const Post& Orderer::Front(const Slot& slot) const {
+  for (const Queue& queue : slot.posts) {
+    if (!queue.empty()) return queue.front();
+  }
+  FD_CHECK(false) << "a ready slot has a post";
+  std::abort();
+}
+
+bool Orderer::Agrees(const Slot& slot) const {
+  const uint64_t signature = Front(slot).signature;
+  return std::all_of(slot.posts.begin(), slot.posts.end(),
+                     [&](const Queue& queue) { return queue.empty() || queue.front().signature == signature; });
+}
+
+void Orderer::PopFronts(uint32_t number, Slot& slot) {
+  bool left = false;
+  for (Queue& queue : slot.posts) {
+    if (!queue.empty()) queue.erase(queue.begin());
+    left = left || !queue.empty();
+  }
+  if (left) {
+    Evaluate(number, slot);
+  } else {
+    slot.missing = 1;  // counted anew with the next post
+    SetIdle(number, slot, true);
+  }
+}
+
+Entry Orderer::Describe(const Slot& slot) const {
+  const Post& front = Front(slot);
+  Entry entry;
+  entry.op = front.op;
+  entry.dtype = front.dtype;
+  entry.reduce_op = front.reduce_op;
+  entry.group = slot.group;
+  entry.root = front.root;
+  entry.prescale = front.prescale;
+  entry.postscale = front.postscale;
+  return entry;
+}
+
+Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
+  Entry entry = Describe(slot);
+  entry.kind = Entry::Kind::kInline;
+  entry.slot = number;
+  const Post& front = Front(slot);
+  if (entry.op == OpType::kAllreduce && front.payload_bytes > 0) {
+    // Contributions of all ranks in rank order; who has joined contributes the identity, so leaving it out is the same.
+    absl::InlinedVector<const void*, 8> inputs;
+    for (const Queue& queue : slot.posts) {
+      if (!queue.empty()) inputs.push_back(queue.front().payload);
+    }
+    absl::InlinedVector<double, 8> scales(entry.prescale == 1.0 ? 0 : inputs.size(), entry.prescale);
+    Reduce(entry.dtype, entry.reduce_op, inputs, scales.empty() ? nullptr : scales.data(), entry.payload,
+           front.payload_bytes / SizeOf(entry.dtype), entry.postscale, static_cast<int>(slot.posts.size()));
+    entry.payload_bytes = front.payload_bytes;
+  } else if (entry.op == OpType::kBroadcast && !slot.posts[entry.root].empty()) {
+    const Post& root = slot.posts[entry.root].front();
+    entry.payload_bytes = root.payload_bytes;
+    std::memcpy(entry.payload, root.payload, root.payload_bytes);
+  }
+  return entry;
+}
+
+Entry Orderer::MakeUrgent(uint32_t number) {
+  Slot& slot = slots_.at(number);
+  Entry entry;
+  if (!Agrees(slot)) {
+    entry.kind = Entry::Kind::kDispute;
+    entry.group = slot.group;
+    entry.slot = number;
+    entry.attempt = ++slot.disputes;
+  } else {
+    entry = MakeInline(number, slot);
+  }
+  PopFronts(number, slot);
+  return entry;
+}
+
+bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const {
+  const Post& post = Front(slot);
+  if (post.op != batch.op || slot.group != batch.group) return false;
+  if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
+  if (batch.op == OpType::kBroadcast) return post.root == batch.root;
+  return batch.op == OpType::kAllreduce && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
+         post.prescale == batch.prescale && post.postscale == batch.postscale;
+}
+
+Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
+  const uint32_t first = ready.front();
+  ready.pop_front();
+  Entry entry = Describe(slots_.at(first));
+  entry.kind = Entry::Kind::kBatch;
+  int64_t bytes = 0;
+  auto add = [&](uint32_t number, Slot& slot) {
+    const Post& front = Front(slot);
+    const int64_t size = front.count * static_cast<int64_t>(SizeOf(front.dtype));
+    bytes += size;
+    // Broadcasts of any type travel together as bytes.
+    entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
+  };
+  Slot& slot = slots_.at(first);
+  add(first, slot);
+  if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
+  if (entry.op == OpType::kAllgather) {
+    for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
+  }
+  std::vector<uint32_t> taken = {first};
+  if (entry.op == OpType::kAllreduce || entry.op == OpType::kBroadcast) {
+    for (auto next = ready.begin(); next != ready.end() && static_cast<int>(taken.size()) < options_.fusion_items;) {
+      Slot& candidate = slots_.at(*next);
+      if (!CanFuse(entry, candidate, bytes)) {
+        ++next;
+        continue;
+      }
+      add(*next, candidate);
+      taken.push_back(*next);
+      next = ready.erase(next);
+    }
+  }
+  // Only now: a slot with further posts becomes ready again, and must not be fused twice into one batch.
+  for (uint32_t number : taken) PopFronts(number, slots_.at(number));
+  return entry;
+}
+
+std::optional<Entry> Orderer::Next(bool collectives) {
+  if (!urgent_.empty()) {
+    const uint32_t number = urgent_.front();
+    urgent_.pop_front();
+    return MakeUrgent(number);
+  }
+  if (!foreign_.empty()) return MakeBatch(foreign_);
+  if (!batches_.empty()) {
+    if (!collectives) return std::nullopt;
+    return MakeBatch(batches_);
+  }
+  if (notices_.empty()) return std::nullopt;
+  Entry entry = std::move(notices_.front());
+  notices_.pop_front();
+  return entry;
+}
+
+}  // namespace farandole

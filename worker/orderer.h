@@ -1,0 +1,107 @@
+#ifndef FARANDOLE_WORKER_ORDERER_H_
+#define FARANDOLE_WORKER_ORDERER_H_
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "worker/ready_channel.h"
+
+namespace farandole {
+
+// Decides what the order log says: matches the ranks' posts, fuses what is ready, and names what does not match. Pure:
+// posts and slots in, entries out. Kept by rank 0's engine role; not thread-safe.
+//
+// A slot is ready when every rank of its group has a post in it that was not ordered yet, or has joined. Ranks' posts
+// in a slot are paired in order.
+class Orderer {
+ public:
+  struct Options {
+    // Most bytes of the tensors of one rank in a fused batch; a larger single tensor is a batch by itself.
+    int64_t fusion_bytes = 64 << 20;
+    // Most tensors of a fused batch.
+    int fusion_items = 1024;
+    // From this number of slots on, the one that was idle for longest is retired whenever another is added.
+    size_t slots = 3072;
+  };
+
+  Orderer(int size, Options options);
+
+  // A group of ascending ranks; number 0, all ranks, is there from the start.
+  void AddGroup(uint32_t number, std::vector<int> ranks);
+  // Slots of the group must be idle; they are forgotten.
+  void RemoveGroup(uint32_t number);
+  // From now on posts in `slot` can be ordered. Posts that came before are kept.
+  void AddSlot(uint32_t slot, uint32_t group);
+  void OnPost(int rank, const Post& post);
+
+  // The next entry, without its sequence; nullopt: nothing is ready. With `collectives` false, batches that rank 0
+  // takes part in and that need a transport are left for later, so that more can be fused into them; everything else is
+  // given.
+  std::optional<Entry> Next(bool collectives);
+  // The ranks of a group; empty if it is not known.
+  absl::Span<const int> ranks(uint32_t group) const;
+  // Whether a group without rank 0 exists, whose posts rank 0 must attend to at any time.
+  bool HasForeignGroup() const { return foreign_groups_ > 0; }
+
+ private:
+  struct Group {
+    std::vector<int> ranks;
+    bool broken = false;  // one of its ranks has left
+    bool has_rank_0 = false;
+  };
+  // Posts of one rank in one slot, oldest first; rarely more than one.
+  using Queue = absl::InlinedVector<Post, 1>;
+  struct Slot {
+    uint32_t group = 0;
+    uint32_t disputes = 0;
+    std::vector<Queue> posts;  // by position in the group
+    // Positions without a post whose rank has not joined.
+    int missing = 0;
+    bool is_idle = false;
+    std::list<uint32_t>::iterator idle_position;
+  };
+
+  void Accept(uint32_t number, Slot& slot, int position, const Post& post);
+  void SetIdle(uint32_t number, Slot& slot, bool idle);
+  // Counts what is missing and queues the slot if it is ready.
+  void Evaluate(uint32_t number, Slot& slot);
+  void RetireIdle();
+  void AddRetireNotice(uint32_t number);
+  void OnLeave(int rank);
+  void OnJoin(int rank);
+  bool Agrees(const Slot& slot) const;
+  // Some rank's oldest post; the slot is ready.
+  const Post& Front(const Slot& slot) const;
+  void PopFronts(uint32_t number, Slot& slot);
+  Entry Describe(const Slot& slot) const;
+  Entry MakeUrgent(uint32_t number);
+  Entry MakeInline(uint32_t number, Slot& slot);
+  Entry MakeBatch(std::deque<uint32_t>& ready);
+  bool CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const;
+
+  const int size_;
+  const Options options_;
+  absl::flat_hash_map<uint32_t, Group> groups_;
+  absl::flat_hash_map<uint32_t, Slot> slots_;
+  // Posts in slots that rank 0 was not told of yet.
+  absl::flat_hash_map<uint32_t, std::vector<std::pair<int, Post>>> early_;
+  uint32_t last_slot_ = 0;
+  std::list<uint32_t> idle_;  // slots without posts, longest idle first
+  // Ready slots, in the order in which they became so.
+  std::deque<uint32_t> urgent_;   // inline results and disputes
+  std::deque<uint32_t> foreign_;  // batches of groups without rank 0
+  std::deque<uint32_t> batches_;
+  std::deque<Entry> notices_;  // kLeft, kRetire, kAllJoined
+  std::vector<bool> joined_;
+  int joined_count_ = 0;
+  int foreign_groups_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ORDERER_H_

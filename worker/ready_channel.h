@@ -1,0 +1,122 @@
+#ifndef FARANDOLE_WORKER_READY_CHANNEL_H_
+#define FARANDOLE_WORKER_READY_CHANNEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "worker/doorbell.h"
+#include "worker/dtype.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// Payload of a submission, or of its result, that travels with readiness and order instead of through a transport.
+inline constexpr int kInlineBytes = 72;
+
+// One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
+struct Post {
+  enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
+
+  uint32_t slot = 0;
+  Kind kind = Kind::kSubmit;
+  uint8_t payload_bytes = 0;
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  // Hash of everything that ranks must agree about.
+  uint64_t signature = 0;
+  // Elements that this rank contributes.
+  int64_t count = 0;
+  // Broadcast: position in the group.
+  int32_t root = 0;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).
+  uint8_t is_inline = 0;
+  uint16_t reserved = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  // Allreduce: the input; broadcast: the root's.
+  char payload[kInlineBytes];
+};
+static_assert(sizeof(Post) == 120, "a post and its sequence number fill two cache lines");
+
+// One line of the order log. It describes itself: who has no submission for it (a rank that has joined) can still take
+// part.
+struct Entry {
+  enum class Kind : uint8_t {
+    // Run the items as one collective.
+    kBatch = 1,
+    // As kBatch with one item, and the result is in `payload`.
+    kInline = 2,
+    // Signatures differ in `slot`: the pending submission of it is described to the coordinator.
+    kDispute = 3,
+    // `slot` is no longer in use.
+    kRetire = 4,
+    // `rank` has left in order.
+    kLeft = 5,
+    // All ranks have joined; `rank` was the last.
+    kAllJoined = 6,
+  };
+  struct Item {
+    uint32_t slot = 0;
+    uint32_t reserved = 0;
+    int64_t count = 0;
+  };
+
+  uint64_t sequence = 0;
+  Kind kind = Kind::kBatch;
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  uint8_t payload_bytes = 0;
+  uint32_t group = 0;
+  uint32_t slot = 0;
+  int32_t rank = 0;
+  int32_t root = 0;
+  uint32_t attempt = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  absl::InlinedVector<Item, 2> items;
+  // Allgather: elements by position.
+  absl::InlinedVector<int64_t, 8> counts;
+  char payload[kInlineBytes];
+};
+
+// Carries readiness to rank 0 and the order log back to all ranks of one epoch. Each method says who calls it; none
+// blocks. Wakes whom it concerns.
+class ReadyChannel {
+ public:
+  virtual ~ReadyChannel() = default;
+
+  // Any thread of this rank, one at a time: states `post` to rank 0. False: the channel is full; try again after a
+  // ring.
+  virtual bool TryPost(const Post& post) = 0;
+  // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet.
+  virtual bool ReadEntry(Entry* entry) = 0;
+  // Any thread of this rank: whether ReadEntry, or at rank 0 ReadPost of any rank, would give something.
+  virtual bool HasNews() const = 0;
+
+  // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
+  virtual bool ReadPost(int rank, Post* post) = 0;
+  // Rank 0's engine role: appends to the log and rings `concerned`, for which it may matter now. Sets entry.sequence.
+  // False: the log is full until a slow rank has read on.
+  virtual bool TryAppend(Entry& entry, absl::Span<const int> concerned) = 0;
+
+  // Any thread: whether the log says that `rank` has left in order.
+  virtual bool HasLeft(int rank) const = 0;
+  // This rank's bell.
+  virtual Doorbell& doorbell() = 0;
+
+  // Control thread: this rank's sign of life, and the last one of a rank on the same host.
+  virtual void Beat(uint64_t batches) = 0;
+  struct Pulse {
+    uint64_t beat = 0;
+    uint64_t batches = 0;
+  };
+  virtual Pulse ReadPulse(int rank) const = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_READY_CHANNEL_H_

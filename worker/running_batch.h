@@ -1,0 +1,29 @@
+#ifndef FARANDOLE_WORKER_RUNNING_BATCH_H_
+#define FARANDOLE_WORKER_RUNNING_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "worker/submission.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// The batch that a rank is in. Owned by its Engine, and part of the engine's role. The spans of `collective` point into
+// the other members.
+struct RunningBatch {
+  Collective collective;
+  std::vector<int> ranks;
+  std::vector<int64_t> counts;
+  absl::InlinedVector<Fragment, 2> fragments;
+  // In the order of the entry's items.
+  absl::InlinedVector<Submission*, 2> submissions;
+  std::unique_ptr<Operation> operation;
+  int64_t started_ns = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_RUNNING_BATCH_H_

@@ -1,0 +1,86 @@
+#ifndef FARANDOLE_WORKER_SUBMISSION_H_
+#define FARANDOLE_WORKER_SUBMISSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/dtype.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// One tensor of a request. Borrowed.
+struct TensorView {
+  const void* input = nullptr;
+  void* output = nullptr;
+  absl::Span<const int64_t> shape;
+};
+
+// What a caller asks for. Borrowed for the call, but the tensors' memory until the submission is complete.
+struct Request {
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  // Broadcast: a rank of the epoch.
+  int root_rank = 0;
+  uint32_t group = 0;
+  // Empty: unnamed.
+  absl::string_view name;
+  absl::Span<const TensorView> tensors;
+};
+
+// A request on its way. Owned by SubmissionTable, whose lock guards it; while it runs, what the collective needs is
+// read, and its result is written, by the thread that has the engine's role.
+struct Submission {
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  // Broadcast: position in the group.
+  int root = 0;
+  uint32_t group = 0;
+  std::string name;
+  absl::InlinedVector<Fragment, 1> fragments;
+  // The tensors' shapes one after the other, and the number of dimensions of each.
+  absl::InlinedVector<int64_t, 8> dims;
+  absl::InlinedVector<int32_t, 1> ndims;
+  // Elements of this rank's input, all tensors together.
+  int64_t count = 0;
+  uint64_t signature = 0;
+  // Monotonic clock.
+  int64_t submitted_ns = 0;
+
+  // Allgather: the result, and the elements by group position.
+  std::unique_ptr<char[]> result;
+  int64_t result_bytes = 0;
+  std::vector<int64_t> counts;
+
+  int64_t handle = 0;
+  bool in_use = false;
+  uint32_t slot = 0;  // 0: not posted yet
+  bool running = false;
+  bool released = false;
+  int waiters = 0;
+  // Set last, after `status`; then nothing but release changes the submission.
+  std::atomic<bool> complete{false};
+  absl::Status status;
+
+  int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }
+};
+
+// Hash of everything that the ranks of a group must agree about; the same in every process.
+uint64_t SignatureOf(const Submission& submission);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SUBMISSION_H_

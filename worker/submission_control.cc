@@ -1,0 +1,219 @@
+// The part of SubmissionTable that follows the coordinator and the order log, and that tells what is pending.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/submission_table.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxReported = 64;
+
+}  // namespace
+
+SubmissionTable::Name* SubmissionTable::FindName(uint32_t group, absl::string_view name) {
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return nullptr;
+  auto entry = found->second.names.find(name);
+  return entry == found->second.names.end() ? nullptr : entry->second.get();
+}
+
+void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group, uint32_t slot) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++counters_.negotiation_messages;
+  Name* name = FindName(group, name_text);
+  if (name == nullptr || groups_[group].position < 0) {
+    // Rank 0 orders the slots of groups that it is not in.
+    if (rank_ == 0) {
+      news_.push_back(SlotAdded{slot, group});
+      has_news_.store(true);
+    }
+    return;
+  }
+  if (name->slot == slot) return;
+  AssignSlot(name, slot);
+  while (!name->waiting.empty()) {
+    Submission* submission = name->waiting.front();
+    name->waiting.pop_front();
+    submission->slot = slot;
+    name->posted.push_back(submission);
+    PostOne(submission);
+  }
+}
+
+void SubmissionTable::OnMismatch(absl::string_view name_text, uint32_t group, const std::string& sentence,
+                                 uint32_t disputed_slot, uint32_t attempt) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++counters_.negotiation_messages;
+  const absl::Status status = absl::InvalidArgumentError(sentence);
+  if (disputed_slot != 0) {
+    auto at = std::find_if(disputed_.begin(), disputed_.end(),
+                           [&](const Disputed& one) { return one.slot == disputed_slot && one.attempt == attempt; });
+    if (at == disputed_.end()) return;
+    Finish(at->submission, status);
+    disputed_.erase(at);
+    return NotifyLocked();
+  }
+  Name* name = FindName(group, name_text);
+  if (name == nullptr || name->waiting.empty()) return;
+  Submission* submission = name->waiting.front();
+  name->waiting.pop_front();
+  name->asked = false;
+  Finish(submission, status);
+  if (!name->waiting.empty()) Ask(name);
+  NotifyLocked();
+}
+
+void SubmissionTable::OnGroupAdded(uint32_t number, std::vector<int> ranks) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Group group;
+  auto at = std::lower_bound(ranks.begin(), ranks.end(), rank_);
+  if (at != ranks.end() && *at == rank_) group.position = static_cast<int>(at - ranks.begin());
+  group.ranks = ranks;
+  group.broken = ended_;
+  groups_[number] = std::move(group);
+  if (rank_ == 0) {
+    news_.push_back(GroupAdded{number, std::move(ranks)});
+    has_news_.store(true);
+  }
+}
+
+void SubmissionTable::OnGroupRemoved(uint32_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = groups_.find(number);
+  if (found == groups_.end()) return;
+  for (const auto& [key, name] : found->second.names) slots_.erase(name->slot);
+  groups_.erase(found);
+  if (rank_ == 0) {
+    news_.push_back(GroupRemoved{number});
+    has_news_.store(true);
+  }
+}
+
+void SubmissionTable::AskAgain() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [number, group] : groups_) {
+    for (auto& [key, name] : group.names) {
+      if (name->asked && !name->waiting.empty()) Ask(name.get());
+    }
+  }
+  for (const Disputed& one : disputed_) {
+    ++counters_.negotiation_messages;
+    link_->Negotiate(*one.submission, 0, one.slot, one.attempt);
+  }
+}
+
+void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = slots_.find(slot);
+  if (found == slots_.end() || found->second->posted.empty()) return;
+  Submission* submission = found->second->posted.front();
+  found->second->posted.pop_front();
+  disputed_.push_back({slot, attempt, submission});
+  ++counters_.negotiation_messages;
+  if (link_ != nullptr) link_->Negotiate(*submission, 0, slot, attempt);
+}
+
+void SubmissionTable::OnRetired(uint32_t slot) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (rank_ == 0 && link_ != nullptr) {
+    ++counters_.negotiation_messages;
+    link_->ReportRetired(slot);
+  }
+  auto found = slots_.find(slot);
+  if (found == slots_.end()) return;
+  Name* name = found->second;
+  slots_.erase(found);
+  name->slot = 0;
+  name->retired_slot = slot;
+  if (name->outstanding == 0) {
+    // Nothing is pending: the name is forgotten, so that a program with ever new names does not grow. The coordinator
+    // hears of the slot's end from rank 0.
+    groups_[name->group].names.erase(std::string(name->name));
+    return;
+  }
+  // Posted when rank 0 had already retired the slot: asked for anew.
+  std::deque<Submission*> posted = std::exchange(name->posted, {});
+  for (Submission* submission : posted) {
+    submission->slot = 0;
+    Enter(submission, name);
+  }
+}
+
+void SubmissionTable::FailPending(uint32_t number, const absl::Status& reason) {
+  for (auto& [key, name] : groups_[number].names) {
+    for (std::deque<Submission*>* queue : {&name->posted, &name->waiting}) {
+      for (Submission* submission : std::exchange(*queue, {})) Finish(submission, reason);
+    }
+    name->asked = false;
+  }
+  for (auto one = disputed_.begin(); one != disputed_.end();) {
+    if (one->submission->group == number) {
+      Finish(one->submission, reason);
+      one = disputed_.erase(one);
+    } else {
+      ++one;
+    }
+  }
+}
+
+void SubmissionTable::OnLeft(int rank, const std::string& who) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [number, group] : groups_) {
+    if (!group.broken.ok() || !std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
+    group.broken = absl::AbortedError(
+        rank == rank_ ? absl::StrCat("this worker (", who, ") has left the job")
+                      : absl::StrCat(who, " has left the job; nothing that needs it can complete any more"));
+    FailPending(number, group.broken);
+  }
+  NotifyLocked();
+}
+
+bool SubmissionTable::End(const absl::Status& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool first = ended_.ok();
+  if (first) ended_ = reason;
+  for (auto& [number, group] : groups_) FailPending(number, ended_);
+  NotifyLocked();
+  return first;
+}
+
+SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Activity activity;
+  for (const Submission& submission : pool_) {
+    if (!submission.in_use || submission.complete.load() || submission.running) continue;
+    activity.pending.push_back({submission.name, submission.group, submission.op, now_ns - submission.submitted_ns});
+  }
+  std::sort(activity.pending.begin(), activity.pending.end(),
+            [](const Pending& a, const Pending& b) { return a.age_ns > b.age_ns; });
+  if (activity.pending.size() > kMaxReported) activity.pending.resize(kMaxReported);
+  activity.last_submitted = last_submitted_;
+  activity.last_submitted_age_ns = last_submitted_ns_ == 0 ? 0 : now_ns - last_submitted_ns_;
+  activity.completed = counters_.completions;
+  return activity;
+}
+
+int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {
+  if (pending() == 0) return 0;
+  const Activity activity = ReadActivity(now_ns);
+  return activity.pending.empty() ? 0 : activity.pending.front().age_ns;
+}
+
+std::vector<SubmissionTable::SlotName> SubmissionTable::Slots() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<SlotName> slots;
+  for (const auto& [number, name] : slots_) slots.push_back({name->name, name->group, number});
+  return slots;
+}
+
+std::vector<std::pair<uint32_t, std::vector<int>>> SubmissionTable::Groups() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::pair<uint32_t, std::vector<int>>> groups;
+  for (const auto& [number, group] : groups_) {
+    if (number != 0) groups.emplace_back(number, group.ranks);
+  }
+  return groups;
+}
+
+}  // namespace farandole

@@ -1,0 +1,430 @@
+#include "worker/submission_table.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxNameBytes = 512;
+constexpr size_t kMaxDimensions = 32;
+constexpr size_t kMaxTensors = 65536;
+// Pending submissions of one rank; a program that leaves so many unanswered has lost them.
+constexpr int64_t kMaxPending = 1 << 20;
+// Handles are generation * 2^24 + index + 1 in the pool.
+constexpr int kIndexBits = 24;
+
+absl::string_view UnnamedName(OpType op) {
+  switch (op) {
+    case OpType::kAllreduce:
+      return "unnamed.allreduce";
+    case OpType::kAllgather:
+      return "unnamed.allgather";
+    case OpType::kBroadcast:
+      return "unnamed.broadcast";
+    case OpType::kBarrier:
+      return "unnamed.barrier";
+    case OpType::kAlltoall:
+      return "unnamed.alltoall";
+    case OpType::kReducescatter:
+      return "unnamed.reducescatter";
+    case OpType::kJoin:
+      return "unnamed.join";
+  }
+  return "unnamed";
+}
+
+bool IsReserved(absl::string_view name) { return name.substr(0, 8) == "unnamed."; }
+
+absl::Status CheckTensor(absl::string_view name, const TensorView& tensor) {
+  if (tensor.shape.size() > kMaxDimensions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": has ", tensor.shape.size(), " dimensions, at most ", kMaxDimensions, " are allowed"));
+  }
+  for (int64_t dim : tensor.shape) {
+    if (dim < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": shape [", absl::StrJoin(tensor.shape, ","), "] has a negative dimension"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool TravelsInline(const Submission& submission) {
+  if (submission.op == OpType::kBarrier) return true;
+  if (submission.op != OpType::kAllreduce && submission.op != OpType::kBroadcast) return false;
+  return submission.bytes() <= kInlineBytes;
+}
+
+}  // namespace
+
+int64_t MonotonicNs() {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link)
+    : rank_(rank), channel_(channel), link_(link) {
+  Group& all = groups_[0];
+  all.ranks.resize(size);
+  std::iota(all.ranks.begin(), all.ranks.end(), 0);
+  all.position = rank;
+}
+
+absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
+  const absl::string_view name = request.name.empty() ? UnnamedName(request.op) : request.name;
+  if (!ended_.ok()) return ended_;
+  auto found = groups_.find(request.group);
+  if (found == groups_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": there is no process set ", request.group, " in this epoch"));
+  }
+  Group& group = found->second;
+  if (group.position < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": rank ", rank_, " is not in process set ", request.group,
+                                                   " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
+  }
+  if (!group.broken.ok()) return group.broken;
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
+                                                   kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
+  }
+  if (!request.name.empty() && IsReserved(name)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
+  }
+  if (request.tensors.size() > kMaxTensors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": groups ", request.tensors.size(), " tensors, at most ", kMaxTensors, " are allowed"));
+  }
+  for (const TensorView& tensor : request.tensors) {
+    if (absl::Status status = CheckTensor(name, tensor); !status.ok()) return status;
+  }
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": scale factors must be finite, not ", request.prescale, " and ", request.postscale));
+  }
+  if (request.op == OpType::kAllreduce) {
+    if (request.reduce_op == ReduceOp::kAdasum)
+      return absl::UnimplementedError(absl::StrCat(name, ": this version has no Adasum"));
+    if (request.reduce_op == ReduceOp::kAverage && request.dtype == DType::kBool) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": there is no average of bool; reduce with sum, min or max"));
+    }
+  }
+  if (request.op == OpType::kBroadcast &&
+      !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
+                                                   request.group, " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
+  }
+  if (pending_count_.load() >= kMaxPending) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name, ": ", kMaxPending, " submissions are pending, the most that can be"));
+  }
+  return &group;
+}
+
+Submission* SubmissionTable::Allocate() {
+  if (free_.empty()) {
+    FD_CHECK_LT(pool_.size(), size_t{1} << kIndexBits) << "handles are exhausted";
+    pool_.emplace_back();
+    pool_.back().handle = static_cast<int64_t>(pool_.size());
+    free_.push_back(&pool_.back());
+  }
+  Submission* submission = free_.back();
+  free_.pop_back();
+  submission->in_use = true;
+  return submission;
+}
+
+void SubmissionTable::Recycle(Submission* submission) {
+  submission->handle += int64_t{1} << kIndexBits;
+  submission->fragments.clear();
+  submission->dims.clear();
+  submission->ndims.clear();
+  submission->result.reset();
+  submission->result_bytes = 0;
+  submission->counts.clear();
+  submission->in_use = false;
+  submission->slot = 0;
+  submission->running = false;
+  submission->released = false;
+  submission->waiters = 0;
+  submission->complete.store(false);
+  submission->status = absl::OkStatus();
+  free_.push_back(submission);
+}
+
+Submission* SubmissionTable::Find(int64_t handle) const {
+  const int64_t index = handle & ((int64_t{1} << kIndexBits) - 1);
+  if (index < 1 || index > static_cast<int64_t>(pool_.size())) return nullptr;
+  const Submission* submission = &pool_[index - 1];
+  if (submission->handle != handle || !submission->in_use || submission->released) return nullptr;
+  return const_cast<Submission*>(submission);
+}
+
+Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
+  Submission* submission = Allocate();
+  submission->op = request.op;
+  submission->dtype = request.dtype;
+  submission->reduce_op = request.op == OpType::kAllreduce ? request.reduce_op : ReduceOp::kSum;
+  submission->prescale = request.prescale;
+  submission->postscale = request.postscale;
+  submission->group = request.group;
+  submission->name.assign(name.data(), name.size());
+  submission->root = 0;
+  if (request.op == OpType::kBroadcast) {
+    auto at = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
+    submission->root = static_cast<int>(at - group.ranks.begin());
+  }
+  submission->count = 0;
+  for (const TensorView& tensor : request.tensors) {
+    int64_t count = 1;
+    for (int64_t dim : tensor.shape) {
+      submission->dims.push_back(dim);
+      count *= dim;
+    }
+    submission->ndims.push_back(static_cast<int32_t>(tensor.shape.size()));
+    if (request.op == OpType::kAllgather && tensor.shape.empty()) {
+      submission->dims.push_back(1);
+      submission->ndims.back() = 1;
+    }
+    submission->count += count;
+    if (count > 0) submission->fragments.push_back({tensor.input, tensor.output, count});
+  }
+  submission->signature = SignatureOf(*submission);
+  submission->submitted_ns = MonotonicNs();
+  return submission;
+}
+
+absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  absl::StatusOr<Group*> group = Check(request);
+  if (!group.ok()) return group.status();
+  const absl::string_view key = request.name.empty() ? UnnamedName(request.op) : request.name;
+  auto& names = (*group)->names;
+  auto found = names.find(key);
+  if (found == names.end()) {
+    auto made = std::make_unique<Name>();
+    made->name = std::string(key);
+    made->group = request.group;
+    found = names.emplace(made->name, std::move(made)).first;
+  }
+  Name* name = found->second.get();
+  if (!request.name.empty() && name->outstanding > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(key, ": a submission of this name is pending in process set ",
+                                                   request.group, " on rank ", rank_,
+                                                   "; a name can be pending once at a time"));
+  }
+  Submission* submission = Accept(request, **group, key);
+  ++name->outstanding;
+  pending_count_.fetch_add(1);
+  ++counters_.submissions;
+  last_submitted_ns_ = submission->submitted_ns;
+  if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
+  Enter(submission, name);
+  return submission->handle;
+}
+
+void SubmissionTable::Enter(Submission* submission, Name* name) {
+  if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
+  if (name->slot != 0) {
+    submission->slot = name->slot;
+    name->posted.push_back(submission);
+    PostOne(submission);
+    return;
+  }
+  name->waiting.push_back(submission);
+  if (!name->asked) Ask(name);
+}
+
+void SubmissionTable::Ask(Name* name) {
+  name->asked = true;
+  ++counters_.negotiation_messages;
+  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0);
+}
+
+void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
+  name->slot = slot;
+  name->asked = false;
+  slots_[slot] = name;
+  if (rank_ == 0) {
+    news_.push_back(SlotAdded{slot, name->group});
+    has_news_.store(true);
+  }
+}
+
+void SubmissionTable::PostOne(Submission* submission) {
+  Post post;
+  post.slot = submission->slot;
+  post.op = submission->op;
+  post.dtype = submission->dtype;
+  post.signature = submission->signature;
+  post.count = submission->count;
+  post.root = submission->root;
+  post.reduce_op = submission->reduce_op;
+  post.prescale = submission->prescale;
+  post.postscale = submission->postscale;
+  post.is_inline = TravelsInline(*submission) ? 1 : 0;
+  const bool contributes =
+      submission->op == OpType::kAllreduce || groups_[submission->group].position == submission->root;
+  if (post.is_inline != 0 && contributes) {
+    for (const Fragment& fragment : submission->fragments) {
+      const size_t bytes = fragment.count * SizeOf(submission->dtype);
+      std::memcpy(post.payload + post.payload_bytes, fragment.input, bytes);
+      post.payload_bytes = static_cast<uint8_t>(post.payload_bytes + bytes);
+    }
+  }
+  Send(post);
+}
+
+void SubmissionTable::Send(const Post& post) {
+  if (unposted_.empty() && channel_->TryPost(post)) return;
+  unposted_.push_back(post);
+  unposted_count_.store(unposted_.size());
+}
+
+void SubmissionTable::PostLeave() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Post post;
+  post.kind = Post::Kind::kLeave;
+  Send(post);
+}
+
+bool SubmissionTable::FlushPosts() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  bool any = false;
+  while (!unposted_.empty() && channel_->TryPost(unposted_.front())) {
+    unposted_.pop_front();
+    any = true;
+  }
+  unposted_count_.store(unposted_.size());
+  return any;
+}
+
+std::vector<OrdererNews> SubmissionTable::TakeNews() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  has_news_.store(false);
+  return std::exchange(news_, {});
+}
+
+Submission* SubmissionTable::BeginWaiting(int64_t handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Submission* submission = Find(handle);
+  if (submission != nullptr) ++submission->waiters;
+  return submission;
+}
+
+absl::Status SubmissionTable::DoneWaiting(Submission* submission, bool release) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  --submission->waiters;
+  absl::Status status = submission->status;
+  if (submission->complete.load() && release) submission->released = true;
+  if (submission->complete.load() && submission->released && submission->waiters == 0) Recycle(submission);
+  return status;
+}
+
+void SubmissionTable::Release(int64_t handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Submission* submission = Find(handle);
+  if (submission == nullptr) return;
+  submission->released = true;
+  if (submission->complete.load() && submission->waiters == 0) Recycle(submission);
+}
+
+void SubmissionTable::WaitForNotice(const Submission* submission, int64_t ns) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t seen = notices_;
+  auto done = [&] { return notices_ != seen || (submission != nullptr && submission->complete.load()); };
+  waiting_threads_.fetch_add(1);
+  notice_.wait_for(lock, std::chrono::nanoseconds(ns), done);
+  waiting_threads_.fetch_sub(1);
+}
+
+void SubmissionTable::Notify() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  NotifyLocked();
+}
+
+void SubmissionTable::NotifyLocked() {
+  if (waiting_threads_.load() == 0) return;
+  ++notices_;
+  notice_.notify_all();
+}
+
+void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
+  auto group = groups_.find(submission->group);
+  if (group != groups_.end()) {
+    auto name = group->second.names.find(submission->name);
+    if (name != group->second.names.end()) --name->second->outstanding;
+  }
+  pending_count_.fetch_sub(1);
+  ++counters_.completions;
+  submission->status = status;
+  submission->running = false;
+  submission->complete.store(true);
+  if (submission->released && submission->waiters == 0) Recycle(submission);
+}
+
+void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  taken->clear();
+  auto take = [&](uint32_t slot) {
+    auto found = slots_.find(slot);
+    Submission* submission = nullptr;
+    if (found != slots_.end() && !found->second->posted.empty()) {
+      submission = found->second->posted.front();
+      found->second->posted.pop_front();
+      submission->running = true;
+    }
+    taken->push_back(submission);
+  };
+  if (entry.kind == Entry::Kind::kInline) return take(entry.slot);
+  for (const Entry::Item& item : entry.items) take(item.slot);
+}
+
+void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Submission* submission : submissions) {
+    if (submission != nullptr) Finish(submission, status);
+  }
+  NotifyLocked();
+}
+
+absl::Status SubmissionTable::ended() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ended_;
+}
+
+absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return absl::NotFoundError(absl::StrCat("there is no process set ", group));
+  return found->second.ranks;
+}
+
+bool SubmissionTable::IsIdle(uint32_t group) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return true;
+  for (const auto& [key, name] : found->second.names) {
+    if (name->outstanding > 0) return false;
+  }
+  return true;
+}
+
+SubmissionTable::Counters SubmissionTable::counters() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
+}
+
+}  // namespace farandole

@@ -1,0 +1,210 @@
+#ifndef FARANDOLE_WORKER_SUBMISSION_TABLE_H_
+#define FARANDOLE_WORKER_SUBMISSION_TABLE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/ready_channel.h"
+#include "worker/submission.h"
+
+namespace farandole {
+
+// The way to the coordinator's negotiation. Calls do not block and may come from any thread, some while the table's
+// lock is held, so they must not call back. What is lost with a connection is asked for again through
+// SubmissionTable::AskAgain.
+class ControlLink {
+ public:
+  virtual ~ControlLink() = default;
+  // States the submission: because its name is new, or (disputed_slot != 0) because signatures differ. `retired_slot`:
+  // a slot of the name that is no longer in use, or 0.
+  virtual void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
+                         uint32_t attempt) = 0;
+  // Rank 0: `slot` was retired.
+  virtual void ReportRetired(uint32_t slot) = 0;
+};
+
+// What rank 0's orderer has to be told of, in order.
+struct SlotAdded {
+  uint32_t slot;
+  uint32_t group;
+};
+struct GroupAdded {
+  uint32_t group;
+  std::vector<int> ranks;
+};
+struct GroupRemoved {
+  uint32_t group;
+};
+using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
+
+// All submissions of one rank in one epoch, with the names, slots, groups and handles they go by. Thread-safe: one
+// lock, held briefly and never while waiting. Slots are negotiated through `link`; null where the rank is alone and
+// gives them itself.
+class SubmissionTable {
+ public:
+  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link);
+
+  // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
+  //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
+  //   epoch has ended.
+  absl::StatusOr<int64_t> Submit(const Request& request);
+  // Finds a submission for a waiting thread, which must call DoneWaiting with it. Null: no such handle.
+  Submission* BeginWaiting(int64_t handle);
+  // Returns the submission's status and releases it if `release` is set and it is complete.
+  absl::Status DoneWaiting(Submission* submission, bool release);
+  // Forgets a handle; a pending submission goes on by itself.
+  void Release(int64_t handle);
+  // Waits until the submission (may be null) has completed, anything else has, or `Notify` was called; at most `ns`.
+  void WaitForNotice(const Submission* submission, int64_t ns);
+  void Notify();
+
+  // Control thread: answers of the coordinator.
+  void OnSlotAssigned(absl::string_view name, uint32_t group, uint32_t slot);
+  void OnMismatch(absl::string_view name, uint32_t group, const std::string& sentence, uint32_t disputed_slot,
+                  uint32_t attempt);
+  void OnGroupAdded(uint32_t group, std::vector<int> ranks);
+  void OnGroupRemoved(uint32_t group);
+  // Control thread, after a reattachment: states again what was not answered.
+  void AskAgain();
+  // Ends all submissions that do not run, and all that will come, with `reason`. The first reason stays. False: it had
+  // ended before.
+  bool End(const absl::Status& reason);
+
+  // Any thread: states that this rank leaves.
+  void PostLeave();
+
+  // Engine role.
+  // Posts that did not fit into the channel; true if any went.
+  bool FlushPosts();
+  bool HasUnposted() const { return unposted_count_.load() > 0; }
+  std::vector<OrdererNews> TakeNews();
+  bool HasOrdererNews() const { return has_news_.load(); }
+  // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
+  void Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken);
+  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
+  void OnDispute(uint32_t slot, uint32_t attempt);
+  void OnRetired(uint32_t slot);
+  // `rank` has left: groups with it end.
+  void OnLeft(int rank, const std::string& who);
+
+  // Any thread.
+  int64_t pending() const { return pending_count_.load(); }
+  bool has_waiters() const { return waiting_threads_.load() > 0; }
+  absl::Status ended() const;
+  // Ranks of the group; NOT_FOUND: there is no such group.
+  absl::StatusOr<std::vector<int>> RanksOf(uint32_t group) const;
+  bool IsIdle(uint32_t group) const;
+
+  struct Pending {
+    std::string name;
+    uint32_t group;
+    OpType op;
+    int64_t age_ns;
+  };
+  struct Activity {
+    std::vector<Pending> pending;  // not running, oldest first, at most 64
+    std::string last_submitted;
+    int64_t last_submitted_age_ns = 0;
+    uint64_t completed = 0;
+  };
+  Activity ReadActivity(int64_t now_ns) const;
+  // Age of the oldest pending submission; 0: none.
+  int64_t OldestPendingAge(int64_t now_ns) const;
+  struct SlotName {
+    std::string name;
+    uint32_t group;
+    uint32_t slot;
+  };
+  // For the hello of a reattachment.
+  std::vector<SlotName> Slots() const;
+  std::vector<std::pair<uint32_t, std::vector<int>>> Groups() const;
+
+  struct Counters {
+    uint64_t submissions = 0;
+    uint64_t completions = 0;
+    uint64_t negotiation_messages = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct Name {
+    std::string name;
+    uint32_t group = 0;
+    uint32_t slot = 0;
+    uint32_t retired_slot = 0;
+    int outstanding = 0;
+    bool asked = false;
+    std::deque<Submission*> waiting;  // for the slot
+    std::deque<Submission*> posted;   // in the slot
+  };
+  struct Group {
+    std::vector<int> ranks;
+    int position = -1;
+    absl::Status broken;  // why nothing can be submitted in it any more
+    absl::flat_hash_map<std::string, std::unique_ptr<Name>> names;
+  };
+  struct Disputed {
+    uint32_t slot;
+    uint32_t attempt;
+    Submission* submission;
+  };
+
+  absl::StatusOr<Group*> Check(const Request& request);
+  Submission* Allocate();
+  void Recycle(Submission* submission);
+  Submission* Find(int64_t handle) const;
+  Submission* Accept(const Request& request, const Group& group, absl::string_view name);
+  Name* FindName(uint32_t group, absl::string_view name);
+  void Enter(Submission* submission, Name* name);
+  void Ask(Name* name);
+  void AssignSlot(Name* name, uint32_t slot);
+  void PostOne(Submission* submission);
+  void Send(const Post& post);
+  void Finish(Submission* submission, const absl::Status& status);
+  void FailPending(uint32_t group, const absl::Status& reason);
+  void NotifyLocked();
+
+  const int rank_;
+  ReadyChannel* const channel_;
+  ControlLink* const link_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable notice_;
+  std::atomic<int> waiting_threads_{0};
+  uint64_t notices_ = 0;
+  absl::Status ended_;
+  absl::flat_hash_map<uint32_t, Group> groups_;
+  absl::flat_hash_map<uint32_t, Name*> slots_;
+  std::vector<Disputed> disputed_;
+  std::deque<Submission> pool_;
+  std::vector<Submission*> free_;
+  std::deque<Post> unposted_;
+  std::atomic<size_t> unposted_count_{0};
+  std::vector<OrdererNews> news_;
+  std::atomic<bool> has_news_{false};
+  std::atomic<int64_t> pending_count_{0};
+  uint32_t last_own_slot_ = 0;
+  std::string last_submitted_;
+  int64_t last_submitted_ns_ = 0;
+  Counters counters_;
+};
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t MonotonicNs();
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SUBMISSION_TABLE_H_

@@ -1,0 +1,147 @@
+#include "worker/transport/shm_transport.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "worker/transport/shm_allgather.h"
+#include "worker/transport/shm_allreduce.h"
+#include "worker/transport/shm_broadcast.h"
+
+namespace farandole {
+
+ShmTransport::ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells)
+    : layout_(memory, static_cast<int>(bells.size())),
+      rank_(rank),
+      bells_(std::move(bells)),
+      sends_(bells_.size()),
+      receives_(bells_.size()) {}
+
+absl::Status ShmTransport::error() const {
+  if (!failed_.load()) return absl::OkStatus();
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  return error_;
+}
+
+void ShmTransport::Abort(absl::Status reason) {
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  if (failed_.load()) return;
+  error_ = std::move(reason);
+  failed_.store(true);
+}
+
+bool ShmTransport::StageIsFree(uint64_t sequence, uint64_t chunk) {
+  const StageUse& use = uses_[(sequence + chunk) % kStages];
+  return std::all_of(use.readers.begin(), use.readers.end(),
+                     [&](int reader) { return progress(reader).consumed.load() >= use.consumed; });
+}
+
+void ShmTransport::UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers) {
+  StageUse& use = uses_[(sequence + chunk) % kStages];
+  use.consumed = ProgressWord(sequence, chunk + 1);
+  use.readers.clear();
+  for (int reader : readers) {
+    if (reader != rank_) use.readers.push_back(reader);
+  }
+}
+
+void ShmTransport::Ring(absl::Span<const int> ranks) {
+  for (int rank : ranks) {
+    if (rank != rank_) bells_[rank]->Ring();
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective& collective) {
+  if (absl::Status failed = error(); !failed.ok()) return failed;
+  switch (collective.op) {
+    case OpType::kAllreduce:
+      if (collective.reduce_op == ReduceOp::kAdasum) break;
+      return std::make_unique<ShmAllreduce>(this, collective);
+    case OpType::kBroadcast:
+      return std::make_unique<ShmBroadcast>(this, collective);
+    case OpType::kAllgather:
+      return std::make_unique<ShmAllgather>(this, collective);
+    default:
+      break;
+  }
+  return absl::UnimplementedError("shm runs allreduce, broadcast and allgather natively");
+}
+
+void ShmTransport::Send(Transfer* transfer) {
+  FD_CHECK_NE(transfer->peer, rank_) << "a rank does not send to itself";
+  sends_[transfer->peer].push_back(transfer);
+}
+
+void ShmTransport::Receive(Transfer* transfer) {
+  FD_CHECK_NE(transfer->peer, rank_) << "a rank does not receive from itself";
+  receives_[transfer->peer].push_back(transfer);
+}
+
+absl::StatusOr<bool> ShmTransport::Progress() {
+  if (absl::Status failed = error(); !failed.ok()) return failed;
+  bool moved = false;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (!sends_[peer].empty() && MoveOut(peer)) moved = true;
+    if (!receives_[peer].empty() && MoveIn(peer)) moved = true;
+  }
+  return moved;
+}
+
+bool ShmTransport::MoveOut(int peer) {
+  ShmLayout::Channel& channel = layout_.channel(rank_, peer);
+  uint64_t written = channel.written.load();
+  bool moved = false;
+  while (!sends_[peer].empty()) {
+    Transfer* transfer = sends_[peer].front();
+    const uint64_t room = kChannelBytes - (written - channel.read.load());
+    const size_t at = written % kChannelBytes;
+    const size_t piece = std::min({transfer->bytes - transfer->done, static_cast<size_t>(room), kChannelBytes - at});
+    if (piece > 0) {
+      std::memcpy(channel.bytes + at, transfer->data + transfer->done, piece);
+      written += piece;
+      transfer->done += piece;
+      channel.written.store(written);
+      moved = true;
+    }
+    if (transfer->done < transfer->bytes) {
+      if (piece == 0) break;
+      continue;
+    }
+    transfer->complete = true;
+    moved = true;
+    sends_[peer].pop_front();
+  }
+  if (moved) bells_[peer]->Ring();
+  return moved;
+}
+
+bool ShmTransport::MoveIn(int peer) {
+  ShmLayout::Channel& channel = layout_.channel(peer, rank_);
+  uint64_t read = channel.read.load();
+  bool moved = false;
+  while (!receives_[peer].empty()) {
+    Transfer* transfer = receives_[peer].front();
+    const uint64_t available = channel.written.load() - read;
+    const size_t at = read % kChannelBytes;
+    const size_t piece =
+        std::min({transfer->bytes - transfer->done, static_cast<size_t>(available), kChannelBytes - at});
+    if (piece > 0) {
+      std::memcpy(transfer->data + transfer->done, channel.bytes + at, piece);
+      read += piece;
+      transfer->done += piece;
+      channel.read.store(read);
+      moved = true;
+    }
+    if (transfer->done < transfer->bytes) {
+      if (piece == 0) break;
+      continue;
+    }
+    transfer->complete = true;
+    moved = true;
+    receives_[peer].pop_front();
+  }
+  if (moved) bells_[peer]->Ring();
+  return moved;
+}
+
+}  // namespace farandole

@@ -1,0 +1,117 @@
+#ifndef FARANDOLE_WORKER_TRANSPORT_TRANSPORT_H_
+#define FARANDOLE_WORKER_TRANSPORT_TRANSPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/dtype.h"
+
+namespace farandole {
+
+// The collectives that a batch can ask for; numbers as in proto/farandole/v1/types.proto.
+enum class OpType : uint8_t {
+  kAllreduce = 0,
+  kAllgather = 1,
+  kBroadcast = 2,
+  kBarrier = 3,
+  kAlltoall = 4,
+  kReducescatter = 5,
+  kJoin = 6,
+};
+
+// One piece of this rank's contiguous memory: `count` elements at `input` give the same number at `output`. The two are
+// equal or do not overlap. Borrowed.
+struct Fragment {
+  const void* input = nullptr;
+  void* output = nullptr;
+  int64_t count = 0;
+};
+
+// One batch as one rank runs it. Everything but the pointers, `position` and `contributes` is equal on all ranks of the
+// group.
+struct Collective {
+  // Number of the batch in the epoch's order log: greater than that of all batches before.
+  uint64_t sequence = 0;
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  // Ranks of the epoch that take part, ascending, and this rank's position among them.
+  absl::Span<const int> ranks;
+  int position = 0;
+  // Broadcast: the position that sends.
+  int root = 0;
+  // Elements of the batch. Allgather: of the result.
+  int64_t count = 0;
+  // Allgather: elements by position; their sum is `count`. Else empty.
+  absl::Span<const int64_t> counts;
+  // Allreduce, broadcast: `count` elements in all, fused in this order. Allgather: one fragment whose input has
+  // counts[position] elements and whose output has `count`; its own count is that of the input. Barrier: none. Empty
+  // where `contributes` is false.
+  absl::Span<const Fragment> fragments;
+  // False: the rank has joined; it contributes the identity of the reduction, or no rows, and drops the result.
+  bool contributes = true;
+};
+
+// A collective in progress on one rank. Made and advanced by the thread that has the engine's role.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  // Does what can be done now, at most about 100 us of work, and never blocks. Gives true when the collective is
+  // complete on this rank: its outputs are written, and its inputs are not read any more, by nobody. ABORTED and others
+  // end the epoch.
+  virtual absl::StatusOr<bool> Advance() = 0;
+  // Whether the last Advance got anything done; the engine yields and sleeps only if not.
+  virtual bool moved() const = 0;
+};
+
+// State of one send or receive; owned by the caller, who keeps it and the bytes in place until `complete`.
+struct Transfer {
+  int peer = 0;
+  char* data = nullptr;  // read only by sends
+  size_t bytes = 0;
+  // Written by the transport.
+  size_t done = 0;
+  bool complete = false;
+};
+
+// Moves bytes between the ranks of one epoch. Made by a factory of the transport's own file when the epoch is formed,
+// dropped with it; never repaired: after the first error all calls fail with that error. All calls are made by the
+// thread that has the engine's role, but Abort, which may come from any thread. Whatever a peer publishes for this rank
+// rings the rank's Doorbell.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // "shm", "inproc", ...; static.
+  virtual absl::string_view name() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Starts a transfer and returns at once. Transfers between a pair of ranks match in the order in which each side
+  // started them, and matching transfers have the same number of bytes (INTERNAL else). Any number may be in progress.
+  virtual void Send(Transfer* transfer) = 0;
+  virtual void Receive(Transfer* transfer) = 0;
+  // Moves what can be moved now, without blocking; true if anything moved. Sets `complete` of transfers.
+  virtual absl::StatusOr<bool> Progress() = 0;
+
+  // Runs a collective in the transport's own way. UNIMPLEMENTED: it has none for this collective; the caller runs a
+  // schedule over Send and Receive. All ranks of the group get the same answer for the same collective. The spans in
+  // `collective` live until the operation is dropped.
+  virtual absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) {
+    (void)collective;
+    return absl::UnimplementedError("this transport has no collectives of its own");
+  }
+
+  // Ends all with `reason`; idempotent; from any thread. Does not wait.
+  virtual void Abort(absl::Status reason) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_TRANSPORT_TRANSPORT_H_

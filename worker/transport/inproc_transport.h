@@ -14,9 +14,9 @@
 
 namespace farandole {
 
-// One rank's end of an InprocFabric, for tests and simulations: the ranks may be threads, or stepped by one thread in any
-// order. Messages go through bounded queues, each after its length, so a large one needs both sides' Progress. Owned by
-// the rank's engine; threads as Transport says.
+// One rank's end of an InprocFabric, for tests and simulations: the ranks may be threads, or stepped by one thread in
+// any order. Messages go through bounded queues, each after its length, so a large one needs both sides' Progress.
+// Owned by the rank's engine; threads as Transport says.
 //
 // Errors of Progress: the reason of the first Abort of any rank; INTERNAL, for all ranks, where transfers that match
 // have different lengths.

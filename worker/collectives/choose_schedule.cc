@@ -1,0 +1,133 @@
+#include "worker/collectives/choose_schedule.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/collectives/binomial_tree_broadcast.h"
+#include "worker/collectives/direct_allreduce.h"
+#include "worker/collectives/dissemination_barrier.h"
+#include "worker/collectives/recursive_doubling_allreduce.h"
+#include "worker/collectives/ring_allgather.h"
+#include "worker/collectives/ring_allreduce.h"
+
+namespace farandole {
+namespace {
+
+// Pieces in flight: large enough that a round's cost does not show, small enough
+// that what was received is still in the second-level cache when it is added or
+// passed on; the prototype of the data plane was fastest at 128 to 256 KiB.
+constexpr int64_t kPieceBytes = 256 << 10;
+
+int SizeOfGroup(const Collective& collective) { return static_cast<int>(collective.ranks.size()); }
+
+int64_t PieceCount(const Collective& collective) {
+  return kPieceBytes / static_cast<int64_t>(SizeOf(collective.dtype));
+}
+
+Schedule Direct(const Collective& collective) {
+  return DirectAllreduce(collective.position, SizeOfGroup(collective), collective.count, PieceCount(collective));
+}
+
+Schedule RecursiveDoubling(const Collective& collective) {
+  return RecursiveDoublingAllreduce(collective.position, SizeOfGroup(collective), collective.count);
+}
+
+Schedule Ring(const Collective& collective) {
+  return RingAllreduce(collective.position, SizeOfGroup(collective), collective.count);
+}
+
+Schedule Gather(const Collective& collective) { return RingAllgather(collective.position, collective.counts); }
+
+Schedule Broadcast(const Collective& collective) {
+  return BinomialTreeBroadcast(collective.position, SizeOfGroup(collective), collective.root, collective.count,
+                               PieceCount(collective));
+}
+
+Schedule Barrier(const Collective& collective) {
+  return DisseminationBarrier(collective.position, SizeOfGroup(collective));
+}
+
+constexpr int kAnySize = std::numeric_limits<int>::max();
+constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
+
+struct Row {
+  OpType op;
+  int most_ranks;
+  int64_t most_bytes;
+  Schedule (*make)(const Collective& collective);
+};
+
+// Up to 8 ranks the direct allreduce's messages, which grow with the square of
+// the ranks, cost less than its order of additions is worth. Above, recursive
+// doubling has the fewest rounds, the ring the fewest bytes: they cross where the
+// transfer of all elements costs about as much as 2 (size - 1) rounds.
+constexpr Row kRows[] = {
+    {OpType::kAllreduce, 8, kAnyBytes, Direct},           {OpType::kAllreduce, kAnySize, 64 << 10, RecursiveDoubling},
+    {OpType::kAllreduce, kAnySize, kAnyBytes, Ring},      {OpType::kAllgather, kAnySize, kAnyBytes, Gather},
+    {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast}, {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
+};
+
+absl::Status CheckPositions(const Collective& collective) {
+  const int size = SizeOfGroup(collective);
+  const auto in_group = [size](int position) { return 0 <= position && position < size; };
+  if (!in_group(collective.position)) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": position ", collective.position,
+                                                   " in a group of ", size, " ranks"));
+  }
+  if (collective.op == OpType::kBroadcast && !in_group(collective.root)) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": the root's position is ",
+                                                   collective.root, " in a group of ", size, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounts(const Collective& collective) {
+  if (collective.count < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", collective.count, " elements"));
+  }
+  if (collective.op != OpType::kAllgather) return absl::OkStatus();
+  const absl::Span<const int64_t> counts = collective.counts;
+  if (counts.size() != collective.ranks.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": allgather of ", counts.size(),
+                                                   " counts in a group of ", collective.ranks.size(), " ranks"));
+  }
+  const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (sum != collective.count || std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count < 0; })) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": allgather of ", collective.count,
+                                                   " elements, but the ranks have ", sum));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReduction(const Collective& collective) {
+  if (collective.op != OpType::kAllreduce) return absl::OkStatus();
+  if (collective.reduce_op == ReduceOp::kAdasum) {
+    return absl::UnimplementedError("no schedule for the reduction adasum");
+  }
+  if (collective.reduce_op == ReduceOp::kAverage && collective.dtype == DType::kBool) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch ", collective.sequence, ": the average of bool has no meaning"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
+  for (const absl::Status& checked :
+       {CheckPositions(collective), CheckCounts(collective), CheckReduction(collective)}) {
+    if (!checked.ok()) return checked;
+  }
+  const int64_t bytes = collective.count * static_cast<int64_t>(SizeOf(collective.dtype));
+  for (const Row& row : kRows) {
+    if (row.op == collective.op && SizeOfGroup(collective) <= row.most_ranks && bytes <= row.most_bytes) {
+      return row.make(collective);
+    }
+  }
+  return absl::UnimplementedError(absl::StrCat("no schedule for op ", static_cast<int>(collective.op)));
+}
+
+}  // namespace farandole

@@ -1,0 +1,22 @@
+#ifndef FARANDOLE_WORKER_COLLECTIVES_CHOOSE_SCHEDULE_H_
+#define FARANDOLE_WORKER_COLLECTIVES_CHOOSE_SCHEDULE_H_
+
+#include "absl/status/statusor.h"
+#include "worker/collectives/schedule.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// This rank's schedule of a collective: the first row of the table in
+// choose_schedule.cc that fits its op, number of ranks and bytes. It depends only
+// on what is equal on all ranks of the group and on the position, so that the
+// ranks' schedules belong together.
+// Errors, the same on all ranks:
+//   INVALID_ARGUMENT  the average of bool has no meaning, or the collective
+//                     contradicts itself (counts, position or root)
+//   UNIMPLEMENTED     no schedule for this op or reduction
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_COLLECTIVES_CHOOSE_SCHEDULE_H_

@@ -1,0 +1,84 @@
+#include "worker/collectives/choose_schedule.h"
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+// A collective of `size` ranks; the ranks live as long as the case.
+struct Case {
+  explicit Case(OpType op, int size, int64_t count) : ranks(size) {
+    std::iota(ranks.begin(), ranks.end(), 0);
+    collective.sequence = 7;
+    collective.op = op;
+    collective.ranks = ranks;
+    collective.count = count;
+  }
+
+  std::string Algorithm() const {
+    const absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
+    return schedule.ok() ? std::string(schedule->algorithm) : schedule.status().ToString();
+  }
+
+  std::vector<int> ranks;
+  Collective collective;
+};
+
+TEST(ChooseScheduleTest, FewRanksAddInOrderWhateverTheSize) {
+  for (const int size : {1, 2, 8}) {
+    for (const int64_t count : {0, 1, 20'000, 1 << 24}) {
+      EXPECT_EQ(Case(OpType::kAllreduce, size, count).Algorithm(), "direct allreduce");
+    }
+  }
+}
+
+TEST(ChooseScheduleTest, ManyRanksDoubleOrRunTheRing) {
+  EXPECT_EQ(Case(OpType::kAllreduce, 9, 1).Algorithm(), "recursive doubling allreduce");
+  EXPECT_EQ(Case(OpType::kAllreduce, 9, (64 << 10) / 4).Algorithm(), "recursive doubling allreduce");
+  EXPECT_EQ(Case(OpType::kAllreduce, 9, (64 << 10) / 4 + 1).Algorithm(), "ring allreduce");
+  EXPECT_EQ(Case(OpType::kAllreduce, 1000, 1 << 24).Algorithm(), "ring allreduce");
+}
+
+TEST(ChooseScheduleTest, OtherOpsHaveOneScheduleEach) {
+  Case gather(OpType::kAllgather, 3, 5);
+  const std::vector<int64_t> counts = {2, 0, 3};
+  gather.collective.counts = counts;
+  EXPECT_EQ(gather.Algorithm(), "ring allgather");
+  EXPECT_EQ(Case(OpType::kBroadcast, 3, 5).Algorithm(), "binomial tree broadcast");
+  EXPECT_EQ(Case(OpType::kBarrier, 3, 0).Algorithm(), "dissemination barrier");
+}
+
+TEST(ChooseScheduleTest, WhatHasNoScheduleIsRefused) {
+  for (const OpType op : {OpType::kAlltoall, OpType::kReducescatter, OpType::kJoin}) {
+    EXPECT_EQ(ChooseSchedule(Case(op, 2, 4).collective).status().code(), absl::StatusCode::kUnimplemented);
+  }
+  Case adasum(OpType::kAllreduce, 2, 4);
+  adasum.collective.reduce_op = ReduceOp::kAdasum;
+  EXPECT_EQ(ChooseSchedule(adasum.collective).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(ChooseScheduleTest, ContradictionsAreNamed) {
+  Case average(OpType::kAllreduce, 2, 4);
+  average.collective.reduce_op = ReduceOp::kAverage;
+  average.collective.dtype = DType::kBool;
+  EXPECT_EQ(average.Algorithm(), "INVALID_ARGUMENT: batch 7: the average of bool has no meaning");
+  Case root(OpType::kBroadcast, 2, 4);
+  root.collective.root = 2;
+  EXPECT_EQ(root.Algorithm(), "INVALID_ARGUMENT: batch 7: the root's position is 2 in a group of 2 ranks");
+  Case position(OpType::kBarrier, 2, 0);
+  position.collective.position = 2;
+  EXPECT_EQ(position.Algorithm(), "INVALID_ARGUMENT: batch 7: position 2 in a group of 2 ranks");
+  Case gather(OpType::kAllgather, 2, 5);
+  EXPECT_EQ(gather.Algorithm(), "INVALID_ARGUMENT: batch 7: allgather of 0 counts in a group of 2 ranks");
+  const std::vector<int64_t> counts = {2, 2};
+  gather.collective.counts = counts;
+  EXPECT_EQ(gather.Algorithm(), "INVALID_ARGUMENT: batch 7: allgather of 5 elements, but the ranks have 4");
+}
+
+}  // namespace
+}  // namespace farandole

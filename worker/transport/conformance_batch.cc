@@ -1,0 +1,208 @@
+#include "worker/transport/conformance_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "worker/kernels/half.h"
+#include "worker/kernels/reduce.h"
+#include "worker/kernels/scale.h"
+
+namespace farandole {
+namespace {
+
+constexpr const char* kOps[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
+
+// A splitmix64 generator: small, and equal everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next() {
+    uint64_t bits = state_ += 0x9e3779b97f4a7c15;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+    return bits ^ (bits >> 31);
+  }
+
+  // Of many magnitudes, so that the order of additions shows, and no sum or product of 8 overflows a float32.
+  double NextFloat(bool special) {
+    const uint64_t bits = Next();
+    if (special && bits % 7 == 0) {
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 0.0, -0.0};
+      return kSpecial[bits / 7 % 5];
+    }
+    const double mantissa = static_cast<double>(static_cast<int64_t>(bits >> 11)) * 0x1p-53;
+    const double scale = static_cast<double>(1 << (bits % 9)) / 16.0;
+    return (bits & 512) != 0 ? -mantissa * scale : mantissa * scale;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+void FillRandom(DType dtype, bool special, uint64_t seed, std::vector<char>* bytes) {
+  Random random(seed);
+  const int64_t count = static_cast<int64_t>(bytes->size() / SizeOf(dtype));
+  if (dtype == DType::kF64) {
+    for (int64_t i = 0; i < count; ++i) {
+      const double value = random.NextFloat(special);
+      std::memcpy(bytes->data() + i * 8, &value, 8);
+    }
+  } else if (IsFloating(dtype)) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.NextFloat(special));
+    if (dtype == DType::kF32) std::memcpy(bytes->data(), values.data(), bytes->size());
+    auto* half = reinterpret_cast<uint16_t*>(bytes->data());
+    if (dtype == DType::kF16) F32ToF16(values.data(), half, count);
+    if (dtype == DType::kBF16) F32ToBF16(values.data(), half, count);
+  } else {
+    // Of bool, 0 to 3: all but 0 are true.
+    const uint64_t mask = dtype == DType::kBool ? 3 : 255;
+    for (char& byte : *bytes) byte = static_cast<char>(random.Next() >> 24 & mask);
+  }
+}
+
+}  // namespace
+
+bool ConformanceBatch::HasJoined(int position) const {
+  return std::find(joined.begin(), joined.end(), position) != joined.end();
+}
+
+int64_t ConformanceBatch::count() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+
+std::string ConformanceBatch::ToString() const {
+  return absl::StrCat(kOps[static_cast<int>(op)], " of ", std::string(Name(dtype)), " (", std::string(Name(reduce_op)),
+                      ", prescale ", prescale, ", postscale ", postscale, ", root ", root, in_place ? ", in place" : "",
+                      ") of [", absl::StrJoin(counts, ","), "] elements on ranks [", absl::StrJoin(ranks, ","),
+                      "], joined [", absl::StrJoin(joined, ","), "]");
+}
+
+ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t sequence)
+    : batch_(batch), sequence_(sequence), element_bytes_(SizeOf(batch.dtype)), by_position_(batch.ranks.size()) {
+  for (size_t position = 0; position < by_position_.size(); ++position) FillRank(static_cast<int>(position));
+}
+
+void ConformanceMemory::FillRank(int position) {
+  Rank& rank = by_position_[position];
+  if (batch_.HasJoined(position)) return;
+  const bool gathers = batch_.op == OpType::kAllgather;
+  const int64_t own = gathers ? batch_.counts[position] : batch_.count();
+  rank.contribution.resize(own * element_bytes_);
+  FillRandom(batch_.dtype, batch_.special_values, sequence_ * 100 + position, &rank.contribution);
+  if (batch_.op == OpType::kBarrier) return;
+  const std::vector<int64_t> counts = gathers ? std::vector<int64_t>{own} : batch_.counts;
+  const char* from = rank.contribution.data();
+  for (const int64_t count : counts) {
+    rank.inputs.emplace_back(from, from + count * element_bytes_);
+    const int64_t results = gathers ? batch_.count() : count;
+    rank.outputs.emplace_back(results * element_bytes_, '\xa5');
+    if (batch_.in_place) rank.outputs.back() = rank.inputs.back();
+    from += count * element_bytes_;
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    char* output = rank.outputs[i].data();
+    rank.fragments.push_back({batch_.in_place ? output : rank.inputs[i].data(), output, counts[i]});
+  }
+}
+
+Collective ConformanceMemory::CollectiveOf(int position) const {
+  Collective collective;
+  collective.sequence = sequence_;
+  collective.op = batch_.op;
+  collective.dtype = batch_.dtype;
+  collective.reduce_op = batch_.reduce_op;
+  collective.prescale = batch_.prescale;
+  collective.postscale = batch_.postscale;
+  collective.ranks = batch_.ranks;
+  collective.position = position;
+  collective.root = batch_.root;
+  collective.count = batch_.count();
+  if (batch_.op == OpType::kAllgather) collective.counts = batch_.counts;
+  collective.fragments = by_position_[position].fragments;
+  collective.contributes = !batch_.HasJoined(position);
+  return collective;
+}
+
+std::vector<char> ConformanceMemory::Reduced() const {
+  const int64_t count = batch_.count();
+  std::vector<std::vector<char>> scaled;
+  for (size_t position = 0; position < by_position_.size(); ++position) {
+    scaled.emplace_back(count * element_bytes_);
+    if (batch_.HasJoined(static_cast<int>(position))) {
+      FillIdentity(batch_.dtype, batch_.reduce_op, scaled.back().data(), count);
+    } else {
+      ScaleCopy(batch_.dtype, by_position_[position].contribution.data(), scaled.back().data(), count, batch_.prescale);
+    }
+  }
+  std::vector<const void*> inputs;
+  for (const std::vector<char>& input : scaled) inputs.push_back(input.data());
+  std::vector<char> result(count * element_bytes_);
+  Reduce(batch_.dtype, batch_.reduce_op, inputs, nullptr, result.data(), count, batch_.postscale,
+         static_cast<int>(inputs.size()));
+  return result;
+}
+
+std::vector<char> ConformanceMemory::Expected() const {
+  if (batch_.op == OpType::kAllreduce) return Reduced();
+  if (batch_.op == OpType::kBroadcast) return by_position_[batch_.root].contribution;
+  std::vector<char> gathered;
+  for (const Rank& rank : by_position_) {
+    gathered.insert(gathered.end(), rank.contribution.begin(), rank.contribution.end());
+  }
+  return gathered;
+}
+
+std::vector<char> ConformanceMemory::ResultOf(int position) const {
+  std::vector<char> joined;
+  for (const std::vector<char>& output : by_position_[position].outputs) {
+    joined.insert(joined.end(), output.begin(), output.end());
+  }
+  return joined;
+}
+
+absl::Status ConformanceMemory::CheckResult() const {
+  if (batch_.op == OpType::kBarrier) return absl::OkStatus();
+  const std::vector<char> expected = Expected();
+  for (size_t i = 0; i < by_position_.size(); ++i) {
+    const int position = static_cast<int>(i);
+    if (batch_.HasJoined(position)) continue;
+    absl::Status same = CheckSame(position, "result", ResultOf(position), expected);
+    if (!same.ok()) return same;
+    std::vector<char> inputs;
+    for (const std::vector<char>& input : by_position_[i].inputs)
+      inputs.insert(inputs.end(), input.begin(), input.end());
+    same = CheckSame(position, "input", inputs, by_position_[i].contribution);
+    if (!same.ok()) return same;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConformanceMemory::CheckEqualOnAllRanks() const {
+  for (size_t i = 1; i < by_position_.size(); ++i) {
+    const int position = static_cast<int>(i);
+    absl::Status same = CheckSame(position, "result", ResultOf(position), ResultOf(0));
+    if (!same.ok()) return same;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConformanceMemory::CheckSame(int position, const char* what, const std::vector<char>& actual,
+                                          const std::vector<char>& expected) const {
+  if (actual == expected) return absl::OkStatus();
+  size_t at = 0;
+  while (at < std::min(actual.size(), expected.size()) && actual[at] == expected[at]) ++at;
+  const auto byte = [at](const std::vector<char>& bytes) {
+    return at < bytes.size() ? absl::StrCat(static_cast<unsigned char>(bytes[at])) : "missing";
+  };
+  return absl::InternalError(absl::StrCat(what, " of rank ", batch_.ranks[position], ": byte ", at, ", of element ",
+                                          at / element_bytes_, ", is ", byte(actual), ", not ", byte(expected), ", in ",
+                                          batch_.ToString()));
+}
+
+}  // namespace farandole

@@ -1,0 +1,109 @@
+#include "worker/transport/conformance_run.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "worker/collectives/choose_schedule.h"
+#include "worker/collectives/schedule_operation.h"
+
+namespace farandole {
+namespace {
+
+// Few, so that ranks really sleep and a forgotten ring shows.
+constexpr int kYields = 20;
+// Much longer than any rank takes for its part, also under a sanitizer on a loaded machine.
+constexpr absl::Duration kSilence = absl::Seconds(30);
+constexpr size_t kPoolBytes = 64 << 20;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
+                                                         BufferPool& pool) {
+  absl::StatusOr<std::unique_ptr<Operation>> native = transport.Start(collective);
+  if (!absl::IsUnimplemented(native.status())) return native;
+  absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
+  if (!schedule.ok()) return schedule.status();
+  return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), transport, pool);
+}
+
+absl::Status Drive(Operation& operation, Doorbell& bell) {
+  int idle = 0;
+  while (true) {
+    const uint32_t ticket = bell.Ticket();
+    const bool sleeps = idle >= kYields;
+    bell.SetAttention(sleeps ? Attention::kDriverAsleep : Attention::kPolling);
+    const absl::StatusOr<bool> complete = operation.Advance();
+    if (!complete.ok() || *complete) {
+      bell.SetAttention(Attention::kPolling);
+      return complete.status();
+    }
+    if (operation.moved()) {
+      idle = 0;
+    } else if (!sleeps) {
+      ++idle;
+      std::this_thread::yield();
+    } else {
+      const absl::Time begun = absl::Now();
+      bell.Sleep(ticket, Attention::kDriverAsleep, kSilence);
+      if (absl::Now() - begun >= kSilence) {
+        return absl::DeadlineExceededError(absl::StrCat("nobody rang for ", absl::FormatDuration(kSilence)));
+      }
+    }
+  }
+}
+
+ConformanceRun::ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start)
+    : set_(set), batches_(std::move(batches)), start_(std::move(start)), begun_(batches_.size()) {
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    memory_.push_back(std::make_unique<ConformanceMemory>(batches_[i], i + 1));
+  }
+}
+
+absl::Status ConformanceRun::Run() {
+  std::vector<absl::Status> results(set_.transports.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    threads.emplace_back([this, rank, &results] { results[rank] = RunRank(static_cast<int>(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& result : results) {
+    if (!result.ok()) return result;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConformanceRun::RunRank(int rank) {
+  BufferPool pool(kPoolBytes);
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    const absl::Status status = RunBatch(rank, i, pool);
+    if (status.ok()) continue;
+    const absl::Status named(status.code(), absl::StrCat(std::string(status.message()), " (rank ", rank, ", batch ", i,
+                                                         ": ", batches_[i].ToString(), ")"));
+    set_.transports[rank]->Abort(named);
+    return named;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConformanceRun::RunBatch(int rank, size_t index, BufferPool& pool) {
+  const std::vector<int>& ranks = batches_[index].ranks;
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  if (found == ranks.end()) return absl::OkStatus();
+  const Collective collective = memory_[index]->CollectiveOf(static_cast<int>(found - ranks.begin()));
+  begun_[index].fetch_add(1);
+  absl::StatusOr<std::unique_ptr<Operation>> operation = start_(*set_.transports[rank], collective, pool);
+  if (!operation.ok()) return operation.status();
+  absl::Status driven = Drive(**operation, *set_.doorbells[rank]);
+  if (!driven.ok()) return driven;
+  if (collective.op == OpType::kBarrier && begun_[index].load() != ranks.size()) {
+    return absl::InternalError(
+        absl::StrCat("left the barrier to which ", begun_[index].load(), " of ", ranks.size(), " ranks have come"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace farandole

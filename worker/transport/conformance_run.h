@@ -1,0 +1,68 @@
+#ifndef FARANDOLE_WORKER_TRANSPORT_CONFORMANCE_RUN_H_
+#define FARANDOLE_WORKER_TRANSPORT_CONFORMANCE_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/collectives/buffer_pool.h"
+#include "worker/doorbell.h"
+#include "worker/transport/conformance_batch.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// All ranks of one epoch, in this process.
+struct TransportSet {
+  // What the transports borrow, dropped after them. Shared with nobody; it is a shared_ptr to forget the type.
+  std::shared_ptr<void> foundation;
+  // By rank.
+  std::vector<std::unique_ptr<Transport>> transports;
+  // By rank; those that the transports ring.
+  std::vector<Doorbell*> doorbells;
+};
+
+// Begins a collective on one rank.
+using StartOperation = std::function<absl::StatusOr<std::unique_ptr<Operation>>(
+    Transport& transport, const Collective& collective, BufferPool& pool)>;
+
+// The transport's own way, and where it has none, the schedule that ChooseSchedule gives.
+absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
+                                                         BufferPool& pool);
+
+// Advances an operation to its end as an engine does: while nothing moves it yields, then sleeps at the doorbell.
+// Errors: those of the operation; DEADLINE_EXCEEDED where nobody rings for long.
+absl::Status Drive(Operation& operation, Doorbell& bell);
+
+// Batches in the order of the log, each run by all its ranks, a thread for each rank of the epoch.
+class ConformanceRun {
+ public:
+  // Makes all memory. `set` is borrowed.
+  ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start = StartAsEngine);
+
+  // Gives the first error of a rank. A rank that fails aborts the transport. INTERNAL where a rank leaves a barrier
+  // that another has not come to.
+  absl::Status Run();
+
+  // By batch.
+  const std::vector<std::unique_ptr<ConformanceMemory>>& memory() const { return memory_; }
+
+ private:
+  absl::Status RunRank(int rank);
+  absl::Status RunBatch(int rank, size_t index, BufferPool& pool);
+
+  TransportSet& set_;
+  const std::vector<ConformanceBatch> batches_;
+  const StartOperation start_;
+  std::vector<std::unique_ptr<ConformanceMemory>> memory_;
+  // By batch: the ranks that have begun it.
+  std::vector<std::atomic<size_t>> begun_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_TRANSPORT_CONFORMANCE_RUN_H_

@@ -1,0 +1,233 @@
+#include "checkpoint/gate.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kDefaultName[] = "checkpoint";
+constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMostPathBytes = 4096;
+constexpr size_t kMostKeyBytes = 64;
+
+std::string NameOrDefault(const std::string& name) { return name.empty() ? kDefaultName : name; }
+
+// For sentences: on one line, and short.
+std::string Show(absl::string_view text) {
+  constexpr size_t kMostShown = 200;
+  return absl::StrCat(absl::Utf8SafeCHexEscape(text.substr(0, kMostShown)), text.size() > kMostShown ? "..." : "");
+}
+
+absl::Status CheckNameAndStep(const std::string& name, int64_t step) {
+  if (name.size() > kMostNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("name has ", name.size(), " bytes; it must have 1 to ", kMostNameBytes));
+  }
+  if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step is ", step, "; it must be at least 0"));
+  return absl::OkStatus();
+}
+
+std::string Describe(const std::string& name, int64_t step) { return absl::StrCat("checkpoint ", Show(name), " at step ", step); }
+
+absl::Status CheckFile(const v1::Checkpoint& checkpoint) {
+  const std::string& path = checkpoint.path();
+  if (path.size() > kMostPathBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("path has ", path.size(), " bytes; ", kMostPathBytes, " is the most"));
+  }
+  if (path.empty() || path[0] != '/') return absl::InvalidArgumentError(absl::StrCat("path is '", Show(path), "'; it must be absolute"));
+  const std::string mark = absl::StrCat(".t", checkpoint.token(), ".");
+  if (!absl::StrContains(path.substr(path.rfind('/') + 1), mark)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("path is ", Show(path), "; the file's name must contain '", mark, "', the token that it is written under"));
+  }
+  if (checkpoint.sha256().size() != 32) {
+    return absl::InvalidArgumentError(absl::StrCat("sha256 has ", checkpoint.sha256().size(), " bytes; it must have 32"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CheckpointGate::CheckpointGate(absl::string_view tenant, absl::string_view job) : prefix_(absl::StrCat(tenant, "/", job, "/")) {}
+
+absl::Status CheckpointGate::Load(absl::string_view key, const std::string& value) {
+  if (absl::StartsWith(key, "grant/")) {
+    v1::GrantRecord grant;
+    if (!grant.ParseFromString(value) || grant.token() == 0) return absl::DataLossError(absl::StrCat("row ", key, " is not a grant"));
+    SkipTokens(grant.token());
+    v1::GrantRecord& latest = grants_[grant.name()];
+    if (grant.token() > latest.token()) latest = std::move(grant);
+    return absl::OkStatus();
+  }
+  v1::Checkpoint checkpoint;
+  if (!checkpoint.ParseFromString(value) || checkpoint.token() == 0) {
+    return absl::DataLossError(absl::StrCat("row ", key, " is not a checkpoint"));
+  }
+  SkipTokens(checkpoint.token());
+  const NameAndStep id(checkpoint.name(), checkpoint.step());
+  by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
+  catalogue_[id] = std::move(checkpoint);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::BeginCheckpointRequest& request, const Present& present,
+                                                                  Writes* writes) {
+  const std::string name = NameOrDefault(request.name());
+  if (absl::Status status = CheckGrant(request, name, present); !status.ok()) return status;
+  v1::BeginCheckpointResponse response;
+  const auto granted = grants_.find(name);
+  if (granted != grants_.end()) {
+    const v1::GrantRecord& grant = granted->second;
+    if (grant.idempotency_key() == request.idempotency_key() && grant.incarnation() == request.incarnation()) {
+      if (grant.step() != request.step()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("idempotency_key was used for step ", grant.step(), " before, and now for step ", request.step()));
+      }
+      response.set_token(grant.token());
+      return response;
+    }
+    writes->deletes.push_back(GrantKey(grant.token()));
+  } else if (grants_.size() >= kMostGrants && !DropFencedGrant(present, writes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("checkpoints of ", grants_.size(), " names are being written; ", kMostGrants, " is the most"));
+  }
+  v1::GrantRecord& grant = grants_[name];
+  grant.set_token(++last_token_);
+  grant.set_name(name);
+  grant.set_step(request.step());
+  grant.set_incarnation(request.incarnation());
+  grant.set_epoch(request.epoch());
+  grant.set_idempotency_key(request.idempotency_key());
+  writes->puts.emplace_back(GrantKey(grant.token()), grant.SerializeAsString());
+  response.set_token(grant.token());
+  return response;
+}
+
+bool CheckpointGate::DropFencedGrant(const Present& present, Writes* writes) {
+  for (auto it = grants_.begin(); it != grants_.end(); ++it) {
+    if (it->second.epoch() == present.epoch) continue;
+    writes->deletes.push_back(GrantKey(it->second.token()));
+    grants_.erase(it);
+    return true;
+  }
+  return false;
+}
+
+absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name, const Present& present) const {
+  if (absl::Status status = CheckNameAndStep(name, request.step()); !status.ok()) return status;
+  if (request.idempotency_key().empty() || request.idempotency_key().size() > kMostKeyBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("idempotency_key has ", request.idempotency_key().size(), " bytes; it must have 1 to ", kMostKeyBytes));
+  }
+  if (request.epoch() != present.epoch) {
+    return absl::AbortedError(absl::StrCat("epoch ", request.epoch(), " asks to write a checkpoint, and the job's last epoch is ", present.epoch));
+  }
+  if (!present.is_running) return absl::AbortedError(absl::StrCat("epoch ", request.epoch(), " has ended"));
+  if (request.incarnation() != present.writer) {
+    return absl::PermissionDeniedError(absl::StrCat("worker ", Show(request.incarnation()),
+                                                    " asks to write a checkpoint; only rank 0 may, which is worker ", present.writer));
+  }
+  const auto existing = catalogue_.find(NameAndStep(name, request.step()));
+  if (existing != catalogue_.end()) {
+    return absl::AlreadyExistsError(absl::StrCat(Describe(name, request.step()), " exists: ", Show(existing->second.path())));
+  }
+  if (catalogue_.size() >= kMostCheckpoints) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job's catalogue has ", catalogue_.size(), " checkpoints; ", kMostCheckpoints, " is the most"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::CommitCheckpointRequest& request, const Present& present,
+                                                                    absl::Time now, Writes* writes) {
+  const v1::Checkpoint& asked = request.checkpoint();
+  const std::string name = NameOrDefault(asked.name());
+  if (absl::Status status = CheckNameAndStep(name, asked.step()); !status.ok()) return status;
+  if (absl::Status status = CheckFile(asked); !status.ok()) return status;
+  v1::CommitCheckpointResponse response;
+  const NameAndStep id(name, asked.step());
+  const auto existing = catalogue_.find(id);
+  if (existing != catalogue_.end() && existing->second.token() == asked.token()) {
+    if (existing->second.path() != asked.path() || existing->second.sha256() != asked.sha256()) {
+      return absl::InvalidArgumentError(absl::StrCat("token ", asked.token(), " has committed ", Show(existing->second.path()),
+                                                     " already, and now names ", Show(asked.path()), " or another checksum"));
+    }
+    *response.mutable_checkpoint() = existing->second;
+    return response;
+  }
+  if (absl::Status status = CheckCommit(request, name, present); !status.ok()) return status;
+  const v1::GrantRecord grant = std::move(grants_.at(name));
+  grants_.erase(name);
+  v1::Checkpoint& checkpoint = catalogue_[id];
+  checkpoint = asked;
+  checkpoint.set_name(name);
+  checkpoint.set_epoch(grant.epoch());
+  checkpoint.set_rank(0);
+  // "Newest" goes by this time, so a clock that was set back must not reorder commits.
+  const int64_t latest_ms = by_commit_.empty() ? 0 : by_commit_.rbegin()->first.first;
+  checkpoint.set_committed_unix_ms(std::max(latest_ms + 1, absl::ToUnixMillis(now)));
+  by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
+  writes->deletes.push_back(GrantKey(grant.token()));
+  writes->puts.emplace_back(CheckpointKey(name, checkpoint.step()), checkpoint.SerializeAsString());
+  *response.mutable_checkpoint() = checkpoint;
+  return response;
+}
+
+absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name, const Present& present) const {
+  const v1::Checkpoint& asked = request.checkpoint();
+  if (asked.token() == 0 || asked.token() > last_token_) {
+    return absl::NotFoundError(absl::StrCat("token ", asked.token(), " was never granted; the last one is ", last_token_));
+  }
+  const auto it = grants_.find(name);
+  if (it == grants_.end()) {
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for checkpoint ", Show(name), " any more; the job's last token is ",
+                                           last_token_));
+  }
+  const v1::GrantRecord& grant = it->second;
+  if (grant.token() != asked.token()) {
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for checkpoint ", Show(name), ": that is token ",
+                                           grant.token()));
+  }
+  if (grant.incarnation() != request.incarnation()) {
+    return absl::PermissionDeniedError(absl::StrCat("token ", asked.token(), " was granted to worker ", grant.incarnation(), ", and worker ",
+                                                    Show(request.incarnation()), " commits it"));
+  }
+  if (grant.epoch() != present.epoch) {
+    return absl::AbortedError(
+        absl::StrCat("token ", asked.token(), " was granted in epoch ", grant.epoch(), ", and epoch ", present.epoch, " has been formed since"));
+  }
+  if (grant.step() != asked.step()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("token ", asked.token(), " was granted for step ", grant.step(), ", and step ", asked.step(), " is committed with it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::FindCheckpointResponse> CheckpointGate::Find(const v1::FindCheckpointRequest& request) const {
+  if (request.step() < -1) return absl::InvalidArgumentError(absl::StrCat("step is ", request.step(), "; it must be at least -1"));
+  v1::FindCheckpointResponse response;
+  for (auto it = by_commit_.rbegin(); it != by_commit_.rend(); ++it) {
+    const auto& [name, step] = it->second;
+    if ((!request.name().empty() && name != request.name()) || (request.step() != -1 && step != request.step())) continue;
+    *response.mutable_checkpoint() = catalogue_.at(it->second);
+    return response;
+  }
+  return absl::NotFoundError(absl::StrCat("the job has no checkpoint", request.name().empty() ? "" : " ", Show(request.name()),
+                                          request.step() == -1 ? "" : absl::StrCat(" at step ", request.step())));
+}
+
+v1::ListCheckpointsResponse CheckpointGate::List() const {
+  v1::ListCheckpointsResponse response;
+  for (const auto& [commit, id] : by_commit_) *response.add_checkpoints() = catalogue_.at(id);
+  return response;
+}
+
+std::string CheckpointGate::GrantKey(uint64_t token) const { return absl::StrCat("grant/", prefix_, absl::StrFormat("%020d", token)); }
+
+std::string CheckpointGate::CheckpointKey(const std::string& name, int64_t step) const {
+  return absl::StrCat("checkpoint/", prefix_, name, "/", absl::StrFormat("%020d", step));
+}
+
+}  // namespace farandole

@@ -1,0 +1,98 @@
+#ifndef FARANDOLE_CHECKPOINT_GATE_H_
+#define FARANDOLE_CHECKPOINT_GATE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/store.pb.h"
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+// Decides who may write a job's checkpoints, and keeps the catalogue of those that exist. A writer is given a fencing token that is
+// greater than every earlier one of the job; its file becomes a checkpoint only while no later token was given for the same name.
+// Pure: no clock, disk, network or thread. Owned by the job's core.
+//
+// A decision that must be durable before it is answered lists its rows in `writes`; row keys are those of store.proto.
+class CheckpointGate {
+ public:
+  // Most names that are being written at a time, and most checkpoints in a catalogue.
+  static constexpr size_t kMostGrants = 256;
+  static constexpr size_t kMostCheckpoints = 10000;
+
+  struct Writes {
+    std::vector<std::string> deletes;
+    std::vector<std::pair<std::string, std::string>> puts;
+  };
+  // The job's present epoch, as the gate needs it.
+  struct Present {
+    // The last epoch that was formed; 0: none yet.
+    uint64_t epoch = 0;
+    // Whether it still runs, and rank 0 has not left it.
+    bool is_running = false;
+    // Its rank 0.
+    std::string writer;
+  };
+
+  CheckpointGate(absl::string_view tenant, absl::string_view job);
+
+  // Takes in a row of an earlier life, whose key starts with checkpoint/ or grant/.
+  //   DATA_LOSS  it cannot be parsed (named)
+  absl::Status Load(absl::string_view key, const std::string& value);
+  // No token up to this one is given again.
+  void SkipTokens(uint64_t last_token) { last_token_ = std::max(last_token_, last_token); }
+  uint64_t last_token() const { return last_token_; }
+
+  // Grants the writing of a checkpoint; the same request (by idempotency key) is given the same token.
+  //   INVALID_ARGUMENT    a field is out of bounds
+  //   ABORTED             no epoch runs, or not the one that the request names
+  //   PERMISSION_DENIED   the asking worker is not rank 0 (both named)
+  //   ALREADY_EXISTS      the catalogue has this name and step (its path is named)
+  //   RESOURCE_EXHAUSTED  kMostGrants or kMostCheckpoints is reached
+  absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present, Writes* writes);
+  // Enters a written file in the catalogue; the same token again is given the same answer.
+  //   INVALID_ARGUMENT   a field is out of bounds or differs from what was granted, or the file's name lacks ".tTOKEN."
+  //   NOT_FOUND          the token was never granted
+  //   ABORTED            a later token was granted for the name, or a later epoch has been formed (both named)
+  //   PERMISSION_DENIED  the token was granted to another worker
+  absl::StatusOr<v1::CommitCheckpointResponse> Commit(const v1::CommitCheckpointRequest& request, const Present& present, absl::Time now,
+                                                      Writes* writes);
+  //   INVALID_ARGUMENT  a field is out of bounds
+  //   NOT_FOUND         the catalogue has no such checkpoint
+  absl::StatusOr<v1::FindCheckpointResponse> Find(const v1::FindCheckpointRequest& request) const;
+  // Oldest first.
+  v1::ListCheckpointsResponse List() const;
+
+ private:
+  using NameAndStep = std::pair<std::string, int64_t>;
+
+  absl::Status CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name, const Present& present) const;
+  absl::Status CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name, const Present& present) const;
+  // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.
+  bool DropFencedGrant(const Present& present, Writes* writes);
+  std::string GrantKey(uint64_t token) const;
+  std::string CheckpointKey(const std::string& name, int64_t step) const;
+
+  // "TENANT/JOB/".
+  const std::string prefix_;
+  uint64_t last_token_ = 0;
+  // The latest grant of each name that has not become a checkpoint.
+  absl::btree_map<std::string, v1::GrantRecord> grants_;
+  absl::btree_map<NameAndStep, v1::Checkpoint> catalogue_;
+  // The catalogue in the order of commits: time of the commit (never decreasing), then token.
+  absl::btree_map<std::pair<int64_t, uint64_t>, NameAndStep> by_commit_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CHECKPOINT_GATE_H_

@@ -1,0 +1,28 @@
+#include "server/job/job.h"
+
+#include <utility>
+
+#include "server/job/state.h"
+
+namespace farandole {
+
+Job::Job(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes)
+    : state_(std::make_unique<State>(std::move(tenant), std::move(name), options, std::move(random_bytes))) {}
+
+Job::~Job() = default;
+
+absl::StatusOr<std::unique_ptr<Job>> Job::Restore(std::string tenant, std::string name, JobOptions options,
+                                                  std::function<std::string(size_t)> random_bytes, absl::Span<const StoreRow> rows,
+                                                  absl::Time now) {
+  auto job = std::make_unique<Job>(std::move(tenant), std::move(name), options, std::move(random_bytes));
+  if (absl::Status status = job->state_->Load(rows, now); !status.ok()) return status;
+  return job;
+}
+
+Actions Job::Step(const Event& event, absl::Time now) { return state_->Step(event, now); }
+
+v1::JobSummary Job::Summary() const { return state_->Summary(); }
+
+bool Job::IsIdle() const { return state_->IsIdle(); }
+
+}  // namespace farandole

@@ -1,0 +1,198 @@
+#include "server/job/negotiation.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "server/job/agreement.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+
+Negotiation::Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups)
+    : epoch_(epoch), max_slots_(max_slots), groups_(groups), next_slot_(first_slot) {}
+
+bool Negotiation::SameStatement(const Statement& a, const Statement& b) {
+  if (!a.fault.empty() || !b.fault.empty()) return a.fault == b.fault;
+  return Agree(a.ready, b.ready);
+}
+
+std::vector<uint32_t> Negotiation::RanksOf(const Ballot<Statement>& ballot) {
+  std::vector<uint32_t> ranks;
+  for (const auto& choice : ballot.choices()) ranks.insert(ranks.end(), choice.ranks.begin(), choice.ranks.end());
+  absl::c_sort(ranks);
+  return ranks;
+}
+
+void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Posts* posts) {
+  if (ready.disputed_slot() == 0) {
+    const auto known = slot_of_.find(Name(ready.group(), ready.name()));
+    if (known != slot_of_.end() && known->second != ready.retired_slot()) {
+      v1::CoordinatorMessage message;
+      *message.mutable_slot_assigned() = slots_.at(known->second);
+      posts->push_back({{rank}, std::move(message)});
+      return;
+    }
+    if (known != slot_of_.end()) Retire(known->second);
+  }
+  const Key key(ready.group(), ready.name(), ready.disputed_slot(), ready.disputed_slot() == 0 ? 0 : ready.attempt());
+  if (std::string refusal = Refusal(rank, ready, key); !refusal.empty()) {
+    posts->push_back({{rank}, MismatchFor(key, refusal)});
+    return;
+  }
+  const std::vector<uint32_t>& ranks = *groups_.Find(ready.group());
+  const auto [it, is_new] = pending_.try_emplace(key);
+  Pending& pending = it->second;
+  if (is_new) {
+    pending.since = now;
+    oldest_first_.emplace(now, key);
+  }
+  Statement statement{ready, FaultOf(ready, ranks.size())};
+  if (!statement.fault.empty()) {
+    statement.ready.clear_shape();
+    statement.ready.clear_grouped_shapes();
+  }
+  pending.ballot.Cast(rank, std::move(statement), SameStatement);
+  if (pending.ballot.count() < ranks.size()) return;
+  Decide(key, pending, posts);
+  Forget(Key(key));
+}
+
+std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const {
+  const std::vector<uint32_t>* ranks = groups_.Find(ready.group());
+  if (ranks == nullptr) return absl::StrCat("rank ", rank, " names group ", ready.group(), ", and there is no such group");
+  if (!groups_.Contains(ready.group(), rank)) {
+    return absl::StrCat("rank ", rank, " is not in group ", ready.group(), " of ", ShowRanks(*ranks));
+  }
+  const auto disputed = slots_.find(ready.disputed_slot());
+  if (disputed != slots_.end() && (disputed->second.name() != ready.name() || disputed->second.group() != ready.group())) {
+    return absl::StrCat("rank ", rank, " disputes slot ", ready.disputed_slot(), ", which is ", Plain(disputed->second.name()),
+                        " of group ", disputed->second.group());
+  }
+  if (pending_.size() >= max_slots_ && !pending_.contains(key)) {
+    return absl::StrCat("rank ", rank, " adds a name while ", pending_.size(), " names wait for other ranks; ", max_slots_, " is the most");
+  }
+  return "";
+}
+
+void Negotiation::Decide(const Key& key, const Pending& pending, Posts* posts) {
+  const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
+  if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
+    posts->push_back({ranks, MismatchFor(key, fault)});
+    return;
+  }
+  v1::SlotAssigned slot;
+  slot.set_epoch(epoch_);
+  slot.set_name(std::get<1>(key));
+  slot.set_group(std::get<0>(key));
+  slot.set_slot(next_slot_++);
+  slot.set_op(pending.ballot.First().value.ready.op());
+  slot_of_[Name(slot.group(), slot.name())] = slot.slot();
+  slots_[slot.slot()] = slot;
+  std::vector<uint32_t> audience = ranks;
+  if (audience.front() != 0) audience.insert(audience.begin(), 0);
+  v1::CoordinatorMessage message;
+  *message.mutable_slot_assigned() = std::move(slot);
+  posts->push_back({std::move(audience), std::move(message)});
+}
+
+std::string Negotiation::FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const {
+  const Ballot<Statement>::Choice* faulty = nullptr;
+  for (const auto& choice : ballot.choices()) {
+    if (!choice.value.fault.empty() && (faulty == nullptr || choice.lowest() < faulty->lowest())) faulty = &choice;
+  }
+  if (faulty != nullptr) return absl::StrCat("rank ", faulty->lowest(), " ", faulty->value.fault);
+  const auto& first = ballot.First();
+  if (const auto* second = ballot.Second(); second != nullptr) {
+    return Disagreement(first.lowest(), first.value.ready, second->lowest(), second->value.ready);
+  }
+  if (const uint32_t disputed = std::get<2>(key); disputed != 0) {
+    return absl::StrCat("the ranks' signatures for slot ", disputed, " differ though their descriptions agree (an internal error)");
+  }
+  if (slots_.size() >= max_slots_) {
+    return absl::StrCat("no slot is free: ", slots_.size(), " names are in use, and ", max_slots_, " is the most in an epoch");
+  }
+  return "";
+}
+
+void Negotiation::Forget(const Key& key) {
+  const auto it = pending_.find(key);
+  oldest_first_.erase({it->second.since, key});
+  pending_.erase(it);
+}
+
+void Negotiation::Retire(uint32_t slot) {
+  const auto it = slots_.find(slot);
+  if (it == slots_.end()) return;
+  slot_of_.erase(Name(it->second.group(), it->second.name()));
+  slots_.erase(it);
+}
+
+void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
+  std::vector<uint32_t> gone;
+  for (const auto& [number, slot] : slots_) {
+    if (slot.group() == group) gone.push_back(number);
+  }
+  for (const uint32_t slot : gone) Retire(slot);
+  const Key first(group, "", 0, 0);
+  for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group; it = pending_.lower_bound(first)) {
+    const Key key = it->first;
+    posts->push_back({RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"))});
+    Forget(key);
+  }
+}
+
+absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
+  if (slot.slot() == 0) return absl::InvalidArgumentError(absl::StrCat("hello gives slot 0 to ", Plain(slot.name()), "; slots begin at 1"));
+  const auto known = slots_.find(slot.slot());
+  if (known != slots_.end()) {
+    if (known->second.name() == slot.name() && known->second.group() == slot.group()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("hello says that slot ", slot.slot(), " is ", Plain(slot.name()), " of group ", slot.group(),
+                                                   ", and another rank said ", Plain(known->second.name()), " of group ",
+                                                   known->second.group()));
+  }
+  next_slot_ = std::max(next_slot_, slot.slot() + 1);
+  if (groups_.Find(slot.group()) == nullptr) return absl::OkStatus();
+  // Of two slots for one name the older was retired; not all ranks may know that yet.
+  const auto [it, is_new] = slot_of_.try_emplace(Name(slot.group(), slot.name()), slot.slot());
+  if (!is_new && it->second > slot.slot()) return absl::OkStatus();
+  if (!is_new) slots_.erase(std::exchange(it->second, slot.slot()));
+  if (slots_.size() >= max_slots_) {
+    slot_of_.erase(it);
+    return absl::InvalidArgumentError(absl::StrCat("hello names slot ", slot.slot(), " beyond the limit of ", max_slots_, " slots"));
+  }
+  v1::SlotAssigned& adopted = slots_[slot.slot()];
+  adopted = slot;
+  adopted.set_epoch(epoch_);
+  return absl::OkStatus();
+}
+
+absl::Time Negotiation::OldestSince(absl::Time after) const {
+  // absl::Time counts in quarters of a nanosecond.
+  const auto it = oldest_first_.lower_bound({after + absl::Nanoseconds(0.25), Key()});
+  return it == oldest_first_.end() ? absl::InfiniteFuture() : it->first;
+}
+
+std::vector<Negotiation::Gathering> Negotiation::Gatherings(absl::Time until, size_t most) const {
+  std::vector<Gathering> gatherings;
+  for (const auto& [since, key] : oldest_first_) {
+    if (since > until || gatherings.size() == most) break;
+    const Ballot<Statement>& ballot = pending_.at(key).ballot;
+    gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, RanksOf(ballot)});
+  }
+  return gatherings;
+}
+
+v1::CoordinatorMessage Negotiation::MismatchFor(const Key& key, const std::string& claim) const {
+  v1::CoordinatorMessage message;
+  v1::Mismatch* mismatch = message.mutable_mismatch();
+  mismatch->set_epoch(epoch_);
+  mismatch->set_name(std::get<1>(key));
+  mismatch->set_group(std::get<0>(key));
+  mismatch->set_sentence(absl::StrCat(Plain(std::get<1>(key)), ": ", claim));
+  mismatch->set_disputed_slot(std::get<2>(key));
+  mismatch->set_attempt(std::get<3>(key));
+  return message;
+}
+
+}  // namespace farandole

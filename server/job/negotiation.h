@@ -1,0 +1,100 @@
+#ifndef FARANDOLE_SERVER_JOB_NEGOTIATION_H_
+#define FARANDOLE_SERVER_JOB_NEGOTIATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/ballot.h"
+#include "server/job/group_table.h"
+#include "server/job/post.h"
+
+namespace farandole {
+
+// Turns names into slots within one epoch: gathers the Ready of a group's ranks, checks that they agree, and numbers them. Owned by
+// its RunningEpoch; borrows that epoch's groups, which must outlive it.
+class Negotiation {
+ public:
+  // A tensor for which ranks of its group are still missing.
+  struct Gathering {
+    std::string name;
+    uint32_t group = 0;
+    v1::OpType op = v1::OP_TYPE_ALLREDUCE;
+    absl::Time since;
+    // Ascending.
+    std::vector<uint32_t> present;
+  };
+
+  // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1).
+  Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups);
+  Negotiation(const Negotiation&) = delete;
+  Negotiation& operator=(const Negotiation&) = delete;
+
+  // What `rank` says, whose name is within bounds; appends what follows to `posts`.
+  void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Posts* posts);
+  // The slot's name is free again.
+  void Retire(uint32_t slot);
+  // The group is gone: so are its slots, and what waits in it is answered.
+  void RemoveGroup(uint32_t group, Posts* posts);
+  // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
+  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded
+  absl::Status Adopt(const v1::SlotAssigned& slot);
+
+  // Slots in use, as they were assigned.
+  const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
+  // Numbers below this one have been given.
+  uint32_t next_slot() const { return next_slot_; }
+  // When the oldest gathering that is younger than `after` began; InfiniteFuture: there is none.
+  absl::Time OldestSince(absl::Time after) const;
+  // The gatherings that began at `until` or before, oldest first, at most `most` of them.
+  std::vector<Gathering> Gatherings(absl::Time until, size_t most) const;
+
+ private:
+  struct Statement {
+    v1::Ready ready;
+    // Why the ready is wrong by itself (then its shapes are dropped); "" if it is not.
+    std::string fault;
+  };
+  static bool SameStatement(const Statement& a, const Statement& b);
+  // Who has spoken, ascending.
+  static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
+
+  // Group, name, disputed slot, attempt.
+  using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t>;
+  struct Pending {
+    absl::Time since;
+    Ballot<Statement> ballot;
+  };
+  using Name = std::pair<uint32_t, std::string>;
+
+  // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
+  std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
+  void Decide(const Key& key, const Pending& pending, Posts* posts);
+  // Why the ranks' statements make no slot; "" if they do.
+  std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
+  void Forget(const Key& key);
+  v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim) const;
+
+  const uint64_t epoch_;
+  const uint32_t max_slots_;
+  const GroupTable& groups_;
+  uint32_t next_slot_;
+  absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
+  absl::flat_hash_map<Name, uint32_t> slot_of_;
+  absl::btree_map<Key, Pending> pending_;
+  // The keys of pending_, oldest first.
+  std::set<std::pair<absl::Time, Key>> oldest_first_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_NEGOTIATION_H_

@@ -1,0 +1,119 @@
+#include "server/job/roster.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+
+Roster::Roster(const v1::Epoch& epoch, absl::Duration silence_limit)
+    : silence_limit_(silence_limit),
+      seats_(epoch.members_size()),
+      staying_(epoch.members_size()),
+      place_(epoch.members_size(), watched_.end()) {
+  for (int rank = 0; rank < epoch.members_size(); ++rank) {
+    seats_[rank].member = epoch.members(rank);
+    rank_of_[epoch.members(rank).incarnation()] = rank;
+  }
+}
+
+std::optional<uint32_t> Roster::RankOf(const std::string& incarnation) const {
+  const auto it = rank_of_.find(incarnation);
+  if (it == rank_of_.end()) return std::nullopt;
+  return it->second;
+}
+
+std::string Roster::Describe(uint32_t rank) const { return DescribeRank(rank, seats_[rank].member); }
+
+StreamId Roster::Attach(uint32_t rank, StreamId stream, absl::Time now) {
+  Seat& seat = seats_[rank];
+  Watch(rank, now);
+  seat.stream_end.clear();
+  return std::exchange(seat.stream, stream);
+}
+
+void Roster::Detach(uint32_t rank, const std::string& evidence, absl::Time now) {
+  Seat& seat = seats_[rank];
+  seat.stream = 0;
+  if (seat.left) return;
+  seat.stream_end = evidence.empty() ? "no reason given" : Plain(evidence);
+  Hear(rank, now);
+}
+
+void Roster::Watch(uint32_t rank, absl::Time now) {
+  if (seats_[rank].left) return;
+  if (place_[rank] == watched_.end()) place_[rank] = watched_.insert(watched_.end(), rank);
+  Hear(rank, now);
+}
+
+void Roster::Hear(uint32_t rank, absl::Time now) {
+  if (place_[rank] == watched_.end()) return;
+  seats_[rank].heard = now;
+  watched_.splice(watched_.end(), watched_, place_[rank]);
+}
+
+void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
+  Seat& seat = seats_[pulse.rank()];
+  if (seat.left || (seat.beat.has_value() && pulse.beat() <= *seat.beat)) return;
+  seat.beat = pulse.beat();
+  seat.batches = pulse.batches();
+  Hear(pulse.rank(), now);
+  if (pulse.rank() != 0) return;
+  samples_.emplace_back(now, pulse.batches());
+  if (samples_.size() > kMostSamples) samples_.pop_front();
+}
+
+void Roster::Leave(uint32_t rank) {
+  Seat& seat = seats_[rank];
+  if (seat.left) return;
+  seat.left = true;
+  seat.stream = 0;
+  --staying_;
+  if (place_[rank] == watched_.end()) return;
+  watched_.erase(place_[rank]);
+  place_[rank] = watched_.end();
+}
+
+void Roster::Forgive(absl::Time now) {
+  for (const uint32_t rank : watched_) seats_[rank].heard = now;
+}
+
+std::vector<uint32_t> Roster::Staying() const {
+  std::vector<uint32_t> ranks;
+  ranks.reserve(staying_);
+  for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+    if (!seats_[rank].left) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Roster::Silence> Roster::Silent(absl::Time now) const {
+  std::vector<Silence> silent;
+  for (const uint32_t rank : watched_) {
+    if (seats_[rank].heard + silence_limit_ > now) break;
+    silent.push_back({rank, SilenceClaim(seats_[rank], now)});
+  }
+  return silent;
+}
+
+std::string Roster::SilenceClaim(const Seat& seat, absl::Time now) const {
+  if (!seat.stream_end.empty()) {
+    return absl::StrCat("was lost: its stream ended (", seat.stream_end, ") and it did not come back within ", ShowDuration(silence_limit_));
+  }
+  return absl::StrCat("was lost: nothing was heard of it for ", ShowDuration(now - seat.heard), "; the limit is ",
+                      ShowDuration(silence_limit_));
+}
+
+absl::Time Roster::Deadline() const {
+  return watched_.empty() ? absl::InfiniteFuture() : seats_[watched_.front()].heard + silence_limit_;
+}
+
+double Roster::BatchesPerSecond() const {
+  if (samples_.size() < 2) return 0;
+  const double seconds = absl::ToDoubleSeconds(samples_.back().first - samples_.front().first);
+  const uint64_t first = samples_.front().second, last = samples_.back().second;
+  return seconds > 0 && last > first ? static_cast<double>(last - first) / seconds : 0;
+}
+
+}  // namespace farandole

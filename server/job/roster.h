@@ -1,0 +1,102 @@
+#ifndef FARANDOLE_SERVER_JOB_ROSTER_H_
+#define FARANDOLE_SERVER_JOB_ROSTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "farandole/v1/types.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/event.h"
+
+namespace farandole {
+
+// The members of one epoch by rank: their streams, and when each was last heard of. Owned by its RunningEpoch.
+//
+// A live member is silent when neither its beat has advanced, in anybody's heartbeat, nor its own stream has said anything, for
+// the silence limit. The end of a stream is no death: it gives the member one more silence limit to be heard of.
+class Roster {
+ public:
+  struct Seat {
+    v1::Member member;
+    // 0: none is open.
+    StreamId stream = 0;
+    // When it was last heard of. A member is watched for silence once it was here (see Watch).
+    absl::Time heard;
+    std::optional<uint64_t> beat;
+    uint64_t batches = 0;
+    bool left = false;
+    // Why its last stream ended; "" while one is open.
+    std::string stream_end;
+    // Why it is counted as lost; "" if it is not.
+    std::string lost;
+  };
+  struct Silence {
+    uint32_t rank;
+    // A claim about the rank: "was silent for 3 s".
+    std::string claim;
+  };
+
+  // No member is watched yet, none has a stream.
+  Roster(const v1::Epoch& epoch, absl::Duration silence_limit);
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  size_t size() const { return seats_.size(); }
+  const Seat& seat(uint32_t rank) const { return seats_[rank]; }
+  std::optional<uint32_t> RankOf(const std::string& incarnation) const;
+  // "rank 1 (worker 4711 on host a)".
+  std::string Describe(uint32_t rank) const;
+
+  // `stream` is now the member's; the one it had before, or 0. Watches the member.
+  StreamId Attach(uint32_t rank, StreamId stream, absl::Time now);
+  // The member's stream has ended, of which `evidence` tells why.
+  void Detach(uint32_t rank, const std::string& evidence, absl::Time now);
+  // From `now` on the member's silence counts.
+  void Watch(uint32_t rank, absl::Time now);
+  // The member itself has said something.
+  void Hear(uint32_t rank, absl::Time now);
+  // A heartbeat says this about a member.
+  void Feel(const v1::Pulse& pulse, absl::Time now);
+  // The member leaves in order.
+  void Leave(uint32_t rank);
+  void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
+  // Counts all silences anew from `now`.
+  void Forgive(absl::Time now);
+
+  // Ranks that have not left, ascending.
+  std::vector<uint32_t> Staying() const;
+  size_t staying() const { return staying_; }
+  // The watched members that are silent at `now`, the longest silent first.
+  std::vector<Silence> Silent(absl::Time now) const;
+  // When the next one will be, if nothing is heard of it.
+  absl::Time Deadline() const;
+  // Collectives per second, over the last heartbeats about rank 0.
+  double BatchesPerSecond() const;
+
+ private:
+  static constexpr size_t kMostSamples = 16;
+
+  std::string SilenceClaim(const Seat& seat, absl::Time now) const;
+
+  const absl::Duration silence_limit_;
+  std::vector<Seat> seats_;
+  absl::flat_hash_map<std::string, uint32_t> rank_of_;
+  size_t staying_;
+  // Watched ranks, the longest silent first; time never goes back, so whoever is heard of goes to the end.
+  std::list<uint32_t> watched_;
+  std::vector<std::list<uint32_t>::iterator> place_;
+  // When rank 0 had completed how many collectives.
+  std::deque<std::pair<absl::Time, uint64_t>> samples_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_ROSTER_H_

@@ -1,0 +1,325 @@
+#include "server/job/running_epoch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/job/bounds.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+namespace {
+
+bool IsAboutTensors(const v1::CoordinatorMessage& message) {
+  return message.has_slot_assigned() || message.has_mismatch() || message.has_group_assigned();
+}
+
+}  // namespace
+
+RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved, History* history)
+    : epoch_(std::move(epoch)),
+      options_(options),
+      history_(history),
+      reserved_(reserved),
+      roster_(epoch_, options.silence_limit),
+      groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
+      negotiation_(epoch_.number(), options.max_slots, reserved.slots + 1, groups_),
+      stalls_(epoch_.number(), stall_warning, groups_, negotiation_, roster_) {}
+
+void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
+  reserved_ = {kSlotBlock, kGroupBlock};
+  *effects.record_changed = true;
+  v1::CoordinatorMessage message;
+  *message.mutable_epoch_formed() = epoch_;
+  for (uint32_t rank = 0; rank < streams.size(); ++rank) {
+    roster_.Attach(rank, streams[rank], effects.now);
+    SendTo(rank, message, effects);
+  }
+}
+
+void RunningEpoch::AwaitReturn(const google::protobuf::RepeatedField<uint32_t>& left, absl::Time now) {
+  Posts none;
+  for (const uint32_t rank : left) {
+    roster_.Leave(rank);
+    groups_.Leave(roster_.Describe(rank), &none);
+  }
+  reattachment_ = std::make_unique<Reattachment>(roster_.Staying(), now + options_.reattach_window, options_.max_slots + options_.max_groups);
+}
+
+void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects) {
+  if (const StreamId old = roster_.Attach(rank, stream, effects.now); old != 0) {
+    effects.actions->outputs.push_back(CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
+  }
+  if (reattachment_ != nullptr) {
+    if (!Adopt(rank, hello, effects)) return;
+  } else {
+    CatchUp(rank, hello, effects);
+  }
+  if (hello.epoch() == 0) {
+    v1::CoordinatorMessage message;
+    *message.mutable_epoch_formed() = epoch_;
+    SendTo(rank, message, effects);
+  }
+  if (reattachment_ != nullptr && reattachment_->missing().empty()) FinishReattachment(effects);
+}
+
+bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects) {
+  for (const v1::Group& group : hello.groups()) {
+    if (absl::Status status = groups_.Adopt(group); !status.ok()) return Refuse(rank, status, effects), false;
+  }
+  for (const v1::SlotAssigned& slot : hello.slots()) {
+    if (absl::Status status = negotiation_.Adopt(slot); !status.ok()) return Refuse(rank, status, effects), false;
+  }
+  reattachment_->Return(rank, hello);
+  return true;
+}
+
+void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects) {
+  groups_.Forget(rank);
+  absl::flat_hash_set<uint32_t> known_groups, known_slots;
+  for (const v1::Group& group : hello.groups()) {
+    known_groups.insert(group.number());
+    if (group.number() != 0 && groups_.Find(group.number()) == nullptr) owed_.Add(rank, groups_.Assigned(group.number(), {}));
+  }
+  for (const auto& [number, ranks] : groups_.groups()) {
+    if (!known_groups.contains(number)) owed_.Add(rank, groups_.Assigned(number, ranks));
+  }
+  if (rank != 0) return;
+  // Rank 0 orders the batches of groups that it is not in; for their slots it sends no Ready which could be repeated.
+  for (const v1::SlotAssigned& slot : hello.slots()) known_slots.insert(slot.slot());
+  for (const auto& [number, slot] : negotiation_.slots()) {
+    if (known_slots.contains(number) || groups_.Contains(slot.group(), 0)) continue;
+    v1::CoordinatorMessage message;
+    *message.mutable_slot_assigned() = slot;
+    SendTo(0, message, effects);
+  }
+}
+
+void RunningEpoch::FinishReattachment(Effects effects) {
+  const std::unique_ptr<Reattachment> reattachment = std::move(reattachment_);
+  Tell(LogLine::Level::kInform,
+       absl::StrCat("all ", Count(roster_.staying(), "member"), " of epoch ", epoch_.number(), " are back after the coordinator's restart"),
+       effects);
+  Posts posts;
+  reattachment->Settle(&groups_, &negotiation_, &owed_, &posts);
+  Deliver(posts, effects);
+  for (const Reattachment::Held& held : reattachment->held()) Consider(held.rank, held.message, effects);
+  owed_.Clear();
+}
+
+void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
+  roster_.Hear(rank, effects.now);
+  if (!IsCurrent(message)) return;
+  if (absl::Status status = CheckMessage(message, roster_.size()); !status.ok()) return Refuse(rank, status, effects);
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kReady:
+    case v1::WorkerMessage::kGroupRequest:
+    case v1::WorkerMessage::kSlotRetired:
+      ++negotiation_messages_;
+      if (reattachment_ == nullptr) return Consider(rank, message, effects);
+      if (absl::Status status = reattachment_->Hold(rank, message); !status.ok()) Refuse(rank, status, effects);
+      return;
+    case v1::WorkerMessage::kHeartbeat:
+      for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_.Feel(pulse, effects.now);
+      return;
+    case v1::WorkerMessage::kPeerLost:
+      return LosePeer(rank, message.peer_lost());
+    case v1::WorkerMessage::kStallReport:
+      return stalls_.Report(rank, message.stall_report(), effects.now);
+    case v1::WorkerMessage::kLeave:
+      return Leave(rank, message.leave(), effects);
+    case v1::WorkerMessage::kHello:
+    case v1::WorkerMessage::MESSAGE_NOT_SET:
+      return;
+  }
+}
+
+bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kGroupRequest:
+      return message.group_request().epoch() == epoch_.number();
+    case v1::WorkerMessage::kHeartbeat:
+      return message.heartbeat().epoch() == epoch_.number();
+    case v1::WorkerMessage::kPeerLost:
+      return message.peer_lost().epoch() == epoch_.number();
+    case v1::WorkerMessage::kStallReport:
+      return message.stall_report().epoch() == epoch_.number();
+    case v1::WorkerMessage::kSlotRetired:
+      return message.slot_retired().epoch() == epoch_.number();
+    case v1::WorkerMessage::kLeave:
+      // 0: the worker went before it had heard that the epoch was formed.
+      return message.leave().epoch() == epoch_.number() || message.leave().epoch() == 0;
+    case v1::WorkerMessage::kReady:
+    case v1::WorkerMessage::kHello:
+    case v1::WorkerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return true;
+}
+
+void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
+  if (const auto owed = owed_.Take(rank, message); owed.has_value()) return SendTo(rank, *owed, effects);
+  Posts posts;
+  if (message.has_ready()) {
+    negotiation_.Add(rank, message.ready(), effects.now, &posts);
+  } else if (message.has_slot_retired()) {
+    if (rank == 0) negotiation_.Retire(message.slot_retired().slot());
+  } else {
+    std::vector<uint32_t> removed;
+    const absl::Status status = groups_.Request(rank, message.group_request(), &posts, &removed);
+    if (!status.ok()) return Refuse(rank, status, effects);
+    for (const uint32_t group : removed) negotiation_.RemoveGroup(group, &posts);
+  }
+  Deliver(posts, effects);
+  Reserve(effects);
+}
+
+void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
+  const StreamId stream = roster_.seat(rank).stream;
+  roster_.Leave(rank);
+  effects.actions->outputs.push_back(CloseStream{stream, absl::OkStatus()});
+  *effects.record_changed = true;
+  const std::string why = leave.reason().empty() ? "" : absl::StrCat(": ", Plain(leave.reason()));
+  Tell(LogLine::Level::kInform, absl::StrCat(roster_.Describe(rank), " left in order", why), effects);
+  Posts posts;
+  groups_.Leave(roster_.Describe(rank), &posts);
+  Deliver(posts, effects);
+}
+
+void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
+  const uint32_t lost = report.rank();
+  if (roster_.seat(lost).left || ending_.has_value()) return;
+  const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
+  ending_ = Ending{absl::StrCat(roster_.Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
+}
+
+void RunningEpoch::Refuse(uint32_t rank, const absl::Status& status, Effects effects) {
+  effects.actions->outputs.push_back(CloseStream{roster_.seat(rank).stream, status});
+  roster_.Detach(rank, std::string(status.message()), effects.now);
+  Tell(LogLine::Level::kWarn, absl::StrCat(roster_.Describe(rank), " was refused: ", status.message()), effects);
+}
+
+void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects effects) {
+  roster_.Detach(rank, evidence, effects.now);
+  const std::string line = absl::StrCat("the stream of ", roster_.Describe(rank), " ended: ", roster_.seat(rank).stream_end);
+  effects.actions->outputs.push_back(LogLine{LogLine::Level::kInform, line});
+}
+
+void RunningEpoch::Advance(Effects effects) {
+  if (ending_.has_value()) return;
+  ending_ = FindLoss(effects.now);
+  if (ending_.has_value() || reattachment_ != nullptr) return;
+  Posts posts;
+  const std::string stall = stalls_.Advance(effects.now, &posts);
+  if (!stall.empty()) {
+    last_stall_ = stall;
+    Tell(LogLine::Level::kWarn, stall, effects);
+  }
+  Deliver(posts, effects);
+}
+
+std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const {
+  std::vector<Roster::Silence> gone = roster_.Silent(now);
+  Ending ending;
+  ending.lost_code = absl::StatusCode::kDeadlineExceeded;
+  if (gone.empty() && reattachment_ != nullptr && reattachment_->until() <= now) {
+    for (const uint32_t rank : reattachment_->missing()) {
+      gone.push_back({rank, absl::StrCat("was lost: it did not come back within ", ShowDuration(options_.reattach_window),
+                                         " after the coordinator's restart")});
+    }
+  }
+  if (gone.empty()) return std::nullopt;
+  absl::c_sort(gone, [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> sentences;
+  for (const Roster::Silence& silence : gone) {
+    ending.lost.push_back(silence.rank);
+    if (sentences.size() < kMostNamed) sentences.push_back(absl::StrCat(roster_.Describe(silence.rank), " ", silence.claim));
+  }
+  const size_t more = gone.size() - sentences.size();
+  ending.reason = absl::StrCat(absl::StrJoin(sentences, "; "), more == 0 ? "" : absl::StrCat("; and ", Count(more, "more rank")));
+  return ending;
+}
+
+absl::Time RunningEpoch::Deadline() const {
+  if (ending_.has_value()) return absl::InfiniteFuture();
+  return std::min(roster_.Deadline(), reattachment_ != nullptr ? reattachment_->until() : stalls_.Deadline());
+}
+
+void RunningEpoch::End(const Ending& ending, Effects effects) {
+  v1::CoordinatorMessage message;
+  v1::EpochEnded* ended = message.mutable_epoch_ended();
+  ended->set_epoch(epoch_.number());
+  ended->set_reason(ending.reason);
+  ended->mutable_lost_ranks()->Assign(ending.lost.begin(), ending.lost.end());
+  ended->set_job_ended(true);
+  for (const uint32_t rank : ending.lost) roster_.MarkLost(rank, ending.reason);
+  for (const uint32_t rank : roster_.Staying()) {
+    const StreamId stream = roster_.seat(rank).stream;
+    const bool is_lost = absl::c_binary_search(ending.lost, rank);
+    if (stream == 0) continue;
+    if (!is_lost) SendTo(rank, message, effects);
+    effects.actions->outputs.push_back(CloseStream{stream, absl::Status(is_lost ? ending.lost_code : absl::StatusCode::kAborted, ending.reason)});
+  }
+}
+
+void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
+  for (const Post& post : posts) {
+    const bool has_error = post.message.has_mismatch() || !post.message.group_assigned().error().empty();
+    for (const uint32_t rank : post.ranks) {
+      if (roster_.seat(rank).stream != 0) {
+        SendTo(rank, post.message, effects);
+      } else if (has_error && !roster_.seat(rank).left) {
+        // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
+        owed_.Add(rank, post.message);
+      }
+    }
+  }
+}
+
+void RunningEpoch::SendTo(uint32_t rank, const v1::CoordinatorMessage& message, Effects effects) {
+  if (IsAboutTensors(message)) ++negotiation_messages_;
+  effects.actions->outputs.push_back(Send{roster_.seat(rank).stream, message});
+}
+
+void RunningEpoch::Reserve(Effects effects) {
+  while (negotiation_.next_slot() - 1 > reserved_.slots) {
+    reserved_.slots += kSlotBlock;
+    *effects.record_changed = true;
+  }
+  while (groups_.next_number() - 1 > reserved_.groups) {
+    reserved_.groups += kGroupBlock;
+    *effects.record_changed = true;
+  }
+}
+
+std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
+  std::vector<v1::WorkerStatus> workers(roster_.size());
+  for (uint32_t rank = 0; rank < roster_.size(); ++rank) {
+    const Roster::Seat& seat = roster_.seat(rank);
+    v1::WorkerStatus& worker = workers[rank];
+    worker.set_rank(rank);
+    *worker.mutable_member() = seat.member;
+    const bool is_missing = reattachment_ != nullptr && reattachment_->missing().contains(rank);
+    if (!seat.left && !is_missing) worker.set_silence_ms(absl::ToInt64Milliseconds(now - seat.heard));
+    worker.set_batches(seat.batches);
+    if (seat.left) {
+      worker.set_state("left");
+    } else if (!seat.lost.empty()) {
+      worker.set_state(absl::StrCat("lost: ", seat.lost));
+    } else {
+      worker.set_state("live");
+    }
+  }
+  return workers;
+}
+
+void RunningEpoch::Tell(LogLine::Level level, const std::string& sentence, Effects effects) {
+  history_->Add(sentence, effects.now);
+  effects.actions->outputs.push_back(LogLine{level, sentence});
+}
+
+}  // namespace farandole

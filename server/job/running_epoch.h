@@ -1,0 +1,132 @@
+#ifndef FARANDOLE_SERVER_JOB_RUNNING_EPOCH_H_
+#define FARANDOLE_SERVER_JOB_RUNNING_EPOCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/types.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/actions.h"
+#include "server/job/event.h"
+#include "server/job/group_table.h"
+#include "server/job/history.h"
+#include "server/job/job.h"
+#include "server/job/negotiation.h"
+#include "server/job/owed_answers.h"
+#include "server/job/post.h"
+#include "server/job/reattachment.h"
+#include "server/job/roster.h"
+#include "server/job/stall_watch.h"
+
+namespace farandole {
+
+// One epoch while it runs: who is in it, and all that its members talk about. It says when it must end and why (ending); what
+// follows from that is the Job's to decide. Owned by its Job, whose history it borrows.
+class RunningEpoch {
+ public:
+  // Numbers for slots and groups that may have been given, so that a restarted coordinator does not give them again.
+  struct Reserved {
+    uint32_t slots = 0;
+    uint32_t groups = 0;
+  };
+  // Why the epoch cannot go on.
+  struct Ending {
+    std::string reason;
+    // Ranks that are the cause, ascending.
+    std::vector<uint32_t> lost;
+    // What their streams, where there still are some, end with.
+    absl::StatusCode lost_code = absl::StatusCode::kAborted;
+  };
+  // What every call appends to.
+  struct Effects {
+    absl::Time now;
+    Actions* actions;
+    // Set where the job's record has changed.
+    bool* record_changed;
+  };
+
+  RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved, History* history);
+  RunningEpoch(const RunningEpoch&) = delete;
+  RunningEpoch& operator=(const RunningEpoch&) = delete;
+
+  // A new epoch: `streams` are its members' by rank, all open.
+  void Begin(const std::vector<StreamId>& streams, Effects effects);
+  // An epoch from before a restart, of which `left` have left already: waits for the others.
+  void AwaitReturn(const google::protobuf::RepeatedField<uint32_t>& left, absl::Time now);
+
+  // A member that has not left opens a stream; hello names this epoch or none.
+  void Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects);
+  // A member says something on its present stream.
+  void Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects);
+  // A member's present stream has ended.
+  void Detach(uint32_t rank, const std::string& evidence, Effects effects);
+  // Does what is due.
+  void Advance(Effects effects);
+  // When Advance wants to be called next.
+  absl::Time Deadline() const;
+  // The coordinator itself did not run for a while: silence counts from `now`.
+  void Forgive(absl::Time now) { roster_.Forgive(now); }
+
+  const v1::Epoch& epoch() const { return epoch_; }
+  const Roster& roster() const { return roster_; }
+  Reserved reserved() const { return reserved_; }
+  // All members have left in order.
+  bool IsLeft() const { return roster_.staying() == 0; }
+  const std::optional<Ending>& ending() const { return ending_; }
+  // Tells all members that the epoch has ended, and the job with it, and closes their streams.
+  void End(const Ending& ending, Effects effects);
+
+  uint64_t negotiation_messages() const { return negotiation_messages_; }
+  const std::string& last_stall() const { return last_stall_; }
+  std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
+
+ private:
+  static constexpr uint32_t kSlotBlock = 256;
+  static constexpr uint32_t kGroupBlock = 64;
+
+  // True: the message is of this epoch, or of a kind that names none.
+  bool IsCurrent(const v1::WorkerMessage& message) const;
+  // A message about tensors or groups, when it is its turn.
+  void Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects);
+  void Leave(uint32_t rank, const v1::Leave& leave, Effects effects);
+  // Whether silence or absence ends the epoch now.
+  std::optional<Ending> FindLoss(absl::Time now) const;
+  void LosePeer(uint32_t reporter, const v1::PeerLost& report);
+  // Ends a member's stream because of what it said.
+  void Refuse(uint32_t rank, const absl::Status& status, Effects effects);
+  // A restarted coordinator learns from hello; true: it could.
+  bool Adopt(uint32_t rank, const v1::Hello& hello, Effects effects);
+  // The coordinator has lived on while the member's stream was broken: finds out what was sent in vain.
+  void CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects);
+  void FinishReattachment(Effects effects);
+  void Deliver(const Posts& posts, Effects effects);
+  void SendTo(uint32_t rank, const v1::CoordinatorMessage& message, Effects effects);
+  // Makes sure that all numbers given so far are reserved.
+  void Reserve(Effects effects);
+  void Tell(LogLine::Level level, const std::string& sentence, Effects effects);
+
+  const v1::Epoch epoch_;
+  const JobOptions options_;
+  History* const history_;
+  Reserved reserved_;
+  Roster roster_;
+  GroupTable groups_;
+  Negotiation negotiation_;
+  StallWatch stalls_;
+  OwedAnswers owed_;
+  // Null: everybody is, or has been, back.
+  std::unique_ptr<Reattachment> reattachment_;
+  std::optional<Ending> ending_;
+  uint64_t negotiation_messages_ = 0;
+  std::string last_stall_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_RUNNING_EPOCH_H_

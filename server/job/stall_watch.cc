@@ -1,0 +1,189 @@
+#include "server/job/stall_watch.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+namespace {
+
+// The oldest gatherings that one notice looks at; many more than it names.
+constexpr size_t kMostGatherings = 256;
+
+absl::Duration OldestAge(const v1::StallReport& report) {
+  uint64_t oldest = 0;
+  for (const v1::PendingTensor& pending : report.pending()) oldest = std::max(oldest, pending.age_ms());
+  return absl::Milliseconds(oldest);
+}
+
+}  // namespace
+
+StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation,
+                       const Roster& roster)
+    : epoch_(epoch), stall_warning_(stall_warning), groups_(groups), negotiation_(negotiation), roster_(roster) {}
+
+void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time now) {
+  const bool is_answer = report.inquiry() != 0;
+  if (is_answer && (!IsAsking() || report.inquiry() != inquiry_)) return;
+  const auto known = accounts_.find(rank);
+  if (known == accounts_.end() || is_answer || !known->second.is_answer) accounts_[rank] = {report, now, is_answer};
+  if (is_answer) {
+    unanswered_.erase(rank);
+    return;
+  }
+  const auto is_noticed = [this](const v1::PendingTensor& pending) { return noticed_.contains(Tensor(pending.group(), pending.name())); };
+  if (report.pending().empty() || absl::c_all_of(report.pending(), is_noticed)) return;
+  recheck_at_ = std::min(recheck_at_, std::max(now, now + stall_warning_ - OldestAge(report)));
+}
+
+std::string StallWatch::Advance(absl::Time now, Posts* posts) {
+  if (!IsAsking() && NextInquiry() <= now) Ask(now, posts);
+  if (IsAsking() && (unanswered_.empty() || inquiry_opened_ + kAnswerTime <= now)) return Conclude(now, posts);
+  return "";
+}
+
+absl::Time StallWatch::Deadline() const { return IsAsking() ? inquiry_opened_ + kAnswerTime : NextInquiry(); }
+
+absl::Time StallWatch::NextInquiry() const {
+  const absl::Time due = std::min(recheck_at_, negotiation_.OldestSince(covered_until_) + stall_warning_);
+  return std::max(due, not_before_);
+}
+
+void StallWatch::Ask(absl::Time now, Posts* posts) {
+  inquiry_opened_ = now;
+  ++inquiry_;
+  v1::CoordinatorMessage message;
+  message.mutable_stall_inquiry()->set_epoch(epoch_);
+  message.mutable_stall_inquiry()->set_inquiry(inquiry_);
+  std::vector<uint32_t> asked;
+  for (const uint32_t rank : roster_.Staying()) {
+    if (roster_.seat(rank).stream != 0) asked.push_back(rank);
+  }
+  unanswered_ = {asked.begin(), asked.end()};
+  posts->push_back({std::move(asked), std::move(message)});
+}
+
+std::string StallWatch::Conclude(absl::Time now, Posts* posts) {
+  inquiry_opened_ = absl::InfinitePast();
+  covered_until_ = now - stall_warning_;
+  recheck_at_ = absl::InfiniteFuture();
+  not_before_ = now + std::min(stall_warning_, kAnswerTime);
+  Stalls stalls = Gather(now);
+  KeepStalled(now, &stalls);
+  std::string sentence;
+  if (stalls.empty()) {
+    noticed_.clear();
+  } else {
+    absl::btree_map<Tensor, std::vector<uint32_t>> found;
+    for (const auto& [tensor, stall] : stalls) found[tensor] = stall.missing;
+    if (found != noticed_ || noticed_at_ + stall_warning_ <= now) {
+      noticed_ = std::move(found);
+      noticed_at_ = now;
+      sentence = Compose(stalls, now);
+    }
+    recheck_at_ = noticed_at_ + stall_warning_;
+  }
+  accounts_.clear();
+  if (sentence.empty()) return sentence;
+  v1::CoordinatorMessage message;
+  message.mutable_stall_notice()->set_epoch(epoch_);
+  message.mutable_stall_notice()->set_sentence(sentence);
+  posts->push_back({roster_.Staying(), std::move(message)});
+  return sentence;
+}
+
+StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
+  Stalls stalls;
+  for (const Negotiation::Gathering& gathering : negotiation_.Gatherings(now - stall_warning_, kMostGatherings)) {
+    Stall& stall = stalls[Tensor(gathering.group, gathering.name)];
+    stall.op = gathering.op;
+    stall.oldest = std::min(stall.oldest, gathering.since);
+    stall.youngest = std::max(stall.youngest, gathering.since);
+    stall.waiting.insert(gathering.present.begin(), gathering.present.end());
+  }
+  for (const auto& [rank, account] : accounts_) {
+    for (const v1::PendingTensor& pending : account.report.pending()) {
+      Stall& stall = stalls[Tensor(pending.group(), pending.name())];
+      const absl::Time since = account.at - absl::Milliseconds(pending.age_ms());
+      stall.op = pending.op();
+      stall.oldest = std::min(stall.oldest, since);
+      stall.youngest = std::max(stall.youngest, since);
+      stall.waiting.insert(rank);
+    }
+  }
+  return stalls;
+}
+
+void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
+  for (auto it = stalls->begin(); it != stalls->end();) {
+    const uint32_t group = it->first.first;
+    Stall& stall = it->second;
+    const std::vector<uint32_t>* ranks = groups_.Find(group);
+    bool is_stalled = ranks != nullptr && stall.op != v1::OP_TYPE_JOIN && stall.oldest + stall_warning_ <= now;
+    if (is_stalled) {
+      for (const uint32_t rank : *ranks) {
+        if (!stall.waiting.contains(rank) && !HasJoined(rank, group)) stall.missing.push_back(rank);
+      }
+      // Where the last rank has come just now, the tensor is on its way.
+      is_stalled = !stall.missing.empty() || stall.youngest + stall_warning_ <= now;
+    }
+    it = is_stalled ? std::next(it) : stalls->erase(it);
+  }
+}
+
+bool StallWatch::HasJoined(uint32_t rank, uint32_t group) const {
+  const auto it = accounts_.find(rank);
+  return it != accounts_.end() && absl::c_any_of(it->second.report.pending(), [group](const v1::PendingTensor& pending) {
+           return pending.op() == v1::OP_TYPE_JOIN && pending.group() == group;
+         });
+}
+
+std::string StallWatch::Compose(const Stalls& stalls, absl::Time now) const {
+  std::vector<Stalls::const_iterator> oldest_first;
+  for (auto it = stalls.begin(); it != stalls.end(); ++it) oldest_first.push_back(it);
+  absl::c_stable_sort(oldest_first, [](const auto& a, const auto& b) { return a->second.oldest < b->second.oldest; });
+  std::vector<std::string> sentences;
+  for (const auto& it : oldest_first) {
+    if (sentences.size() == kMostTensorsNamed) break;
+    sentences.push_back(Describe(it->first, it->second, now));
+  }
+  const size_t more = oldest_first.size() - sentences.size();
+  return absl::StrCat(absl::StrJoin(sentences, "; "), more == 0 ? "" : absl::StrCat("; and ", Count(more, "more tensor")));
+}
+
+std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const {
+  const std::string subject = absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
+  const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
+  if (stall.missing.empty()) {
+    return absl::StrCat(subject, "all of ", ShowRanks(waiting), " have submitted it, and it has not completed for ",
+                        ShowDuration(now - stall.youngest));
+  }
+  std::vector<std::string> missing;
+  for (const uint32_t rank : stall.missing) {
+    if (missing.size() == kMostRanksNamed) break;
+    missing.push_back(DescribeMissing(rank, now));
+  }
+  const size_t more = stall.missing.size() - missing.size();
+  return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have", " waited ", ShowDuration(now - stall.oldest),
+                      "; missing ", stall.missing.size() == 1 ? "is " : "are ", absl::StrJoin(missing, ", "),
+                      more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
+}
+
+std::string StallWatch::DescribeMissing(uint32_t rank, absl::Time now) const {
+  const std::string who = absl::StrCat("rank ", rank, " (");
+  if (roster_.seat(rank).left) return absl::StrCat(who, "has left)");
+  const auto it = accounts_.find(rank);
+  if (it == accounts_.end()) return absl::StrCat(who, "did not answer)");
+  const v1::StallReport& report = it->second.report;
+  const auto oldest = absl::c_max_element(
+      report.pending(), [](const v1::PendingTensor& a, const v1::PendingTensor& b) { return a.age_ms() < b.age_ms(); });
+  if (oldest != report.pending().end()) return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself)");
+  if (report.last_submitted().empty()) return absl::StrCat(who, "has submitted nothing yet)");
+  const absl::Duration age = now - it->second.at + absl::Milliseconds(report.last_submitted_age_ms());
+  return absl::StrCat(who, "last submitted ", Plain(report.last_submitted()), " ", ShowDuration(age), " ago)");
+}
+
+}  // namespace farandole

@@ -1,0 +1,96 @@
+#ifndef FARANDOLE_SERVER_JOB_STALL_WATCH_H_
+#define FARANDOLE_SERVER_JOB_STALL_WATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/group_table.h"
+#include "server/job/negotiation.h"
+#include "server/job/post.h"
+#include "server/job/roster.h"
+
+namespace farandole {
+
+// Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning and
+// another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a second later at
+// the latest the answers are joined into one notice. A notice about the same tensors and missing ranks is repeated every stall
+// warning at most. Owned by its RunningEpoch; borrows that epoch's other parts, which must outlive it.
+class StallWatch {
+ public:
+  static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
+  static constexpr size_t kMostTensorsNamed = 6;
+  static constexpr size_t kMostRanksNamed = 8;
+
+  StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation, const Roster& roster);
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+  // What `rank` says, of its own accord or because it was asked; within the proto's bounds.
+  void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
+  // Does what is due: appends inquiries and a notice to `posts`. The notice's sentence; "" if there is none.
+  std::string Advance(absl::Time now, Posts* posts);
+  // When Advance wants to be called next.
+  absl::Time Deadline() const;
+
+ private:
+  struct Account {
+    v1::StallReport report;
+    absl::Time at;
+    // It answers the inquiry that is open.
+    bool is_answer = false;
+  };
+  using Tensor = std::pair<uint32_t, std::string>;
+  struct Stall {
+    v1::OpType op = v1::OP_TYPE_ALLREDUCE;
+    // When the first and the last of those who wait began to.
+    absl::Time oldest = absl::InfiniteFuture();
+    absl::Time youngest = absl::InfinitePast();
+    absl::btree_set<uint32_t> waiting;
+    std::vector<uint32_t> missing;
+  };
+  using Stalls = absl::btree_map<Tensor, Stall>;
+
+  bool IsAsking() const { return inquiry_opened_ != absl::InfinitePast(); }
+  absl::Time NextInquiry() const;
+  void Ask(absl::Time now, Posts* posts);
+  std::string Conclude(absl::Time now, Posts* posts);
+  // Whatever anybody waits for, and then only what is stalled at `now`.
+  Stalls Gather(absl::Time now) const;
+  void KeepStalled(absl::Time now, Stalls* stalls) const;
+  // Whether `rank` has joined, so that nobody waits for it in this group.
+  bool HasJoined(uint32_t rank, uint32_t group) const;
+  std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
+  // What a missing rank does instead: "rank 1 (last submitted loss 60 s ago)".
+  std::string DescribeMissing(uint32_t rank, absl::Time now) const;
+  std::string Compose(const Stalls& stalls, absl::Time now) const;
+
+  const uint64_t epoch_;
+  const absl::Duration stall_warning_;
+  const GroupTable& groups_;
+  const Negotiation& negotiation_;
+  const Roster& roster_;
+
+  uint64_t inquiry_ = 0;
+  // InfinitePast: none is open.
+  absl::Time inquiry_opened_ = absl::InfinitePast();
+  absl::btree_set<uint32_t> unanswered_;
+  absl::btree_map<uint32_t, Account> accounts_;
+  // Names that were being gathered since this time or before have been looked at.
+  absl::Time covered_until_ = absl::InfinitePast();
+  absl::Time recheck_at_ = absl::InfiniteFuture();
+  absl::Time not_before_ = absl::InfinitePast();
+  // What the last notice was about, and when.
+  absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
+  absl::Time noticed_at_ = absl::InfinitePast();
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_STALL_WATCH_H_

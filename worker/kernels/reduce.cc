@@ -26,14 +26,14 @@ CombineKind KindOf(ReduceOp op) {
 void Run(DType dtype, ReduceOp op, const ReduceCall& call) {
   FD_CHECK(op != ReduceOp::kAdasum) << "adasum is no element-wise reduction";
   FD_CHECK(op != ReduceOp::kAverage || dtype != DType::kBool) << "bool has no average";
-  FD_CHECK(call.count >= 0) << "count is " << call.count;
+  FD_CHECK_GE(call.count, 0);
   const FloatEnvironment environment;
   ChosenKernels().reduce[static_cast<int>(dtype)][KindOf(op)](call);
 }
 
 int64_t Divisor(ReduceOp op, int average_over) {
   if (op != ReduceOp::kAverage) return 0;
-  FD_CHECK(average_over > 0) << "average over " << average_over;
+  FD_CHECK_GT(average_over, 0);
   return average_over;
 }
 

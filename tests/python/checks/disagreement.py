@@ -1,0 +1,107 @@
+"""Ranks disagree: each gets a ValueError that names two ranks and both values, and the job goes on."""
+
+from typing import Any, Callable
+
+import farandole.torch as hvd
+import torch
+from harness import Checks
+
+check = Checks()
+
+
+def expect_error(call: Callable[[], Any], *words: str) -> None:
+    try:
+        call()
+    except ValueError as error:
+        for word in words:
+            assert word in str(error), f"{word!r} is not in: {error}"
+        assert "\n" not in str(error)
+    else:
+        raise AssertionError("no ValueError")
+    assert hvd.allreduce(torch.ones(3), op=hvd.Sum, name="after").tolist() == [hvd.size()] * 3, "the job goes on"
+
+
+def odd_one_out() -> bool:
+    return hvd.rank() == hvd.size() - 1
+
+
+@check
+def about_a_shape() -> None:
+    shape = (8, 4) if odd_one_out() else (4, 8)
+    expect_error(lambda: hvd.allreduce(torch.ones(shape), name="grad/0"), "grad/0", "rank 0", f"rank {hvd.size() - 1}", "4", "8")
+
+
+@check
+def about_an_element_type() -> None:
+    dtype = torch.float64 if odd_one_out() else torch.float32
+    expect_error(lambda: hvd.allreduce(torch.ones(5, dtype=dtype), name="grad/1"), "grad/1", "rank 0", f"rank {hvd.size() - 1}")
+
+
+@check
+def about_a_reduction() -> None:
+    expect_error(lambda: hvd.allreduce(torch.ones(5), op=hvd.Sum if odd_one_out() else hvd.Max, name="grad/2"), "grad/2", "rank 0")
+
+
+@check
+def about_a_factor() -> None:
+    expect_error(lambda: hvd.allreduce(torch.ones(5), prescale_factor=2.0 if odd_one_out() else 3.0, name="grad/3"), "grad/3", "rank 0")
+
+
+@check
+def about_a_root() -> None:
+    expect_error(lambda: hvd.broadcast(torch.ones(5), root_rank=1 if odd_one_out() else 0, name="root"), "root", "rank 0")
+
+
+@check
+def about_an_operation() -> None:
+    def call() -> Any:
+        if odd_one_out():
+            return hvd.allgather(torch.ones(5), name="op")
+        return hvd.allreduce(torch.ones(5), name="op")
+    expect_error(call, "op", "rank 0")
+
+
+@check
+def about_all_but_the_first_dimension_of_allgather() -> None:
+    shape = (2, 4) if odd_one_out() else (3, 5)
+    expect_error(lambda: hvd.allgather(torch.ones(shape), name="rows"), "rows", "rank 0")
+    assert hvd.allgather(torch.ones(hvd.rank(), 2), name="rows").shape == (sum(range(hvd.size())), 2)
+
+
+@check
+def about_a_name_that_was_known_before() -> None:
+    for _ in range(5):
+        hvd.allreduce(torch.ones(6), name="known")
+    expect_error(lambda: hvd.allreduce(torch.ones(7 if odd_one_out() else 6), name="known"), "known", "6", "7")
+    assert hvd.allreduce(torch.ones(6), name="known").tolist() == [1.0] * 6
+
+
+@check
+def about_unnamed_operations() -> None:
+    expect_error(lambda: hvd.allreduce(torch.ones(7 if odd_one_out() else 6)), "6", "7")
+    assert hvd.allreduce(torch.ones(6)).tolist() == [1.0] * 6
+
+
+@check
+def about_one_of_several_pending() -> None:
+    handles = [hvd.allreduce_async(torch.ones(4 if i != 3 or odd_one_out() else 5), op=hvd.Sum, name=f"several.{i}") for i in range(6)]
+    for i, handle in enumerate(handles):
+        if i == 3:
+            expect_error(handle.synchronize, "several.3")
+            expect_error(handle.synchronize, "several.3")
+        else:
+            assert handle.synchronize().tolist() == [hvd.size()] * 4
+
+
+@check
+def about_a_gradient() -> None:
+    model = torch.nn.Linear(3 if odd_one_out() else 4, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+    model(torch.ones(1, model.in_features)).sum().backward()
+    expect_error(optimizer.step, "weight", "rank 0")
+
+
+@check
+def about_parameters_to_broadcast() -> None:
+    model = torch.nn.Linear(3 if odd_one_out() else 4, 2)
+    expect_error(lambda: hvd.broadcast_parameters(model.state_dict(), 0), "weight", "rank 0")

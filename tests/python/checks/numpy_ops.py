@@ -1,0 +1,251 @@
+"""Operations on NumPy arrays against NumPy itself, for every element type."""
+
+import itertools
+from typing import Any, Callable, Dict, List
+
+import farandole.numpy as hvd
+import numpy as np
+from harness import Checks
+
+check = Checks()
+
+INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64")
+FLOATS = ("float16", "float32", "float64")
+DTYPES = INTEGERS + FLOATS + ("bool",)
+SHAPES = ((7,), (3, 5), (), (0, 4), (2, 1, 3), (70_001,))
+TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}
+
+REFERENCE: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Average": lambda stacked: stacked.sum(0) / len(stacked),
+    "Sum": lambda stacked: stacked.sum(0),
+    "Min": lambda stacked: stacked.min(0),
+    "Max": lambda stacked: stacked.max(0),
+    "Product": lambda stacked: stacked.prod(0),
+}
+
+
+def values(rank: int, shape: Any, dtype: str) -> np.ndarray:
+    """What `rank` has; small enough for no overflow in any reduction of three ranks."""
+    random = np.random.default_rng([rank, *shape])
+    if dtype == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    if dtype in INTEGERS:
+        return random.integers(0 if dtype.startswith("u") else -4, 5, shape).astype(dtype)
+    return np.asarray(random.uniform(-2.0, 2.0, shape)).astype(dtype)
+
+
+def everyones(shape: Any, dtype: str) -> np.ndarray:
+    return np.stack([values(rank, shape, dtype) for rank in range(hvd.size())])
+
+
+def reduced(shape: Any, dtype: str, op: str) -> np.ndarray:
+    stacked = everyones(shape, dtype)
+    if dtype == "bool":
+        return stacked.any(0) if op in ("Sum", "Max") else stacked.all(0)
+    exact = REFERENCE[op](stacked.astype(np.int64 if dtype in INTEGERS else np.float64))
+    return (np.trunc(exact) if dtype in INTEGERS else exact).astype(dtype)
+
+
+def expect_equal(found: np.ndarray, wanted: np.ndarray) -> None:
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype, (found.shape, found.dtype, wanted.shape, wanted.dtype)
+    tolerance = TOLERANCE.get(wanted.dtype.name)
+    if tolerance is None:
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * 8)
+
+
+def expect_same_bits(found: np.ndarray) -> None:
+    """The same on all ranks."""
+    flat = np.ascontiguousarray(found).reshape(1, -1).view(np.uint8)
+    for other in hvd.allgather(flat, name="bits"):
+        assert other.tobytes() == flat.tobytes()
+
+
+@check.each(*[(op, dtype) for op in REFERENCE for dtype in DTYPES if (op, dtype) != ("Average", "bool")])
+def allreduce_is_numpys(op: str, dtype: str) -> None:
+    for shape in SHAPES:
+        found = hvd.allreduce(values(hvd.rank(), shape, dtype), op=getattr(hvd, op), name=f"{op}.{dtype}.{shape}")
+        expect_equal(found, reduced(shape, dtype, op))
+        expect_same_bits(found)
+
+
+@check.each("float32", "float64")
+def sum_adds_in_the_order_of_ranks(dtype: str) -> None:
+    stacked = everyones((10_007,), dtype)
+    wanted = stacked[0].copy()
+    for row in stacked[1:]:
+        wanted += row
+    assert hvd.allreduce(stacked[hvd.rank()], op=hvd.Sum, name=f"order.{dtype}").tobytes() == wanted.tobytes()
+
+
+@check
+def average_of_bool_is_refused() -> None:
+    try:
+        hvd.allreduce(np.ones(3, bool), op=hvd.Average, name="bool")
+    except ValueError:
+        return
+    raise AssertionError("no ValueError")
+
+
+@check
+def average_of_negative_integers_truncates_towards_zero() -> None:
+    value = np.array([-1 if hvd.rank() == 0 else 0, -5], np.int32)
+    found = hvd.allreduce(value, name="truncation")
+    assert found.tolist() == [-1 if hvd.size() == 1 else 0, -5], found
+
+
+@check.each(*DTYPES)
+def broadcast_gives_the_roots_values(dtype: str) -> None:
+    for root, shape in itertools.product(range(hvd.size()), SHAPES):
+        mine = values(hvd.rank(), shape, dtype)
+        found = hvd.broadcast(mine, root_rank=root, name=f"broadcast.{dtype}.{root}.{shape}")
+        np.testing.assert_array_equal(found, values(root, shape, dtype))
+        np.testing.assert_array_equal(mine, values(hvd.rank(), shape, dtype))
+        assert found.dtype == mine.dtype and found.shape == mine.shape
+
+
+@check.each(*DTYPES)
+def allgather_concatenates_rows(dtype: str) -> None:
+    for tail in ((), (3,), (0,), (2, 2)):
+        for rows in ([2] * 3, [0, 1, 5], [4, 0, 0], [0, 0, 0]):
+            parts = [values(rank, (rows[rank], *tail), dtype) for rank in range(hvd.size())]
+            found = hvd.allgather(parts[hvd.rank()], name=f"gather.{dtype}.{tail}")
+            wanted = np.concatenate(parts)
+            np.testing.assert_array_equal(found, wanted)
+            assert found.shape == wanted.shape and found.dtype == wanted.dtype
+
+
+@check
+def allgather_takes_scalars_as_one_row() -> None:
+    assert hvd.allgather(np.int64(hvd.rank()), name="scalar").tolist() == list(range(hvd.size()))
+
+
+@check
+def allgather_of_much() -> None:
+    rows = [300_000 + 1000 * rank for rank in range(hvd.size())]
+    found = hvd.allgather(np.full(rows[hvd.rank()], hvd.rank(), np.float64), name="much")
+    np.testing.assert_array_equal(found, np.repeat(np.arange(hvd.size(), dtype=np.float64), rows))
+
+
+@check
+def factors_apply_before_and_after() -> None:
+    mine = values(hvd.rank(), (100,), "float32")
+    found = hvd.allreduce(mine, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0, name="factors")
+    np.testing.assert_allclose(found, 2.0 * everyones((100,), "float32").sum(0), rtol=1e-5, atol=1e-5)
+    found = hvd.allreduce(mine, op=hvd.Max, prescale_factor=-1.0, name="negative")
+    np.testing.assert_array_equal(found, (-everyones((100,), "float32")).max(0))
+
+
+@check
+def older_argument_average_chooses_the_reduction() -> None:
+    one = np.ones(2)
+    assert hvd.allreduce(one, average=False, name="old").tolist() == [hvd.size()] * 2
+    assert hvd.allreduce(one, average=True, name="old").tolist() == [1, 1]
+
+
+@check
+def in_place_forms_write_into_any_strides() -> None:
+    whole = np.zeros((6, 8), np.float32)
+    whole[...] = hvd.rank() + 1
+    part = whole[1:5:2, ::3].T
+    assert hvd.allreduce_(part, op=hvd.Sum, name="strides") is part
+    total = hvd.size() * (hvd.size() + 1) / 2
+    assert (part == total).all()
+    assert (whole[0] == hvd.rank() + 1).all() and whole[1, 0] == total and whole[1, 1] == hvd.rank() + 1
+    hvd.broadcast_(whole[:, 1], root_rank=0, name="column")
+    assert (whole[0, 1], whole[0, 2]) == (1, hvd.rank() + 1)
+
+
+@check
+def in_place_forms_refuse_what_cannot_be_written() -> None:
+    fixed = np.ones(3)
+    fixed.flags.writeable = False
+    for call in (lambda: hvd.allreduce_(fixed), lambda: hvd.broadcast_([1, 2], root_rank=0), lambda: hvd.allreduce(np.ones(1, "complex64"))):
+        try:
+            call()
+        except ValueError:
+            continue
+        raise AssertionError("no ValueError")
+
+
+@check
+def grouped_allreduce_takes_mixed_element_types() -> None:
+    shapes = [((4,), "float32"), ((2, 3), "int32"), ((), "float32"), ((0,), "float64"), ((5,), "float16")]
+    for name in ("group", None):
+        found = hvd.grouped_allreduce([values(hvd.rank(), *row) for row in shapes], op=hvd.Sum, name=name)
+        for array, row in zip(found, shapes):
+            expect_equal(array, reduced(*row, "Sum"))
+    assert hvd.grouped_allreduce([]) == []
+
+
+@check
+def many_pending_operations_complete_in_any_order() -> None:
+    handles: List[Any] = [hvd.allreduce_async(np.full(i + 1, hvd.rank() + i), op=hvd.Sum, name=f"pending.{i}") for i in range(200)]
+    ranks = sum(range(hvd.size()))
+    for i in reversed(range(200)):
+        assert (hvd.synchronize(handles[i]) == ranks + i * hvd.size()).all()
+        assert hvd.poll(handles[i])
+        assert handles[i].synchronize() is hvd.synchronize(handles[i])
+
+
+@check
+def ranks_may_submit_names_in_different_orders() -> None:
+    order = [f"order.{i}" for i in range(20)]
+    handles = {name: hvd.allreduce_async(np.ones(3), op=hvd.Sum, name=name) for name in (order if hvd.rank() % 2 else order[::-1])}
+    for name in order:
+        assert hvd.synchronize(handles[name]).tolist() == [hvd.size()] * 3
+
+
+@check
+def unnamed_operations_are_paired_in_their_order() -> None:
+    for i in range(50):
+        assert hvd.allreduce(np.full(i % 7 + 1, float(i)), op=hvd.Sum).tolist() == [float(i) * hvd.size()] * (i % 7 + 1)
+    handles = [hvd.allreduce_async(np.full(2, i), op=hvd.Max) for i in range(20)]
+    assert [hvd.synchronize(handle)[0] for handle in handles] == list(range(20))
+
+
+@check
+def dropped_handles_keep_their_memory_until_they_are_complete() -> None:
+    from farandole import _handles
+
+    for i in range(100):
+        hvd.allreduce_async(np.full(10_000, float(i)), name=f"dropped.{i}")
+    hvd.barrier()
+    total = hvd.allreduce(np.ones(10_000), op=hvd.Sum, name="after")
+    assert (total == hvd.size()).all()
+    hvd.barrier()
+    while _handles.borrowed_count():
+        _handles.sweep()
+
+
+@check
+def a_name_can_have_another_shape_next_time() -> None:
+    for count in (3, 5, 3, 1000):
+        assert hvd.allreduce(np.ones(count), op=hvd.Sum, name="varying").tolist() == [hvd.size()] * count
+
+
+@check
+def a_name_that_is_pending_is_refused_on_the_spot() -> None:
+    hvd.barrier()
+    big = np.ones(1000)
+    handle = hvd.allreduce_async(big, name="twice") if hvd.rank() == 0 else None
+    if hvd.rank() == 0 and hvd.size() > 1:
+        try:
+            hvd.allreduce_async(big, name="twice")
+        except ValueError as error:
+            assert "twice" in str(error), error
+        else:
+            raise AssertionError("no ValueError")
+    hvd.barrier()
+    handle = handle or hvd.allreduce_async(big, name="twice")
+    assert (handle.synchronize() == 1).all()
+
+
+@check
+def counters_grow() -> None:
+    before = hvd.counters()
+    hvd.allreduce(np.ones(1000, np.float32), name="counted")
+    after = hvd.counters()
+    assert after.submissions == before.submissions + 1 and after.completions == before.completions + 1
+    assert hvd.size() == 1 or after.bytes >= before.bytes + 4000

@@ -1,0 +1,121 @@
+"""Starting from one state: parameters, optimizer state, objects."""
+
+from typing import Any
+
+import farandole.torch as hvd
+import torch
+from harness import Checks
+from torch import nn
+
+check = Checks()
+
+
+def make_model(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def expect_same_everywhere(value: Any) -> None:
+    for other in hvd.allgather_object(value):
+        torch.testing.assert_close(other, value, rtol=0, atol=0)
+
+
+@check
+def parameters_and_buffers_become_the_roots() -> None:
+    for root in range(hvd.size()):
+        model = make_model(hvd.rank())
+        model[1].num_batches_tracked += hvd.rank()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=root)
+        for name, tensor in make_model(root).state_dict().items():
+            wanted = tensor + root if name.endswith("tracked") else tensor
+            assert torch.equal(model.state_dict()[name], wanted), name
+        model = make_model(hvd.rank())
+        hvd.broadcast_parameters(model.named_parameters(), root_rank=root)
+        assert torch.equal(model[0].weight, make_model(root)[0].weight)
+
+
+@check
+def what_is_no_parameter_is_refused() -> None:
+    for wrong in ({"a": 3}, [torch.ones(1)], {"a": "text"}):
+        try:
+            hvd.broadcast_parameters(wrong, root_rank=0)
+        except ValueError as error:
+            assert "broadcast_object" in str(error), error
+            continue
+        raise AssertionError("no ValueError")
+    hvd.broadcast_parameters({"nothing": None}, root_rank=0)
+    hvd.broadcast_parameters({}, root_rank=0)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, times: int) -> None:
+    for _ in range(times):
+        optimizer.zero_grad()
+        model(torch.randn(5, 3)).pow(2).sum().backward()
+        optimizer.step()
+
+
+@check.each("SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Adadelta", "NAdam", "LBFGS")
+def optimizer_state_of_the_root_alone_comes_to_all(kind: str) -> None:
+    model = make_model(hvd.rank())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    momentum = {"momentum": 0.9} if kind in ("SGD", "RMSprop") else {}
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1 if hvd.rank() == 0 else 0.7, **momentum)
+    if hvd.rank() == 0 and kind == "LBFGS":
+        optimizer.step(lambda: model(torch.ones(5, 3)).pow(2).sum())
+    elif hvd.rank() == 0:
+        step(model, optimizer, 3)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["lr"] == 0.1
+    assert state["state"], "the state is there"
+    expect_same_everywhere(state)
+
+
+@check
+def optimizer_state_replaces_another_one() -> None:
+    root = hvd.size() - 1
+    model = make_model(0)
+    optimizer = torch.optim.Adam([{"params": model[0].parameters()}, {"params": model[2].parameters(), "betas": (0.5, 0.6)}], lr=0.01 * (hvd.rank() + 1))
+    step(model, optimizer, hvd.rank() + 1)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=root)
+    state = optimizer.state_dict()
+    assert state["state"][0]["step"] == root + 1 and state["param_groups"][1]["betas"] == (0.5, 0.6)
+    assert state["param_groups"][0]["lr"] == 0.01 * (root + 1)
+    expect_same_everywhere(state)
+    step(model, optimizer, 1)
+
+
+@check
+def optimizer_state_may_be_empty_and_distributed() -> None:
+    model = make_model(0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=float(hvd.rank())), named_parameters=model.named_parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert optimizer.param_groups[0]["lr"] == 0.0 and not optimizer.state_dict()["state"]
+    step(model, optimizer, 2)
+
+
+@check
+def objects_come_from_one_and_from_all() -> None:
+    for root in range(hvd.size()):
+        value = {"rank": hvd.rank(), "text": "é" * hvd.rank(), "tensor": torch.full((2,), hvd.rank())}
+        found = hvd.broadcast_object(value if hvd.rank() == root else None, root_rank=root, name="object")
+        assert (found["rank"], found["text"]) == (root, "é" * root) and found["tensor"].tolist() == [root] * 2
+    assert hvd.broadcast_object(None) is None
+    big = bytes(3_000_000)
+    assert hvd.broadcast_object(big if hvd.rank() == 0 else None) == big
+    found = hvd.allgather_object(("x" * (hvd.rank() * 1000), hvd.rank()))
+    assert found == [("x" * (rank * 1000), rank) for rank in range(hvd.size())]
+    assert hvd.allgather_object(None, name="nothing") == [None] * hvd.size()
+
+
+@check
+def an_object_that_cannot_be_pickled_is_an_error_on_all_ranks() -> None:
+    import threading
+
+    try:
+        hvd.broadcast_object(threading.Lock() if hvd.rank() == 0 else None, root_rank=0)
+    except (TypeError, RuntimeError) as error:
+        assert "pickle" in str(error), error
+    else:
+        raise AssertionError("no error")
+    hvd.barrier()

@@ -1,0 +1,187 @@
+"""Operations on tensors: what differs from NumPy, autograd and compression."""
+
+from typing import Any, Callable
+
+import farandole.torch as hvd
+import torch
+from harness import Checks
+
+check = Checks()
+
+DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def total() -> int:
+    """Sum over ranks of rank + 1."""
+    return hvd.size() * (hvd.size() + 1) // 2
+
+
+def mine(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.full(shape, hvd.rank() + 1, dtype=dtype)
+
+
+def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), f"{word!r} is not in: {error}"
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+@check.each(*DTYPES)
+def all_operations_take_the_element_type(dtype: torch.dtype) -> None:
+    for shape in ((4, 3), (), (0,), (5000,)):
+        tensor = mine(*shape, dtype=dtype)
+        found = hvd.allreduce(tensor, op=hvd.Sum, name=f"{dtype}.{shape}")
+        assert found.dtype == dtype and found.shape == tensor.shape and (found == total()).all()
+        assert (tensor == hvd.rank() + 1).all(), "allreduce is not in place"
+        assert hvd.allreduce_(tensor, op=hvd.Sum, name=f"{dtype}.{shape}") is tensor and (tensor == total()).all()
+        found = hvd.broadcast(mine(*shape, dtype=dtype), root_rank=hvd.size() - 1, name=f"{dtype}.{shape}")
+        assert found.dtype == dtype and (found == hvd.size()).all()
+    found = hvd.allgather(mine(hvd.rank() + 1, 2, dtype=dtype), name=f"{dtype}")
+    assert found.dtype == dtype and found[:, 0].tolist() == [r + 1 for r in range(hvd.size()) for _ in range(r + 1)]
+
+
+@check
+def bool_is_or_and_and() -> None:
+    tensor = torch.tensor([hvd.rank() == 0, True, False])
+    assert hvd.allreduce(tensor, op=hvd.Max, name="bool").tolist() == [True, True, False]
+    assert hvd.allreduce(tensor, op=hvd.Min, name="bool").tolist() == [hvd.size() == 1, True, False]
+    assert hvd.allgather(tensor, name="bool").shape == (3 * hvd.size(),)
+
+
+@check
+def results_are_equal_to_the_bit_on_all_ranks() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        torch.manual_seed(hvd.rank())
+        for count in (1, 11, 4097, 200_003):
+            found = hvd.allreduce(torch.randn(count).to(dtype), name=f"bits.{dtype}")
+            everyones = hvd.allgather(found.view(1, -1), name=f"bits.{dtype}")
+            assert all(torch.equal(row, found) for row in everyones)
+
+
+@check
+def low_precision_sums_round_once() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        parts = [torch.randn(1000, generator=torch.Generator().manual_seed(rank)).to(dtype) for rank in range(hvd.size())]
+        wanted = sum(part.float() for part in parts).to(dtype)
+        assert torch.equal(hvd.allreduce(parts[hvd.rank()], op=hvd.Sum, name=f"once.{dtype}"), wanted)
+
+
+@check
+def strides_do_not_matter() -> None:
+    transposed = mine(4, 6).t()
+    assert hvd.allreduce_(transposed, op=hvd.Sum) is transposed and (transposed == total()).all()
+    sliced = torch.zeros(10, 10)
+    sliced[::2, ::5] = hvd.rank() + 1
+    assert (hvd.allreduce(sliced[::2, ::5], op=hvd.Sum) == total()).all()
+    hvd.broadcast_(sliced[::2, ::5], root_rank=0)
+    assert sliced[0, 0] == 1 and sliced[0, 1] == 0
+    images = mine(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    assert (hvd.allreduce_(images, op=hvd.Sum) == total()).all()
+    expanded = mine(1).expand(7)
+    assert (hvd.allreduce(expanded, op=hvd.Sum) == total()).all()
+    assert hvd.allgather(mine(2, 3).t(), name="t").shape == (3 * hvd.size(), 2)
+
+
+@check
+def parameters_can_be_reduced_in_place() -> None:
+    parameter = torch.nn.Parameter(mine(3))
+    assert hvd.allreduce_(parameter, op=hvd.Sum) is parameter and parameter.tolist() == [total()] * 3
+    hvd.broadcast_(parameter, 0)
+    column = torch.nn.Parameter(mine(4, 3).t())
+    hvd.allreduce_(column, op=hvd.Sum)
+    assert column.is_leaf and (column == total()).all()
+
+
+@check
+def grouped_forms_take_mixed_element_types() -> None:
+    def tensors() -> list:
+        return [mine(3), mine(2, dtype=torch.int64), mine(4, 5).t(), mine(dtype=torch.bfloat16)]
+
+    for found in (hvd.grouped_allreduce(tensors(), op=hvd.Sum, name="g"), hvd.grouped_allreduce(tensors(), op=hvd.Sum),
+                  hvd.synchronize(hvd.grouped_allreduce_async(tensors(), op=hvd.Sum, name="g"))):
+        assert [t.dtype for t in found] == [t.dtype for t in tensors()] and all((t == total()).all() for t in found)
+    given = tensors()
+    found = hvd.grouped_allreduce_(given, op=hvd.Sum, name="g")
+    assert all(a is b and (a == total()).all() for a, b in zip(given, found))
+
+
+@check
+def async_forms_overlap() -> None:
+    handles = [hvd.allreduce_async_(mine(1000), op=hvd.Sum, name=f"a{i}") for i in range(50)]
+    handles += [hvd.broadcast_async(mine(10), 0, name=f"b{i}") for i in range(5)]
+    handles += [hvd.allgather_async(mine(1), name=f"c{i}") for i in range(5)]
+    assert all((hvd.synchronize(handle) == total()).all() for handle in handles[:50])
+    assert all((hvd.synchronize(handle) == 1).all() for handle in handles[50:55])
+    assert all(len(hvd.synchronize(handle)) == hvd.size() for handle in handles[55:])
+    assert all(hvd.poll(handle) for handle in handles)
+
+
+@check
+def compression_keeps_the_element_type() -> None:
+    for compression, travels in ((hvd.Compression.fp16, torch.float16), (hvd.Compression.bf16, torch.bfloat16)):
+        tensor = torch.randn(500, generator=torch.Generator().manual_seed(hvd.rank()))
+        found = hvd.allreduce(tensor, compression=compression, op=hvd.Sum, name=f"{travels}")
+        wanted = hvd.allreduce(tensor.to(travels), op=hvd.Sum, name=f"{travels}.plain").float()
+        assert found.dtype == torch.float32 and torch.equal(found, wanted)
+        assert hvd.allreduce(mine(2, dtype=torch.int32), compression=compression, op=hvd.Sum).dtype == torch.int32
+
+
+@check
+def gradients_flow_through_allreduce() -> None:
+    x = mine(4).requires_grad_()
+    (hvd.allreduce(x, op=hvd.Sum, name="x") * (hvd.rank() + 1)).sum().backward()
+    assert (x.grad == total()).all(), x.grad
+    x = mine(4).requires_grad_()
+    (hvd.allreduce(x, op=hvd.Average, prescale_factor=2.0) * (hvd.rank() + 1)).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4,), 2.0 * total() / hvd.size()))
+    x, y = mine(4).requires_grad_(), mine(2, dtype=torch.float64).requires_grad_()
+    a, b = hvd.grouped_allreduce([x, y], op=hvd.Sum, name="g")
+    (a.sum() + 3 * b.sum()).backward()
+    assert (x.grad == hvd.size()).all() and (y.grad == 3 * hvd.size()).all()
+    expect_error(NotImplementedError, lambda: hvd.allreduce(x, op=hvd.Max).sum().backward(), "Max")
+    x.grad = None
+    hvd.allreduce(x, op=hvd.Sum, compression=hvd.Compression.bf16).sum().backward()
+    assert (x.grad == hvd.size()).all()
+
+
+@check
+def gradients_flow_through_allgather_and_broadcast() -> None:
+    x = mine(hvd.rank() + 1, 2).requires_grad_()
+    gathered = hvd.allgather(x, name="x")
+    weights = torch.arange(float(gathered.numel())).reshape(gathered.shape)
+    (gathered * weights).sum().backward()
+    begin = sum(range(1, hvd.rank() + 1))
+    assert torch.equal(x.grad, weights[begin:begin + hvd.rank() + 1])  # the average of equal gradients
+    scalar = torch.tensor(1.0, requires_grad=True)
+    hvd.allgather(scalar).sum().backward()
+    assert scalar.grad.shape == () and scalar.grad == 1
+    x = mine(3).requires_grad_()
+    (hvd.broadcast(x, root_rank=0, name="x") * (hvd.rank() + 1)).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((3,), total() / hvd.size() if hvd.rank() == 0 else 0.0))
+
+
+@check
+def what_cannot_be_sent_is_refused_in_a_sentence() -> None:
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta", "CPU")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.eye(2).to_sparse()), "sparse", "to_dense")
+    expect_error(ValueError, lambda: hvd.allreduce_(torch.ones(2, dtype=torch.complex64)), "complex64")
+    expect_error(ValueError, lambda: hvd.allreduce([1.0]), "list")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "average")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), op=17), "17")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), name="a\0b"), "NUL")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones((1,) * 33)), "33")
+    expect_error(ValueError, lambda: hvd.broadcast(torch.ones(2), root_rank=hvd.size()), str(hvd.size()))
+    expect_error(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Adasum")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), process_set=hvd.ProcessSet([0])), "add_process_set")
+
+
+@check
+def introspection_tells_the_truth() -> None:
+    assert hvd.is_initialized() and 0 <= hvd.rank() < hvd.size() and hvd.local_size() == hvd.size() and hvd.local_rank() == hvd.rank()
+    assert hvd.cross_size() == 1 and hvd.cross_rank() == 0 and hvd.is_homogeneous()
+    assert not (hvd.mpi_built() or hvd.gloo_built() or hvd.cuda_built() or hvd.mpi_threads_supported()) and hvd.nccl_built() == 0
+    assert hvd.global_process_set.size() == hvd.size() and hvd.global_process_set.ranks == list(range(hvd.size()))

@@ -67,6 +67,11 @@ void Engine::Kick() {
   }
 }
 
+void Engine::OnTableChanged() {
+  Kick();
+  bell_.Ring();
+}
+
 absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle) {
   *handle = 0;
   const int64_t started = MonotonicNs();
@@ -119,6 +124,12 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   if (!complete) return false;
   if (!status.ok()) return status;
   return true;
+}
+
+bool Engine::IsKnown(int64_t handle) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission != nullptr) table_.DoneWaiting(submission, false).IgnoreError();
+  return submission != nullptr;
 }
 
 const Submission* Engine::Result(int64_t handle) {

@@ -57,12 +57,14 @@ class Engine {
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
   void Release(int64_t handle) { table_.Release(handle); }
+  bool IsKnown(int64_t handle);
   // A complete allgather's result; null if the handle is not that of one.
   const Submission* Result(int64_t handle);
 
   SubmissionTable& table() { return table_; }
-  // To be called after the table was given news (slots, groups): has them acted upon.
-  void Kick();
+  // Control thread: the table was given slots, groups or errors. Has them acted upon, and waiters look again.
+  void OnTableChanged();
+  int rank() const { return options_.rank; }
 
   // Ends the epoch on this rank: all submissions end with `reason`. From any thread; idempotent, the first reason
   // stays.
@@ -82,6 +84,8 @@ class Engine {
 
  private:
   void DataThread();
+  // Rank 0: orders what is ready now. Others: sends what could not be posted before.
+  void Kick();
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
   void Drive(const Done& done, int64_t deadline_ns);

@@ -230,10 +230,10 @@ bool EpochPage::HasNews() const {
 
 bool EpochPage::HasLeft(int rank) const { return block(rank).has_left.load() != 0; }
 
-void EpochPage::Beat(uint64_t batches) {
+void EpochPage::Beat(uint64_t beat, uint64_t batches) {
   RankBlock& own = block(rank_);
   own.batches.store(batches);
-  own.beat.store(own.beat.load() + 1);
+  own.beat.store(beat);
 }
 
 ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {

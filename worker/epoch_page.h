@@ -25,7 +25,7 @@ class EpochPage final : public ReadyChannel {
   bool TryAppend(Entry& entry, absl::Span<const int> concerned) override;
   bool HasLeft(int rank) const override;
   Doorbell& doorbell() override { return bell(rank_); }
-  void Beat(uint64_t batches) override;
+  void Beat(uint64_t beat, uint64_t batches) override;
   Pulse ReadPulse(int rank) const override;
 
   // A peer's bell, for transports that share the page.

@@ -153,6 +153,13 @@ FARANDOLE_EXPORT farandole_handle farandole_allreduce(const char* name, const vo
                                                       int32_t reduce_op, double prescale, double postscale,
                                                       int32_t group);
 
+/* As farandole_allreduce and farandole_finish in one call, which is faster: the calling thread does the work from the
+ * start. On FARANDOLE_STILL_PENDING `*handle` is to be finished; otherwise it is 0. */
+FARANDOLE_EXPORT int farandole_allreduce_now(const char* name, const void* input, void* output, const int64_t* shape,
+                                             int32_t ndim, int32_t dtype, int32_t reduce_op, double prescale,
+                                             double postscale, int32_t group, int64_t timeout_ms,
+                                             farandole_handle* handle);
+
 /* One tensor of a grouped call. */
 typedef struct farandole_tensor {
   const void* input;

@@ -109,7 +109,7 @@ class ReadyChannel {
   virtual Doorbell& doorbell() = 0;
 
   // Control thread: this rank's sign of life, and the last one of a rank on the same host.
-  virtual void Beat(uint64_t batches) = 0;
+  virtual void Beat(uint64_t beat, uint64_t batches) = 0;
   struct Pulse {
     uint64_t beat = 0;
     uint64_t batches = 0;

@@ -47,6 +47,7 @@ class Random {
 };
 
 void FillRandom(DType dtype, bool special, uint64_t seed, std::vector<char>* bytes) {
+  if (bytes->empty()) return;
   Random random(seed);
   const int64_t count = static_cast<int64_t>(bytes->size() / SizeOf(dtype));
   if (dtype == DType::kF64) {
@@ -131,6 +132,7 @@ Collective ConformanceMemory::CollectiveOf(int position) const {
 
 std::vector<char> ConformanceMemory::Reduced() const {
   const int64_t count = batch_.count();
+  if (count == 0) return {};
   std::vector<std::vector<char>> scaled;
   for (size_t position = 0; position < by_position_.size(); ++position) {
     scaled.emplace_back(count * element_bytes_);

@@ -1,0 +1,141 @@
+#include "worker/control/coordinator_channel.h"
+
+#include <grpc/grpc.h>
+#include <stdlib.h>
+
+#include "absl/base/call_once.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace farandole {
+namespace {
+
+constexpr int kMaxMessageBytes = 16 << 20;
+// Half of what the coordinator allows, so that two clocks never make it count a ping as one too many.
+constexpr int kKeepaliveMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// The client's own backoff decides when to try again; the channel's must not be slower than that.
+constexpr int kFirstReconnectMs = 50;
+constexpr int kLongestReconnectMs = 1'000;
+constexpr int kConnectTimeoutMs = 5'000;
+
+// Training programs fork after init (data loaders), and gRPC's fork support would stop all its threads around every
+// fork and take them up again in a child that must never touch gRPC. It reads one variable when it is initialized
+// first; so that is done here, once, with the variable set for just that moment, and never undone (gRPC would read the
+// variable again at the next initialization).
+void InitializeGrpcWithoutForkSupport() {
+  static absl::once_flag once;
+  absl::call_once(once, [] {
+    constexpr char kVariable[] = "GRPC_ENABLE_FORK_SUPPORT";
+    const char* before = getenv(kVariable);
+    const std::string restored = before == nullptr ? "" : before;
+    setenv(kVariable, "0", 1);
+    grpc_init();
+    if (before == nullptr) {
+      unsetenv(kVariable);
+    } else {
+      setenv(kVariable, restored.c_str(), 1);
+    }
+  });
+}
+
+bool IsLoopback(absl::string_view address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]") || absl::StartsWith(address, "unix");
+}
+
+absl::Status CheckToken(const CoordinatorAddress& where) {
+  for (size_t i = 0; i < where.token.size(); ++i) {
+    if (absl::ascii_isgraph(static_cast<unsigned char>(where.token[i]))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the token for coordinator %s%s has the byte 0x%02x at position %d; a token is visible ASCII",
+                        where.address, where.token_origin.empty() ? "" : absl::StrCat(" in ", where.token_origin),
+                        static_cast<unsigned char>(where.token[i]), i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where) {
+  if (where.address.empty()) return absl::InvalidArgumentError("the coordinator's address is empty; it is HOST:PORT");
+  if (absl::Status token = CheckToken(where); !token.ok()) return token;
+  InitializeGrpcWithoutForkSupport();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (IsLoopback(where.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  if (where.tls_ca_pem.empty()) {
+    return grpc::CreateCustomChannel(where.address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = where.tls_ca_pem;
+  return grpc::CreateCustomChannel(where.address, grpc::SslCredentials(tls), arguments);
+}
+
+void PrepareCall(const CoordinatorAddress& where, absl::Time deadline, grpc::ClientContext* context) {
+  if (!where.token.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", where.token));
+  if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
+}
+
+bool IsPassing(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal, const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  const std::string coordinator = absl::StrCat("coordinator ", where.address);
+  const std::string text = PlainCause(status);
+  switch (code) {
+    case absl::StatusCode::kUnauthenticated:
+      return absl::Status(
+          code,
+          absl::StrCat(coordinator, where.token.empty() ? " wants a token, and none was given" : " refused the token",
+                       where.token_origin.empty() ? "" : absl::StrCat(" in ", where.token_origin),
+                       text.empty() ? "" : absl::StrCat(": ", text)));
+    case absl::StatusCode::kUnimplemented:
+      return absl::Status(code, absl::StrCat(coordinator, " does not speak this Farandole's protocol (", text,
+                                             "): it is another version, or another program"));
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+      return absl::Status(code, absl::StrCat(coordinator, " is unreachable: ", text));
+    default:
+      return absl::Status(code, absl::StrCat(coordinator, " ", refusal, ": ", text));
+  }
+}
+
+std::string PlainCause(const grpc::Status& status) {
+  const std::string whole = status.error_message();
+  absl::string_view text = whole;
+  for (const absl::string_view mark : {"last error: ", "Failed to connect to remote host: "}) {
+    const size_t at = text.rfind(mark);
+    if (at != absl::string_view::npos) text.remove_prefix(at + mark.size());
+  }
+  absl::ConsumePrefix(&text, "UNKNOWN: ");
+  absl::ConsumePrefix(&text, "UNAVAILABLE: ");
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+}  // namespace farandole

@@ -1,0 +1,52 @@
+#ifndef FARANDOLE_WORKER_CONTROL_COORDINATOR_CHANNEL_H_
+#define FARANDOLE_WORKER_CONTROL_COORDINATOR_CHANNEL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/support/status.h"
+
+namespace farandole {
+
+// Where the coordinator is and how a worker proves that it may speak to it.
+struct CoordinatorAddress {
+  // "HOST:PORT" or "unix:PATH".
+  std::string address;
+  // Visible ASCII; "" sends none.
+  std::string token;
+  // Where the token was read from, for people: "refused the token in FILE". May be "".
+  std::string token_origin;
+  // Certificates, in PEM, that the coordinator's must descend from; "": no TLS.
+  std::string tls_ca_pem;
+};
+
+// A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback
+// address through a proxy, watches its connection with keepalive pings while a call is open, and takes messages of up
+// to 16 MiB. It leaves retries to its user. Nothing is connected before the first call. Starts gRPC with its fork
+// support off, see coordinator_channel.cc.
+//   INVALID_ARGUMENT  the address is empty, or the token has characters that a header cannot carry
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where);
+
+// Gives the call its token and its deadline (InfiniteFuture: none).
+void PrepareCall(const CoordinatorAddress& where, absl::Time deadline, grpc::ClientContext* context);
+
+// Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, as opposed to
+// having said no.
+bool IsPassing(const grpc::Status& status);
+
+// The call's outcome in a sentence that names the coordinator. `refusal` says what it did where it answered with an
+// error: "refused the join of job mnist". The code is the call's; OK for OK.
+absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal, const grpc::Status& status);
+
+// What gRPC's text about a connection that failed says, without the library's wrapping: "Connection refused".
+std::string PlainCause(const grpc::Status& status);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_CONTROL_COORDINATOR_CHANNEL_H_

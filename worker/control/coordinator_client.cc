@@ -1,0 +1,218 @@
+#include "worker/control/coordinator_client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "farandole/v1/worker.grpc.pb.h"
+#include "grpcpp/client_context.h"
+#include "worker/control/attachment.h"
+#include "worker/control/backoff.h"
+#include "worker/control/control_loop.h"
+#include "worker/control/coordinator_channel.h"
+#include "worker/control/join_call.h"
+
+namespace farandole {
+namespace {
+
+constexpr absl::Duration kFirstDelay = absl::Milliseconds(50);
+constexpr absl::Duration kLongestDelay = absl::Seconds(2);
+constexpr absl::Duration kCallDeadline = absl::Seconds(10);
+constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
+constexpr char kThreadName[] = "farandole-ctl";
+
+// True when `over` says so, asked every 100 ms; false after `timeout`.
+template <typename Predicate>
+bool WaitOrInterrupt(const std::function<bool()>& is_interrupted, absl::Duration timeout, Predicate over) {
+  const absl::Time deadline = absl::Now() + timeout;
+  for (absl::Time now = absl::Now(); now < deadline; now = absl::Now()) {
+    if (over(std::min(kInterruptInterval, deadline - now))) return true;
+    if (is_interrupted && is_interrupted()) return true;
+  }
+  return false;
+}
+
+// Asks until the coordinator answers or `join_timeout_ms` is over.
+absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterface* stub,
+                                                   const CoordinatorAddress& where, const v1::JoinRequest& request,
+                                                   const std::function<bool()>& is_interrupted) {
+  const absl::Duration timeout = absl::Milliseconds(request.join_timeout_ms());
+  const absl::Time deadline = absl::Now() + timeout;
+  const auto interrupted = [&] { return is_interrupted && is_interrupted(); };
+  // Nobody notifies it: it is what the thread waits on between two attempts.
+  const absl::Notification never;
+  Backoff backoff(kFirstDelay, kLongestDelay);
+  for (;;) {
+    const absl::Duration left = std::max(deadline - absl::Now(), kFirstDelay);
+    std::unique_ptr<JoinCall> call = JoinCall::Start(stub, where, request, std::min(left, kCallDeadline), nullptr);
+    WaitOrInterrupt(is_interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
+    if (!call->Wait(absl::ZeroDuration())) {
+      JoinCall::Retire(std::move(call));
+      return absl::CancelledError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
+    }
+    if (call->status().ok()) return call->response();
+    if (!MayJoinLater(call->status()))
+      return Explain(where, absl::StrCat("refused the join of job ", request.job()), call->status());
+    const absl::Duration delay = backoff.Next();
+    if (absl::Now() + delay >= deadline) {
+      return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
+                                                 absl::FormatDuration(timeout), ": ", PlainCause(call->status())));
+    }
+    WaitOrInterrupt(is_interrupted, delay,
+                    [&](absl::Duration slice) { return never.WaitForNotificationWithTimeout(slice); });
+    if (interrupted()) return absl::CancelledError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
+  }
+}
+
+std::string RandomKey() {
+  absl::BitGen random;
+  return absl::StrFormat("%016x%016x", absl::Uniform<uint64_t>(random), absl::Uniform<uint64_t>(random));
+}
+
+absl::Status CheckStart(const CoordinatorClientOptions& options, absl::Duration tick_interval,
+                        const CoordinatorClient::Callbacks& callbacks) {
+  FD_CHECK(callbacks.on_message && callbacks.make_hello && callbacks.on_attached && callbacks.on_ended &&
+           callbacks.on_tick)
+      << "every callback of CoordinatorClient must be set";
+  if (tick_interval < absl::Milliseconds(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tick interval must be at least 1 ms, not ", absl::FormatDuration(tick_interval)));
+  }
+  if (options.give_up_after < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("give_up_after must not be negative, but is ", absl::FormatDuration(options.give_up_after)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct CoordinatorClient::State {
+  CoordinatorAddress where;
+  std::unique_ptr<v1::WorkerService::StubInterface> stub;
+  // shared: with streams that gRPC has not given up yet.
+  std::shared_ptr<ControlLoop> loop;
+  std::unique_ptr<Attachment> attachment;
+  // Notified by the destructor: ends the wait between two attempts at a call.
+  absl::Notification stopping;
+
+  // One blocking call with retries; `what` names it in the error.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(absl::string_view what, const Request& request,
+                                grpc::Status (v1::WorkerService::StubInterface::*method)(grpc::ClientContext*,
+                                                                                         const Request&, Response*)) {
+    FD_CHECK(!loop->OnLoopThread()) << what << " would block the control thread";
+    const absl::Time deadline = absl::Now() + kCallDeadline;
+    Backoff backoff(kFirstDelay, kLongestDelay);
+    for (;;) {
+      grpc::ClientContext context;
+      PrepareCall(where, deadline, &context);
+      Response response;
+      const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+      if (status.ok()) return response;
+      if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+        return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " did not answer the request to ",
+                                                   what, " within ", absl::FormatDuration(kCallDeadline)));
+      }
+      const absl::Duration delay = backoff.Next();
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || absl::Now() + delay >= deadline ||
+          stopping.WaitForNotificationWithTimeout(delay)) {
+        return Explain(where, absl::StrCat("refused to ", what), status);
+      }
+    }
+  }
+};
+
+CoordinatorClient::CoordinatorClient() : state_(std::make_unique<State>()) {}
+
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(CoordinatorClientOptions options,
+                                                                            v1::JoinRequest join,
+                                                                            absl::Duration tick_interval,
+                                                                            Callbacks callbacks) {
+  if (absl::Status valid = CheckStart(options, tick_interval, callbacks); !valid.ok()) return valid;
+  std::unique_ptr<CoordinatorClient> client(new CoordinatorClient);
+  State& state = *client->state_;
+  state.where = CoordinatorAddress{options.address, options.token, options.token_origin, options.tls_ca_pem};
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(state.where);
+  if (!channel.ok()) return channel.status();
+  state.stub = v1::WorkerService::NewStub(*channel);
+  absl::StatusOr<v1::JoinResponse> joined =
+      JoinUntilAnswered(state.stub.get(), state.where, join, options.is_interrupted);
+  if (!joined.ok()) return joined.status();
+  client->join_response_ = *std::move(joined);
+  absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create(kThreadName);
+  if (!loop.ok()) return loop.status();
+  state.loop = *std::move(loop);
+  Attachment::Options attaching = {state.where, std::move(join), options.give_up_after, tick_interval};
+  state.attachment =
+      std::make_unique<Attachment>(state.loop, state.stub.get(), std::move(attaching), std::move(callbacks));
+  state.loop->Post([attachment = state.attachment.get()] { attachment->Begin(); });
+  return client;
+}
+
+CoordinatorClient::~CoordinatorClient() {
+  state_->stopping.Notify();
+  if (state_->loop == nullptr) return;
+  state_->loop->Stop();
+  state_->attachment->Shutdown();
+}
+
+void CoordinatorClient::Send(v1::WorkerMessage message) { state_->attachment->Send(std::move(message)); }
+
+void CoordinatorClient::Post(std::function<void()> function) { state_->loop->Post(std::move(function)); }
+
+absl::Status CoordinatorClient::WatchProcess(int pidfd, std::function<void()> on_exit) {
+  // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
+  return state_->loop->WatchFd(pidfd, POLLIN, [loop = state_->loop.get(), pidfd, on_exit = std::move(on_exit)](short) {
+    loop->UnwatchFd(pidfd);
+    on_exit();
+  });
+}
+
+// NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
+absl::Status CoordinatorClient::WatchFd(int fd, short events, std::function<void(short revents)> on_ready) {
+  return state_->loop->WatchFd(fd, events, std::move(on_ready));
+}
+
+void CoordinatorClient::UnwatchFd(int fd) { state_->loop->UnwatchFd(fd); }
+
+absl::StatusOr<v1::BeginCheckpointResponse> CoordinatorClient::BeginCheckpoint(v1::BeginCheckpointRequest request) {
+  if (request.idempotency_key().empty()) request.set_idempotency_key(RandomKey());
+  return state_->Call("begin a checkpoint", request, &v1::WorkerService::StubInterface::BeginCheckpoint);
+}
+
+absl::StatusOr<v1::CommitCheckpointResponse> CoordinatorClient::CommitCheckpoint(v1::CommitCheckpointRequest request) {
+  return state_->Call("commit a checkpoint", request, &v1::WorkerService::StubInterface::CommitCheckpoint);
+}
+
+absl::StatusOr<v1::FindCheckpointResponse> CoordinatorClient::FindCheckpoint(v1::FindCheckpointRequest request) {
+  return state_->Call("find a checkpoint", request, &v1::WorkerService::StubInterface::FindCheckpoint);
+}
+
+void CoordinatorClient::Leave(uint64_t epoch, std::string reason, absl::Duration timeout) {
+  FD_CHECK(!state_->loop->OnLoopThread()) << "Leave would block the control thread";
+  v1::WorkerMessage message;
+  message.mutable_leave()->set_epoch(epoch);
+  message.mutable_leave()->set_reason(std::move(reason));
+  // shared: with the control thread, which may answer after the timeout.
+  const auto left = std::make_shared<absl::Notification>();
+  const auto closed = std::make_shared<absl::Notification>();
+  Attachment* attachment = state_->attachment.get();
+  state_->loop->Post(
+      [attachment, message = std::move(message), left] { attachment->Leave(message, [left] { left->Notify(); }); });
+  left->WaitForNotificationWithTimeout(timeout);
+  state_->loop->Post([attachment, closed] {
+    attachment->Close();
+    closed->Notify();
+  });
+  closed->WaitForNotification();
+}
+
+}  // namespace farandole

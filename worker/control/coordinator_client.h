@@ -1,0 +1,122 @@
+#ifndef FARANDOLE_WORKER_CONTROL_COORDINATOR_CLIENT_H_
+#define FARANDOLE_WORKER_CONTROL_COORDINATOR_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+struct CoordinatorClientOptions {
+  // "HOST:PORT" or "unix:PATH".
+  std::string address;
+  // Visible ASCII; "" sends none.
+  std::string token;
+  // Where the token was read from, for people: "coordinator 127.0.0.1:7070 refused the token in FILE". May be "".
+  std::string token_origin;
+  // Certificates, in PEM, that the coordinator's must descend from; "": no TLS.
+  std::string tls_ca_pem;
+  // How long the coordinator may be away, or not know this worker, before the client gives up.
+  absl::Duration give_up_after = absl::Seconds(30);
+  // Asked every 100 ms while Start waits; true makes it return CANCELLED. May be empty. Called on the thread that
+  // called Start.
+  std::function<bool()> is_interrupted;
+};
+
+// The worker's side of WorkerService: owns the channel to the coordinator, the stream, and the control thread. The
+// stream is opened anew whenever it breaks; the control thread keeps ticking, watching and running posted functions
+// meanwhile.
+//
+// Fork: the control thread and gRPC's threads do not exist in a forked child; nothing here may be used, or destroyed,
+// there. All descriptors are close-on-exec.
+class CoordinatorClient {
+ public:
+  // All are called on the control thread and must not block. Each must be set.
+  struct Callbacks {
+    // In the order in which the coordinator sent them.
+    std::function<void(const v1::CoordinatorMessage&)> on_message;
+    // The first message of every stream.
+    std::function<v1::Hello()> make_hello;
+    // The hello of another than the first stream was sent: send again what is unanswered. What other threads sent
+    // between the hello and the first Send of this call is dropped, as while detached; so a caller that notes a message
+    // as unanswered and sends it under one lock, and takes that lock here, has each message sent once per stream.
+    std::function<void()> on_attached;
+    // Once, and no callback after it: the coordinator said no for good, closed the stream in order (OK), or was away
+    // for too long (UNAVAILABLE); RESOURCE_EXHAUSTED: a bound of Send was reached. Not called for Leave or for the
+    // destructor. Posted functions and watched descriptors go on.
+    std::function<void(absl::Status)> on_ended;
+    // Every `tick_interval` until the end, attached or not.
+    std::function<void(absl::Time now)> on_tick;
+  };
+
+  // Joins and opens the stream; blocks until Join was answered, or until the request's join_timeout_ms has passed, and
+  // tries again with growing, jittered delays while the coordinator is unreachable. A coordinator that was restarted
+  // and does not know this worker any more is sent the same request again.
+  //   UNAVAILABLE        not reached within the join timeout, or it was draining (the text has the last cause)
+  //   CANCELLED          is_interrupted said so
+  //   INVALID_ARGUMENT   an option is not valid, or as below
+  //   RESOURCE_EXHAUSTED no thread or descriptor left, or as below
+  //   UNIMPLEMENTED      what listens there does not speak this protocol
+  //   and what Join answers in proto/farandole/v1/worker.proto, in a sentence that names the coordinator.
+  static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Start(CoordinatorClientOptions options,
+                                                                  v1::JoinRequest join, absl::Duration tick_interval,
+                                                                  Callbacks callbacks);
+  // Never hangs: cancels the stream and joins the control thread. No callback after it. Not from the control thread; no
+  // call of another thread may be running.
+  ~CoordinatorClient();
+  CoordinatorClient(const CoordinatorClient&) = delete;
+  CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+  // The answer to the first Join.
+  const v1::JoinResponse& join_response() const { return join_response_; }
+
+  // Any thread: queues a message, in the order of the calls. Dropped while detached, and after the end. At most 65,536
+  // messages and 64 MiB wait; one more ends the client with RESOURCE_EXHAUSTED.
+  void Send(v1::WorkerMessage message);
+
+  // Any thread: runs `function` on the control thread, in the order of the calls.
+  void Post(std::function<void()> function);
+
+  // Any thread: calls `on_exit` once on the control thread when the process of `pidfd` has ended. The caller keeps the
+  // descriptor and closes it after `on_exit` or UnwatchFd. Errors as WatchFd.
+  absl::Status WatchProcess(int pidfd, std::function<void()> on_exit);
+  // Any thread: calls `on_ready` on the control thread with poll(2)'s bits for as long as `fd` is ready for one of
+  // `events`, or in error. The caller keeps the descriptor, and unwatches it before closing it.
+  //   RESOURCE_EXHAUSTED  the system can watch no further descriptor
+  //   INVALID_ARGUMENT    `fd` is not open, is watched already, or cannot be watched (a regular file)
+  // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
+  absl::Status WatchFd(int fd, short events, std::function<void(short revents)> on_ready);
+  // Any thread: when this returns, the callback is not running (unless it is the caller) and is not called any more.
+  // The caller must not hold a lock that the callback takes.
+  void UnwatchFd(int fd);
+
+  // Calls of the checkpoint gate: any thread but the control thread. They block for at most 10 s and try again while
+  // the coordinator is unreachable. UNAVAILABLE: no answer within that time; and what worker.proto lists at each.
+  // BeginCheckpoint chooses the idempotency key where the request has none.
+  absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(v1::BeginCheckpointRequest request);
+  absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request);
+  absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request);
+
+  // Sends Leave as the last message and waits until the coordinator has answered it by closing the stream, at most
+  // `timeout`; where the stream is broken, it is opened anew for that. Then the stream is closed and no callback is
+  // called any more. Any thread but the control thread; once.
+  void Leave(uint64_t epoch, std::string reason, absl::Duration timeout);
+
+ private:
+  struct State;
+  CoordinatorClient();
+
+  v1::JoinResponse join_response_;
+  // gRPC's types stay in the .cc file.
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_CONTROL_COORDINATOR_CLIENT_H_

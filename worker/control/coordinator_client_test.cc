@@ -1,0 +1,283 @@
+// How a worker joins, speaks, calls and leaves, with a real gRPC server as its peer.
+#include "worker/control/coordinator_client.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "worker/control/scripted_coordinator.h"
+#include "worker/control/worker_under_test.h"
+
+namespace farandole {
+namespace {
+
+constexpr absl::Duration kBound = absl::Seconds(10);
+
+TEST(CoordinatorClientTest, JoinsWithItsTokenAndSaysHelloFirst) {
+  ScriptedCoordinator coordinator;
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  EXPECT_EQ(worker->join_response().heartbeat_interval_ms(), 500u);
+  EXPECT_EQ(coordinator.tokens.Pop(), "Bearer secret");
+  EXPECT_EQ(coordinator.joins.Pop().job(), "mnist");
+  EXPECT_EQ(coordinator.messages.Pop().hello().incarnation(), "00ff");
+  EXPECT_EQ(worker.attachments.size(), 0u);
+}
+
+TEST(CoordinatorClientTest, MessagesArriveInOrderInBothDirections) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream* stream) {
+    for (int i = 0; i < 500; ++i) {
+      v1::CoordinatorMessage message;
+      message.mutable_waiting()->set_sentence(absl::StrCat(i));
+      stream->Write(message);
+    }
+    return coordinator.ReadAll(stream);
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  // The first stream carries what was sent while it was being opened, too.
+  for (int i = 0; i < 500; ++i) worker->Send(WorkerUnderTest::Ready(absl::StrCat(i)));
+  EXPECT_TRUE(coordinator.messages.Pop().has_hello());
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(coordinator.messages.Pop().ready().name(), absl::StrCat(i));
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(worker.messages.Pop().waiting().sentence(), absl::StrCat(i));
+}
+
+TEST(CoordinatorClientTest, AWrongTokenIsNamedWithItsFile) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_join = [](const v1::JoinRequest&, v1::JoinResponse*) {
+    return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "the token is not known");
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  worker.options.token_origin = "/run/farandole/token";
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(status.message(), absl::StrCat("coordinator ", coordinator.address(),
+                                           " refused the token in /run/farandole/token: the token is not known"));
+}
+
+TEST(CoordinatorClientTest, ATokenThatNoHeaderCanCarryIsRefusedBeforeItIsSent) {
+  WorkerUnderTest worker("127.0.0.1:7070");
+  worker.options.token = "abc\n";
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "the token for coordinator 127.0.0.1:7070 has the byte 0x0a at position 3; a token is visible ASCII");
+}
+
+TEST(CoordinatorClientTest, ARefusedConnectionIsNamedAfterTheJoinTimeout) {
+  ScriptedCoordinator coordinator;
+  WorkerUnderTest worker(coordinator.address());
+  worker.join.set_join_timeout_ms(300);
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("coordinator ", coordinator.address(), " has been unreachable for 300ms: Connection refused"));
+}
+
+TEST(CoordinatorClientTest, AnotherProtocolVersionIsNamed) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_join = [](const v1::JoinRequest&, v1::JoinResponse*) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "the worker speaks protocol 1, this coordinator 2");
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("coordinator ", coordinator.address(),
+                         " refused the join of job mnist: the worker speaks protocol 1, this coordinator 2"));
+}
+
+TEST(CoordinatorClientTest, AJoinIsTriedAgainWhileTheCoordinatorStarts) {
+  ScriptedCoordinator coordinator;
+  std::atomic<int> asked = 0;
+  coordinator.on_join = [&](const v1::JoinRequest&, v1::JoinResponse*) {
+    return ++asked < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator starts") : grpc::Status::OK;
+  };
+  WorkerUnderTest worker(coordinator.address());
+  absl::Status started = absl::UnknownError("not yet");
+  std::thread starting([&] { started = worker.Start(); });
+  EXPECT_TRUE(coordinator.Listen());
+  starting.join();
+  EXPECT_TRUE(started.ok()) << started;
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(CoordinatorClientTest, AStartCanBeInterrupted) {
+  ScriptedCoordinator coordinator;
+  WorkerUnderTest worker(coordinator.address());
+  worker.join.set_join_timeout_ms(600'000);
+  int asked = 0;
+  worker.options.is_interrupted = [&] { return ++asked >= 3; };
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "the join of job mnist was interrupted");
+}
+
+TEST(CoordinatorClientTest, TheEndOfAPeerProcessIsSeenOnce) {
+  ScriptedCoordinator coordinator;
+  ASSERT_TRUE(coordinator.Listen());
+  int release[2];
+  ASSERT_EQ(pipe2(release, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(release[1]);
+    char byte = 0;
+    _exit(read(release[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(release[0]);
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  ASSERT_GE(pidfd, 0);
+  std::atomic<int> exits = 0;
+  absl::Notification exited;
+  ASSERT_TRUE(worker
+                  ->WatchProcess(pidfd,
+                                 [&] {
+                                   ++exits;
+                                   exited.Notify();
+                                 })
+                  .ok());
+  EXPECT_TRUE(worker.SeesTicks(2));
+  EXPECT_EQ(exits, 0);
+  close(release[1]);
+  EXPECT_TRUE(exited.WaitForNotificationWithTimeout(kBound));
+  EXPECT_TRUE(worker.SeesTicks(2));
+  EXPECT_EQ(exits, 1);
+  close(pidfd);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+std::set<int> OpenDescriptors() {
+  std::set<int> open;
+  DIR* directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    const int fd = atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != dirfd(directory)) open.insert(fd);
+  }
+  closedir(directory);
+  return open;
+}
+
+TEST(CoordinatorClientTest, NoDescriptorSurvivesAnExec) {
+  ScriptedCoordinator coordinator;
+  ASSERT_TRUE(coordinator.Listen());
+  const std::set<int> before = OpenDescriptors();
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  EXPECT_TRUE(coordinator.messages.Pop().has_hello());
+  for (const int fd : OpenDescriptors()) {
+    if (before.count(fd) != 0) continue;
+    EXPECT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC) << "descriptor " << fd;
+  }
+}
+
+TEST(CoordinatorClientTest, ACheckpointRequestIsRepeatedUnderOneKey) {
+  ScriptedCoordinator coordinator;
+  Inbox<std::string> keys;
+  coordinator.on_begin = [&](const v1::BeginCheckpointRequest& request, v1::BeginCheckpointResponse* response) {
+    keys.Push(request.idempotency_key());
+    if (keys.size() < 3) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    response->set_token(7);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const absl::StatusOr<v1::BeginCheckpointResponse> begun = worker->BeginCheckpoint(v1::BeginCheckpointRequest());
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_EQ(begun->token(), 7u);
+  const std::string key = keys.Pop();
+  EXPECT_EQ(key.size(), 32u);
+  EXPECT_EQ(keys.Pop(), key);
+  EXPECT_EQ(keys.Pop(), key);
+}
+
+TEST(CoordinatorClientTest, ARefusedCallSaysWhoRefusedIt) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_find = [](const v1::FindCheckpointRequest&, v1::FindCheckpointResponse*) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "job mnist has no checkpoint");
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const absl::Status status = worker->FindCheckpoint(v1::FindCheckpointRequest()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), absl::StrCat("coordinator ", coordinator.address(),
+                                           " refused to find a checkpoint: job mnist has no checkpoint"));
+}
+
+TEST(CoordinatorClientTest, LeaveIsTheLastMessageAndEndsWithoutACallback) {
+  ScriptedCoordinator coordinator;
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  worker->Send(WorkerUnderTest::Ready("grad/0"));
+  worker->Leave(3, "done", kBound);
+  worker->Send(WorkerUnderTest::Ready("too late"));
+  EXPECT_TRUE(coordinator.messages.Pop().has_hello());
+  EXPECT_EQ(coordinator.messages.Pop().ready().name(), "grad/0");
+  const v1::WorkerMessage last = coordinator.messages.Pop();
+  EXPECT_EQ(last.leave().epoch(), 3u);
+  EXPECT_EQ(last.leave().reason(), "done");
+  EXPECT_EQ(coordinator.messages.size(), 0u);
+  worker.Destroy();
+  EXPECT_EQ(worker.ends.size(), 0u);
+}
+
+TEST(CoordinatorClientTest, LeaveEndsAtItsTimeoutWhereNobodyAnswers) {
+  ScriptedCoordinator coordinator;
+  absl::Notification over;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream*) {
+    over.WaitForNotificationWithTimeout(kBound);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const absl::Time begin = absl::Now();
+  worker->Leave(1, "", absl::Milliseconds(100));
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(100));
+  EXPECT_LT(absl::Now() - begin, kBound / 2);
+  over.Notify();
+}
+
+TEST(CoordinatorClientTest, AnUnreadFloodEndsWithTheBound) {
+  ScriptedCoordinator coordinator;
+  absl::Notification over;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream*) {
+    over.WaitForNotificationWithTimeout(3 * kBound);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const v1::WorkerMessage large = WorkerUnderTest::Ready(std::string(1 << 20, 'x'));
+  for (int i = 0; i < 100; ++i) worker->Send(large);
+  bool in_time = false;
+  const absl::Status status = worker.ends.Pop(&in_time);
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "does not take this worker's messages")) << status;
+  over.Notify();
+}
+
+}  // namespace
+}  // namespace farandole

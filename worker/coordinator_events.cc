@@ -1,0 +1,182 @@
+// The part of CoordinatorLink that follows the coordinator's messages and the clock, on the control thread.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/coordinator_link.h"
+#include "worker/log.h"
+
+namespace farandole {
+namespace {
+
+// A host's first live rank speaks for all of its ranks; a rank whose beat stands still for so long is not counted as
+// live.
+constexpr int64_t kBeatLimitNs = 1'500'000'000;
+
+}  // namespace
+
+v1::Hello CoordinatorLink::MakeHello() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  v1::Hello hello;
+  hello.set_job(job_);
+  hello.set_incarnation(incarnation_);
+  if (!has_epoch_) return hello;
+  hello.set_epoch(epoch_.number());
+  if (engine_ == nullptr) return hello;
+  for (const SubmissionTable::SlotName& slot : engine_->table().Slots()) {
+    v1::SlotAssigned* row = hello.add_slots();
+    row->set_epoch(epoch_.number());
+    row->set_name(slot.name);
+    row->set_group(slot.group);
+    row->set_slot(slot.slot);
+  }
+  for (const auto& [number, ranks] : engine_->table().Groups()) {
+    v1::Group* group = hello.add_groups();
+    group->set_number(number);
+    for (int rank : ranks) group->add_ranks(static_cast<uint32_t>(rank));
+  }
+  return hello;
+}
+
+void CoordinatorLink::OnAttached() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (engine_ == nullptr) return;
+  engine_->table().AskAgain();
+  for (const auto& request : group_requests_) SendGroupRequest(request->request);
+}
+
+void CoordinatorLink::OnEnded(const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (ended_.ok()) ended_ = status.ok() ? absl::AbortedError("the coordinator closed the conversation") : status;
+  if (engine_ != nullptr) engine_->Abort(ended_);
+  changed_.notify_all();
+}
+
+void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (message.has_epoch_formed()) {
+    epoch_ = message.epoch_formed();
+    has_epoch_ = true;
+    changed_.notify_all();
+  } else if (message.has_epoch_ended() && (!has_epoch_ || message.epoch_ended().epoch() >= epoch_.number())) {
+    if (ended_.ok()) ended_ = absl::AbortedError(message.epoch_ended().reason());
+    if (engine_ != nullptr) engine_->Abort(ended_);
+    changed_.notify_all();
+  } else if (message.has_waiting()) {
+    // At once it is no news; from the second time on somebody is late.
+    if (speaks_ && waited_before_) Log(message.waiting().sentence());
+    waited_before_ = true;
+  } else if (engine_ == nullptr) {
+    early_.push_back(message);
+  } else {
+    Deliver(message);
+  }
+}
+
+void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
+  SubmissionTable& table = engine_->table();
+  if (message.has_slot_assigned()) {
+    const v1::SlotAssigned& assigned = message.slot_assigned();
+    table.OnSlotAssigned(assigned.name(), assigned.group(), assigned.slot());
+  } else if (message.has_mismatch()) {
+    const v1::Mismatch& mismatch = message.mismatch();
+    table.OnMismatch(mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
+                     mismatch.attempt());
+  } else if (message.has_group_assigned()) {
+    OnGroupAssigned(message.group_assigned());
+  } else if (message.has_stall_notice()) {
+    if (rank_ == 0) Log(message.stall_notice().sentence());
+  } else if (message.has_stall_inquiry()) {
+    SendStallReport(message.stall_inquiry().inquiry());
+  }
+  engine_->OnTableChanged();
+}
+
+void CoordinatorLink::OnGroupAssigned(const v1::GroupAssigned& assigned) {
+  group_messages_.fetch_add(1);
+  if (group_requests_.empty()) return;
+  std::shared_ptr<GroupRequest> request = group_requests_.front();
+  group_requests_.pop_front();
+  if (assigned.error().empty()) {
+    const uint32_t number = assigned.group().number();
+    if (assigned.group().ranks().empty()) {
+      engine_->table().OnGroupRemoved(number);
+    } else {
+      engine_->table().OnGroupAdded(number,
+                                    std::vector<int>(assigned.group().ranks().begin(), assigned.group().ranks().end()));
+    }
+  }
+  request->answer = assigned;
+  request->answered = true;
+  changed_.notify_all();
+}
+
+void CoordinatorLink::OnTick() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!has_epoch_) return;
+  ++beat_;
+  if (engine_ == nullptr) return SendOwnPulse();
+  const int64_t now = MonotonicNs();
+  channel_->Beat(beat_, engine_->counters().batches);
+  SendHeartbeat(now);
+  const bool stalled = engine_->table().OldestPendingAge(now) > stall_warning_ns_;
+  if (stalled && now - last_stall_report_ns_ > stall_warning_ns_) {
+    last_stall_report_ns_ = now;
+    SendStallReport(0);
+  }
+}
+
+// While the ranks connect, each speaks for itself.
+void CoordinatorLink::SendOwnPulse() {
+  for (int rank = 0; rank < epoch_.members_size(); ++rank) {
+    if (epoch_.members(rank).incarnation() != incarnation_) continue;
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_epoch(epoch_.number());
+    v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
+    pulse->set_rank(static_cast<uint32_t>(rank));
+    pulse->set_beat(beat_);
+    if (client_ != nullptr) client_->Send(std::move(message));
+  }
+}
+
+void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
+  v1::WorkerMessage message;
+  v1::Heartbeat* heartbeat = message.mutable_heartbeat();
+  heartbeat->set_epoch(epoch_.number());
+  bool speaks_for_host = true;
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+    const ReadyChannel::Pulse pulse = channel_->ReadPulse(rank);
+    Peer& peer = peers_[rank];
+    if (pulse.beat != peer.beat) {
+      peer.beat = pulse.beat;
+      peer.advanced_ns = now_ns;
+    }
+    const bool live = !channel_->HasLeft(rank) && now_ns - peer.advanced_ns < kBeatLimitNs;
+    if (rank < rank_ && live) speaks_for_host = false;
+    v1::Pulse* row = heartbeat->add_pulses();
+    row->set_rank(static_cast<uint32_t>(rank));
+    row->set_beat(pulse.beat);
+    row->set_batches(pulse.batches);
+  }
+  if (speaks_for_host) client_->Send(std::move(message));
+}
+
+void CoordinatorLink::SendStallReport(uint64_t inquiry) {
+  const SubmissionTable::Activity activity = engine_->table().ReadActivity(MonotonicNs());
+  v1::WorkerMessage message;
+  v1::StallReport* report = message.mutable_stall_report();
+  report->set_epoch(epoch_.number());
+  report->set_inquiry(inquiry);
+  report->set_last_submitted(activity.last_submitted);
+  report->set_last_submitted_age_ms(static_cast<uint64_t>(activity.last_submitted_age_ns / 1'000'000));
+  report->set_completed(activity.completed);
+  for (const SubmissionTable::Pending& pending : activity.pending) {
+    v1::PendingTensor* row = report->add_pending();
+    row->set_name(pending.name);
+    row->set_group(pending.group);
+    row->set_op(static_cast<v1::OpType>(pending.op));
+    row->set_age_ms(static_cast<uint64_t>(pending.age_ns / 1'000'000));
+  }
+  client_->Send(std::move(message));
+}
+
+}  // namespace farandole

@@ -1,0 +1,225 @@
+#include "worker/coordinator_link.h"
+
+#include <errno.h>
+#include <openssl/rand.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/version.h"
+#include "worker/host_identity.h"
+#include "worker/log.h"
+
+namespace farandole {
+namespace {
+
+constexpr uint32_t kProtocolVersion = 1;
+// Signs of life, and the look for stalls. The coordinator counts a worker as lost after six of them.
+constexpr absl::Duration kTick = absl::Milliseconds(500);
+constexpr auto kSurface = std::chrono::milliseconds(100);
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(5);
+
+std::string RandomHex(int bytes) {
+  std::string random(bytes, '\0');
+  RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), bytes);
+  return absl::BytesToHexString(random);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const WorkerOptions& options,
+                                                                       const std::string& endpoint,
+                                                                       std::function<bool()> interrupted) {
+  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
+  link->incarnation_ = RandomHex(16);
+  link->job_ = options.job;
+  link->speaks_ = options.launch_index == 0;
+  link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
+  v1::JoinRequest join;
+  join.set_job(options.job);
+  v1::Member* member = join.mutable_member();
+  member->set_incarnation(link->incarnation_);
+  member->set_host_id(HostIdentity());
+  member->set_hostname(HostName());
+  member->set_pid(getpid());
+  member->add_endpoints(endpoint);
+  join.set_wanted_size(options.size);
+  join.set_launch_index(options.launch_index);
+  join.set_protocol_version(kProtocolVersion);
+  join.set_version(kVersion);
+  join.set_join_timeout_ms(absl::ToInt64Milliseconds(options.join_timeout));
+  join.set_stall_warning_ms(absl::ToInt64Milliseconds(options.stall_warning));
+
+  CoordinatorClientOptions client;
+  client.address = options.coordinator;
+  client.token = options.token;
+  client.token_origin = options.token_file;
+  client.is_interrupted = std::move(interrupted);
+  CoordinatorLink* self = link.get();
+  CoordinatorClient::Callbacks callbacks;
+  callbacks.on_message = [self](const v1::CoordinatorMessage& message) { self->OnMessage(message); };
+  callbacks.make_hello = [self] { return self->MakeHello(); };
+  callbacks.on_attached = [self] { self->OnAttached(); };
+  callbacks.on_ended = [self](const absl::Status& status) { self->OnEnded(status); };
+  callbacks.on_tick = [self](absl::Time) { self->OnTick(); };
+  absl::StatusOr<std::unique_ptr<CoordinatorClient>> started =
+      CoordinatorClient::Start(std::move(client), std::move(join), kTick, std::move(callbacks));
+  if (!started.ok()) return started.status();
+  std::lock_guard<std::mutex> lock(link->mutex_);
+  link->client_ = *std::move(started);
+  return link;
+}
+
+CoordinatorLink::~CoordinatorLink() {
+  Silence();
+  for (Peer& peer : peers_) {
+    if (peer.pidfd >= 0) close(peer.pidfd);
+  }
+}
+
+absl::StatusOr<v1::Epoch> CoordinatorLink::AwaitEpoch(const std::function<bool()>& interrupted) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!has_epoch_ && ended_.ok()) {
+    changed_.wait_for(lock, kSurface);
+    if (has_epoch_ || !ended_.ok()) break;
+    lock.unlock();
+    if (interrupted && interrupted()) return absl::AbortedError("joining the job was interrupted");
+    lock.lock();
+  }
+  if (!has_epoch_) return ended_;
+  return epoch_;
+}
+
+absl::Status CoordinatorLink::ended() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ended_;
+}
+
+absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, std::vector<std::string> who) {
+  std::vector<v1::CoordinatorMessage> early;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    rank_ = engine->rank();
+    who_ = std::move(who);
+    peers_.resize(who_.size());
+    channel_ = channel;
+    engine_ = engine;
+    for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
+    if (!ended_.ok()) engine_->Abort(ended_);
+  }
+  const int64_t now = MonotonicNs();
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    peers_[rank].advanced_ns = now;
+    if (static_cast<int>(rank) == rank_) continue;
+    if (absl::Status status = WatchPeer(static_cast<int>(rank)); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorLink::WatchPeer(int rank) {
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, epoch_.members(rank).pid(), 0));
+  if (pidfd < 0) {
+    if (errno == ESRCH) {
+      client_->Post([this, rank] { OnPeerExit(rank); });
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot watch the process of ", who_[rank], ": ", strerror(errno)));
+  }
+  peers_[rank].pidfd = pidfd;
+  return client_->WatchProcess(pidfd, [this, rank] { OnPeerExit(rank); });
+}
+
+void CoordinatorLink::OnPeerExit(int rank) {
+  if (channel_->HasLeft(rank)) return;
+  const std::string evidence = "its process ended without leaving the job";
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank], " died: ", evidence)));
+  v1::WorkerMessage message;
+  v1::PeerLost* lost = message.mutable_peer_lost();
+  lost->set_epoch(epoch_.number());
+  lost->set_rank(static_cast<uint32_t>(rank));
+  lost->set_evidence(evidence);
+  client_->Send(std::move(message));
+}
+
+void CoordinatorLink::Leave(const std::string& reason) {
+  uint64_t epoch = 0;
+  bool ended = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    epoch = has_epoch_ ? epoch_.number() : 0;
+    ended = !ended_.ok();
+  }
+  // Where the coordinator has ended the epoch itself, nobody waits for the word.
+  client_->Leave(epoch, reason, ended ? absl::ZeroDuration() : kLeaveTimeout);
+}
+
+void CoordinatorLink::Silence() { client_.reset(); }
+
+absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, uint32_t remove,
+                                                      const std::function<bool()>& interrupted) {
+  auto own = std::make_shared<GroupRequest>();
+  std::unique_lock<std::mutex> lock(mutex_);
+  own->request.set_epoch(epoch_.number());
+  own->request.set_remove_group(remove);
+  for (int rank : ranks) own->request.add_ranks(static_cast<uint32_t>(rank));
+  group_requests_.push_back(own);
+  SendGroupRequest(own->request);
+  while (!own->answered) {
+    if (absl::Status status = engine_->table().ended(); !status.ok()) return status;
+    changed_.wait_for(lock, kSurface);
+    if (own->answered) break;
+    lock.unlock();
+    const bool stop = interrupted && interrupted();
+    lock.lock();
+    if (stop) return absl::AbortedError("waiting for the other ranks' process set was interrupted");
+  }
+  if (!own->answer.error().empty()) return absl::InvalidArgumentError(own->answer.error());
+  return own->answer.group().number();
+}
+
+void CoordinatorLink::SendGroupRequest(const v1::GroupRequest& request) {
+  group_messages_.fetch_add(1);
+  v1::WorkerMessage message;
+  *message.mutable_group_request() = request;
+  client_->Send(std::move(message));
+}
+
+void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
+                                uint32_t attempt) {
+  v1::WorkerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  ready->set_name(submission.name);
+  ready->set_group(submission.group);
+  ready->set_op(static_cast<v1::OpType>(submission.op));
+  ready->set_dtype(static_cast<v1::DType>(submission.dtype));
+  ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
+  size_t at = 0;
+  for (int32_t ndim : submission.ndims) {
+    v1::Shape* shape = submission.ndims.size() > 1 ? ready->add_grouped_shapes() : nullptr;
+    for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
+      shape != nullptr ? shape->add_dims(submission.dims[at]) : ready->add_shape(submission.dims[at]);
+    }
+  }
+  ready->set_root(static_cast<uint32_t>(submission.root));
+  ready->set_prescale(submission.prescale);
+  ready->set_postscale(submission.postscale);
+  ready->set_retired_slot(retired_slot);
+  ready->set_disputed_slot(disputed_slot);
+  ready->set_attempt(attempt);
+  client_->Send(std::move(message));
+}
+
+void CoordinatorLink::ReportRetired(uint32_t slot) {
+  v1::WorkerMessage message;
+  message.mutable_slot_retired()->set_epoch(epoch_.number());
+  message.mutable_slot_retired()->set_slot(slot);
+  client_->Send(std::move(message));
+}
+
+}  // namespace farandole

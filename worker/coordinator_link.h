@@ -1,0 +1,119 @@
+#ifndef FARANDOLE_WORKER_COORDINATOR_LINK_H_
+#define FARANDOLE_WORKER_COORDINATOR_LINK_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "worker/control/coordinator_client.h"
+#include "worker/engine.h"
+#include "worker/options.h"
+
+namespace farandole {
+
+// This worker's conversation with the coordinator in one epoch: turns the engine's needs into messages and the
+// coordinator's messages into the engine's events, reports signs of life and stalls, and watches peers' processes. Its
+// callbacks run on the client's control thread; the other calls come from any thread.
+class CoordinatorLink final : public ControlLink {
+ public:
+  // Joins. What CoordinatorClient::Start fails with; ABORTED: interrupted.
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options,
+                                                               const std::string& endpoint,
+                                                               std::function<bool()> interrupted);
+  ~CoordinatorLink() override;
+
+  // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted.
+  absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
+  // OK, or why the epoch or the conversation has ended.
+  absl::Status ended() const;
+  // From now on events go to the engine; those that came before first. `channel` as the engine's.
+  absl::Status Connect(Engine* engine, ReadyChannel* channel, std::vector<std::string> who);
+  // Tells the coordinator that this worker leaves; no events any more. Once.
+  void Leave(const std::string& reason);
+  // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
+  // allowed.
+  void Silence();
+
+  // Collective: waits until all ranks have asked for the same. ABORTED: interrupted or ended; INVALID_ARGUMENT: ranks
+  // disagree.
+  absl::StatusOr<uint32_t> ChangeGroup(std::vector<int> ranks, uint32_t remove,
+                                       const std::function<bool()>& interrupted);
+
+  CoordinatorClient& client() { return *client_; }
+  const std::string& incarnation() const { return incarnation_; }
+  const std::string& job() const { return job_; }
+  uint64_t messages() const { return group_messages_.load(); }
+
+  // ControlLink:
+  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
+                 uint32_t attempt) override;
+  void ReportRetired(uint32_t slot) override;
+
+ private:
+  struct GroupRequest {
+    v1::GroupRequest request;
+    bool answered = false;
+    v1::GroupAssigned answer;
+  };
+  struct Peer {
+    int pidfd = -1;
+    uint64_t beat = 0;
+    int64_t advanced_ns = 0;  // when the beat last went up
+  };
+
+  CoordinatorLink() = default;
+  v1::Hello MakeHello() const;
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void Deliver(const v1::CoordinatorMessage& message);
+  void OnGroupAssigned(const v1::GroupAssigned& assigned);
+  void OnAttached();
+  void OnEnded(const absl::Status& status);
+  void OnTick();
+  void SendOwnPulse();
+  void SendHeartbeat(int64_t now_ns);
+  void SendStallReport(uint64_t inquiry);
+  absl::Status WatchPeer(int rank);
+  void OnPeerExit(int rank);
+  void SendGroupRequest(const v1::GroupRequest& request);
+
+  std::string incarnation_;
+  std::string job_;
+  bool speaks_ = false;  // this worker writes what concerns the whole job to the log
+  int64_t stall_warning_ns_ = 0;
+  std::atomic<uint64_t> group_messages_{0};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_epoch_ = false;
+  v1::Epoch epoch_;
+  int rank_ = -1;
+  absl::Status ended_;
+  Engine* engine_ = nullptr;
+  ReadyChannel* channel_ = nullptr;
+  std::vector<v1::CoordinatorMessage> early_;
+  std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
+
+  // Control thread only, once connected.
+  std::vector<std::string> who_;
+  std::vector<Peer> peers_;
+  uint64_t beat_ = 0;
+  int64_t last_stall_report_ns_ = 0;
+  bool waited_before_ = false;
+
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_COORDINATOR_LINK_H_

@@ -1,0 +1,138 @@
+#include "worker/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+struct TextSetting {
+  const char* variable;
+  const char* default_value;
+  const char* meaning;
+};
+struct NumberSetting {
+  const char* variable;
+  int64_t default_value;
+  int64_t least;
+  int64_t most;
+  const char* meaning;
+};
+
+constexpr TextSetting kCoordinator = {"FARANDOLE_COORDINATOR", "",
+                                      "HOST:PORT of the coordinator; none: a job of size 1"};
+constexpr TextSetting kTokenFile = {"FARANDOLE_TOKEN_FILE", "", "file with the tenant's token"};
+constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
+constexpr TextSetting kTransport = {"FARANDOLE_TRANSPORT", "auto", "\"auto\" or \"shm\""};
+constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of workers"};
+constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 65535, "the launcher's number for this worker"};
+constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1, 86'400'000,
+                                        "how long to wait for all workers"};
+constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
+                                         "when a tensor counts as stalled"};
+constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20, 0, int64_t{1} << 40,
+                                   "most bytes of a fused batch"};
+
+std::string ReadText(const TextSetting& setting, const char* given) {
+  if (given != nullptr && *given != '\0') return given;
+  const char* found = getenv(setting.variable);
+  return found != nullptr && *found != '\0' ? found : setting.default_value;
+}
+
+// `given` counts if it is not 0.
+absl::StatusOr<int64_t> ReadNumber(const NumberSetting& setting, int64_t given) {
+  int64_t value = given;
+  if (given == 0) {
+    const char* found = getenv(setting.variable);
+    if (found == nullptr || *found == '\0') return setting.default_value;
+    if (!absl::SimpleAtoi(found, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(setting.variable, " is \"", found, "\", which is no whole number (", setting.meaning, ")"));
+    }
+  }
+  if (value < setting.least || value > setting.most) {
+    return absl::InvalidArgumentError(absl::StrCat(setting.variable, " is ", value, ", but must be from ",
+                                                   setting.least, " to ", setting.most, " (", setting.meaning, ")"));
+  }
+  return value;
+}
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("a coordinator is named, but no token file; set ", kTokenFile.variable));
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file)
+    return absl::UnauthenticatedError(absl::StrCat("cannot read the token file ", path, ": ", strerror(errno)));
+  return std::string(absl::StripAsciiWhitespace(text.str()));
+}
+
+absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* options) {
+  const struct {
+    const NumberSetting& setting;
+    int64_t given;
+  } rows[] = {{kSize, given.size},
+              {kLaunchIndex, given.launch_index},
+              {kJoinTimeout, given.join_timeout_ms},
+              {kStallWarning, given.stall_warning_ms},
+              {kFusion, given.fusion_threshold_bytes}};
+  int64_t values[5];
+  for (int row = 0; row < 5; ++row) {
+    // The launch index is given plus 1, so that 0 means unset.
+    const bool is_index = &rows[row].setting == &kLaunchIndex;
+    absl::StatusOr<int64_t> value = is_index && rows[row].given != 0 ? absl::StatusOr<int64_t>(rows[row].given - 1)
+                                                                     : ReadNumber(rows[row].setting, rows[row].given);
+    if (!value.ok()) return value.status();
+    values[row] = *value;
+  }
+  options->size = static_cast<int>(values[0]);
+  options->launch_index = static_cast<int>(values[1]);
+  options->join_timeout = absl::Milliseconds(values[2]);
+  options->stall_warning = absl::Milliseconds(values[3]);
+  options->fusion_bytes = values[4];
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
+  farandole_init_options given = {};
+  if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
+  WorkerOptions options;
+  if (absl::Status status = ReadNumbers(given, &options); !status.ok()) return status;
+  options.coordinator = ReadText(kCoordinator, given.coordinator);
+  options.token_file = ReadText(kTokenFile, given.token_file);
+  options.job = ReadText(kJob, given.job);
+  options.transport = ReadText(kTransport, given.transport);
+  if (options.transport != "auto" && options.transport != "shm") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
+  }
+  if (options.coordinator.empty()) {
+    if (options.size != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(kSize.variable, " is ", options.size,
+                                                     ", but no coordinator is named; set ", kCoordinator.variable,
+                                                     " or start the program by `farandole run`"));
+    }
+    return options;
+  }
+  absl::StatusOr<std::string> token = ReadToken(options.token_file);
+  if (!token.ok()) return token.status();
+  options.token = *std::move(token);
+  return options;
+}
+
+}  // namespace farandole

@@ -1,0 +1,35 @@
+#ifndef FARANDOLE_WORKER_OPTIONS_H_
+#define FARANDOLE_WORKER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/farandole.h"
+
+namespace farandole {
+
+// Settings of a worker. worker/options.cc has the table of their names, defaults and units, and is the library's only
+// reader of the environment.
+struct WorkerOptions {
+  std::string coordinator;  // HOST:PORT; "": a job of size 1
+  std::string token_file;
+  std::string token;
+  std::string job;
+  int size = 1;
+  int launch_index = 0;
+  absl::Duration join_timeout;
+  absl::Duration stall_warning;
+  std::string transport;
+  int64_t fusion_bytes = 0;
+};
+
+// The caller's settings, completed by the environment and the defaults. The token is read from its file.
+//   INVALID_ARGUMENT: a setting is not valid; names it, its value and what is allowed
+//   UNAUTHENTICATED: a coordinator is named, and the token file is missing or cannot be read
+absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* given);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_OPTIONS_H_

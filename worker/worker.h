@@ -1,0 +1,83 @@
+#ifndef FARANDOLE_WORKER_WORKER_H_
+#define FARANDOLE_WORKER_WORKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/collectives/buffer_pool.h"
+#include "worker/coordinator_link.h"
+#include "worker/engine.h"
+#include "worker/epoch_page.h"
+#include "worker/options.h"
+#include "worker/transport/epoch_memory.h"
+#include "worker/transport/shm_transport.h"
+
+namespace farandole {
+
+class HostDoor;
+
+// Asked about every 100 ms by calls that wait; true gives up. May be empty.
+using Interrupted = std::function<bool()>;
+
+// One process's part in one epoch of a job: the conversation with the coordinator, the memory shared with peers, and
+// the engine. Thread-safe but for Start, Shutdown and destruction, which are called by one thread at a time, when no
+// other call is running.
+class Worker {
+ public:
+  // Joins, and connects to the peers. Fails as farandole_init says.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, const Interrupted& interrupted);
+  ~Worker();
+
+  // Leaves the job; afterwards only destruction is allowed.
+  absl::Status Shutdown(const Interrupted& interrupted);
+
+  Engine& engine() { return *engine_; }
+  // Null for a job of size 1 without a coordinator.
+  CoordinatorLink* link() { return link_.get(); }
+  const WorkerOptions& options() const { return options_; }
+
+  struct Place {
+    int rank = 0;
+    int size = 1;
+    int local_rank = 0;
+    int local_size = 1;
+    int cross_rank = 0;
+    int cross_size = 1;
+    bool is_homogeneous = true;
+    uint64_t epoch = 0;
+  };
+  const Place& place() const { return place_; }
+
+  absl::StatusOr<uint32_t> AddGroup(const std::vector<int>& ranks, const Interrupted& interrupted);
+  absl::Status RemoveGroup(uint32_t group, const Interrupted& interrupted);
+  uint64_t coordinator_messages() const;
+
+ private:
+  explicit Worker(WorkerOptions options);
+  absl::Status Join(const Interrupted& interrupted);
+  absl::Status TakePlace(const v1::Epoch& epoch);
+  absl::Status Meet(const v1::Epoch& epoch, HostDoor& door, const Interrupted& interrupted);
+  void MakeEngine();
+  absl::StatusOr<std::unique_ptr<Operation>> StartCollective(const Collective& collective);
+
+  const WorkerOptions options_;
+  Place place_;
+  std::vector<std::string> who_;
+  uint32_t last_own_group_ = 0;
+  // In the order of their making; each uses those before it.
+  std::unique_ptr<CoordinatorLink> link_;
+  std::unique_ptr<EpochMemory> memory_;
+  std::unique_ptr<EpochPage> page_;
+  std::unique_ptr<ShmTransport> transport_;
+  BufferPool buffers_;  // of schedules
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_WORKER_H_

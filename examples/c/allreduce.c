@@ -1,0 +1,57 @@
+/* Sums and averages over the workers of a job, through the C interface.
+ *
+ * Build and run:
+ *   make build
+ *   .venv/bin/farandole run -np 2 bazel-bin/examples/c/allreduce
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/farandole.h"
+
+/* Exits with the library's sentence if a call failed. */
+static void check(int code) {
+  if (code == FARANDOLE_OK) return;
+  fprintf(stderr, "allreduce: %s\n", farandole_last_error());
+  exit(1);
+}
+
+static void finish(farandole_handle handle) {
+  if (handle < 0) check((int)-handle);
+  check(farandole_finish(handle, -1));
+}
+
+int main(void) {
+  check(farandole_init(NULL, NULL));
+  const int rank = farandole_rank();
+  const int size = farandole_size();
+
+  float values[4] = {rank + 0.0f, rank + 1.0f, rank + 2.0f, rank + 3.0f};
+  const int64_t shape[1] = {4};
+  finish(farandole_allreduce("values", values, values, shape, 1, FARANDOLE_F32, FARANDOLE_AVERAGE, 1.0, 1.0, 0));
+  const float expected = (size - 1) / 2.0f;
+  for (int i = 0; i < 4; ++i) {
+    if (values[i] != expected + i) {
+      fprintf(stderr, "allreduce: element %d is %g on rank %d, expected %g\n", i, values[i], rank, expected + i);
+      return 1;
+    }
+  }
+
+  /* Each rank contributes as many rows as its rank; the result is memory of the handle. */
+  int64_t* own = malloc(sizeof(int64_t) * (size_t)(rank + 1));
+  for (int i = 0; i < rank; ++i) own[i] = rank;
+  const int64_t rows_shape[1] = {rank};
+  farandole_handle gathered = farandole_allgather("rows", own, rows_shape, 1, FARANDOLE_I64, 0);
+  if (gathered < 0) check((int)-gathered);
+  check(farandole_wait(gathered, -1));
+  void* data = NULL;
+  int64_t bytes = 0;
+  check(farandole_result(gathered, &data, &bytes, NULL));
+  printf("rank %d of %d: average %g, gathered %lld rows\n", rank, size, values[0], (long long)(bytes / (int64_t)sizeof(int64_t)));
+  farandole_release(gathered);
+  free(own);
+
+  finish(farandole_barrier(NULL, 0));
+  check(farandole_shutdown(NULL));
+  return 0;
+}

@@ -98,8 +98,8 @@ def _stash(_kind: object, exception: BaseException, _traceback: object) -> int:
 
 @ffi.def_extern(name="farandole_native_interrupted", error=1, onerror=_stash)
 def _interrupted() -> int:
-    # Entering Python runs the handlers of pending signals; what they raise goes to _stash.
-    return 0
+    # Entering Python runs the handlers of pending signals; what they raise goes to _stash. Asked again, the answer stays.
+    return int(_interruption is not None)
 
 
 def interruptible(function, *arguments) -> None:

@@ -1,0 +1,209 @@
+#include "checkpoint/durable_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kPieceBytes = 1 << 20;
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::StatusCode::kResourceExhausted;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case ENOTDIR:
+    case EISDIR:
+      return absl::StatusCode::kFailedPrecondition;
+    case ENAMETOOLONG:
+      return absl::StatusCode::kInvalidArgument;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+// An open file; closed with the object.
+class OpenFile {
+ public:
+  OpenFile(const std::string& path, int flags, mode_t mode = 0) {
+    do {
+      fd_ = open(path.c_str(), flags | O_CLOEXEC, mode);
+    } while (fd_ < 0 && errno == EINTR);
+  }
+  ~OpenFile() { Close(); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int fd() const { return fd_; }
+  // False with errno: what was written last is lost (network file systems say so only here).
+  bool Close() {
+    if (fd_ < 0) return true;
+    const int fd = fd_;
+    fd_ = -1;
+    return close(fd) == 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+bool WriteAll(int fd, absl::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    content.remove_prefix(written);
+  }
+  return true;
+}
+
+// The bytes read, 0 at the end; -1 with errno.
+ssize_t ReadPiece(int fd, char* buffer, size_t bytes) {
+  ssize_t count = 0;
+  do {
+    count = read(fd, buffer, bytes);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
+absl::StatusOr<FileDigest> Digest(const std::string& path, bool sync) {
+  const OpenFile file(path, O_RDONLY);
+  if (file.fd() < 0) return FileError(errno, "open", path);
+  if (sync && fsync(file.fd()) != 0) return FileError(errno, "write", path);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
+    return absl::InternalError("OpenSSL has no SHA-256");
+  }
+  FileDigest digest;
+  std::vector<char> piece(kPieceBytes);
+  for (;;) {
+    const ssize_t count = ReadPiece(file.fd(), piece.data(), piece.size());
+    if (count < 0) return FileError(errno, "read", path);
+    if (count == 0) break;
+    EVP_DigestUpdate(context.get(), piece.data(), count);
+    digest.size_bytes += count;
+  }
+  digest.sha256.resize(EVP_MD_size(EVP_sha256()));
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.sha256.data()), nullptr);
+  return digest;
+}
+
+}  // namespace
+
+absl::Status FileError(int error, absl::string_view what, absl::string_view path) {
+  return absl::Status(CodeOf(error), absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    struct stat found = {};
+    if (mkdir(part.c_str(), 0777) != 0) {
+      const int error = errno;
+      if (stat(part.c_str(), &found) != 0) return FileError(error, "make directory", part);
+      if (!S_ISDIR(found.st_mode)) return FileError(ENOTDIR, "make directory", part);
+    }
+    if (end == std::string::npos) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& directory) {
+  DIR* const listing = opendir(directory.c_str());
+  if (listing == nullptr) return FileError(errno, "read directory", directory);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  closedir(listing);
+  return names;
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const OpenFile file(directory, O_RDONLY | O_DIRECTORY);
+  if (file.fd() < 0) return FileError(errno, "open directory", directory);
+  // EINVAL: a file system that has nothing to do for it.
+  if (fsync(file.fd()) != 0 && errno != EINVAL) return FileError(errno, "write directory", directory);
+  return absl::OkStatus();
+}
+
+absl::Status RenameWithoutReplacing(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
+  if (errno == EINVAL || errno == ENOSYS) return ClaimAndRename(from, to);
+  // What is missing is the source: the directory was there for it.
+  return FileError(errno, errno == ENOENT ? "rename" : "create", errno == ENOENT ? from : to);
+}
+
+absl::Status ClaimAndRename(const std::string& from, const std::string& to) {
+  {
+    const OpenFile claim(to, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (claim.fd() < 0) return FileError(errno, "create", to);
+  }
+  if (rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  const int error = errno;
+  unlink(to.c_str());
+  return FileError(error, error == ENOENT ? "rename" : "create", error == ENOENT ? from : to);
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {
+  const std::string temporary = absl::StrCat(path, ".partial");
+  OpenFile file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (file.fd() < 0) return FileError(errno, "create", temporary);
+  if (WriteAll(file.fd(), content) && fsync(file.fd()) == 0 && file.Close() &&
+      rename(temporary.c_str(), path.c_str()) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  unlink(temporary.c_str());
+  return FileError(error, "write", path);
+}
+
+absl::StatusOr<FileDigest> DigestFile(const std::string& path) { return Digest(path, false); }
+
+absl::StatusOr<FileDigest> SyncAndDigestFile(const std::string& path) { return Digest(path, true); }
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t most_bytes) {
+  const OpenFile file(path, O_RDONLY);
+  if (file.fd() < 0) return FileError(errno, "open", path);
+  struct stat found = {};
+  if (fstat(file.fd(), &found) != 0) return FileError(errno, "read", path);
+  if (static_cast<uint64_t>(found.st_size) > most_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", found.st_size, " bytes; at most ", most_bytes, " are read"));
+  }
+  std::string content(most_bytes, '\0');
+  size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t count = ReadPiece(file.fd(), &content[filled], content.size() - filled);
+    if (count < 0) return FileError(errno, "read", path);
+    if (count == 0) break;
+    filled += count;
+  }
+  content.resize(filled);
+  return content;
+}
+
+}  // namespace farandole

@@ -1,0 +1,189 @@
+#include "checkpoint/writer.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/manifest.h"
+
+namespace farandole {
+namespace {
+
+constexpr absl::string_view kPartial = ".partial";
+constexpr size_t kMostNameBytes = 255;
+// A write that fails for want of space leaves less than one block of a file system, rarely more than this.
+constexpr uint64_t kFullBelowBytes = 1 << 20;
+
+absl::Status CheckPart(absl::string_view what, absl::string_view part) {
+  if (part.empty()) return absl::InvalidArgumentError(absl::StrCat("a checkpoint's ", what, " must not be empty"));
+  for (const char c : part) {
+    if (c != '/' && !absl::ascii_iscntrl(static_cast<unsigned char>(c))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a checkpoint's %s becomes part of a file's name and cannot have the byte 0x%02x", what,
+                        static_cast<unsigned char>(c)));
+  }
+  return absl::OkStatus();
+}
+
+// The leading digits of `text` as a number, and removes them; false where there are none or too many.
+bool ConsumeNumber(absl::string_view* text, uint64_t* number) {
+  size_t digits = 0;
+  while (digits < text->size() && absl::ascii_isdigit((*text)[digits])) ++digits;
+  if (!absl::SimpleAtoi(text->substr(0, digits), number)) return false;
+  text->remove_prefix(digits);
+  return true;
+}
+
+// The token in the name of a temporary file (of the checkpoint or of its manifest) of checkpoint `name`; false for any
+// other file.
+bool TokenOfTemporary(absl::string_view file, absl::string_view name, uint64_t* token) {
+  uint64_t step = 0;
+  absl::ConsumePrefix(&file, ".");
+  return absl::ConsumePrefix(&file, name) && absl::ConsumePrefix(&file, "-step-") && ConsumeNumber(&file, &step) &&
+         absl::ConsumePrefix(&file, ".t") && ConsumeNumber(&file, token) && absl::StartsWith(file, ".") &&
+         absl::EndsWith(file, kPartial);
+}
+
+absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
+  char* const resolved = realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return FileError(errno, "open directory", path);
+  std::string absolute = resolved;
+  free(resolved);
+  return absolute;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view directory, absl::string_view name,
+                                                        int64_t step, uint64_t token, absl::string_view extension) {
+  for (const auto& [what, part] : {std::make_pair("name", name), std::make_pair("extension", extension)}) {
+    if (absl::Status valid = CheckPart(what, part); !valid.ok()) return valid;
+  }
+  if (step < 0)
+    return absl::InvalidArgumentError(absl::StrCat("a checkpoint's step must not be negative, but is ", step));
+  const std::string file = absl::StrFormat("%s-step-%08d.t%d.%s", name, step, token, extension);
+  const std::string temporary = absl::StrCat(".", file, kPartial);
+  // The manifest and its own temporary file have the longest names.
+  const size_t longest = ManifestPath(file).size() + kPartial.size();
+  if (longest > kMostNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint's name '", name, "' makes a file's name of ",
+                                                   longest, " bytes; ", kMostNameBytes, " is the most"));
+  }
+  const std::string asked = directory.empty() ? "." : std::string(directory);
+  if (absl::Status made = MakeDirectories(asked); !made.ok()) return made;
+  absl::StatusOr<std::string> absolute = AbsolutePath(asked);
+  if (!absolute.ok()) return absolute.status();
+
+  CheckpointWriter writer;
+  writer.directory_ = *std::move(absolute);
+  writer.name_ = std::string(name);
+  writer.step_ = step;
+  writer.token_ = token;
+  writer.temporary_path_ = absl::StrCat(writer.directory_, "/", temporary);
+  writer.final_path_ = absl::StrCat(writer.directory_, "/", file);
+  if (absl::Status removed = writer.RemoveStale(); !removed.ok()) return removed;
+  const int fd = open(writer.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return FileError(errno, "create", writer.temporary_path_);
+  writer.open_ = true;
+  close(fd);
+  return writer;
+}
+
+CheckpointWriter::~CheckpointWriter() { Abandon(); }
+
+CheckpointWriter::CheckpointWriter(CheckpointWriter&& other) noexcept { *this = std::move(other); }
+
+CheckpointWriter& CheckpointWriter::operator=(CheckpointWriter&& other) noexcept {
+  if (this == &other) return *this;
+  Abandon();
+  directory_ = std::move(other.directory_);
+  name_ = std::move(other.name_);
+  step_ = other.step_;
+  token_ = other.token_;
+  temporary_path_ = std::move(other.temporary_path_);
+  final_path_ = std::move(other.final_path_);
+  open_ = std::exchange(other.open_, false);
+  return *this;
+}
+
+absl::Status CheckpointWriter::RemoveStale() const {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory_);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    uint64_t token = 0;
+    if (!TokenOfTemporary(name, name_, &token) || token >= token_) continue;
+    const std::string path = absl::StrCat(directory_, "/", name);
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) return FileError(errno, "remove", path);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Checkpoint> CheckpointWriter::Finish(absl::string_view job, uint64_t epoch) {
+  if (!open_)
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", final_path_, " is finished or abandoned already"));
+  absl::StatusOr<v1::Checkpoint> checkpoint = Publish(job, epoch);
+  if (!checkpoint.ok()) Abandon();
+  open_ = false;
+  return checkpoint;
+}
+
+absl::StatusOr<v1::Checkpoint> CheckpointWriter::Publish(absl::string_view job, uint64_t epoch) {
+  const absl::StatusOr<FileDigest> digest = SyncAndDigestFile(temporary_path_);
+  if (absl::IsNotFound(digest.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(digest.status().message(), "; a writer that was granted a greater token removes it"));
+  }
+  if (!digest.ok()) return digest.status();
+  Manifest manifest;
+  manifest.job = std::string(job);
+  v1::Checkpoint& checkpoint = manifest.checkpoint;
+  checkpoint.set_name(name_);
+  checkpoint.set_step(step_);
+  checkpoint.set_token(token_);
+  checkpoint.set_path(final_path_);
+  checkpoint.set_size_bytes(digest->size_bytes);
+  checkpoint.set_sha256(digest->sha256);
+  checkpoint.set_epoch(epoch);
+  if (absl::Status renamed = RenameWithoutReplacing(temporary_path_, final_path_); !renamed.ok()) return renamed;
+  absl::Status written = WriteManifest(manifest);
+  if (written.ok()) written = SyncDirectory(directory_);
+  if (!written.ok()) {
+    Discard();
+    return written;
+  }
+  return checkpoint;
+}
+
+void CheckpointWriter::Discard() {
+  unlink(ManifestPath(final_path_).c_str());
+  unlink(final_path_.c_str());
+}
+
+void CheckpointWriter::Abandon() {
+  if (std::exchange(open_, false)) unlink(temporary_path_.c_str());
+}
+
+absl::Status CheckpointWriter::Fail(absl::string_view cause) {
+  struct statvfs file_system = {};
+  // Asked before the file is removed, which makes room.
+  const bool known = statvfs(directory_.c_str(), &file_system) == 0;
+  Abandon();
+  const uint64_t free_bytes = uint64_t{file_system.f_bavail} * file_system.f_frsize;
+  if (known && free_bytes < kFullBelowBytes) return FileError(ENOSPC, "write", temporary_path_);
+  return absl::UnavailableError(absl::StrCat("cannot write ", temporary_path_, ": ", cause));
+}
+
+}  // namespace farandole

@@ -1,0 +1,71 @@
+#ifndef FARANDOLE_CHECKPOINT_WRITER_H_
+#define FARANDOLE_CHECKPOINT_WRITER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "farandole/v1/types.pb.h"
+
+namespace farandole {
+
+// Makes the file of one checkpoint, for the one writer that was granted a fencing token for it. The writer fills a
+// temporary file; Finish gives it its final name, which carries the token, so that two writers never share a name and
+// nothing is ever replaced. The checkpoint exists once the coordinator has taken what Finish returns.
+//
+// Owned by the thread that writes. Errors are one sentence each, with the path and the system's words, and the codes of
+// durable_file.h; after an error nothing of this checkpoint is left in the directory. An object that goes away
+// unfinished abandons.
+class CheckpointWriter {
+ public:
+  // Makes `directory` if it is missing, removes the temporary files that writers of `name` with smaller tokens left
+  // there (one that still runs is fenced by that: its Finish fails), and creates the empty temporary file. `directory`
+  // "" is the working directory; `extension` has no leading dot.
+  //   INVALID_ARGUMENT  `name` or `extension` is empty, cannot be part of a file's name, or the name gets longer than
+  //   255 bytes; step < 0
+  static absl::StatusOr<CheckpointWriter> Open(absl::string_view directory, absl::string_view name, int64_t step,
+                                               uint64_t token, absl::string_view extension);
+  ~CheckpointWriter();
+  CheckpointWriter(CheckpointWriter&& other) noexcept;
+  CheckpointWriter& operator=(CheckpointWriter&& other) noexcept;
+
+  // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.EXTENSION.partial, absolute. STEP has at least 8 digits.
+  const std::string& temporary_path() const { return temporary_path_; }
+  // What it becomes: DIRECTORY/NAME-step-STEP.tTOKEN.EXTENSION, absolute.
+  const std::string& final_path() const { return final_path_; }
+
+  // Makes the written file durable, under its final name and with a manifest beside it (manifest.h), and returns its
+  // row for the catalogue. Reads the file once. Once.
+  //   NOT_FOUND       the temporary file is gone: a writer with a greater token has fenced this one, or nothing was
+  //   written ALREADY_EXISTS  there is a file of the final name
+  absl::StatusOr<v1::Checkpoint> Finish(absl::string_view job, uint64_t epoch);
+
+  // Removes what Finish made: the coordinator did not take it.
+  void Discard();
+  // Removes the temporary file; nothing happens after Finish.
+  void Abandon();
+  // Abandons after the writing failed with `cause` (the words of whatever wrote), and says why in a sentence.
+  //   RESOURCE_EXHAUSTED  the disk is full (less than 1 MiB is free): said instead of `cause`, which seldom does
+  //   UNAVAILABLE         otherwise
+  absl::Status Fail(absl::string_view cause);
+
+ private:
+  CheckpointWriter() = default;
+  absl::Status RemoveStale() const;
+  absl::StatusOr<v1::Checkpoint> Publish(absl::string_view job, uint64_t epoch);
+
+  std::string directory_;
+  std::string name_;
+  int64_t step_ = 0;
+  uint64_t token_ = 0;
+  std::string temporary_path_;
+  std::string final_path_;
+  // The temporary file is this object's to remove.
+  bool open_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CHECKPOINT_WRITER_H_

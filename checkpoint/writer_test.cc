@@ -1,0 +1,247 @@
+#include "checkpoint/writer.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "checkpoint/manifest.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+// SHA-256 of "weights".
+constexpr char kDigest[] = "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c";
+
+void WriteFile(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+class CheckpointWriterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string made = testing::TempDir() + "/checkpoint.XXXXXX";
+    ASSERT_NE(mkdtemp(made.data()), nullptr);
+    directory_ = std::filesystem::canonical(made).string();
+  }
+  void TearDown() override {
+    umount2(directory_.c_str(), MNT_DETACH);
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Mounts a file system of `kib` KiB over the directory, seen by this process only; false where the system does not
+  // allow that.
+  bool MountSmallDisk(int kib) {
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    return mount("tmpfs", directory_.c_str(), "tmpfs", 0, absl::StrCat("size=", kib, "k").c_str()) == 0;
+  }
+
+  std::set<std::string> Files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+  std::string In(const std::string& name) const { return directory_ + "/" + name; }
+
+  std::string directory_;
+};
+
+TEST_F(CheckpointWriterTest, AFinishedFileCarriesStepAndTokenAndHasAManifest) {
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_ + "/a/b", "model", 100, 7, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ(writer->temporary_path(), In("a/b/.model-step-00000100.t7.pt.partial"));
+  EXPECT_EQ(writer->final_path(), In("a/b/model-step-00000100.t7.pt"));
+  WriteFile(writer->temporary_path(), "weights");
+  const absl::StatusOr<v1::Checkpoint> checkpoint = writer->Finish("mnist", 3);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->name(), "model");
+  EXPECT_EQ(checkpoint->step(), 100);
+  EXPECT_EQ(checkpoint->token(), 7u);
+  EXPECT_EQ(checkpoint->epoch(), 3u);
+  EXPECT_EQ(checkpoint->path(), writer->final_path());
+  EXPECT_EQ(checkpoint->size_bytes(), 7u);
+  EXPECT_EQ(absl::BytesToHexString(checkpoint->sha256()), kDigest);
+  EXPECT_EQ(Content(writer->final_path()), "weights");
+  EXPECT_FALSE(std::filesystem::exists(writer->temporary_path()));
+  EXPECT_TRUE(VerifyFile(*checkpoint).ok());
+  const absl::StatusOr<Manifest> manifest = ReadManifest(ManifestPath(writer->final_path()));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->job, "mnist");
+  EXPECT_EQ(manifest->checkpoint.SerializeAsString(), checkpoint->SerializeAsString());
+  EXPECT_EQ(writer->Finish("mnist", 3).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
+  {
+    absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    CheckpointWriter moved = *std::move(writer);
+    WriteFile(moved.temporary_path(), "half");
+    EXPECT_EQ(Files().size(), 1u);
+  }
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CheckpointWriterTest, ADiscardedFileIsGoneWithItsManifest) {
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE(writer->Finish("mnist", 1).ok());
+  EXPECT_EQ(Files().size(), 2u);
+  writer->Discard();
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CheckpointWriterTest, AnOldWriterIsFencedAndOverwritesNothing) {
+  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt");
+  ASSERT_TRUE(old.ok()) << old.status();
+  WriteFile(old->temporary_path(), "old");
+  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt");
+  ASSERT_TRUE(young.ok()) << young.status();
+  WriteFile(young->temporary_path(), "young");
+  const absl::StatusOr<v1::Checkpoint> finished = young->Finish("mnist", 2);
+  ASSERT_TRUE(finished.ok()) << finished.status();
+
+  const absl::Status fenced = old->Finish("mnist", 1).status();
+  EXPECT_EQ(fenced.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(fenced.message(),
+            absl::StrCat("cannot open ", old->temporary_path(),
+                         ": No such file or directory; a writer that was granted a greater token removes it"));
+  EXPECT_TRUE(VerifyFile(*finished).ok());
+  EXPECT_EQ(Files(), (std::set<std::string>{"model-step-00000100.t8.pt", "model-step-00000100.t8.pt.json"}));
+}
+
+TEST_F(CheckpointWriterTest, AnOldWriterThatFinishesLateGetsItsOwnName) {
+  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt");
+  ASSERT_TRUE(young.ok()) << young.status();
+  WriteFile(young->temporary_path(), "young");
+  ASSERT_TRUE(young->Finish("mnist", 2).ok());
+  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt");
+  ASSERT_TRUE(old.ok()) << old.status();
+  WriteFile(old->temporary_path(), "old");
+  ASSERT_TRUE(old->Finish("mnist", 1).ok());
+  EXPECT_EQ(Content(young->final_path()), "young");
+  EXPECT_EQ(FindManifest(directory_, "model", -1)->checkpoint.token(), 8u);
+}
+
+TEST_F(CheckpointWriterTest, OnlyStaleTemporaryFilesOfTheNameAreRemoved) {
+  const std::set<std::string> kept = {".model-step-00000009.t6.pt.partial",
+                                      ".model-step-1-step-00000001.t1.pt.partial",
+                                      ".other-step-00000001.t1.pt.partial",
+                                      ".model-step-x.t1.pt.partial",
+                                      "model-step-00000001.t1.pt",
+                                      "model-step-00000001.t1.pt.json",
+                                      ".model-step-00000001.t99999999999999999999.pt.partial"};
+  for (const std::string& name : kept) WriteFile(In(name), "");
+  WriteFile(In(".model-step-00000001.t1.pt.partial"), "");
+  WriteFile(In(".model-step-00000400.t4.safetensors.partial"), "");
+  WriteFile(In("model-step-00000001.t2.pt.json.partial"), "");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 5, 5, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  std::set<std::string> expected = kept;
+  expected.insert(".model-step-00000005.t5.pt.partial");
+  EXPECT_EQ(Files(), expected);
+}
+
+TEST_F(CheckpointWriterTest, AFileOfTheFinalNameIsNeverReplaced) {
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  WriteFile(writer->final_path(), "somebody's");
+  const absl::Status status = writer->Finish("mnist", 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(status.message(), absl::StrCat("cannot create ", writer->final_path(), ": File exists"));
+  EXPECT_EQ(Content(writer->final_path()), "somebody's");
+  EXPECT_EQ(Files().size(), 1u);
+}
+
+TEST_F(CheckpointWriterTest, AFullDiskWhileWritingIsNamed) {
+  if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  WriteFile(writer->temporary_path(), std::string(2 << 20, 'x'));
+  const absl::Status status = writer->Fail("PytorchStreamWriter failed writing file data/3");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), absl::StrCat("cannot write ", writer->temporary_path(), ": No space left on device"));
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CheckpointWriterTest, AFullDiskAtTheManifestLeavesNothing) {
+  if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  WriteFile(writer->temporary_path(), std::string(1 << 20, 'x'));
+  ASSERT_EQ(std::filesystem::file_size(writer->temporary_path()), 1u << 20);
+  const absl::Status status = writer->Finish("mnist", 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), absl::StrCat("cannot write ", writer->final_path(), ".json: No space left on device"));
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CheckpointWriterTest, AReadOnlyDiskIsNamed) {
+  if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
+  ASSERT_EQ(mount("none", directory_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(absl::EndsWith(status.message(), ": Read-only file system")) << status;
+}
+
+TEST_F(CheckpointWriterTest, AnotherFailureKeepsItsCause) {
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const absl::Status status = writer->Fail("pickle: cannot pickle a lock");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::EndsWith(status.message(), ": pickle: cannot pickle a lock")) << status;
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CheckpointWriterTest, ADirectoryWithoutRightsIsNamed) {
+  ASSERT_EQ(chmod(directory_.c_str(), 0555), 0);
+  const bool is_root = geteuid() == 0;
+  // Root may write anywhere; so this thread gives that up for its file accesses.
+  if (is_root) setfsuid(65534);
+  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt").status();
+  if (is_root) setfsuid(0);
+  chmod(directory_.c_str(), 0755);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("cannot create ", In(".model-step-00000001.t1.pt.partial"), ": Permission denied"));
+}
+
+TEST_F(CheckpointWriterTest, AFileWhereTheDirectoryMustBeIsNamed) {
+  WriteFile(In("file"), "");
+  const absl::Status status = CheckpointWriter::Open(In("file/below"), "model", 1, 1, "pt").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), absl::StrCat("cannot make directory ", In("file"), ": Not a directory"));
+}
+
+TEST_F(CheckpointWriterTest, NamesThatNoFileCanHaveAreRefused) {
+  for (const std::string& name : {std::string(), std::string("a/b"), std::string("a\0b", 3), std::string(250, 'n')}) {
+    EXPECT_EQ(CheckpointWriter::Open(directory_, name, 1, 1, "pt").status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", 1, 1, "").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", -1, 1, "pt").status().message(),
+            "a checkpoint's step must not be negative, but is -1");
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -3,7 +3,8 @@
     .venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
     .venv/bin/python examples/fashion_mnist.py            # the same with one worker
 
-The data is Debian's package dataset-fashion-mnist. Each pass over it ends with a checkpoint; --resume goes on from the newest.
+The data is Debian's package dataset-fashion-mnist. Each pass over it ends with a checkpoint; --resume goes on from the
+newest.
 """
 
 import argparse
@@ -16,13 +17,12 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
+import farandole.checkpoint
+import farandole.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
-
-import farandole.checkpoint
-import farandole.torch as hvd
 
 DATA = "/usr/share/datasets/fashion-mnist"
 CHECKPOINT_NAME = "fashion-mnist"
@@ -39,16 +39,29 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default=DATA, help="directory of the four .gz files (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=3, help="passes over the training data (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="images per worker and step (default: %(default)s)")
-    parser.add_argument("--lr", type=float, default=0.02, help="learning rate of one worker; it is scaled by their number (default: %(default)s)")
+    parser.add_argument(
+        "--lr",
+        type=float,
+        default=0.02,
+        help="learning rate of one worker; it is scaled by their number (default: %(default)s)",
+    )
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
-    parser.add_argument("--checkpoint-dir", default="checkpoints", help="directory of the checkpoints (default: %(default)s)")
+    parser.add_argument(
+        "--checkpoint-dir", default="checkpoints", help="directory of the checkpoints (default: %(default)s)"
+    )
     parser.add_argument("--no-progress", action="store_true", help="no progress bar")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first weights and of the order of images (default: %(default)s)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        help="seed of the first weights and of the order of images (default: %(default)s)",
+    )
     return parser.parse_args()
 
 
 def read_idx(path: pathlib.Path) -> torch.Tensor:
-    """The array of bytes in a gzipped IDX file (yann.lecun.com/exdb/mnist). Ends the program with a sentence if it cannot be read."""
+    """The array of bytes in a gzipped IDX file (yann.lecun.com/exdb/mnist). Ends the program with a sentence if it
+    cannot be read."""
     try:
         content = gzip.decompress(path.read_bytes())
         zero, kind, dimensions = struct.unpack_from(">HBB", content)
@@ -58,12 +71,15 @@ def read_idx(path: pathlib.Path) -> torch.Tensor:
             raise ValueError("it is no IDX file of bytes")
     except (OSError, EOFError, ValueError, struct.error) as error:
         reason = getattr(error, "strerror", None) or error
-        sys.exit(f"{path} cannot be read: {reason}; the data comes with `apt-get install dataset-fashion-mnist`, or name its directory with --data")
+        sys.exit(
+            f"{path} cannot be read: {reason}; the data comes with `apt-get install dataset-fashion-mnist`, or name its directory with --data"
+        )
     return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=start).reshape(shape)
 
 
 class FashionMnist(Dataset):
-    """Whole batches: an item is (images [n, 1, 28, 28] normalized float32, labels [n] int64) for a list of n indices."""
+    """Whole batches: an item is (images [n, 1, 28, 28] normalized float32, labels [n] int64) for a list of n
+    indices."""
 
     def __init__(self, directory: str, prefix: str) -> None:
         self.images = read_idx(pathlib.Path(directory) / f"{prefix}-images-idx3-ubyte.gz")
@@ -85,9 +101,17 @@ def make_loader(dataset: Dataset, batch_size: int, shuffle: bool, seed: int) -> 
 
 def make_model() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10))
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
 
 
 class Timing(NamedTuple):
@@ -113,9 +137,12 @@ class Stopwatch:
         after, seconds = hvd.counters(), time.perf_counter() - start
         self._steps += 1
         if self._steps > STEADY_AFTER_STEPS:
-            self._total = Timing(self._total.seconds + seconds, self._total.steps + 1,
-                                 self._total.wait_seconds + (after.wait_ns - before.wait_ns) / 1e9,
-                                 self._total.coordinator_messages + after.coordinator_messages - before.coordinator_messages)
+            self._total = Timing(
+                self._total.seconds + seconds,
+                self._total.steps + 1,
+                self._total.wait_seconds + (after.wait_ns - before.wait_ns) / 1e9,
+                self._total.coordinator_messages + after.coordinator_messages - before.coordinator_messages,
+            )
 
     def total(self) -> Timing:
         return self._total
@@ -123,7 +150,8 @@ class Stopwatch:
 
 @contextlib.contextmanager
 def progress(total: int, shown: bool) -> Iterator[Callable[[str], None]]:
-    """A function to call after each step with a short text: a bar on a terminal, else a line every few seconds; nothing unless `shown`."""
+    """A function to call after each step with a short text: a bar on a terminal, else a line every few seconds;
+    nothing unless `shown`."""
     if not shown:
         yield lambda text: None
         return
@@ -148,8 +176,16 @@ def progress(total: int, shown: bool) -> Iterator[Callable[[str], None]]:
     yield line
 
 
-def train_pass(model: nn.Module, optimizer: Any, schedule: Any, loader: DataLoader, epoch: int, epochs: int, shown: bool,
-               stopwatch: Stopwatch) -> None:
+def train_pass(
+    model: nn.Module,
+    optimizer: Any,
+    schedule: Any,
+    loader: DataLoader,
+    epoch: int,
+    epochs: int,
+    shown: bool,
+    stopwatch: Stopwatch,
+) -> None:
     """One pass over this worker's share of the training data."""
     model.train()
     loader.sampler.sampler.set_epoch(epoch)
@@ -213,8 +249,14 @@ def main() -> None:
     test_loader = make_loader(test_data, 500, shuffle=False, seed=arguments.seed)
     steps = arguments.epochs * len(train_loader)
     # From one worker's rate to all workers' in the first steps, then down to nothing along a cosine.
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(
-        1.0, (1 + (hvd.size() - 1) * step / WARMUP_STEPS) / hvd.size()) * 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0))))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: (
+            min(1.0, (1 + (hvd.size() - 1) * step / WARMUP_STEPS) / hvd.size())
+            * 0.5
+            * (1 + math.cos(math.pi * min(step / steps, 1.0)))
+        ),
+    )
     first_pass = resume(arguments.checkpoint_dir, model, optimizer, schedule) if arguments.resume else 0
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -225,12 +267,30 @@ def main() -> None:
     if main_rank:
         pathlib.Path(arguments.checkpoint_dir).mkdir(parents=True, exist_ok=True)
     for epoch in range(first_pass, arguments.epochs):
-        train_pass(model, optimizer, schedule, train_loader, epoch, arguments.epochs, main_rank and not arguments.no_progress, stopwatch)
+        train_pass(
+            model,
+            optimizer,
+            schedule,
+            train_loader,
+            epoch,
+            arguments.epochs,
+            main_rank and not arguments.no_progress,
+            stopwatch,
+        )
         loss, accuracy = test(model, test_loader)
         if main_rank:
-            print(f"pass {epoch + 1}/{arguments.epochs}: test loss {loss:.3f}, test accuracy {accuracy:.2%}", flush=True)
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict(), "passes": epoch + 1}
-        path = farandole.checkpoint.save(state, arguments.checkpoint_dir, (epoch + 1) * len(train_loader), name=CHECKPOINT_NAME)
+            print(
+                f"pass {epoch + 1}/{arguments.epochs}: test loss {loss:.3f}, test accuracy {accuracy:.2%}", flush=True
+            )
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "schedule": schedule.state_dict(),
+            "passes": epoch + 1,
+        }
+        path = farandole.checkpoint.save(
+            state, arguments.checkpoint_dir, (epoch + 1) * len(train_loader), name=CHECKPOINT_NAME
+        )
 
     _, accuracy = test(model, test_loader)
     if main_rank:
@@ -243,10 +303,12 @@ def report(accuracy: float, timing: Timing, model: nn.Module, batch_size: int, p
     rows = [("test accuracy", f"{accuracy:.2%}"), ("workers", str(hvd.size()))]
     if timing.steps:
         gradient_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-        rows += [("images/s, all workers", f"{timing.steps * batch_size * hvd.size() / timing.seconds:,.0f}"),
-                 ("time in communication", f"{timing.wait_seconds / timing.seconds:.1%}"),
-                 ("coordinator messages per step", f"{timing.coordinator_messages / timing.steps:g}"),
-                 ("gradient bytes per step", f"{gradient_bytes:,}")]
+        rows += [
+            ("images/s, all workers", f"{timing.steps * batch_size * hvd.size() / timing.seconds:,.0f}"),
+            ("time in communication", f"{timing.wait_seconds / timing.seconds:.1%}"),
+            ("coordinator messages per step", f"{timing.coordinator_messages / timing.steps:g}"),
+            ("gradient bytes per step", f"{gradient_bytes:,}"),
+        ]
     print_table(rows + [("checkpoint", path or "none written: all passes were done before")])
 
 

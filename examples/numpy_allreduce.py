@@ -5,9 +5,8 @@
 Every worker sees its own points only; allreduce averages their gradients, so that all workers follow the same path.
 """
 
-import numpy as np
-
 import farandole.numpy as hvd
+import numpy as np
 
 SLOPE, OFFSET = 2.5, -1.0
 POINTS = 10_000
@@ -33,8 +32,10 @@ def main() -> None:
     lines = hvd.allgather(line.reshape(1, 2), name="lines")
     if hvd.rank() == 0:
         same = all(np.array_equal(other, line) for other in lines)
-        print(f"y = {line[0]:.3f} x + {line[1]:.3f}, from {POINTS * hvd.size():,} points of {hvd.size()} workers, "
-              f"{'equal to the bit' if same else 'NOT equal'} on all of them")
+        print(
+            f"y = {line[0]:.3f} x + {line[1]:.3f}, from {POINTS * hvd.size():,} points of {hvd.size()} workers, "
+            f"{'equal to the bit' if same else 'NOT equal'} on all of them"
+        )
     hvd.shutdown()
 
 

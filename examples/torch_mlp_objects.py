@@ -2,15 +2,14 @@
 
     .venv/bin/farandole run -np 2 .venv/bin/python examples/torch_mlp_objects.py
 
-broadcast_object sends any Python object from one worker to all, allgather_object from all to all. The task, made up from a seed: tell
-from 20 numbers which of 4 hidden directions they lean to most.
+broadcast_object sends any Python object from one worker to all, allgather_object from all to all. The task, made up
+from a seed: tell from 20 numbers which of 4 hidden directions they lean to most.
 """
 
+import farandole.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
-
-import farandole.torch as hvd
 
 FEATURES, CLASSES = 20, 4
 

@@ -67,7 +67,7 @@ def read_interface(header: str) -> Interface:
     if version is None:
         raise ValueError("worker/farandole.h does not define FARANDOLE_ABI_VERSION")
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
-    text = re.sub(r'#ifdef __cplusplus.*?#endif', "", text, flags=re.DOTALL)
+    text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.DOTALL)
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
     functions = []
     for declaration in re.findall(r"FARANDOLE_EXPORT\s+([^;]*);", text):
@@ -98,11 +98,12 @@ static const char* farandole_native_load(const char* path, int deepbind) {
   return NULL;
 }
 
-/* The handle that this thread submitted last: lets Python find it when a signal comes between the submission and its return. */
-static farandole_handle farandole_native_last_handle(void) { return last_handle; }
+/* The handle that this thread submitted last: lets Python find it when a signal comes between the submission and its
+return. */ static farandole_handle farandole_native_last_handle(void) { return last_handle; }
 
 /* memcpy without the interpreter's lock. */
-static void farandole_native_copy(uintptr_t to, const void* from, int64_t bytes) { memcpy((void*)to, from, (size_t)bytes); }
+static void farandole_native_copy(uintptr_t to, const void* from, int64_t bytes) { memcpy((void*)to, from,
+(size_t)bytes); }
 """
 
 NATIVE_DECLARATIONS = """
@@ -116,17 +117,25 @@ extern "Python" int farandole_native_interrupted(void);
 def c_source(interface: Interface) -> str:
     """The bridge in C."""
     names = [function.name for function in interface.functions]
-    return "\n".join([
-        "#include <dlfcn.h>", "#include <stdint.h>", "#include <stdio.h>", "#include <string.h>",
-        f"#define FARANDOLE_ABI_VERSION {interface.abi_version}",
-        interface.types,
-        "static struct {", *[function.pointer() for function in interface.functions], "} table;",
-        "static const struct { const char* name; void** slot; } symbols[] = {",
-        *[f'  {{"{name}", (void**)&table.{name}}},' for name in names], "};",
-        "static __thread farandole_handle last_handle;",
-        *[function.wrapper() for function in interface.functions],
-        LOADER,
-    ])
+    return "\n".join(
+        [
+            "#include <dlfcn.h>",
+            "#include <stdint.h>",
+            "#include <stdio.h>",
+            "#include <string.h>",
+            f"#define FARANDOLE_ABI_VERSION {interface.abi_version}",
+            interface.types,
+            "static struct {",
+            *[function.pointer() for function in interface.functions],
+            "} table;",
+            "static const struct { const char* name; void** slot; } symbols[] = {",
+            *[f'  {{"{name}", (void**)&table.{name}}},' for name in names],
+            "};",
+            "static __thread farandole_handle last_handle;",
+            *[function.wrapper() for function in interface.functions],
+            LOADER,
+        ]
+    )
 
 
 def python_declarations(interface: Interface) -> str:
@@ -142,8 +151,14 @@ def build() -> None:
     interface = read_interface(HEADER.read_text(encoding="utf-8"))
     ffi = cffi.FFI()
     ffi.cdef(python_declarations(interface))
-    ffi.set_source("farandole._native", c_source(interface), py_limited_api=True, libraries=["dl"],
-                   define_macros=[("_GNU_SOURCE", None)], extra_compile_args=["-O2", "-fvisibility=hidden"])
+    ffi.set_source(
+        "farandole._native",
+        c_source(interface),
+        py_limited_api=True,
+        libraries=["dl"],
+        define_macros=[("_GNU_SOURCE", None)],
+        extra_compile_args=["-O2", "-fvisibility=hidden"],
+    )
     with tempfile.TemporaryDirectory(prefix="farandole-native-", dir=PACKAGE) as directory:
         built = ffi.compile(tmpdir=directory, verbose=False)
         os.replace(built, TARGET)
@@ -165,8 +180,11 @@ def main() -> int:
         print(f"build_native: {error}", file=sys.stderr)
         return 1
     except Exception as error:  # pylint: disable=broad-except; the compiler's trouble comes in several kinds
-        print(f"build_native: the bridge does not compile ({error}); it needs gcc and the headers of {sys.executable} "
-              "(Debian: apt-get install gcc python3-dev)", file=sys.stderr)
+        print(
+            f"build_native: the bridge does not compile ({error}); it needs gcc and the headers of {sys.executable} "
+            "(Debian: apt-get install gcc python3-dev)",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -27,6 +27,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], ha
 @pytest.fixture
 def job(tmp_path: pathlib.Path) -> Callable[..., "harness.subprocess.CompletedProcess[str]"]:
     """Runs a program, given as text, as a job: job(size, program, *arguments)."""
+
     def run(size: int, program: str, *arguments: str):
         path = tmp_path / "program.py"
         path.write_text(program, encoding="utf-8")

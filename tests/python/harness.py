@@ -1,8 +1,8 @@
 """Many checks in one job: what runs on the ranks, and what pytest asks about it.
 
-A check is a function in a module of `checks/` that all ranks of a job call. One job runs all checks of a module in order, which is much quicker
-than a job for each. Each rank appends a line of JSON for every check that it has passed or failed; it ends at its first failure, and so do the
-others, by its death.
+A check is a function in a module of `checks/` that all ranks of a job call. One job runs all checks of a module in
+order, which is much quicker than a job for each. Each rank appends a line of JSON for every check that it has passed
+or failed; it ends at its first failure, and so do the others, by its death.
 
     farandole run -np 2 python tests/python/harness.py ops DIRECTORY
 """
@@ -36,12 +36,14 @@ class Checks:
 
     def each(self, *rows: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Decorates a check that is run once for each row, which is its argument (a tuple: its arguments)."""
+
         def decorate(function: Callable[..., None]) -> Callable[..., None]:
             for row in rows:
                 arguments = row if isinstance(row, tuple) else (row,)
                 name = f"{function.__name__}[{'-'.join(map(str, arguments))}]"
                 self.functions[name] = lambda arguments=arguments: function(*arguments)
             return function
+
         return decorate
 
 
@@ -60,8 +62,10 @@ class Outcome(NamedTuple):
             error = report.get(name)
             if error is None:
                 before = [f"{check} failed" for check, text in report.items() if text]
-                raise AssertionError(f"rank {rank} of {self.size} did not come to it: {', '.join(before) or 'it ended before'}; "
-                                     f"the job's code is {self.code}, its last output:\n{self.output[-3000:]}")
+                raise AssertionError(
+                    f"rank {rank} of {self.size} did not come to it: {', '.join(before) or 'it ended before'}; "
+                    f"the job's code is {self.code}, its last output:\n{self.output[-3000:]}"
+                )
             if error:
                 raise AssertionError(f"on rank {rank} of {self.size}:\n{error}")
 

@@ -17,7 +17,9 @@ ROWS = [(module, size, name) for module, sizes in SIZES.items() for size in size
 
 
 @pytest.mark.parametrize("module,size,name", ROWS, ids=[f"{module}-{size}-{name}" for module, size, name in ROWS])
-def test_check_passes_on_all_ranks(module: str, size: int, name: str, checked: Callable[[str, int], harness.Outcome]) -> None:
+def test_check_passes_on_all_ranks(
+    module: str, size: int, name: str, checked: Callable[[str, int], harness.Outcome]
+) -> None:
     checked(module, size).require(name)
 
 

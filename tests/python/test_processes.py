@@ -13,11 +13,20 @@ Job = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def alone(program: str, *options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a program without the launcher; `environment` replaces all but PATH, HOME and the SDK's choice of library."""
+    """Runs a program without the launcher; `environment` replaces all but PATH, HOME and the SDK's choice of
+    library."""
     kept = {name: os.environ[name] for name in ("FARANDOLE_LIBRARY", "FARANDOLE_DEEPBIND") if name in os.environ}
     variables = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **kept, **environment}
-    return subprocess.run([sys.executable, *options, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
-                          env=variables, cwd=harness.ROOT, check=False)
+    return subprocess.run(
+        [sys.executable, *options, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        env=variables,
+        cwd=harness.ROOT,
+        check=False,
+    )
 
 
 def test_program_without_launcher_is_a_job_of_size_one() -> None:
@@ -29,8 +38,8 @@ hvd.init()  # Horovod's may be called again too
 assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()) == (0, 1, 0, 1, 0, 1)
 assert hvd.allreduce(torch.ones(3), op=hvd.Sum).tolist() == [1, 1, 1]
 model = torch.nn.Linear(2, 1)
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
-model(torch.ones(1, 2)).sum().backward()
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+named_parameters=model.named_parameters()) model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 hvd.broadcast_parameters(model.state_dict(), 0)
 hvd.shutdown()
@@ -53,8 +62,10 @@ def expect(call):
         assert "init" in str(error) and "\\n" not in str(error), error
     else:
         raise AssertionError("no RuntimeError")
-calls = [hvd.rank, hvd.size, hvd.local_rank, hvd.is_homogeneous, hvd.barrier, lambda: hvd.allreduce(torch.ones(1)), lambda: hvd.allgather(torch.ones(1)),
-         lambda: hvd.broadcast_object(1), lambda: hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0))]
+calls = [hvd.rank, hvd.size, hvd.local_rank, hvd.is_homogeneous, hvd.barrier, lambda: hvd.allreduce(torch.ones(1)),
+lambda: hvd.allgather(torch.ones(1)),
+         lambda: hvd.broadcast_object(1), lambda:
+         hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0))]
 for call in calls:
     expect(call)
 hvd.init()
@@ -84,7 +95,12 @@ print("good")
 
 def test_wrong_setting_is_named() -> None:
     result = alone("import farandole; farandole.init()", FARANDOLE_SIZE="many", FARANDOLE_COORDINATOR="127.0.0.1:1")
-    assert result.returncode == 1 and "ValueError" in result.stdout and "FARANDOLE_SIZE" in result.stdout and "many" in result.stdout
+    assert (
+        result.returncode == 1
+        and "ValueError" in result.stdout
+        and "FARANDOLE_SIZE" in result.stdout
+        and "many" in result.stdout
+    )
 
 
 def test_missing_torch_and_missing_library_are_one_sentence_each(tmp_path: pathlib.Path) -> None:
@@ -138,7 +154,8 @@ def test_ctrl_c_ends_a_wait_within_a_second_and_the_job_may_go_on(job: Job) -> N
 
 def test_ctrl_c_ends_init_within_a_second() -> None:
     # Nobody listens on port 1: init tries again until its time is over.
-    result = alone("""
+    result = alone(
+        """
 import os, signal, threading, time
 import farandole
 def interrupt():
@@ -151,7 +168,11 @@ try:
 except KeyboardInterrupt:
     assert time.monotonic() - sent < 1.0
     print("good")
-""", FARANDOLE_COORDINATOR="127.0.0.1:1", FARANDOLE_SIZE="2", FARANDOLE_TOKEN_FILE="/dev/null")
+""",
+        FARANDOLE_COORDINATOR="127.0.0.1:1",
+        FARANDOLE_SIZE="2",
+        FARANDOLE_TOKEN_FILE="/dev/null",
+    )
     assert (result.returncode, result.stdout) == (0, "good\n")
 
 
@@ -193,19 +214,24 @@ def test_forked_data_loaders_are_no_workers_and_do_no_harm(job: Job) -> None:
 
 
 def test_uncaught_exception_ends_the_job_with_its_code(job: Job) -> None:
-    result = job(2, """
+    result = job(
+        2,
+        """
 import farandole.torch as hvd, torch
 hvd.init()
 hvd.allreduce(torch.ones(1), name="a")
 if hvd.rank() == 1:
     raise LookupError("on purpose")
 hvd.allreduce(torch.ones(1), name="b")
-""")
+""",
+    )
     assert result.returncode == 1 and "LookupError: on purpose" in result.stdout, result.stdout
 
 
 def test_killed_worker_is_named_to_its_peers(job: Job) -> None:
-    result = job(3, """
+    result = job(
+        3,
+        """
 import os, signal, sys
 import farandole.torch as hvd, torch
 hvd.init()
@@ -218,20 +244,24 @@ try:
 except hvd.EpochEnded as error:
     assert isinstance(error, hvd.HorovodInternalError)
     print(f"told: {error}", flush=True)
-""")
+""",
+    )
     assert result.returncode != 0, result.stdout
     assert "rank 1" in result.stdout, result.stdout
 
 
 def test_ranks_may_leave_without_shutdown_and_at_different_times(job: Job) -> None:
-    result = job(3, """
+    result = job(
+        3,
+        """
 import farandole.torch as hvd, torch
 hvd.init()
 hvd.allreduce(torch.ones(1), name="a")
 if hvd.rank() == 0:
     sum(range(10_000_000))
 print("good", flush=True)
-""")
+""",
+    )
     assert result.returncode == 0 and result.stdout.count("good") == 3, result.stdout
 
 
@@ -298,12 +328,15 @@ def test_checkpoints_work_without_a_coordinator(tmp_path: pathlib.Path) -> None:
 
 
 def test_process_can_join_again_after_shutdown(job: Job) -> None:
-    result = job(2, """
+    result = job(
+        2,
+        """
 import farandole.numpy as hvd, numpy
 for life in range(3):
     hvd.init(process_sets=[hvd.ProcessSet([0])])
     assert hvd.allreduce(numpy.ones(3), op=hvd.Sum, name="x").tolist() == [2.0] * 3
     hvd.shutdown()
 print("good", flush=True)
-""")
+""",
+    )
     assert result.returncode == 0 and result.stdout.count("good") == 2, result.stdout

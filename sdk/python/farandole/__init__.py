@@ -2,15 +2,37 @@
 
     import farandole.torch as hvd
 
-`farandole.torch` and `farandole.numpy` have the operations of their framework and everything that is here; `farandole.checkpoint`
-writes and finds checkpoints. Importing this package needs neither framework.
+`farandole.torch` and `farandole.numpy` have the operations of their framework and everything that is here;
+`farandole.checkpoint` writes and finds checkpoints. Importing this package needs neither framework.
 """
 
 from ._handles import Handle, poll, synchronize
-from ._library import ffi as _ffi, lib as _lib
-from .basics import (Counters, ccl_built, counters, cross_rank, cross_size, cuda_built, ddl_built, gloo_built, gloo_enabled, init,
-                     is_homogeneous, is_initialized, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, rank,
-                     rocm_built, shutdown, size)
+from ._library import ffi as _ffi
+from ._library import lib as _lib
+from .basics import (
+    Counters,
+    ccl_built,
+    counters,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+)
 from .exceptions import CheckpointError, EpochEnded, HorovodInternalError, InternalError, QuotaError, StallError
 from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from .reduce_ops import Adasum, Average, Max, Min, Product, Sum
@@ -18,9 +40,45 @@ from .reduce_ops import Adasum, Average, Max, Min, Product, Sum
 __version__: str = _ffi.string(_lib.farandole_version()).decode()
 
 __all__ = [
-    "Adasum", "Average", "CheckpointError", "Counters", "EpochEnded", "Handle", "HorovodInternalError", "InternalError", "Max", "Min", "ProcessSet",
-    "Product", "QuotaError", "StallError", "Sum", "add_process_set", "ccl_built", "counters", "cross_rank", "cross_size", "cuda_built",
-    "ddl_built", "global_process_set", "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "local_rank", "local_size",
-    "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "remove_process_set", "rocm_built", "shutdown", "size",
+    "Adasum",
+    "Average",
+    "CheckpointError",
+    "Counters",
+    "EpochEnded",
+    "Handle",
+    "HorovodInternalError",
+    "InternalError",
+    "Max",
+    "Min",
+    "ProcessSet",
+    "Product",
+    "QuotaError",
+    "StallError",
+    "Sum",
+    "add_process_set",
+    "ccl_built",
+    "counters",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "poll",
+    "rank",
+    "remove_process_set",
+    "rocm_built",
+    "shutdown",
+    "size",
     "synchronize",
 ]

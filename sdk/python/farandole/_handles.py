@@ -40,15 +40,16 @@ def rescue(error: BaseException, memory: Any) -> None:
 
     Keeps `memory` alive until that submission is complete.
     """
-    if not isinstance(error, (TypeError, OverflowError)):  # those say that an argument has no C form: nothing was submitted
-        keep(lib.farandole_native_last_handle(), memory)
+    if isinstance(error, (TypeError, OverflowError)):
+        return  # an argument has no C form: nothing was submitted
+    keep(lib.farandole_native_last_handle(), memory)
 
 
 def finish(handle: int, memory: Any) -> None:
     """Waits for a handle and releases it.
 
-    `handle` is what a submission returned: an error there (negative) is raised too. `memory` is what the library has borrowed;
-    it is kept alive beyond an interrupted wait. Raises the submission's exception, and KeyboardInterrupt.
+    `handle` is what a submission returned: an error there (negative) is raised too. `memory` is what the library has
+    borrowed; it is kept alive beyond an interrupted wait. Raises the submission's exception, and KeyboardInterrupt.
     """
     if handle < 0:
         raise failure(-handle)
@@ -66,7 +67,8 @@ def finish(handle: int, memory: Any) -> None:
 class Handle:
     """One asynchronous call: one or several submissions, and how to make the call's output of them.
 
-    Memory that the library has borrowed stays alive until it is complete, also when the handle is dropped before. Any thread may wait.
+    Memory that the library has borrowed stays alive until it is complete, also when the handle is dropped before. Any
+    thread may wait.
     """
 
     __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done")
@@ -148,7 +150,7 @@ def poll(handle: Handle) -> bool:
 def synchronize(handle: Handle) -> Any:
     """Waits for an asynchronous call and returns its output.
 
-    ValueError: this call was wrong, or ranks disagree about it (the message names two ranks and both values); the job goes on.
-    EpochEnded: a worker has died or left. KeyboardInterrupt within a second of Ctrl-C; the handle stays valid.
+    ValueError: this call was wrong, or ranks disagree about it (the message names two ranks and both values); the job
+    goes on. EpochEnded: a worker has died or left. KeyboardInterrupt within a second of Ctrl-C; the handle stays valid.
     """
     return handle.synchronize()

@@ -12,8 +12,10 @@ from . import _options, exceptions
 try:
     from ._native import ffi, lib
 except ImportError as error:
-    raise ImportError("farandole is not built: farandole/_native.abi3.so is missing or cannot be loaded "
-                      f"({error}); run `make install`") from None
+    raise ImportError(
+        "farandole is not built: farandole/_native.abi3.so is missing or cannot be loaded "
+        f"({error}); run `make install`"
+    ) from None
 
 __all__ = ["check", "failure", "ffi", "forked", "interruptible", "lib"]
 
@@ -33,8 +35,10 @@ def _load() -> None:
         raise ImportError(f"the worker library {path} cannot be loaded: {ffi.string(reason).decode()}")
     found = lib.farandole_abi_version()
     if found != lib.FARANDOLE_ABI_VERSION:
-        raise ImportError(f"the worker library {path} has ABI version {found}, but this package was built for "
-                          f"{lib.FARANDOLE_ABI_VERSION}; run `make install`")
+        raise ImportError(
+            f"the worker library {path} has ABI version {found}, but this package was built for "
+            f"{lib.FARANDOLE_ABI_VERSION}; run `make install`"
+        )
 
 
 _load()
@@ -74,8 +78,10 @@ def forked() -> bool:
 def failure(code: int) -> Exception:
     """The exception for an error code (> 0) that this thread's last call returned."""
     if _forked:
-        return RuntimeError("this process was forked from a worker and is none itself: call farandole only in the "
-                            "process that called init()")
+        return RuntimeError(
+            "this process was forked from a worker and is none itself: call farandole only in the "
+            "process that called init()"
+        )
     message = ffi.string(lib.farandole_last_error()).decode(errors="replace")
     return _EXCEPTIONS.get(code, exceptions.InternalError)(message or f"the worker library failed with code {code}")
 

@@ -15,7 +15,8 @@ class Adapter(Protocol):
     """The view of an array library. One module-level object a library."""
 
     def describe(self, array: Any) -> Tuple[int, Tuple[int, ...], int]:
-        """Address, shape and element type (FARANDOLE_F32, ...) of a contiguous array. ValueError: of no supported kind."""
+        """Address, shape and element type (FARANDOLE_F32, ...) of a contiguous array. ValueError: of no supported
+        kind."""
 
     def contiguous(self, array: Any) -> Any:
         """The array itself if it is contiguous, else a copy that is. ValueError: of no supported kind."""
@@ -42,14 +43,23 @@ def name_for(name: Optional[str]) -> Any:
 
 @lru_cache(maxsize=8192)
 def shape_for(shape: Tuple[int, ...]) -> Tuple[Any, int]:
-    """A shape for the library, and its number of dimensions. The memory lives in the cache, and where the caller keeps it."""
+    """A shape for the library, and its number of dimensions. The memory lives in the cache, and where the caller keeps
+    it."""
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"a tensor has {len(shape)} dimensions; at most {MAX_DIMENSIONS} are possible")
     return ffi.new("int64_t[]", shape), len(shape)
 
 
-def allreduce(adapter: Adapter, array: Any, in_place: bool, name: Optional[str], op: int, prescale: float, postscale: float,
-              process_set: ProcessSet) -> Handle:
+def allreduce(
+    adapter: Adapter,
+    array: Any,
+    in_place: bool,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> Handle:
     """output = postscale * op over ranks (prescale * array)."""
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
@@ -60,8 +70,19 @@ def allreduce(adapter: Adapter, array: Any, in_place: bool, name: Optional[str],
         output_address = adapter.describe(output)[0]
     dims, ndim = shape_for(shape)
     handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
-    handle.submit(lib.farandole_allreduce, name_for(name), address, output_address, dims, ndim, dtype, op, prescale, postscale,
-                  group_of(process_set))
+    handle.submit(
+        lib.farandole_allreduce,
+        name_for(name),
+        address,
+        output_address,
+        dims,
+        ndim,
+        dtype,
+        op,
+        prescale,
+        postscale,
+        group_of(process_set),
+    )
     return handle
 
 
@@ -72,11 +93,20 @@ def _output_of(adapter: Adapter, array: Any, output: Any, in_place: bool):
         if output is not array:
             adapter.assign(array, output)
         return array
+
     return collect
 
 
-def grouped_allreduce(adapter: Adapter, arrays: Sequence[Any], in_place: bool, name: Optional[str], op: int, prescale: float,
-                      postscale: float, process_set: ProcessSet) -> Handle:
+def grouped_allreduce(
+    adapter: Adapter,
+    arrays: Sequence[Any],
+    in_place: bool,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> Handle:
     """Reduces several arrays together; those of one element type are one submission. The output is their list."""
     sources = [adapter.contiguous(array) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
@@ -94,8 +124,17 @@ def grouped_allreduce(adapter: Adapter, arrays: Sequence[Any], in_place: bool, n
         tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
         suffix = f".{dtype}" if name and len(by_dtype) > 1 else ""
-        handle.submit(lib.farandole_grouped_allreduce, name_for(f"{name}{suffix}" if name else None), tensors[0], len(indices), dtype, op,
-                      prescale, postscale, group)
+        handle.submit(
+            lib.farandole_grouped_allreduce,
+            name_for(f"{name}{suffix}" if name else None),
+            tensors[0],
+            len(indices),
+            dtype,
+            op,
+            prescale,
+            postscale,
+            group,
+        )
     return handle
 
 
@@ -114,7 +153,8 @@ def describe_group(adapter: Adapter, sources: Sequence[Any], outputs: Sequence[A
 
 
 def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: ProcessSet, with_rows: bool) -> Handle:
-    """Concatenates along the first dimension. The output is the array; `with_rows`: and the list of rows that each rank of the set gave."""
+    """Concatenates along the first dimension. The output is the array; `with_rows`: and the list of rows that each
+    rank of the set gave."""
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
     dims, ndim = shape_for(shape)
@@ -132,7 +172,8 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
 
 
 def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
-    """Of a complete allgather: address and bytes, valid until the handle is released, and the rows that each rank of the group gave."""
+    """Of a complete allgather: address and bytes, valid until the handle is released, and the rows that each rank of
+    the group gave."""
     data, size = ffi.new("void**"), ffi.new("int64_t*")
     rows = ffi.new("int64_t[]", lib.farandole_group_size(group))
     code = lib.farandole_result(handle, data, size, rows)
@@ -141,15 +182,26 @@ def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
     return (data[0], size[0]), list(rows)
 
 
-def broadcast(adapter: Adapter, array: Any, in_place: bool, root: int, name: Optional[str], process_set: ProcessSet) -> Handle:
+def broadcast(
+    adapter: Adapter, array: Any, in_place: bool, root: int, name: Optional[str], process_set: ProcessSet
+) -> Handle:
     """The output has the root's elements on every rank."""
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
     output = source if in_place else adapter.empty(source, shape)
     dims, ndim = shape_for(shape)
     handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
-    handle.submit(lib.farandole_broadcast, name_for(name), address, adapter.describe(output)[0], dims, ndim, dtype, root,
-                  group_of(process_set))
+    handle.submit(
+        lib.farandole_broadcast,
+        name_for(name),
+        address,
+        adapter.describe(output)[0],
+        dims,
+        ndim,
+        dtype,
+        root,
+        group_of(process_set),
+    )
     return handle
 
 

@@ -11,14 +11,18 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
     """Joins the job, and returns when all its workers have. Does nothing if this process has joined already.
 
     The launcher's environment says which job (see worker/farandole.h); without one the process is a job of size 1.
-    `comm` is Horovod's and must be None. `process_sets`: sets to register now, the same on all ranks, or "dynamic" (always possible here).
+    `comm` is Horovod's and must be None. `process_sets`: sets to register now, the same on all ranks, or "dynamic"
+    (always possible here).
 
-    ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time; who did is named.
-    ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses. KeyboardInterrupt within a second of Ctrl-C.
+    ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
+    who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
+    KeyboardInterrupt within a second of Ctrl-C.
     """
     if comm is not None:
-        raise NotImplementedError("init(comm=...) is not supported by this version of farandole: start as many workers as wanted with "
-                                  "`farandole run -np N`, and use process_sets for subsets of them")
+        raise NotImplementedError(
+            "init(comm=...) is not supported by this version of farandole: start as many workers as wanted with "
+            "`farandole run -np N`, and use process_sets for subsets of them"
+        )
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
     if not is_initialized():
@@ -32,7 +36,8 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
 def shutdown() -> None:
     """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
 
-    Runs by itself at exit, also after an uncaught exception. init() may follow. Does nothing if the process is no worker.
+    Runs by itself at exit, also after an uncaught exception. init() may follow. Does nothing if the process is no
+    worker.
     """
     interruptible(lib.farandole_shutdown)
     _process_sets.forget_all()
@@ -124,7 +129,15 @@ def _no(*_arguments: Any, **_options: Any) -> bool:
     return False
 
 
-mpi_threads_supported = mpi_enabled = mpi_built = gloo_enabled = gloo_built = ddl_built = ccl_built = cuda_built = rocm_built = _no
+mpi_threads_supported = _no
+mpi_enabled = _no
+mpi_built = _no
+gloo_enabled = _no
+gloo_built = _no
+ddl_built = _no
+ccl_built = _no
+cuda_built = _no
+rocm_built = _no
 
 
 def nccl_built() -> int:

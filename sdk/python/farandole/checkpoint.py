@@ -1,7 +1,8 @@
-"""Checkpoints through the gate: one writer, a file that is there whole or not at all, and a catalogue that says what exists.
+"""Checkpoints through the gate: one writer, a file that is there whole or not at all, and a catalogue that says what
+exists.
 
-Rank 0 writes into a temporary file; commit checksums, syncs and renames it, and enters it into the job's catalogue. Needs PyTorch
-only where states are written or read for the caller.
+Rank 0 writes into a temporary file; commit checksums, syncs and renames it, and enters it into the job's catalogue.
+Needs PyTorch only where states are written or read for the caller.
 """
 
 from typing import Any, Callable, Optional, Union
@@ -19,8 +20,10 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"writing or reading a state needs PyTorch, which cannot be imported ({error}); install it with `pip install torch`, "
-                          "or pass a function that writes the file") from None
+        raise ImportError(
+            f"writing or reading a state needs PyTorch, which cannot be imported ({error}); install it with `pip install torch`, "
+            "or pass a function that writes the file"
+        ) from None
     return torch
 
 
@@ -34,16 +37,24 @@ def _reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def save(state_or_writer: Union[State, Writer], directory: str, step: int, name: str = "checkpoint", extension: str = "pt",
-         wait: bool = False) -> Optional[str]:
-    """Writes the checkpoint `name` of `step` into `directory`, on rank 0. Returns its path there, None on the other ranks.
+def save(
+    state_or_writer: Union[State, Writer],
+    directory: str,
+    step: int,
+    name: str = "checkpoint",
+    extension: str = "pt",
+    wait: bool = False,
+) -> Optional[str]:
+    """Writes the checkpoint `name` of `step` into `directory`, on rank 0. Returns its path there, None on the other
+    ranks.
 
-    `state_or_writer`: what torch.save() takes, or a function that writes the file of the path it is given. All ranks may call it; those that
-    are not rank 0 return at once, or with `wait` when the checkpoint is there: then all of them return its path, or raise.
+    `state_or_writer`: what torch.save() takes, or a function that writes the file of the path it is given. All ranks
+    may call it; those that are not rank 0 return at once, or with `wait` when the checkpoint is there: then all of
+    them return its path, or raise.
 
-    CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError: there is one of this
-    name and step. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is left behind. ConnectionError: the
-    coordinator cannot be reached.
+    CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
+    there is one of this name and step. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is
+    left behind. ConnectionError: the coordinator cannot be reached.
     """
     path, error = None, None
     if rank() == 0:
@@ -74,7 +85,9 @@ def _save(state_or_writer: Union[State, Writer], directory: str, step: int, name
         raise
     except Exception as error:
         lib.farandole_checkpoint_abandon()
-        raise CheckpointError(f"checkpoint {name} of step {step} cannot be written into {directory}: {_reason(error)}") from error
+        raise CheckpointError(
+            f"checkpoint {name} of step {step} cannot be written into {directory}: {_reason(error)}"
+        ) from error
     except BaseException:
         lib.farandole_checkpoint_abandon()
         raise
@@ -89,7 +102,8 @@ def _check(code: int) -> None:
 
 
 def find(directory: str, name: str = "checkpoint", step: int = -1) -> Optional[str]:
-    """Path of the checkpoint of that step (-1: the newest) in the job's catalogue; without a coordinator, in `directory`. None: there is none."""
+    """Path of the checkpoint of that step (-1: the newest) in the job's catalogue; without a coordinator, in
+    `directory`. None: there is none."""
     path, found = ffi.new("const char**"), ffi.new("int64_t*")
     code = lib.farandole_checkpoint_find(_text(str(directory)), _text(name), step, path, found)
     if code == lib.FARANDOLE_NOT_FOUND:
@@ -106,8 +120,8 @@ def latest(directory: str, name: str = "checkpoint") -> Optional[str]:
 def load(path: str, map_location: Any = "cpu", weights_only: bool = True) -> Any:
     """Reads a state that save() has written, tensors onto `map_location`.
 
-    `weights_only`: only tensors and plain values; False runs whatever code the file holds. CheckpointError: it cannot be read; path and reason
-    are named.
+    `weights_only`: only tensors and plain values; False runs whatever code the file holds. CheckpointError: it cannot
+    be read; path and reason are named.
     """
     torch = _torch()
     try:

@@ -1,7 +1,7 @@
 """What Farandole raises beside Python's own exceptions; docs/errors.md has the table of codes.
 
-INVALID_ARGUMENT is a ValueError, FAILED_PRECONDITION a RuntimeError, UNAVAILABLE a ConnectionError, PERMISSION_DENIED and
-UNAUTHENTICATED are PermissionErrors, NOT_FOUND a LookupError, ALREADY_EXISTS a FileExistsError, UNIMPLEMENTED a
+INVALID_ARGUMENT is a ValueError, FAILED_PRECONDITION a RuntimeError, UNAVAILABLE a ConnectionError, PERMISSION_DENIED
+and UNAUTHENTICATED are PermissionErrors, NOT_FOUND a LookupError, ALREADY_EXISTS a FileExistsError, UNIMPLEMENTED a
 NotImplementedError.
 """
 

@@ -1,16 +1,17 @@
 """Farandole for NumPy arrays: the operations, and everything of `farandole`.
 
-Arrays are of uint8, int8, uint16, int16, int32, int64, float16, bfloat16 (of ml_dtypes), float32, float64 or bool, of any shape and
-strides. All ranks of the process set call an operation with the same name, element type and, unless it says otherwise, shape;
-without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError that names two of them and both
-values, and the job goes on. EpochEnded: a worker has died or left.
+Arrays are of uint8, int8, uint16, int16, int32, int64, float16, bfloat16 (of ml_dtypes), float32, float64 or bool, of
+any shape and strides. All ranks of the process set call an operation with the same name, element type and, unless it
+says otherwise, shape; without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError
+that names two of them and both values, and the job goes on. EpochEnded: a worker has died or left.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy
 
-from . import *  # noqa: F401,F403; the names of the package are names of each of its views
+# The names of the package are names of each of its views.
+from . import *  # noqa: F401,F403
 from . import __version__, _ops  # noqa: F401
 from ._handles import Handle
 from ._library import lib
@@ -64,47 +65,104 @@ def _writable(array: Any) -> numpy.ndarray:
     return array
 
 
-def allreduce_async(array: Any, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
-    """As allreduce, but returns at once; give the handle to synchronize() for the output. `array` must not change until then."""
-    return _ops.allreduce(_adapter, numpy.asarray(array), False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+def allreduce_async(
+    array: Any,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """As allreduce, but returns at once; give the handle to synchronize() for the output. `array` must not change
+    until then."""
+    return _ops.allreduce(
+        _adapter, numpy.asarray(array), False, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def allreduce_async_(array: numpy.ndarray, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+def allreduce_async_(
+    array: numpy.ndarray,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
     """As allreduce_, but returns at once."""
-    return _ops.allreduce(_adapter, _writable(array), True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+    return _ops.allreduce(
+        _adapter, _writable(array), True, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def allreduce(array: Any, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-              prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+def allreduce(
+    array: Any,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> numpy.ndarray:
     """Returns postscale_factor * op over ranks (prescale_factor * array), of the shape and element type of `array`.
 
-    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max or Product; of bool Sum and Max are "or", Product
-    and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is Horovod's older form of `op`.
+    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max or Product; of bool Sum and Max are
+    "or", Product and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is
+    Horovod's older form of `op`.
     """
     return allreduce_async(array, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
 
 
-def allreduce_(array: numpy.ndarray, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-               prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+def allreduce_(
+    array: numpy.ndarray,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> numpy.ndarray:
     """As allreduce, in place; returns `array`."""
     return allreduce_async_(array, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
 
 
-def grouped_allreduce_async(arrays: Sequence[Any], average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                            process_set: ProcessSet = global_process_set) -> Handle:
+def grouped_allreduce_async(
+    arrays: Sequence[Any],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
     """As grouped_allreduce, but returns at once."""
-    return _ops.grouped_allreduce(_adapter, [numpy.asarray(array) for array in arrays], False, name, choose(op, average), prescale_factor,
-                                  postscale_factor, process_set)
+    return _ops.grouped_allreduce(
+        _adapter,
+        [numpy.asarray(array) for array in arrays],
+        False,
+        name,
+        choose(op, average),
+        prescale_factor,
+        postscale_factor,
+        process_set,
+    )
 
 
-def grouped_allreduce(arrays: Sequence[Any], average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                      prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                      process_set: ProcessSet = global_process_set) -> List[numpy.ndarray]:
-    """As allreduce for several arrays, which may differ in shape and element type; those of one element type are reduced as one."""
-    return grouped_allreduce_async(arrays, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+def grouped_allreduce(
+    arrays: Sequence[Any],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[numpy.ndarray]:
+    """As allreduce for several arrays, which may differ in shape and element type; those of one element type are
+    reduced as one."""
+    return grouped_allreduce_async(
+        arrays, average, name, op, prescale_factor, postscale_factor, process_set
+    ).synchronize()
 
 
 def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
@@ -113,28 +171,36 @@ def allgather_async(array: Any, name: Optional[str] = None, process_set: Process
 
 
 def allgather(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
-    """Returns the ranks' arrays, concatenated along the first dimension, in which they may differ (0 too). A scalar counts as [1]."""
+    """Returns the ranks' arrays, concatenated along the first dimension, in which they may differ (0 too). A scalar
+    counts as [1]."""
     return allgather_async(array, name, process_set).synchronize()
 
 
-def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+def broadcast_async(
+    array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
     """As broadcast, but returns at once."""
     return _ops.broadcast(_adapter, numpy.asarray(array), False, root_rank, name, process_set)
 
 
-def broadcast_async_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
-                     process_set: ProcessSet = global_process_set) -> Handle:
+def broadcast_async_(
+    array: numpy.ndarray, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
     """As broadcast_, but returns at once."""
     return _ops.broadcast(_adapter, _writable(array), True, root_rank, name, process_set)
 
 
-def broadcast(array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
-    """Returns the array of `root_rank`, a rank of the job that is in the process set; others give one of its shape and element type."""
+def broadcast(
+    array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> numpy.ndarray:
+    """Returns the array of `root_rank`, a rank of the job that is in the process set; others give one of its shape and
+    element type."""
     return broadcast_async(array, root_rank, name, process_set).synchronize()
 
 
-def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
-               process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+def broadcast_(
+    array: numpy.ndarray, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> numpy.ndarray:
     """As broadcast, in place; returns `array`."""
     return broadcast_async_(array, root_rank, name, process_set).synchronize()
 

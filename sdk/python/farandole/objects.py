@@ -1,4 +1,5 @@
-"""Python objects over the data plane: pickled, as bytes. Use them among workers that trust each other, which those of a job do."""
+"""Python objects over the data plane: pickled, as bytes. Use them among workers that trust each other, which those of
+a job do."""
 
 import pickle
 from typing import Any, List, Optional
@@ -23,15 +24,21 @@ def _address(memory: Any) -> int:
 
 def _broadcast_bytes(memory: bytearray, root: int, name: Any, group: int) -> None:
     address = _address(memory)
-    _handles.finish(lib.farandole_broadcast(name, address, address, ffi.new("int64_t[]", [len(memory)]), 1, lib.FARANDOLE_U8, root, group),
-                    memory)
+    _handles.finish(
+        lib.farandole_broadcast(
+            name, address, address, ffi.new("int64_t[]", [len(memory)]), 1, lib.FARANDOLE_U8, root, group
+        ),
+        memory,
+    )
 
 
-def broadcast_object(obj: Any = None, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
+def broadcast_object(
+    obj: Any = None, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Any:
     """Returns the root's object on every rank of the set; the root gets `obj` itself.
 
-    `root_rank` is a rank of the job; `obj` matters on the root only. An object that cannot be pickled raises there, and RuntimeError with the same
-    sentence on the other ranks.
+    `root_rank` is a rank of the job; `obj` matters on the root only. An object that cannot be pickled raises there,
+    and RuntimeError with the same sentence on the other ranks.
     """
     group = group_of(process_set)
     root = rank() == root_rank
@@ -65,7 +72,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         everything = memoryview(ffi.buffer(data, size))
         objects, start = [], 0
         for count in rows:
-            objects.append(pickle.loads(everything[start:start + count]))
+            objects.append(pickle.loads(everything[start : start + count]))
             start += count
         return objects
 

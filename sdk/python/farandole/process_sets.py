@@ -29,8 +29,10 @@ class ProcessSet:
         try:
             ranks = sorted(int(rank) for rank in ranks_or_comm)
         except TypeError:
-            raise ValueError(f"a process set is made of a sequence of ranks, not of {ranks_or_comm!r}; "
-                             "MPI communicators are not supported by this version of farandole") from None
+            raise ValueError(
+                f"a process set is made of a sequence of ranks, not of {ranks_or_comm!r}; "
+                "MPI communicators are not supported by this version of farandole"
+            ) from None
         if not ranks or ranks[0] < 0 or len(set(ranks)) != len(ranks):
             raise ValueError(f"the ranks of a process set must be different numbers >= 0, at least one: got {ranks}")
         self.ranks = ranks
@@ -42,7 +44,8 @@ class ProcessSet:
         return _known(lib.farandole_group_size(self.process_set_id))
 
     def rank(self) -> Optional[int]:
-        """This worker's position in the set, -1 if it is not in it. Arguments such as root_rank are ranks of the job all the same."""
+        """This worker's position in the set, -1 if it is not in it. Arguments such as root_rank are ranks of the job
+        all the same."""
         if self.process_set_id is None:
             return None
         found = lib.farandole_group_rank(self.process_set_id)
@@ -73,10 +76,11 @@ _registered: List[ProcessSet] = []
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Registers a process set, on all ranks of the job: all call it with the same ranks, in the same order. Blocks until all have.
+    """Registers a process set, on all ranks of the job: all call it with the same ranks, in the same order. Blocks
+    until all have.
 
-    Returns the set, which is the argument if that was a ProcessSet. ValueError: it is registered already, a rank is not in the job,
-    or ranks disagree (both are named). EpochEnded: a worker has died meanwhile.
+    Returns the set, which is the argument if that was a ProcessSet. ValueError: it is registered already, a rank is
+    not in the job, or ranks disagree (both are named). EpochEnded: a worker has died meanwhile.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)

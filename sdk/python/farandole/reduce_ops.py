@@ -21,7 +21,9 @@ def choose(op: Optional[int], average: Optional[bool]) -> int:
     """
     if average is not None:
         if op is not None:
-            raise ValueError(f"average={average} and op={NAMES.get(op, op)} are both given; op supersedes average, leave average out")
+            raise ValueError(
+                f"average={average} and op={NAMES.get(op, op)} are both given; op supersedes average, leave average out"
+            )
         return Average if average else Sum
     if op is None:
         return Average

@@ -28,28 +28,42 @@ def odd_one_out() -> bool:
 @check
 def about_a_shape() -> None:
     shape = (8, 4) if odd_one_out() else (4, 8)
-    expect_error(lambda: hvd.allreduce(torch.ones(shape), name="grad/0"), "grad/0", "rank 0", f"rank {hvd.size() - 1}", "4", "8")
+    expect_error(
+        lambda: hvd.allreduce(torch.ones(shape), name="grad/0"), "grad/0", "rank 0", f"rank {hvd.size() - 1}", "4", "8"
+    )
 
 
 @check
 def about_an_element_type() -> None:
     dtype = torch.float64 if odd_one_out() else torch.float32
-    expect_error(lambda: hvd.allreduce(torch.ones(5, dtype=dtype), name="grad/1"), "grad/1", "rank 0", f"rank {hvd.size() - 1}")
+    expect_error(
+        lambda: hvd.allreduce(torch.ones(5, dtype=dtype), name="grad/1"), "grad/1", "rank 0", f"rank {hvd.size() - 1}"
+    )
 
 
 @check
 def about_a_reduction() -> None:
-    expect_error(lambda: hvd.allreduce(torch.ones(5), op=hvd.Sum if odd_one_out() else hvd.Max, name="grad/2"), "grad/2", "rank 0")
+    expect_error(
+        lambda: hvd.allreduce(torch.ones(5), op=hvd.Sum if odd_one_out() else hvd.Max, name="grad/2"),
+        "grad/2",
+        "rank 0",
+    )
 
 
 @check
 def about_a_factor() -> None:
-    expect_error(lambda: hvd.allreduce(torch.ones(5), prescale_factor=2.0 if odd_one_out() else 3.0, name="grad/3"), "grad/3", "rank 0")
+    expect_error(
+        lambda: hvd.allreduce(torch.ones(5), prescale_factor=2.0 if odd_one_out() else 3.0, name="grad/3"),
+        "grad/3",
+        "rank 0",
+    )
 
 
 @check
 def about_a_root() -> None:
-    expect_error(lambda: hvd.broadcast(torch.ones(5), root_rank=1 if odd_one_out() else 0, name="root"), "root", "rank 0")
+    expect_error(
+        lambda: hvd.broadcast(torch.ones(5), root_rank=1 if odd_one_out() else 0, name="root"), "root", "rank 0"
+    )
 
 
 @check
@@ -58,6 +72,7 @@ def about_an_operation() -> None:
         if odd_one_out():
             return hvd.allgather(torch.ones(5), name="op")
         return hvd.allreduce(torch.ones(5), name="op")
+
     expect_error(call, "op", "rank 0")
 
 
@@ -84,7 +99,10 @@ def about_unnamed_operations() -> None:
 
 @check
 def about_one_of_several_pending() -> None:
-    handles = [hvd.allreduce_async(torch.ones(4 if i != 3 or odd_one_out() else 5), op=hvd.Sum, name=f"several.{i}") for i in range(6)]
+    handles = [
+        hvd.allreduce_async(torch.ones(4 if i != 3 or odd_one_out() else 5), op=hvd.Sum, name=f"several.{i}")
+        for i in range(6)
+    ]
     for i, handle in enumerate(handles):
         if i == 3:
             expect_error(handle.synchronize, "several.3")
@@ -96,7 +114,9 @@ def about_one_of_several_pending() -> None:
 @check
 def about_a_gradient() -> None:
     model = torch.nn.Linear(3 if odd_one_out() else 4, 2)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters()
+    )
     model(torch.ones(1, model.in_features)).sum().backward()
     expect_error(optimizer.step, "weight", "rank 0")
 

@@ -68,7 +68,9 @@ def ranks_outside_a_set_and_roots_outside_are_refused() -> None:
     if not LEFT.included():
         expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), name="outside", process_set=LEFT))
     else:
-        expect_error(ValueError, lambda: hvd.broadcast(torch.ones(1), root_rank=2, name="outside", process_set=LEFT), "2")
+        expect_error(
+            ValueError, lambda: hvd.broadcast(torch.ones(1), root_rank=2, name="outside", process_set=LEFT), "2"
+        )
     hvd.barrier()
 
 
@@ -76,7 +78,11 @@ def ranks_outside_a_set_and_roots_outside_are_refused() -> None:
 def overlapping_sets_do_not_deadlock() -> None:
     """Rank 1 is in both, and submits in an order that neither neighbour knows."""
     for step in range(30):
-        sets = [s for s in ((LEFT, RIGHT, hvd.global_process_set) if step % 2 else (hvd.global_process_set, RIGHT, LEFT)) if s.included()]
+        sets = [
+            s
+            for s in ((LEFT, RIGHT, hvd.global_process_set) if step % 2 else (hvd.global_process_set, RIGHT, LEFT))
+            if s.included()
+        ]
         if hvd.rank() == 2:
             sets.reverse()
         handles = [(s, hvd.allreduce_async(torch.ones(100), op=hvd.Sum, name="overlap", process_set=s)) for s in sets]
@@ -88,7 +94,9 @@ def overlapping_sets_do_not_deadlock() -> None:
 def an_optimizer_keeps_to_its_set() -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters(), process_set=LEFT)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters(), process_set=LEFT
+    )
     before = model.weight.detach().clone()
     (model(torch.ones(3)) * hvd.rank()).sum().backward()
     optimizer.step()
@@ -105,10 +113,13 @@ def gradients_of_a_set_are_averaged_in_it() -> None:
 
 @check
 def in_the_steady_state_the_coordinator_hears_nothing() -> None:
-    """With varying allgather rows, unnamed operations, two overlapping sets, an optimizer, and objects of varying size."""
+    """With varying allgather rows, unnamed operations, two overlapping sets, an optimizer, and objects of varying
+    size."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2))
     hvd.broadcast_parameters(model.state_dict(), 0)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters()
+    )
 
     def step(number: int) -> None:
         optimizer.zero_grad()

@@ -47,7 +47,12 @@ def reduced(shape: Any, dtype: str, op: str) -> np.ndarray:
 
 
 def expect_equal(found: np.ndarray, wanted: np.ndarray) -> None:
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype, (found.shape, found.dtype, wanted.shape, wanted.dtype)
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype, (
+        found.shape,
+        found.dtype,
+        wanted.shape,
+        wanted.dtype,
+    )
     tolerance = TOLERANCE.get(wanted.dtype.name)
     if tolerance is None:
         np.testing.assert_array_equal(found, wanted)
@@ -161,7 +166,11 @@ def in_place_forms_write_into_any_strides() -> None:
 def in_place_forms_refuse_what_cannot_be_written() -> None:
     fixed = np.ones(3)
     fixed.flags.writeable = False
-    for call in (lambda: hvd.allreduce_(fixed), lambda: hvd.broadcast_([1, 2], root_rank=0), lambda: hvd.allreduce(np.ones(1, "complex64"))):
+    for call in (
+        lambda: hvd.allreduce_(fixed),
+        lambda: hvd.broadcast_([1, 2], root_rank=0),
+        lambda: hvd.allreduce(np.ones(1, "complex64")),
+    ):
         try:
             call()
         except ValueError:
@@ -181,7 +190,9 @@ def grouped_allreduce_takes_mixed_element_types() -> None:
 
 @check
 def many_pending_operations_complete_in_any_order() -> None:
-    handles: List[Any] = [hvd.allreduce_async(np.full(i + 1, hvd.rank() + i), op=hvd.Sum, name=f"pending.{i}") for i in range(200)]
+    handles: List[Any] = [
+        hvd.allreduce_async(np.full(i + 1, hvd.rank() + i), op=hvd.Sum, name=f"pending.{i}") for i in range(200)
+    ]
     ranks = sum(range(hvd.size()))
     for i in reversed(range(200)):
         assert (hvd.synchronize(handles[i]) == ranks + i * hvd.size()).all()
@@ -192,7 +203,10 @@ def many_pending_operations_complete_in_any_order() -> None:
 @check
 def ranks_may_submit_names_in_different_orders() -> None:
     order = [f"order.{i}" for i in range(20)]
-    handles = {name: hvd.allreduce_async(np.ones(3), op=hvd.Sum, name=name) for name in (order if hvd.rank() % 2 else order[::-1])}
+    handles = {
+        name: hvd.allreduce_async(np.ones(3), op=hvd.Sum, name=name)
+        for name in (order if hvd.rank() % 2 else order[::-1])
+    }
     for name in order:
         assert hvd.synchronize(handles[name]).tolist() == [hvd.size()] * 3
 

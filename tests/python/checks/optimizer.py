@@ -18,24 +18,30 @@ STEPS = 6
 
 def make_model(dtype: torch.dtype = torch.float64) -> nn.Module:
     torch.manual_seed(3)
-    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 5)).to(dtype)
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 5)
+    ).to(dtype)
 
 
 def data(step: int, dtype: torch.dtype = torch.float64) -> Any:
     generator = torch.Generator().manual_seed(step)
-    return torch.randn(BATCH, 2, 6, 6, generator=generator).to(dtype), torch.randint(0, 5, (BATCH,), generator=generator)
+    return torch.randn(BATCH, 2, 6, 6, generator=generator).to(dtype), torch.randint(
+        0, 5, (BATCH,), generator=generator
+    )
 
 
 def shard(tensor: torch.Tensor) -> torch.Tensor:
     count = BATCH // hvd.size()
-    return tensor[hvd.rank() * count:(hvd.rank() + 1) * count]
+    return tensor[hvd.rank() * count : (hvd.rank() + 1) * count]
 
 
 def flat(model: nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def alone(make: Callable[..., torch.optim.Optimizer], model: Optional[nn.Module] = None, scale: float = 1.0) -> torch.Tensor:
+def alone(
+    make: Callable[..., torch.optim.Optimizer], model: Optional[nn.Module] = None, scale: float = 1.0
+) -> torch.Tensor:
     """Parameters of one process that sees all the data."""
     model = model or make_model()
     optimizer = make(model.parameters())
@@ -47,7 +53,9 @@ def alone(make: Callable[..., torch.optim.Optimizer], model: Optional[nn.Module]
     return flat(model)
 
 
-def together(make: Callable[..., torch.optim.Optimizer], model: Optional[nn.Module] = None, **options: Any) -> torch.Tensor:
+def together(
+    make: Callable[..., torch.optim.Optimizer], model: Optional[nn.Module] = None, **options: Any
+) -> torch.Tensor:
     """Parameters of ranks that see a share each; equal to the bit on all of them."""
     model = model or make_model()
     optimizer = hvd.DistributedOptimizer(make(model.parameters()), named_parameters=model.named_parameters(), **options)
@@ -116,7 +124,9 @@ def channels_last_gradients_travel_as_they_lie() -> None:
 @check
 def backward_passes_add_up_before_the_step() -> None:
     model = make_model()
-    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=model.named_parameters(), backward_passes_per_step=2)
+    optimizer = hvd.DistributedOptimizer(
+        sgd(model.parameters()), named_parameters=model.named_parameters(), backward_passes_per_step=2
+    )
     for step in range(STEPS):
         images, labels = (shard(tensor) for tensor in data(step))
         optimizer.zero_grad()
@@ -168,7 +178,9 @@ def step_may_be_called_twice_and_without_gradients() -> None:
 def ranks_may_use_different_parts_of_the_model() -> None:
     torch.manual_seed(0)
     parts = nn.ModuleList(nn.Linear(3, 1, bias=False) for _ in range(hvd.size() + 1)).double()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parts.parameters(), lr=1.0), named_parameters=parts.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parts.parameters(), lr=1.0), named_parameters=parts.named_parameters()
+    )
     before = [part.weight.detach().clone() for part in parts]
     parts[hvd.rank()](torch.ones(3, dtype=torch.float64)).backward()
     optimizer.step()
@@ -254,8 +266,14 @@ def class_state_and_schedulers_stay_intact() -> None:
     plain.zero_grad()
     saved = plain.state_dict()
     optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
-    assert isinstance(optimizer, torch.optim.Adam) and type(optimizer).__name__ == "Adam" and optimizer.defaults == plain.defaults
-    assert optimizer.state_dict().keys() == saved.keys() and torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], saved["state"][0]["exp_avg"])
+    assert (
+        isinstance(optimizer, torch.optim.Adam)
+        and type(optimizer).__name__ == "Adam"
+        and optimizer.defaults == plain.defaults
+    )
+    assert optimizer.state_dict().keys() == saved.keys() and torch.equal(
+        optimizer.state_dict()["state"][0]["exp_avg"], saved["state"][0]["exp_avg"]
+    )
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     model(shard(data(1)[0])).sum().backward()
     with warnings.catch_warnings():
@@ -300,7 +318,9 @@ def an_optimizer_that_is_gone_reduces_nothing() -> None:
 def sparse_gradients_need_a_word() -> None:
     torch.manual_seed(0)
     table = nn.Embedding(10, 4, sparse=True)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), named_parameters=table.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=0.1), named_parameters=table.named_parameters()
+    )
     expect(ValueError, lambda: table(torch.tensor([hvd.rank()])).sum().backward(), "sparse_as_dense")
     table.zero_grad()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), sparse_as_dense=True)
@@ -330,9 +350,13 @@ def wrong_arguments_are_named() -> None:
 @check
 def communication_overlaps_backward() -> None:
     model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(8)])
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters()
+    )
     seen = []
-    model[0].weight.register_hook(lambda _: seen.append(hvd.counters().submissions))  # runs before the first layer's gradient is there
+    model[0].weight.register_hook(
+        lambda _: seen.append(hvd.counters().submissions)
+    )  # runs before the first layer's gradient is there
     before = hvd.counters().submissions
     model(torch.randn(4, 32)).sum().backward()
     assert seen[0] - before >= 14, f"only {seen[0] - before} of 16 gradients travelled before the end of backward"

@@ -75,7 +75,10 @@ def optimizer_state_of_the_root_alone_comes_to_all(kind: str) -> None:
 def optimizer_state_replaces_another_one() -> None:
     root = hvd.size() - 1
     model = make_model(0)
-    optimizer = torch.optim.Adam([{"params": model[0].parameters()}, {"params": model[2].parameters(), "betas": (0.5, 0.6)}], lr=0.01 * (hvd.rank() + 1))
+    optimizer = torch.optim.Adam(
+        [{"params": model[0].parameters()}, {"params": model[2].parameters(), "betas": (0.5, 0.6)}],
+        lr=0.01 * (hvd.rank() + 1),
+    )
     step(model, optimizer, hvd.rank() + 1)
     hvd.broadcast_optimizer_state(optimizer, root_rank=root)
     state = optimizer.state_dict()
@@ -88,7 +91,9 @@ def optimizer_state_replaces_another_one() -> None:
 @check
 def optimizer_state_may_be_empty_and_distributed() -> None:
     model = make_model(0)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=float(hvd.rank())), named_parameters=model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=float(hvd.rank())), named_parameters=model.named_parameters()
+    )
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     assert optimizer.param_groups[0]["lr"] == 0.0 and not optimizer.state_dict()["state"]
     step(model, optimizer, 2)

@@ -8,7 +8,17 @@ from harness import Checks
 
 check = Checks()
 
-DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DTYPES = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
 
 
 def total() -> int:
@@ -65,7 +75,9 @@ def results_are_equal_to_the_bit_on_all_ranks() -> None:
 @check
 def low_precision_sums_round_once() -> None:
     for dtype in (torch.float16, torch.bfloat16):
-        parts = [torch.randn(1000, generator=torch.Generator().manual_seed(rank)).to(dtype) for rank in range(hvd.size())]
+        parts = [
+            torch.randn(1000, generator=torch.Generator().manual_seed(rank)).to(dtype) for rank in range(hvd.size())
+        ]
         wanted = sum(part.float() for part in parts).to(dtype)
         assert torch.equal(hvd.allreduce(parts[hvd.rank()], op=hvd.Sum, name=f"once.{dtype}"), wanted)
 
@@ -101,8 +113,11 @@ def grouped_forms_take_mixed_element_types() -> None:
     def tensors() -> list:
         return [mine(3), mine(2, dtype=torch.int64), mine(4, 5).t(), mine(dtype=torch.bfloat16)]
 
-    for found in (hvd.grouped_allreduce(tensors(), op=hvd.Sum, name="g"), hvd.grouped_allreduce(tensors(), op=hvd.Sum),
-                  hvd.synchronize(hvd.grouped_allreduce_async(tensors(), op=hvd.Sum, name="g"))):
+    for found in (
+        hvd.grouped_allreduce(tensors(), op=hvd.Sum, name="g"),
+        hvd.grouped_allreduce(tensors(), op=hvd.Sum),
+        hvd.synchronize(hvd.grouped_allreduce_async(tensors(), op=hvd.Sum, name="g")),
+    ):
         assert [t.dtype for t in found] == [t.dtype for t in tensors()] and all((t == total()).all() for t in found)
     given = tensors()
     found = hvd.grouped_allreduce_(given, op=hvd.Sum, name="g")
@@ -155,7 +170,7 @@ def gradients_flow_through_allgather_and_broadcast() -> None:
     weights = torch.arange(float(gathered.numel())).reshape(gathered.shape)
     (gathered * weights).sum().backward()
     begin = sum(range(1, hvd.rank() + 1))
-    assert torch.equal(x.grad, weights[begin:begin + hvd.rank() + 1])  # the average of equal gradients
+    assert torch.equal(x.grad, weights[begin : begin + hvd.rank() + 1])  # the average of equal gradients
     scalar = torch.tensor(1.0, requires_grad=True)
     hvd.allgather(scalar).sum().backward()
     assert scalar.grad.shape == () and scalar.grad == 1
@@ -181,7 +196,15 @@ def what_cannot_be_sent_is_refused_in_a_sentence() -> None:
 
 @check
 def introspection_tells_the_truth() -> None:
-    assert hvd.is_initialized() and 0 <= hvd.rank() < hvd.size() and hvd.local_size() == hvd.size() and hvd.local_rank() == hvd.rank()
+    assert (
+        hvd.is_initialized()
+        and 0 <= hvd.rank() < hvd.size()
+        and hvd.local_size() == hvd.size()
+        and hvd.local_rank() == hvd.rank()
+    )
     assert hvd.cross_size() == 1 and hvd.cross_rank() == 0 and hvd.is_homogeneous()
-    assert not (hvd.mpi_built() or hvd.gloo_built() or hvd.cuda_built() or hvd.mpi_threads_supported()) and hvd.nccl_built() == 0
+    assert (
+        not (hvd.mpi_built() or hvd.gloo_built() or hvd.cuda_built() or hvd.mpi_threads_supported())
+        and hvd.nccl_built() == 0
+    )
     assert hvd.global_process_set.size() == hvd.size() and hvd.global_process_set.ranks == list(range(hvd.size()))

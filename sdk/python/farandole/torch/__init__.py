@@ -1,25 +1,40 @@
-"""Farandole for PyTorch, with Horovod's names: the operations on CPU tensors, DistributedOptimizer, and everything of `farandole`.
+"""Farandole for PyTorch, with Horovod's names: the operations on CPU tensors, DistributedOptimizer, and everything of
+`farandole`.
 
-    import farandole.torch as hvd
+import farandole.torch as hvd
 
-    hvd.init()
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+hvd.init()
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 """
 
 try:
     import torch as _torch  # noqa: F401
 except ImportError as _error:
-    raise ImportError(f"farandole.torch needs PyTorch, which {__import__('sys').executable} cannot import ({_error}); "
-                      "install it with `pip install torch`") from None
+    raise ImportError(
+        f"farandole.torch needs PyTorch, which {__import__('sys').executable} cannot import ({_error}); "
+        "install it with `pip install torch`"
+    ) from None
 
-from .. import *  # noqa: F401,F403; the names of the package are names of each of its views
+# The names of the package are names of each of its views.
+from .. import *  # noqa: F401,F403
 from .. import __version__  # noqa: F401
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from .compression import Compression  # noqa: F401
 from .differentiable import allgather, allreduce, broadcast, grouped_allreduce  # noqa: F401
-from .ops import (allgather_async, allreduce_, allreduce_async, allreduce_async_, barrier, broadcast_, broadcast_async,  # noqa: F401
-                  broadcast_async_, grouped_allreduce_, grouped_allreduce_async, grouped_allreduce_async_)
+from .ops import (  # noqa: F401
+    allgather_async,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    barrier,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+)
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401

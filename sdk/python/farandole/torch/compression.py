@@ -34,13 +34,15 @@ class _HalfCompressor:
 
 
 class FP16Compressor(_HalfCompressor):
-    """Sends float32 and float64 as float16: half or a quarter of the bytes, 11 bits of precision, values up to 65,504."""
+    """Sends float32 and float64 as float16: half or a quarter of the bytes, 11 bits of precision, values up to
+    65,504."""
 
     dtype = torch.float16
 
 
 class BF16Compressor(_HalfCompressor):
-    """Sends float32 and float64 as bfloat16: half or a quarter of the bytes, 8 bits of precision, the range of float32."""
+    """Sends float32 and float64 as bfloat16: half or a quarter of the bytes, 8 bits of precision, the range of
+    float32."""
 
     dtype = torch.bfloat16
 

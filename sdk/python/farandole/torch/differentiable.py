@@ -1,7 +1,7 @@
 """The operations with a result of their own, through which gradients flow; their contract is in ops.py.
 
-Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the average over ranks, each
-rank's own rows. Of broadcast: the average over ranks on the root, zero elsewhere.
+Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
+average over ranks, each rank's own rows. Of broadcast: the average over ranks on the root, zero elsewhere.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple, Type
@@ -28,8 +28,15 @@ class _Allreduce(torch.autograd.Function):
     """Of one or several tensors together; all the rest of the arguments has no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet,
-                *tensors: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any,
+        name: Optional[str],
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: ProcessSet,
+        *tensors: torch.Tensor,
+    ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (name, op, prescale, postscale, process_set)
         return tuple(_reduce(tensors, *ctx.call))
 
@@ -37,12 +44,20 @@ class _Allreduce(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, prescale, postscale, process_set = ctx.call
         if op not in (Average, Sum):
-            raise NotImplementedError(f"allreduce with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()")
+            raise NotImplementedError(
+                f"allreduce with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()"
+            )
         return (None,) * 5 + tuple(_reduce(gradients, _gradient_name(name), op, prescale, postscale, process_set))
 
 
-def _reduce(tensors: Sequence[torch.Tensor], name: Optional[str], op: int, prescale: float, postscale: float,
-            process_set: ProcessSet) -> List[torch.Tensor]:
+def _reduce(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> List[torch.Tensor]:
     if len(tensors) == 1:
         return [ops.allreduce_now(tensors[0], False, name, op, prescale, postscale, process_set)]
     return _ops.grouped_allreduce(ops.adapter, tensors, False, name, op, prescale, postscale, process_set).synchronize()
@@ -65,7 +80,9 @@ class _Allgather(torch.autograd.Function):
 
 class _Broadcast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+    def forward(
+        ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
+    ) -> torch.Tensor:
         ctx.call = (root, name, process_set)
         return ops.broadcast_async(tensor, root, name, process_set).synchronize()
 
@@ -76,10 +93,18 @@ class _Broadcast(torch.autograd.Function):
         return mean if rank() == root else torch.zeros_like(mean), None, None, None
 
 
-def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
-                      compression: Type = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
-                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
-    """As allreduce for several tensors, which may differ in shape and element type; those of one element type are reduced as one."""
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Type = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    """As allreduce for several tensors, which may differ in shape and element type; those of one element type are
+    reduced as one."""
     for tensor in tensors:
         ops.check_tensor(tensor)
     compressed = [compression.compress(tensor) for tensor in tensors]
@@ -89,29 +114,47 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
-def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Type = Compression.none,
-              op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-              process_set: ProcessSet = global_process_set) -> torch.Tensor:
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Type = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
     """Returns postscale_factor * op over ranks (prescale_factor * tensor), of the shape and element type of `tensor`.
 
-    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max or Product; of bool Sum and Max are "or", Product
-    and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is Horovod's older form of `op`.
+    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max or Product; of bool Sum and Max are
+    "or", Product and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is
+    Horovod's older form of `op`.
     `compression` says in which form the tensor travels.
     """
     if compression is Compression.none and not _wants_gradient(tensor):
-        return ops.allreduce_now(tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
-    return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[0]
+        return ops.allreduce_now(
+            tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
+        )
+    return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[
+        0
+    ]
 
 
-def allgather(tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar counts as [1]."""
+def allgather(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar
+    counts as [1]."""
     if _wants_gradient(tensor):
         return _Allgather.apply(tensor, name, process_set)
     return ops.allgather_async(tensor, name, process_set).synchronize()
 
 
-def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Returns the tensor of `root_rank`, a rank of the job that is in the process set; others give one of its shape and element type."""
+def broadcast(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns the tensor of `root_rank`, a rank of the job that is in the process set; others give one of its shape
+    and element type."""
     if _wants_gradient(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return ops.broadcast_async(tensor, root_rank, name, process_set).synchronize()

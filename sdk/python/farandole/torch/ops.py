@@ -1,9 +1,10 @@
 """The operations on tensors, without autograd (differentiable.py adds it).
 
-Tensors are strided CPU tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool, of any shape and
-strides; others are a ValueError. All ranks of the process set call an operation with the same name, element type and, unless it
-says otherwise, shape; without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError that names
-two of them and both values, and the job goes on. EpochEnded: a worker has died or left.
+Tensors are strided CPU tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or
+bool, of any shape and strides; others are a ValueError. All ranks of the process set call an operation with the same
+name, element type and, unless it says otherwise, shape; without a name, calls are paired in their order. Where ranks
+disagree, each gets a ValueError that names two of them and both values, and the job goes on. EpochEnded: a worker has
+died or left.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -37,9 +38,13 @@ def check_tensor(tensor: Any) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
     if not tensor.is_cpu:
-        raise ValueError(f"the tensor is on {tensor.device}: this version of farandole handles CPU tensors only; use tensor.cpu()")
+        raise ValueError(
+            f"the tensor is on {tensor.device}: this version of farandole handles CPU tensors only; use tensor.cpu()"
+        )
     if tensor.layout is not torch.strided:
-        raise ValueError(f"the tensor's layout is {tensor.layout}: this version of farandole handles dense tensors only; use tensor.to_dense()")
+        raise ValueError(
+            f"the tensor's layout is {tensor.layout}: this version of farandole handles dense tensors only; use tensor.to_dense()"
+        )
     if tensor.dtype not in _DTYPES:
         raise ValueError(f"a tensor of {tensor.dtype} cannot be sent: farandole has no such element type")
 
@@ -65,27 +70,61 @@ class _TorchAdapter:
 adapter = _TorchAdapter()
 
 
-def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
-    """As allreduce, but returns at once; give the handle to synchronize() for the output. `tensor` must not change until then."""
-    return _ops.allreduce(adapter, tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """As allreduce, but returns at once; give the handle to synchronize() for the output. `tensor` must not change
+    until then."""
+    return _ops.allreduce(
+        adapter, tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
     """As allreduce_, but returns at once; neither read nor write `tensor` until synchronize()."""
-    return _ops.allreduce(adapter, tensor, True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+    return _ops.allreduce(
+        adapter, tensor, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-               prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Replaces `tensor` by postscale_factor * op over ranks (prescale_factor * tensor), and returns it. Reductions: see allreduce."""
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Replaces `tensor` by postscale_factor * op over ranks (prescale_factor * tensor), and returns it. Reductions:
+    see allreduce."""
     op = Average if op is None and average is None else choose(op, average)
     return allreduce_now(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
 
 
-def allreduce_now(tensor: torch.Tensor, in_place: bool, name: Optional[str], op: int, prescale: float, postscale: float,
-                  process_set: ProcessSet) -> torch.Tensor:
+def allreduce_now(
+    tensor: torch.Tensor,
+    in_place: bool,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> torch.Tensor:
     """allreduce_ or allreduce by the shortest way: two calls of the library, and no handle of ours."""
     try:
         ready = tensor.is_cpu and tensor.is_contiguous()
@@ -99,8 +138,18 @@ def allreduce_now(tensor: torch.Tensor, in_place: bool, name: Optional[str], op:
     group = process_set.process_set_id
     output = tensor if in_place else torch.empty_like(tensor, requires_grad=False)
     try:
-        handle = lib.farandole_allreduce(encoded, tensor.data_ptr(), output.data_ptr(), dims, ndim, dtype, op, prescale, postscale,
-                                         group_of(process_set) if group is None else group)
+        handle = lib.farandole_allreduce(
+            encoded,
+            tensor.data_ptr(),
+            output.data_ptr(),
+            dims,
+            ndim,
+            dtype,
+            op,
+            prescale,
+            postscale,
+            group_of(process_set) if group is None else group,
+        )
     except BaseException as error:
         _handles.rescue(error, (tensor, output))
         raise
@@ -108,45 +157,75 @@ def allreduce_now(tensor: torch.Tensor, in_place: bool, name: Optional[str], op:
     return output
 
 
-def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
-                            op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                            process_set: ProcessSet = global_process_set) -> Handle:
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
     """As grouped_allreduce, but returns at once."""
-    return _ops.grouped_allreduce(adapter, tensors, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+    return _ops.grouped_allreduce(
+        adapter, tensors, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
-                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                             process_set: ProcessSet = global_process_set) -> Handle:
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
     """As grouped_allreduce_, but returns at once."""
-    return _ops.grouped_allreduce(adapter, tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
+    return _ops.grouped_allreduce(
+        adapter, tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
-def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
     """As grouped_allreduce, in place; returns the list of tensors."""
-    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    return grouped_allreduce_async_(
+        tensors, average, name, op, prescale_factor, postscale_factor, process_set
+    ).synchronize()
 
 
-def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+def allgather_async(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
     """As allgather, but returns at once. `tensor` must not change until synchronize()."""
     return _ops.allgather(adapter, tensor, name, process_set, with_rows=False)
 
 
-def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
     """As broadcast, but returns at once."""
     return _ops.broadcast(adapter, tensor, False, root_rank, name, process_set)
 
 
-def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
-                     process_set: ProcessSet = global_process_set) -> Handle:
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
     """As broadcast_, but returns at once."""
     return _ops.broadcast(adapter, tensor, True, root_rank, name, process_set)
 
 
-def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
-               process_set: ProcessSet = global_process_set) -> torch.Tensor:
+def broadcast_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
     """As broadcast, in place; returns `tensor`."""
     return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
 

@@ -23,7 +23,8 @@ class _Distributed:
     _should_synchronize: bool = True
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced; step() does so by itself. To be used with skip_synchronize(), to see gradients before the step:
+        """Waits until all gradients are reduced; step() does so by itself. To be used with skip_synchronize(), to see
+        gradients before the step:
 
             optimizer.synchronize()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -51,8 +52,9 @@ class _Distributed:
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Reduces the gradients and makes the optimizer's step.
 
-        With a closure, the gradients of each of its calls are reduced, and the loss that it returns too: optimizers that decide by the loss
-        (LBFGS) decide alike on all ranks. Called again without a backward pass, it reduces the same gradients again.
+        With a closure, the gradients of each of its calls are reduced, and the loss that it returns too: optimizers
+        that decide by the loss (LBFGS) decide alike on all ranks. Called again without a backward pass, it reduces the
+        same gradients again.
         """
         if self._should_synchronize:
             if closure is not None:
@@ -61,9 +63,12 @@ class _Distributed:
                 closure = self._synchronizing(closure)
             else:
                 if self._synchronized:
-                    warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
-                                  "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
-                                  "if you use optimizer.synchronize() in your code.", stacklevel=2)
+                    warnings.warn(
+                        "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
+                        "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
+                        "if you use optimizer.synchronize() in your code.",
+                        stacklevel=2,
+                    )
                 self.synchronize()
         self._synchronized = False
         return super().step() if closure is None else super().step(closure)
@@ -73,20 +78,25 @@ class _Distributed:
             loss = closure()
             self._reducer.synchronize()
             return self._reducer.reduce_loss(loss)
+
         return synchronized
 
     def zero_grad(self, *arguments: Any, **options: Any) -> None:
         """As the optimizer's. AssertionError between backward and step(): the gradients are travelling."""
         if self._reducer.outstanding():
-            raise AssertionError("optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
-                                 "This is prohibited as it can cause a race condition.")
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
+                "This is prohibited as it can cause a race condition."
+            )
         super().zero_grad(*arguments, **options)
 
     def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's; the new parameters' gradients are reduced too."""
         super().add_param_group(param_group)
         index = len(self.param_groups) - 1
-        self._reducer.add([(f"noname.{index}.{i}", parameter) for i, parameter in enumerate(self.param_groups[index]["params"])])
+        self._reducer.add(
+            [(f"noname.{index}.{i}", parameter) for i, parameter in enumerate(self.param_groups[index]["params"])]
+        )
 
 
 def _check_passes(passes: int) -> int:
@@ -95,23 +105,39 @@ def _check_passes(passes: int) -> int:
     return passes
 
 
-def _name_parameters(optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]) -> Named:
+def _name_parameters(
+    optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
+) -> Named:
     """Names for all parameters of the optimizer, in the order in which they were named."""
     owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
-        return [(f"noname.{i}.{j}", parameter) for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])]
+        return [
+            (f"noname.{i}.{j}", parameter)
+            for i, group in enumerate(optimizer.param_groups)
+            for j, parameter in enumerate(group["params"])
+        ]
     named = list(named_parameters)
     if any(not isinstance(entry, tuple) or len(entry) != 2 for entry in named):
-        raise ValueError("named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters().")
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters()."
+        )
     names = [name for name, _ in named]
     duplicates = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if duplicates:
-        raise ValueError(f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(duplicates)}")
+        raise ValueError(
+            f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(duplicates)}"
+        )
     known = {id(parameter) for _, parameter in named}
-    missing = [f"number {i} of shape {list(parameter.shape)}" for i, parameter in enumerate(owned) if id(parameter) not in known]
+    missing = [
+        f"number {i} of shape {list(parameter.shape)}"
+        for i, parameter in enumerate(owned)
+        if id(parameter) not in known
+    ]
     if missing:
-        raise ValueError("named_parameters was specified, but one or more model parameters were not named. Parameters of the optimizer: "
-                         + ", ".join(missing))
+        raise ValueError(
+            "named_parameters was specified, but one or more model parameters were not named. Parameters of the optimizer: "
+            + ", ".join(missing)
+        )
     ids = {id(parameter) for parameter in owned}
     first = {id(parameter): (name, parameter) for name, parameter in reversed(named) if id(parameter) in ids}
     return [first[id(parameter)] for name, parameter in named if first.get(id(parameter), (None,))[0] == name]
@@ -124,9 +150,11 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
         return []
     if isinstance(groups, int):
         if groups < 0:
-            raise ValueError(f"groups should be a non-negative integer or a list of lists of torch.Tensor, not {groups}")
+            raise ValueError(
+                f"groups should be a non-negative integer or a list of lists of torch.Tensor, not {groups}"
+            )
         count = min(groups, len(parameters))
-        return [parameters[len(parameters) * i // count:len(parameters) * (i + 1) // count] for i in range(count)]
+        return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
     if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
         raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor")
     known = {id(parameter) for parameter in parameters}
@@ -137,28 +165,37 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
     return [group for group in result if group]
 
 
-def DistributedOptimizer(optimizer: torch.optim.Optimizer,  # pylint: disable=invalid-name; Horovod's
-                         named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None, compression: Type = Compression.none,
-                         backward_passes_per_step: int = 1, op: int = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
-                         groups: Groups = None, sparse_as_dense: bool = False,
-                         process_set: ProcessSet = global_process_set) -> Any:
+def DistributedOptimizer(
+    optimizer: torch.optim.Optimizer,  # pylint: disable=invalid-name; Horovod's
+    named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
+    compression: Type = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Groups = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
     """Returns an optimizer like `optimizer`, also of its class, that reduces gradients over the ranks before each step.
 
-    Gradients travel while backward runs: each as soon as it is there, in batches that the library makes. The new optimizer takes over the
-    old one's parameters, options and state; use only the new one. In a job of size 1 it is the old one in all but name.
+    Gradients travel while backward runs: each as soon as it is there, in batches that the library makes. The new
+    optimizer takes over the old one's parameters, options and state; use only the new one. In a job of size 1 it is
+    the old one in all but name.
 
-    named_parameters: (name, parameter) for all parameters of the optimizer, usually model.named_parameters(); the names appear in messages.
-    compression: Compression.none, fp16 or bf16; the form in which gradients travel.
+    named_parameters: (name, parameter) for all parameters of the optimizer, usually model.named_parameters(); the
+    names appear in messages. compression: Compression.none, fp16 or bf16; the form in which gradients travel.
     backward_passes_per_step: backward passes whose gradients are added up before they travel.
     op: Average, Sum, Min, Max or Product.
     gradient_predivide_factor: with Average, gradients are divided by it before, and the sum by size / it after.
-    groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of neighbours.
+    groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of
+    neighbours.
         num_groups is its older form.
     sparse_as_dense: makes sparse gradients dense; they are an error else.
     process_set: whose ranks take part; all others keep their own gradients.
 
-    Parameters that backward does not reach take part with a gradient of zero, so ranks may use different parts of a model.
-    ValueError: an argument is wrong; it is named.
+    Parameters that backward does not reach take part with a gradient of zero, so ranks may use different parts of a
+    model. ValueError: an argument is wrong; it is named.
     """
     if isinstance(optimizer, _Distributed):
         raise ValueError("the optimizer is a DistributedOptimizer already")
@@ -170,7 +207,9 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,  # pylint: disable=in
         groups = num_groups if groups is None else groups
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
-    settings = Settings(compression, op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, sparse_as_dense, process_set)
+    settings = Settings(
+        compression, op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, sparse_as_dense, process_set
+    )
     reducer = Reducer(settings, _check_passes(backward_passes_per_step))
     reducer.add(named, grouped)
     made = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})

@@ -55,7 +55,8 @@ class _Unit:
 
 
 def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous view of a dense tensor with other strides (channels_last), which has no copy to pay for; else the tensor."""
+    """A contiguous view of a dense tensor with other strides (channels_last), which has no copy to pay for; else the
+    tensor."""
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     view = tensor.permute(order)
     return view if view.is_contiguous() else tensor
@@ -76,7 +77,8 @@ class Reducer:
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
 
     def add(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]] = ()) -> None:
-        """Watches parameters from now on; those of a group travel together. ValueError: a parameter of no supported kind."""
+        """Watches parameters from now on; those of a group travel together. ValueError: a parameter of no supported
+        kind."""
         if not self.active:
             return
         for name, parameter in named:
@@ -91,7 +93,9 @@ class Reducer:
             members = [self._gradients[parameter] for parameter in group]
             grouped.update(members)
             self._units.append(_Unit(members, f"allreduce.group.{members[0].name}"))
-        self._units.extend(_Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped)
+        self._units.extend(
+            _Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped
+        )
         for gradient in new:
             self._watch(gradient)
 
@@ -117,8 +121,10 @@ class Reducer:
         """A backward pass has added to the parameter's gradient."""
         gradient = self._gradients[parameter]
         if gradient.passes_left <= 0:
-            raise AssertionError("Gradients were computed more than backward_passes_per_step times before call to step(). "
-                                 f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})")
+            raise AssertionError(
+                "Gradients were computed more than backward_passes_per_step times before call to step(). "
+                f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})"
+            )
         gradient.passes_left -= 1
         if gradient.passes_left == 0:
             unit = gradient.unit
@@ -135,33 +141,58 @@ class Reducer:
             unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
             tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
             call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
-            unit.handle = (_ops.allreduce(ops.adapter, tensors[0], True, *call) if len(tensors) == 1
-                           else _ops.grouped_allreduce(ops.adapter, tensors, True, *call))
+            unit.handle = (
+                _ops.allreduce(ops.adapter, tensors[0], True, *call)
+                if len(tensors) == 1
+                else _ops.grouped_allreduce(ops.adapter, tensors, True, *call)
+            )
         self._submitted += 1
 
     def _submit_one(self, unit: _Unit, grad: torch.Tensor) -> Handle:
         settings = self._settings
         if not (grad.is_cpu and grad.is_contiguous()):
-            return _ops.allreduce(ops.adapter, _in_memory_order(grad), True, unit.name, settings.op, settings.prescale, settings.postscale,
-                                  settings.process_set)
+            return _ops.allreduce(
+                ops.adapter,
+                _in_memory_order(grad),
+                True,
+                unit.name,
+                settings.op,
+                settings.prescale,
+                settings.postscale,
+                settings.process_set,
+            )
         dims, ndim = unit.dims
         address, _, dtype = ops.adapter.describe(grad)
         handle = Handle((grad, dims), _nothing)
-        handle.submit(lib.farandole_allreduce, _ops.encode_name(unit.name), address, address, dims, ndim, dtype, settings.op,
-                      settings.prescale, settings.postscale, self._group)
+        handle.submit(
+            lib.farandole_allreduce,
+            _ops.encode_name(unit.name),
+            address,
+            address,
+            dims,
+            ndim,
+            dtype,
+            settings.op,
+            settings.prescale,
+            settings.postscale,
+            self._group,
+        )
         return handle
 
     def _dense(self, gradient: _Gradient) -> torch.Tensor:
         grad = gradient.parameter.grad
         if grad.layout is not torch.strided:
             if not self._settings.sparse_as_dense:
-                raise ValueError(f"the gradient of parameter {gradient.name} is sparse; pass sparse_as_dense=True to "
-                                 "DistributedOptimizer, or make the layer's gradients dense")
+                raise ValueError(
+                    f"the gradient of parameter {gradient.name} is sparse; pass sparse_as_dense=True to "
+                    "DistributedOptimizer, or make the layer's gradients dense"
+                )
             grad = gradient.parameter.grad = grad.to_dense()
         return grad
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced; those that backward did not reach take part with what they have, or zero.
+        """Waits until all gradients are reduced; those that backward did not reach take part with what they have, or
+        zero.
 
         All are waited for, also when one fails. Raises the first one's exception; the next step starts afresh.
         """
@@ -215,11 +246,14 @@ class Reducer:
             gradient.passes_left = self._passes
 
     def reduce_loss(self, loss: Any) -> Any:
-        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. None and other reductions pass as they are."""
+        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. None and other
+        reductions pass as they are."""
         if not self.active or loss is None or self._settings.op not in (Average, Sum):
             return loss
         tensor = loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
-        reduced = ops.allreduce_async(tensor, None, "allreduce.loss", self._settings.op, process_set=self._settings.process_set).synchronize()
+        reduced = ops.allreduce_async(
+            tensor, None, "allreduce.loss", self._settings.op, process_set=self._settings.process_set
+        ).synchronize()
         return reduced if isinstance(loss, torch.Tensor) else reduced.item()
 
 

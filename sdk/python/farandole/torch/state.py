@@ -11,20 +11,28 @@ from ..process_sets import ProcessSet, global_process_set
 from . import ops
 
 
-def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Tuple[str, torch.Tensor]]], root_rank: int,
-                         process_set: ProcessSet = global_process_set) -> None:
+def broadcast_parameters(
+    params: Union[Dict[str, Any], Iterable[Tuple[str, torch.Tensor]]],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+) -> None:
     """Gives the root's tensors to all ranks, in place.
 
-    `params`: a model's state_dict() (values None are skipped), or model.named_parameters(). ValueError: something else, or ranks disagree
-    about a shape or element type.
+    `params`: a model's state_dict() (values None are skipped), or model.named_parameters(). ValueError: something
+    else, or ranks disagree about a shape or element type.
     """
     named = sorted(params.items()) if isinstance(params, dict) else list(params)
     for entry in named:
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], (torch.Tensor, type(None)))):
-            raise ValueError("broadcast_parameters needs a state_dict or (name, tensor) pairs with tensors only; "
-                             f"it got {_describe(entry)}; use broadcast_object for what is no tensor")
-    handles = [ops.broadcast_async_(tensor, root_rank, f"broadcast_parameters.{name}", process_set)
-               for name, tensor in named if tensor is not None]
+            raise ValueError(
+                "broadcast_parameters needs a state_dict or (name, tensor) pairs with tensors only; "
+                f"it got {_describe(entry)}; use broadcast_object for what is no tensor"
+            )
+    handles = [
+        ops.broadcast_async_(tensor, root_rank, f"broadcast_parameters.{name}", process_set)
+        for name, tensor in named
+        if tensor is not None
+    ]
     _synchronize_all(handles)
 
 
@@ -76,10 +84,13 @@ def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor]) -> Any:
     return state
 
 
-def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet = global_process_set
+) -> None:
     """Gives the root's optimizer state to all ranks: tensors, step counters, and the options of the parameter groups.
 
-    The other ranks need no state of their own, or may have another one; it is replaced. ValueError: their parameter groups do not fit the root's.
+    The other ranks need no state of their own, or may have another one; it is replaced. ValueError: their parameter
+    groups do not fit the root's.
     """
     root = rank() == root_rank
     sent: List[torch.Tensor] = []
@@ -87,7 +98,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     skeleton = broadcast_object(skeleton, root_rank, "broadcast_optimizer_state", process_set)
     received: Dict[int, torch.Tensor] = dict(enumerate(sent))
     state = None if root else _put_tensors(skeleton, received)
-    _synchronize_all([ops.broadcast_async_(received[index], root_rank, f"broadcast_optimizer_state.{index}", process_set)
-                      for index in sorted(received)])
+    _synchronize_all(
+        [
+            ops.broadcast_async_(received[index], root_rank, f"broadcast_optimizer_state.{index}", process_set)
+            for index in sorted(received)
+        ]
+    )
     if not root:
         optimizer.load_state_dict(state)

@@ -1,16 +1,11 @@
 // The C interface: worker/farandole.h over the process's one Worker.
-#include <pthread.h>
-
-#include <atomic>
+#include <algorithm>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
-#include "worker/c_process.h"
+#include "worker/c_call.h"
 #include "worker/farandole.h"
 #include "worker/worker.h"
 
@@ -21,39 +16,9 @@ namespace {
 constexpr int kOk = FARANDOLE_OK;
 constexpr int kPending = FARANDOLE_STILL_PENDING;
 
-thread_local std::string last_error;
-
-int Code(const absl::Status& status) {
-  if (!status.ok()) last_error = std::string(status.message());
-  return static_cast<int>(status.code());
-}
-
 Interrupted Wrap(int (*interrupted)(void)) {
   if (interrupted == nullptr) return {};
   return [interrupted] { return interrupted() != 0; };
-}
-
-absl::Status NotRunning() {
-  if (Process().is_forked_child()) {
-    return absl::FailedPreconditionError(
-        "this process was forked from a worker and is no worker itself; start it anew to use farandole");
-  }
-  return absl::FailedPreconditionError("farandole is not initialized; call farandole_init (in Python: init()) first");
-}
-
-// Calls `use(worker)` while the worker is kept from going away; gives `otherwise` and sets the error where there is
-// none.
-template <typename Result, typename Use>
-Result WithWorker(Result otherwise, const Use& use) {
-  CProcess& process = Process();
-  std::shared_lock<std::shared_mutex> lock(process.mutex(), std::defer_lock);
-  // In a forked child the lock may be held by a thread that does not exist there.
-  if (!process.is_forked_child()) lock.lock();
-  if (!lock.owns_lock() || process.worker() == nullptr) {
-    Code(NotRunning());
-    return otherwise;
-  }
-  return use(*process.worker());
 }
 
 farandole_handle Handle(const absl::StatusOr<int64_t>& handle) {
@@ -133,7 +98,7 @@ extern "C" {
 
 int farandole_abi_version(void) { return FARANDOLE_ABI_VERSION; }
 const char* farandole_version(void) { return farandole::kVersion; }
-const char* farandole_last_error(void) { return farandole::last_error.c_str(); }
+const char* farandole_last_error(void) { return farandole::LastError().c_str(); }
 
 int farandole_init(const farandole_init_options* options, int (*interrupted)(void)) {
   if (Process().is_forked_child()) return Code(farandole::NotRunning());

@@ -222,6 +222,11 @@ FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const cha
  * OK, the checkpoint exists, as `*path` (valid until the thread's next call). ABORTED  a newer writer fenced this one,
  * or the epoch ended; the file is removed */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
+/* The writing failed, for `cause` (the words of whatever wrote): removes the temporary file and gives the sentence for it.
+ *   RESOURCE_EXHAUSTED  the disk is full
+ *   UNAVAILABLE         otherwise; FAILED_PRECONDITION: none is open */
+FARANDOLE_EXPORT int farandole_checkpoint_fail(const char* cause);
+/* Removes the temporary file. */
 FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
 /* Newest checkpoint of `name` ("" or NULL: of any) in the catalogue, or the one at `step` (-1: newest). Without a
  * coordinator: among the manifests in `directory`. NOT_FOUND: none. The path lives until the thread's next call. */

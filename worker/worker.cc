@@ -128,6 +128,7 @@ void Worker::MakeEngine() {
   engine_ = std::make_unique<Engine>(
       std::move(options), page_.get(), [this](const Collective& collective) { return StartCollective(collective); },
       [this](const absl::Status& reason) { transport_->Abort(reason); }, link_.get());
+  checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> Worker::StartCollective(const Collective& collective) {

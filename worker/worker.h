@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/checkpoint_session.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/coordinator_link.h"
 #include "worker/engine.h"
@@ -39,6 +40,7 @@ class Worker {
   Engine& engine() { return *engine_; }
   // Null for a job of size 1 without a coordinator.
   CoordinatorLink* link() { return link_.get(); }
+  CheckpointSession& checkpoints() { return *checkpoints_; }
   const WorkerOptions& options() const { return options_; }
 
   struct Place {
@@ -76,6 +78,7 @@ class Worker {
   std::unique_ptr<ShmTransport> transport_;
   BufferPool buffers_;  // of schedules
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<CheckpointSession> checkpoints_;
 };
 
 }  // namespace farandole

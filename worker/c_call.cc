@@ -1,0 +1,23 @@
+#include "worker/c_call.h"
+
+namespace farandole {
+
+std::string& LastError() {
+  static thread_local std::string sentence;
+  return sentence;
+}
+
+int Code(const absl::Status& status) {
+  if (!status.ok()) LastError() = std::string(status.message());
+  return static_cast<int>(status.code());
+}
+
+absl::Status NotRunning() {
+  if (Process().is_forked_child()) {
+    return absl::FailedPreconditionError(
+        "this process was forked from a worker and is no worker itself; start it anew to use farandole");
+  }
+  return absl::FailedPreconditionError("farandole is not initialized; call farandole_init (in Python: init()) first");
+}
+
+}  // namespace farandole

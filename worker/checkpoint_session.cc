@@ -1,0 +1,102 @@
+#include "worker/checkpoint_session.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "checkpoint/manifest.h"
+
+namespace farandole {
+
+absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, absl::string_view name, int64_t step) {
+  if (link_ != nullptr) {
+    v1::BeginCheckpointRequest request;
+    request.set_job(job_);
+    request.set_incarnation(link_->incarnation());
+    request.set_epoch(epoch_);
+    request.set_name(std::string(name));
+    request.set_step(step);
+    absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->client().BeginCheckpoint(std::move(request));
+    if (!granted.ok()) return granted.status();
+    return granted->token();
+  }
+  absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(directory);
+  if (absl::IsNotFound(manifests.status())) return 1;
+  if (!manifests.ok()) return manifests.status();
+  uint64_t last = 0;
+  for (const Manifest& manifest : *manifests) {
+    if (manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", manifest.checkpoint.path()));
+    }
+    last = std::max(last, manifest.checkpoint.token());
+  }
+  return last + 1;
+}
+
+absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,
+                                                     absl::string_view extension) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (rank_ != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("checkpoint ", name, " of step ", step, ": only rank 0 writes checkpoints, this is rank ", rank_));
+  }
+  if (writer_.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
+                                                      ": another is being written: ", writer_->temporary_path()));
+  }
+  absl::StatusOr<uint64_t> token = Grant(std::string(directory), name, step);
+  if (!token.ok()) return token.status();
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory, name, step, *token, extension);
+  if (!writer.ok()) return writer.status();
+  writer_ = *std::move(writer);
+  return writer_->temporary_path();
+}
+
+absl::StatusOr<std::string> CheckpointSession::Commit() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
+  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
+  absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
+  if (!finished.ok()) return finished.status();
+  if (link_ == nullptr) return finished->path();
+  v1::CommitCheckpointRequest request;
+  request.set_job(job_);
+  request.set_incarnation(link_->incarnation());
+  *request.mutable_checkpoint() = *std::move(finished);
+  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->client().CommitCheckpoint(std::move(request));
+  if (committed.ok()) return committed->checkpoint().path();
+  // The coordinator may have taken it without our hearing so: then the file is part of the catalogue and must stay.
+  if (!absl::IsUnavailable(committed.status()) && !absl::IsDeadlineExceeded(committed.status())) writer.Discard();
+  return committed.status();
+}
+
+absl::Status CheckpointSession::Fail(absl::string_view cause) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
+  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
+  return writer.Fail(cause);
+}
+
+void CheckpointSession::Abandon() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  writer_.reset();
+}
+
+absl::StatusOr<v1::Checkpoint> CheckpointSession::Find(const std::string& directory, absl::string_view name,
+                                                       int64_t step) {
+  if (link_ == nullptr) {
+    absl::StatusOr<Manifest> manifest = FindManifest(directory, name, step);
+    if (!manifest.ok()) return manifest.status();
+    return manifest->checkpoint;
+  }
+  v1::FindCheckpointRequest request;
+  request.set_job(job_);
+  request.set_name(std::string(name));
+  request.set_step(step);
+  absl::StatusOr<v1::FindCheckpointResponse> found = link_->client().FindCheckpoint(std::move(request));
+  if (!found.ok()) return found.status();
+  return found->checkpoint();
+}
+
+}  // namespace farandole

@@ -1,0 +1,53 @@
+"""The committed tree keeps docs/style.md's guides."""
+
+import pathlib
+import subprocess
+from typing import List
+
+import pytest
+from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule
+from sources import ROOT, Source, tracked_sources
+
+
+@pytest.fixture(scope="module", name="tree")
+def _tree() -> List[Source]:
+    return tracked_sources()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tree_keeps_the_rule(tree: List[Source], rule: Rule) -> None:
+    findings = [finding for source in tree for finding in rule(source)]
+    assert not findings, "\n" + "\n".join(map(str, findings))
+
+
+def test_exceptions_name_files_that_exist(tree: List[Source]) -> None:
+    exact = [path for table in (ENVIRONMENT_READERS, SLEEPERS) for path in table if "*" not in path]
+    paths = {source.path for source in tree}
+    assert not [path for path in exact if path not in paths], "drop these from the tables of tests/tidy/rules.py"
+    assert all(library.owners for library in LIBRARIES)
+
+
+def test_sources_are_formatted() -> None:
+    run = subprocess.run(
+        ["tools/fmt", "--check"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert run.returncode == 0, "\n" + run.stdout.decode()
+
+
+def test_shell_scripts_pass_shellcheck(tree: List[Source]) -> None:
+    scripts = [source.path for source in tree if source.language == "shell"]
+    run = subprocess.run(
+        ["shellcheck", *scripts], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert run.returncode == 0, "\n" + run.stdout.decode()
+
+
+def test_the_package_and_the_programs_are_of_one_version() -> None:
+    version = (ROOT / "VERSION").read_text().strip()
+    project = pathlib.Path(ROOT / "sdk/python/pyproject.toml").read_text()
+    assert f'version = "{version}"' in project, f"sdk/python/pyproject.toml is not at {version}, as VERSION is"
+
+
+def test_the_list_of_packages_is_sorted() -> None:
+    lines = (ROOT / "tools/apt-packages.txt").read_text().splitlines()
+    assert lines == sorted(lines), "tools/setup compares it with comm: sort it by LC_ALL=C sort"

@@ -33,7 +33,7 @@ LAYERS: Dict[str, List[str]] = {
     "base": [],
     "checkpoint": ["base"],
     "server": ["base", "checkpoint", "web"],
-    "worker": ["base"],
+    "worker": ["base", "checkpoint"],
     "sdk": ["worker"],
     "web": ["base"],
 }

@@ -37,9 +37,10 @@ void Attachment::Send(v1::WorkerMessage message) {
 void Attachment::Overflow() {
   sending_ = Sending::kDropped;
   loop_->Post([this] {
-    End(absl::ResourceExhaustedError(absl::StrCat(
-        "coordinator ", options_.where.address, " does not take this worker's messages: more than ",
-        AttachStream::kMaxQueuedMessages, " of them or ", AttachStream::kMaxQueuedBytes, " bytes wait to be written")));
+    End(absl::ResourceExhaustedError(absl::StrCat("coordinator ", options_.where.address,
+                                                  " does not take this worker's messages: more than ",
+                                                  ControlStream::kMaxQueuedMessages, " of them or ",
+                                                  ControlStream::kMaxQueuedBytes, " bytes wait to be written")));
   });
 }
 
@@ -50,7 +51,7 @@ bool Attachment::SendLocked(v1::WorkerMessage message) {
     if (!std::exchange(resend_begun_, true)) held_back_.clear();
     return stream_->Send(std::move(message));
   }
-  if (held_back_.size() >= AttachStream::kMaxQueuedMessages) return false;
+  if (held_back_.size() >= ControlStream::kMaxQueuedMessages) return false;
   held_back_.push_back(std::move(message));
   return true;
 }
@@ -72,13 +73,13 @@ void Attachment::Leave(v1::WorkerMessage leave, std::function<void()> done) {
 void Attachment::Close() { EndQuietly(); }
 
 void Attachment::Shutdown() {
-  std::unique_ptr<AttachStream> stream;
+  std::unique_ptr<ControlStream> stream;
   {
     absl::MutexLock lock(&mutex_);
     sending_ = Sending::kDropped;
     stream = std::move(stream_);
   }
-  AttachStream::Retire(std::move(stream));
+  ControlStream::Retire(std::move(stream));
   JoinCall::Retire(std::move(join_call_));
 }
 
@@ -88,7 +89,7 @@ void Attachment::OpenStream() {
   leave_sent_ = false;
   v1::Hello hello = callbacks_.make_hello();
   // The loop drops what is posted after its end, so `this` is not used after that.
-  AttachStream::Events events;
+  ControlStream::Events events;
   events.on_hello_written = [this, loop = loop_, number] { loop->Post([this, number] { HelloWritten(number); }); };
   events.on_message = [this, loop = loop_, number](v1::CoordinatorMessage message) {
     loop->Post([this, number, message = std::move(message)] { MessageReceived(number, message); });
@@ -96,7 +97,8 @@ void Attachment::OpenStream() {
   events.on_done = [this, loop = loop_, number](const grpc::Status& status) {
     loop->Post([this, number, status] { StreamDone(number, status); });
   };
-  std::unique_ptr<AttachStream> stream = AttachStream::Open(stub_, options_.where, std::move(hello), std::move(events));
+  std::unique_ptr<ControlStream> stream =
+      ControlStream::Open(stub_, options_.where, std::move(hello), std::move(events));
   absl::MutexLock lock(&mutex_);
   stream_ = std::move(stream);
   // Nothing is unanswered before the first stream; so what is sent from now on simply follows its hello.
@@ -154,13 +156,13 @@ void Attachment::MessageReceived(uint64_t number, const v1::CoordinatorMessage& 
 
 void Attachment::StreamDone(uint64_t number, const grpc::Status& status) {
   if (ended_ || number != stream_number_) return;
-  std::unique_ptr<AttachStream> broken;
+  std::unique_ptr<ControlStream> broken;
   {
     absl::MutexLock lock(&mutex_);
     sending_ = Sending::kDropped;
     broken = std::move(stream_);
   }
-  AttachStream::Retire(std::move(broken));
+  ControlStream::Retire(std::move(broken));
   CancelTimer(&proof_timer_);
   const bool unknown = status.error_code() == grpc::StatusCode::NOT_FOUND;
   if (!unknown && !IsPassing(status)) {

@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "farandole/v1/worker.pb.h"
-#include "worker/control/attach_stream.h"
 #include "worker/control/backoff.h"
 #include "worker/control/control_loop.h"
+#include "worker/control/control_stream.h"
 #include "worker/control/coordinator_channel.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/control/join_call.h"
@@ -82,7 +82,7 @@ class Attachment {
   absl::Mutex mutex_;
   Sending sending_ ABSL_GUARDED_BY(mutex_) = Sending::kHeldBack;
   // The stream that is open or being opened.
-  std::unique_ptr<AttachStream> stream_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<ControlStream> stream_ ABSL_GUARDED_BY(mutex_);
   // While kHeldBack (before the first stream, and during on_attached): what other threads sent, and whether on_attached
   // has begun to.
   std::vector<v1::WorkerMessage> held_back_ ABSL_GUARDED_BY(mutex_);

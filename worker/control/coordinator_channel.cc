@@ -16,8 +16,8 @@ namespace farandole {
 namespace {
 
 constexpr int kMaxMessageBytes = 16 << 20;
-// Twice the shortest interval that the coordinator must allow (GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS = 10,000), so that
-// two clocks never make it count a ping as one too many.
+// Twice the shortest interval that the coordinator must allow (GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS =
+// 10,000), so that two clocks never make it count a ping as one too many.
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // The client's own backoff decides when to try again; the channel's must not be slower than that.

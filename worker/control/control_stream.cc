@@ -1,4 +1,4 @@
-#include "worker/control/attach_stream.h"
+#include "worker/control/control_stream.h"
 
 #include <utility>
 
@@ -10,9 +10,9 @@ constexpr absl::Duration kCancelDeadline = absl::Seconds(5);
 
 }  // namespace
 
-std::unique_ptr<AttachStream> AttachStream::Open(v1::WorkerService::StubInterface* stub,
-                                                 const CoordinatorAddress& where, v1::Hello hello, Events events) {
-  std::unique_ptr<AttachStream> stream(new AttachStream(std::move(events)));
+std::unique_ptr<ControlStream> ControlStream::Open(v1::WorkerService::StubInterface* stub,
+                                                   const CoordinatorAddress& where, v1::Hello hello, Events events) {
+  std::unique_ptr<ControlStream> stream(new ControlStream(std::move(events)));
   PrepareCall(where, absl::InfiniteFuture(), &stream->context_);
   stub->async()->Attach(&stream->context_, stream.get());
   // One hold for all that is started outside of gRPC's own calls; Break gives it back.
@@ -29,7 +29,7 @@ std::unique_ptr<AttachStream> AttachStream::Open(v1::WorkerService::StubInterfac
   return stream;
 }
 
-bool AttachStream::Send(v1::WorkerMessage message) {
+bool ControlStream::Send(v1::WorkerMessage message) {
   absl::MutexLock lock(&mutex_);
   if (broken_ || last_queued_) return true;
   if (queue_.size() >= kMaxQueuedMessages || queued_bytes_ + message.ByteSizeLong() > kMaxQueuedBytes) return false;
@@ -38,7 +38,7 @@ bool AttachStream::Send(v1::WorkerMessage message) {
   return true;
 }
 
-void AttachStream::SendLast(v1::WorkerMessage message) {
+void ControlStream::SendLast(v1::WorkerMessage message) {
   absl::MutexLock lock(&mutex_);
   if (broken_ || last_queued_) return;
   Enqueue(std::move(message));
@@ -46,12 +46,12 @@ void AttachStream::SendLast(v1::WorkerMessage message) {
   WriteNext();
 }
 
-void AttachStream::ReadNext() {
+void ControlStream::ReadNext() {
   absl::MutexLock lock(&mutex_);
   if (!broken_) StartRead(&incoming_);
 }
 
-void AttachStream::Cancel() {
+void ControlStream::Cancel() {
   absl::MutexLock lock(&mutex_);
   if (!broken_) {
     context_.TryCancel();
@@ -59,18 +59,18 @@ void AttachStream::Cancel() {
   }
 }
 
-void AttachStream::Retire(std::unique_ptr<AttachStream> stream) {
+void ControlStream::Retire(std::unique_ptr<ControlStream> stream) {
   if (stream == nullptr) return;
   stream->Cancel();
   if (!stream->done_.WaitForNotificationWithTimeout(kCancelDeadline)) static_cast<void>(stream.release());
 }
 
-void AttachStream::Enqueue(v1::WorkerMessage message) {
+void ControlStream::Enqueue(v1::WorkerMessage message) {
   queued_bytes_ += message.ByteSizeLong();
   queue_.push_back(std::move(message));
 }
 
-void AttachStream::WriteNext() {
+void ControlStream::WriteNext() {
   if (writing_ || broken_ || queue_.empty()) return;
   writing_ = true;
   if (last_queued_ && queue_.size() == 1) {
@@ -80,13 +80,13 @@ void AttachStream::WriteNext() {
   }
 }
 
-void AttachStream::Break() {
+void ControlStream::Break() {
   if (broken_) return;
   broken_ = true;
   RemoveHold();
 }
 
-void AttachStream::OnReadDone(bool ok) {
+void ControlStream::OnReadDone(bool ok) {
   if (ok) {
     events_.on_message(std::move(incoming_));
     return;
@@ -95,7 +95,7 @@ void AttachStream::OnReadDone(bool ok) {
   Break();
 }
 
-void AttachStream::OnWriteDone(bool ok) {
+void ControlStream::OnWriteDone(bool ok) {
   bool hello = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -112,7 +112,7 @@ void AttachStream::OnWriteDone(bool ok) {
   if (hello) events_.on_hello_written();
 }
 
-void AttachStream::OnDone(const grpc::Status& status) {
+void ControlStream::OnDone(const grpc::Status& status) {
   events_.on_done(status);
   // From here on the owner may destroy this object.
   done_.Notify();

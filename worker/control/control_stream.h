@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_CONTROL_ATTACH_STREAM_H_
-#define FARANDOLE_WORKER_CONTROL_ATTACH_STREAM_H_
+#ifndef FARANDOLE_WORKER_CONTROL_CONTROL_STREAM_H_
+#define FARANDOLE_WORKER_CONTROL_CONTROL_STREAM_H_
 
 #include <cstddef>
 #include <deque>
@@ -22,7 +22,7 @@ namespace farandole {
 // whoever opened it, who gives it back by Retire: gRPC must not be the one to drop the last reference to a channel,
 // because the channel's end joins the very threads that gRPC makes its calls on. All functions may be called from any
 // thread.
-class AttachStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage> {
+class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage> {
  public:
   // Called on gRPC's threads, one at a time in the order of the events, except that `on_hello_written` may overtake
   // `on_message`. They must not block and must not call into the stream.
@@ -39,9 +39,9 @@ class AttachStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coor
   static constexpr size_t kMaxQueuedMessages = 1 << 16;
   static constexpr size_t kMaxQueuedBytes = 64 << 20;
 
-  static std::unique_ptr<AttachStream> Open(v1::WorkerService::StubInterface* stub, const CoordinatorAddress& where,
-                                            v1::Hello hello, Events events);
-  ~AttachStream() override = default;
+  static std::unique_ptr<ControlStream> Open(v1::WorkerService::StubInterface* stub, const CoordinatorAddress& where,
+                                             v1::Hello hello, Events events);
+  ~ControlStream() override = default;
 
   // Queues a message; dropped if the stream is broken. False, and nothing is queued: a bound above is reached.
   bool Send(v1::WorkerMessage message);
@@ -53,10 +53,10 @@ class AttachStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coor
   // Cancels the call, waits until gRPC is done with it, and destroys the stream. Where that takes longer than 5 s
   // (gRPC's threads do not run any more, because the process is exiting) the stream is left to gRPC. Not on a thread of
   // gRPC.
-  static void Retire(std::unique_ptr<AttachStream> stream);
+  static void Retire(std::unique_ptr<ControlStream> stream);
 
  private:
-  explicit AttachStream(Events events) : events_(std::move(events)) {}
+  explicit ControlStream(Events events) : events_(std::move(events)) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -83,4 +83,4 @@ class AttachStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coor
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_CONTROL_ATTACH_STREAM_H_
+#endif  // FARANDOLE_WORKER_CONTROL_CONTROL_STREAM_H_

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,9 +21,9 @@
 namespace farandole {
 namespace {
 
-// The coordinator may delete a log or table between the moments when its name is read and when it is opened; what
-// replaced it is found by the next attempt.
-constexpr int kAttempts = 5;
+// A coordinator under full load moves its log into a table every few hundred milliseconds, a reading takes a tenth of
+// that.
+constexpr int kAttempts = 20;
 
 // RocksDB writes a log file wherever it opens a database, unless it is given one.
 class SilentLog : public rocksdb::Logger {
@@ -39,6 +43,17 @@ absl::Status CheckReadable(const std::string& directory) {
   if (access(current.c_str(), R_OK) == 0) return absl::OkStatus();
   if (errno == EACCES) return absl::PermissionDeniedError(absl::StrCat("cannot read ", current, ": ", strerror(errno)));
   return absl::NotFoundError(absl::StrCat("there is no coordinator's store in ", directory));
+}
+
+// The write-ahead logs that are there.
+absl::StatusOr<std::set<std::string>> Logs(const std::string& directory) {
+  std::set<std::string> logs;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".log") logs.insert(entry.path().filename().string());
+  }
+  if (!error) return logs;
+  return absl::UnavailableError(absl::StrCat("cannot read directory ", directory, ": ", error.message()));
 }
 
 rocksdb::Status Read(const std::string& directory, absl::string_view prefix, std::vector<StoreRow>* rows) {
@@ -64,11 +79,20 @@ absl::StatusOr<std::vector<StoreRow>> ReadRowsOffline(const std::string& directo
   if (absl::Status readable = CheckReadable(directory); !readable.ok()) return readable;
   rocksdb::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    // A row is in a table that the manifest names, or in a log; a log is deleted once its table is in the manifest. So
+    // where the manifest was read before that moment and the log after it, rows are missing without an error: what was
+    // read counts only if the logs of the beginning are still there at the end.
+    const absl::StatusOr<std::set<std::string>> before = Logs(directory);
+    if (!before.ok()) return before.status();
     std::vector<StoreRow> rows;
     status = Read(directory, prefix, &rows);
-    if (status.ok()) return rows;
+    const absl::StatusOr<std::set<std::string>> after = Logs(directory);
+    if (!after.ok()) return after.status();
+    if (status.ok() && std::includes(after->begin(), after->end(), before->begin(), before->end())) return rows;
   }
-  return Explain(directory, status);
+  if (!status.ok()) return Explain(directory, status);
+  return absl::UnavailableError(
+      absl::StrCat("store ", directory, " was changed by its coordinator during each of ", kAttempts, " readings"));
 }
 
 }  // namespace farandole

@@ -268,11 +268,7 @@ int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64
     }
     *data = result->result.get();
     *bytes = result->result_bytes;
-    int64_t row = 1;
-    for (size_t dim = 1; dim < result->dims.size(); ++dim) row *= result->dims[dim];
-    for (size_t position = 0; rows != nullptr && position < result->counts.size(); ++position) {
-      rows[position] = row == 0 ? 0 : result->counts[position] / row;
-    }
+    if (rows != nullptr) std::copy(result->rows_by_position.begin(), result->rows_by_position.end(), rows);
     return kOk;
   });
 }

@@ -22,7 +22,8 @@ struct EntryHeader {
   DType dtype;
   ReduceOp reduce_op;
   uint8_t payload_bytes;
-  uint8_t reserved[3];
+  uint8_t rows_are_empty;
+  uint8_t reserved[2];
   uint32_t group;
   uint32_t slot;
   int32_t rank;
@@ -124,6 +125,7 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   header.dtype = entry.dtype;
   header.reduce_op = entry.reduce_op;
   header.payload_bytes = entry.payload_bytes;
+  header.rows_are_empty = entry.rows_are_empty;
   header.group = entry.group;
   header.slot = entry.slot;
   header.rank = entry.rank;
@@ -195,6 +197,7 @@ bool EpochPage::ReadEntry(Entry* entry) {
   entry->dtype = header.dtype;
   entry->reduce_op = header.reduce_op;
   entry->payload_bytes = header.payload_bytes;
+  entry->rows_are_empty = header.rows_are_empty;
   entry->group = header.group;
   entry->slot = header.slot;
   entry->rank = header.rank;

@@ -271,6 +271,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
   add(first, slot);
   if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
   if (entry.op == OpType::kAllgather) {
+    entry.rows_are_empty = static_cast<uint8_t>(Front(slot).rows_are_empty);
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};

@@ -33,7 +33,8 @@ struct Post {
   ReduceOp reduce_op = ReduceOp::kSum;
   // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).
   uint8_t is_inline = 0;
-  uint16_t reserved = 0;
+  // Allgather of tensors whose rows have no elements: `count` has the rows, and nothing is to be moved.
+  uint16_t rows_are_empty = 0;
   double prescale = 1.0;
   double postscale = 1.0;
   // Allreduce: the input; broadcast: the root's.
@@ -61,6 +62,7 @@ struct Entry {
   struct Item {
     uint32_t slot = 0;
     uint32_t reserved = 0;
+    // Elements; of an allgather 0, as `counts` has them.
     int64_t count = 0;
   };
 
@@ -78,7 +80,8 @@ struct Entry {
   double prescale = 1.0;
   double postscale = 1.0;
   absl::InlinedVector<Item, 2> items;
-  // Allgather: elements by position.
+  // Allgather: elements by position; rows if they are empty.
+  uint8_t rows_are_empty = 0;
   absl::InlinedVector<int64_t, 8> counts;
   char payload[kInlineBytes];
 };

@@ -60,10 +60,10 @@ struct Submission {
   // Monotonic clock.
   int64_t submitted_ns = 0;
 
-  // Allgather: the result, and the elements by group position.
+  // Allgather: the result, and the rows by group position.
   std::unique_ptr<char[]> result;
   int64_t result_bytes = 0;
-  std::vector<int64_t> counts;
+  std::vector<int64_t> rows_by_position;
 
   int64_t handle = 0;
   bool in_use = false;
@@ -76,6 +76,13 @@ struct Submission {
   absl::Status status;
 
   int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }
+  // Of an allgather: rows of this rank, and elements of a row.
+  int64_t rows() const { return dims.empty() ? 0 : dims[0]; }
+  int64_t row_elements() const {
+    int64_t elements = 1;
+    for (size_t dim = 1; dim < dims.size(); ++dim) elements *= dims[dim];
+    return elements;
+  }
 };
 
 // Hash of everything that the ranks of a group must agree about; the same in every process.

@@ -153,7 +153,7 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->ndims.clear();
   submission->result.reset();
   submission->result_bytes = 0;
-  submission->counts.clear();
+  submission->rows_by_position.clear();
   submission->in_use = false;
   submission->slot = 0;
   submission->running = false;
@@ -270,6 +270,10 @@ void SubmissionTable::PostOne(Submission* submission) {
   post.dtype = submission->dtype;
   post.signature = submission->signature;
   post.count = submission->count;
+  if (submission->op == OpType::kAllgather && submission->row_elements() == 0) {
+    post.rows_are_empty = 1;
+    post.count = submission->rows();
+  }
   post.root = submission->root;
   post.reduce_op = submission->reduce_op;
   post.prescale = submission->prescale;

@@ -1,0 +1,36 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_FAILURE_REPORT_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_FAILURE_REPORT_H_
+
+#include <sys/types.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "deploy/launcher/stop_policy.h"
+
+namespace farandole::launcher {
+
+// "12.3 s".
+std::string FormatSeconds(absl::Duration duration);
+
+// What people read at the end of a run that failed. Plain data; pure.
+struct FailureReport {
+  // The worker that failed first.
+  int worker = 0;
+  pid_t pid = 0;
+  std::string host;
+  // Its last lines on stderr.
+  std::deque<std::string> last_lines;
+  // How and when (since the start) each worker ended, by index.
+  std::vector<WorkerEnd> ends;
+  std::vector<absl::Duration> end_times;
+
+  // The report, line by line, each as it is to be printed.
+  std::vector<std::string> Lines() const;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_FAILURE_REPORT_H_

@@ -1,0 +1,128 @@
+#include "deploy/launcher/guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "deploy/launcher/descendants.h"
+#include "deploy/launcher/stop_policy.h"
+
+namespace farandole::launcher {
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+// Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL
+// (a process that hangs in the kernel).
+void KillAll() {
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  for (;;) {
+    SignalDescendants(SIGKILL);
+    pid_t reaped;
+    while ((reaped = waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (reaped < 0) return;
+    const timespec patience{5, 0};
+    if (sigtimedwait(&child_ended, nullptr, &patience) < 0 && errno == EAGAIN) return;
+  }
+}
+
+// Reaps what has ended. Returns true with the launcher's status when it was among them.
+bool ReapLauncher(pid_t launcher, int* status) {
+  for (;;) {
+    int seen = 0;
+    const pid_t pid = waitpid(-1, &seen, WNOHANG | WUNTRACED);
+    if (pid <= 0) return false;
+    if (pid != launcher) continue;
+    if (WIFSTOPPED(seen)) {
+      // The launcher has paused its workers and itself; so does the guard, and the shell sees it. What continues the
+      // guard continues the launcher.
+      raise(SIGSTOP);
+      kill(launcher, SIGCONT);
+      continue;
+    }
+    *status = seen;
+    return true;
+  }
+}
+
+// What a careless parent may have left us: descriptors 0 to 2 closed, so that the next file would become one of them;
+// SIGCHLD ignored, so that ends of children could not be seen.
+void MendInheritance() {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= 2 && fcntl(fd, F_SETFD, 0) == 0);
+  if (fd > 2) close(fd);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+int Guard(pid_t launcher, const sigset_t& signals) {
+  int status = 0;
+  for (;;) {
+    siginfo_t arrived{};
+    if (sigwaitinfo(&signals, &arrived) < 0) continue;
+    if (arrived.si_signo != SIGCHLD) {
+      kill(launcher, arrived.si_signo);
+    } else if (ReapLauncher(launcher, &status)) {
+      break;
+    }
+  }
+  KillAll();
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  std::fprintf(stderr, "farandole: the launcher process (pid %d) was killed by %s; its workers were killed as well\n",
+               launcher, SignalName(WTERMSIG(status)).c_str());
+  return 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+sigset_t LauncherSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  for (int signal : kSignals) {
+    struct sigaction present {};
+    // What nohup or a shell without job control has ignored for us stays ignored.
+    if (sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+int RunGuarded(const std::function<int(const GuardLink&)>& body) {
+  MendInheritance();
+  const sigset_t signals = LauncherSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  GuardLink link;
+  link.guard_pid = getpid();
+  // Opened before the fork, so that it is this process whatever happens then.
+  link.guard_fd = OpenProcess(link.guard_pid);
+  std::fflush(nullptr);
+  const pid_t launcher = link.guard_fd < 0 ? -1 : fork();
+  if (launcher < 0) {
+    std::fprintf(stderr, "farandole: the launcher cannot be started: %s\n", strerror(errno));
+    return 1;
+  }
+  if (launcher == 0) {
+    // Not inherited. The launcher adopts as well, so that it can let leftovers end in peace.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // A stopped launcher could not see the guard's end.
+    prctl(PR_SET_PDEATHSIG, SIGCONT);
+    const int code = body(link);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  close(link.guard_fd);
+  return Guard(launcher, signals);
+}
+
+}  // namespace farandole::launcher

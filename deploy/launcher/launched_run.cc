@@ -1,0 +1,154 @@
+#include "deploy/launcher/launched_run.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/launcher/descendants.h"
+#include "gtest/gtest.h"
+
+namespace farandole::launcher {
+namespace {
+
+// Far above what anything here takes on a machine that is busy with other things.
+constexpr int kPatienceMs = 60 * 1000;
+
+std::string Slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// True: the process ended in time.
+bool AwaitEnd(pid_t pid) {
+  const int fd = OpenProcess(pid);
+  if (fd < 0) return true;
+  pollfd ended{fd, POLLIN, 0};
+  const bool in_time = poll(&ended, 1, kPatienceMs) == 1;
+  close(fd);
+  return in_time;
+}
+
+bool IsZombie(pid_t pid) {
+  const std::string stat = Slurp(absl::StrCat("/proc/", pid, "/stat"));
+  const size_t name_end = stat.rfind(')');
+  return name_end == std::string::npos || stat.compare(name_end + 2, 1, "Z") == 0;
+}
+
+}  // namespace
+
+LaunchedRun::LaunchedRun(const Scenario& setup) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::string pattern = absl::StrCat(testing::TempDir(), "/launched.XXXXXX");
+  directory_ = mkdtemp(pattern.data());
+  std::ofstream(directory_ + "/in") << setup.input;
+  for (const char* fifo : {"/marks", "/gate0", "/gate1"}) EXPECT_EQ(mkfifo((directory_ + fifo).c_str(), 0600), 0);
+  pid_ = fork();
+  if (pid_ == 0) RunHere(setup);
+}
+
+LaunchedRun::~LaunchedRun() {
+  SignalDescendants(SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0) SignalDescendants(SIGKILL);
+  std::filesystem::remove_all(directory_);
+}
+
+void LaunchedRun::RunHere(const Scenario& setup) const {
+  setpgid(0, 0);
+  // What the test itself was given is none of the launcher's.
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+  dup2(open((directory_ + "/in").c_str(), O_RDONLY | O_CLOEXEC), 0);
+  const int out = open((directory_ + "/out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(setup.stdout_fd >= 0 ? setup.stdout_fd : out, 1);
+  dup2(open((directory_ + "/err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
+  auto body = [this, &setup](const GuardLink& link) {
+    LaunchPlan plan;
+    plan.arguments = setup.command;
+    if (plan.arguments.empty()) plan.arguments = {"sh", "-c", setup.script};
+    absl::StatusOr<std::string> executable = FindExecutable(plan.arguments[0], "/usr/bin:/bin");
+    plan.workers = setup.workers;
+    plan.environment = [this](int index) {
+      return std::vector<std::string>{"PATH=/usr/bin:/bin", absl::StrCat("INDEX=", index),
+                                      absl::StrCat("DIR=", directory_)};
+    };
+    plan.output_directory = setup.output_directory;
+    plan.limits = setup.limits;
+    plan.verbose = setup.verbose;
+    plan.guard = link;
+    absl::StatusOr<int> code = 0;
+    if (executable.ok()) {
+      plan.executable = *executable;
+      code = Launch(std::move(plan)).Run();
+    } else {
+      code = executable.status();
+    }
+    if (code.ok()) return *code;
+    dprintf(2, "farandole: %s\n", std::string(code.status().message()).c_str());
+    return Launch::ExitCodeOf(code.status());
+  };
+  _exit(RunGuarded(body));
+}
+
+pid_t LaunchedRun::LauncherPid() const {
+  const std::vector<pid_t> descendants = Descendants(pid_);
+  return descendants.empty() ? -1 : descendants[0];
+}
+
+void LaunchedRun::AwaitMarks(int count) {
+  // For writing as well, so that it neither waits for a writer nor ends with one.
+  const int fd = open((directory_ + "/marks").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  const int run_fd = OpenProcess(pid_);
+  for (; count > 0; --count) {
+    pollfd ready[] = {{fd, POLLIN, 0}, {run_fd, POLLIN, 0}};
+    poll(ready, 2, kPatienceMs);
+    char byte;
+    if (read(fd, &byte, 1) != 1) {
+      ADD_FAILURE() << count << " marks are missing; stderr: " << Err();
+      break;
+    }
+  }
+  close(run_fd);
+  close(fd);
+}
+
+int LaunchedRun::Wait() {
+  if (!AwaitEnd(pid_)) {
+    ADD_FAILURE() << "the run does not end; stderr: " << Err();
+    kill(pid_, SIGKILL);
+  }
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string LaunchedRun::Out() const { return Slurp(directory_ + "/out"); }
+
+std::string LaunchedRun::Err() const { return Slurp(directory_ + "/err"); }
+
+std::vector<pid_t> LaunchedRun::LeftBehind() const {
+  for (;;) {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    std::vector<pid_t> alive;
+    for (pid_t pid : Descendants(getpid())) {
+      if (!IsZombie(pid)) alive.push_back(pid);
+    }
+    if (alive.empty() || !AwaitEnd(alive[0])) return alive;
+  }
+}
+
+}  // namespace farandole::launcher

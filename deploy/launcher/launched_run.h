@@ -1,0 +1,64 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_LAUNCHED_RUN_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_LAUNCHED_RUN_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "deploy/launcher/launch.h"
+
+namespace farandole::launcher {
+
+// For tests: a whole launcher (guard, launcher process, workers) that runs `sh -c SCRIPT` as each worker, beside the
+// test. The test's process adopts what it leaves behind, so that a descendant that outlives it is found.
+// Every worker's environment has INDEX, its launch index, and DIR, a directory of the test's own with the fifos marks,
+// gate0 and gate1.
+class LaunchedRun {
+ public:
+  struct Scenario {
+    int workers = 1;
+    std::string script;
+    // Instead of `script`.
+    std::vector<std::string> command;
+    std::string output_directory;
+    StopLimits limits;
+    bool verbose = false;
+    // What worker 0 can read.
+    std::string input;
+    // Replaces stdout: the run's reader.
+    int stdout_fd = -1;
+  };
+
+  explicit LaunchedRun(const Scenario& setup);
+  // Kills what is left.
+  ~LaunchedRun();
+  LaunchedRun(const LaunchedRun&) = delete;
+  LaunchedRun& operator=(const LaunchedRun&) = delete;
+
+  // The guard's pid: what a user signals.
+  pid_t pid() const { return pid_; }
+  const std::string& directory() const { return directory_; }
+  // The launcher process: the guard's child.
+  pid_t LauncherPid() const;
+
+  // Waits until workers have written `count` bytes to the fifo DIR/marks: they say so that they have come far.
+  void AwaitMarks(int count);
+  // Waits for the end: its exit code, or 128 + signal. May be called once.
+  int Wait();
+  // Everything printed until now.
+  std::string Out() const;
+  std::string Err() const;
+  // What descends from the run and does not end within a generous time, zombies not counted; after Wait.
+  std::vector<pid_t> LeftBehind() const;
+
+ private:
+  [[noreturn]] void RunHere(const Scenario& setup) const;
+
+  std::string directory_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_LAUNCHED_RUN_H_

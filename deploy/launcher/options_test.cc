@@ -1,0 +1,99 @@
+#include "deploy/launcher/options.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::launcher {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+// Parses what follows `run` on the command line, as the binary does.
+absl::StatusOr<RunOptions> Parse(const Words& arguments) {
+  CLI::App app;
+  RunOptions options;
+  AddRunOptions(&app, &options);
+  Words marked = MarkCommand(app, arguments);
+  std::reverse(marked.begin(), marked.end());
+  try {
+    app.parse(marked);
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  const absl::Status complete = CompleteRunOptions(&options);
+  if (!complete.ok()) return complete;
+  return options;
+}
+
+std::string ErrorOf(const Words& arguments) { return std::string(Parse(arguments).status().message()); }
+
+TEST(OptionsTest, TheCommandKeepsItsOwnOptions) {
+  const absl::StatusOr<RunOptions> options =
+      Parse({"-np", "2", "--job", "a.b", "--verbose", "python", "train.py", "-np", "7", "--verbose", "--", "--job=x"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->workers, 2);
+  EXPECT_EQ(options->job, "a.b");
+  EXPECT_TRUE(options->verbose);
+  EXPECT_EQ(options->command, (Words{"python", "train.py", "-np", "7", "--verbose", "--", "--job=x"}));
+}
+
+TEST(OptionsTest, TheNumberOfWorkersHasHorovodsNames) {
+  for (const Words& form : {Words{"-np", "3"}, Words{"-np=3"}, Words{"--np", "3"}, Words{"--np=3"}, Words{"-n", "3"},
+                            Words{"-n3"}, Words{"--num-proc", "3"}, Words{"--num-proc=3"}}) {
+    Words arguments = form;
+    arguments.insert(arguments.end(), {"prog", "-x"});
+    const absl::StatusOr<RunOptions> options = Parse(arguments);
+    ASSERT_TRUE(options.ok()) << form[0] << ": " << options.status();
+    EXPECT_EQ(options->workers, 3) << form[0];
+    EXPECT_EQ(options->command, (Words{"prog", "-x"}));
+  }
+}
+
+TEST(OptionsTest, TwoDashesMayBeginTheCommand) {
+  const absl::StatusOr<RunOptions> options = Parse({"-np", "1", "--", "-odd-name", "--", "x"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->command, (Words{"-odd-name", "--", "x"}));
+}
+
+TEST(OptionsTest, OneLocalHostIsAccepted) {
+  EXPECT_EQ(Parse({"-H", "localhost:4", "prog"})->workers, 4);
+  EXPECT_EQ(Parse({"-np", "2", "-H", "localhost:4", "prog"})->workers, 2);
+  EXPECT_THAT(ErrorOf({"-np", "5", "-H", "localhost:4", "prog"}), HasSubstr("-np 5 is more than the 4 slots"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "a:1,b:1", "prog"}), HasSubstr("not supported by this version"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "elsewhere:2", "prog"}), HasSubstr("not supported by this version"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "localhost:none", "prog"}), HasSubstr("NAME:SLOTS"));
+}
+
+TEST(OptionsTest, WhatIsMissingOrWrongIsNamed) {
+  EXPECT_THAT(ErrorOf({"-np", "2"}), HasSubstr("no command is given"));
+  EXPECT_THAT(ErrorOf({"prog"}), HasSubstr("-np is missing"));
+  EXPECT_THAT(ErrorOf({"-np", "0", "prog"}), HasSubstr("0"));
+  EXPECT_THAT(ErrorOf({"-np", "two", "prog"}), HasSubstr("two"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "--job", "a/b", "prog"}), HasSubstr("--job 'a/b'"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "--job", "..", "prog"}), HasSubstr("--job '..'"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "--job", std::string(129, 'j'), "prog"}), HasSubstr("1 to 128 characters"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "--coordinator", "h:1", "prog"}), HasSubstr("--token-file"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "--start-timeout", "-1", "prog"}), HasSubstr("-1"));
+}
+
+TEST(OptionsTest, TheJobIsNamedAfterTheScript) {
+  EXPECT_EQ(DefaultJobName({"python", "examples/train.py", "--lr", "0.1"}), "train");
+  EXPECT_EQ(DefaultJobName({"/usr/bin/python3.11", "-u", "-W", "ignore", "my train.v2.py"}), "my-train.v2");
+  EXPECT_EQ(DefaultJobName({"python", "-m", "package.train"}), "package.train");
+  EXPECT_EQ(DefaultJobName({"python3.11", "-c", "print(1)"}), "python3.11");
+  EXPECT_EQ(DefaultJobName({"python"}), "python");
+  EXPECT_EQ(DefaultJobName({"sh", "-c", "exit 3"}), "sh");
+  EXPECT_EQ(DefaultJobName({"./build/trainer"}), "trainer");
+  EXPECT_EQ(DefaultJobName({"./run.sh"}), "run");
+  EXPECT_EQ(DefaultJobName({"bash", ".hidden.sh"}), "hidden");
+  EXPECT_EQ(DefaultJobName({"./..."}), "job");
+  EXPECT_EQ(DefaultJobName({std::string(500, 'x')}).size(), 120u);
+}
+
+}  // namespace
+}  // namespace farandole::launcher

@@ -1,0 +1,86 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_STOP_POLICY_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_STOP_POLICY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace farandole::launcher {
+
+// How a process ended: by exit(code), or by a signal (not 0).
+struct WorkerEnd {
+  int code = 0;
+  int signal = 0;
+
+  bool failed() const { return code != 0 || signal != 0; }
+  // The code that a shell would give: 128 + the signal's number.
+  int exit_code() const { return signal != 0 ? 128 + signal : code; }
+  // "exit code 3", or "SIGKILL".
+  std::string Describe() const;
+};
+
+// "SIGTERM" for 15; "signal 64" where there is no name.
+std::string SignalName(int signal);
+
+// How long whom is left in peace.
+struct StopLimits {
+  // From the first failure on: the others may end by themselves; the library gives them ABORTED with the dead peer's
+  // name.
+  absl::Duration after_failure = absl::Seconds(3);
+  // The same where the launcher has been asked to stop: a worker may be writing its last checkpoint.
+  absl::Duration after_request = absl::Seconds(10);
+  // From SIGTERM to SIGKILL.
+  absl::Duration after_terminate = absl::Seconds(5);
+};
+
+// Decides when the workers of a launch are signalled and what the launch's exit code is. Pure: no process, no clock.
+// `now` is the time since the launch's start and never goes back. Each event returns the signal that all workers which
+// still run must be sent, or 0.
+class StopPolicy {
+ public:
+  StopPolicy(int workers, StopLimits limits);
+
+  // Worker `index` has ended, or (with any end that failed) could not be started.
+  int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
+  // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on; a second SIGINT kills.
+  int StopRequested(int signal, absl::Duration now);
+  // The launcher lost the process that stands for it: nobody waits for the result.
+  int Abandoned();
+  // The clock has come to deadline().
+  int DeadlineReached(absl::Duration now);
+
+  // When DeadlineReached is due; InfiniteDuration if there is no limit at present.
+  absl::Duration deadline() const { return deadline_; }
+  bool all_ended() const { return running_ == 0; }
+  bool is_running(int index) const { return !ended_[index]; }
+  // The worker that failed first, with its time; -1: none has, or only after the launcher was asked to stop.
+  int first_failed() const { return first_failed_; }
+  // The signal by which the launcher was asked to stop before any worker failed; 0: none.
+  int stop_signal() const { return stop_signal_; }
+  const WorkerEnd& end(int index) const { return ends_[index]; }
+  absl::Duration end_time(int index) const { return end_times_[index]; }
+  // 0 when all ended with 0; otherwise that of the first cause: the first failed worker's code, or 128 + the signal.
+  int exit_code() const;
+
+ private:
+  enum Stage { kRunning, kGrace, kTerminated, kKilled };
+
+  int Kill();
+
+  const StopLimits limits_;
+  std::vector<WorkerEnd> ends_;
+  std::vector<absl::Duration> end_times_;
+  std::vector<bool> ended_;
+  int running_;
+  Stage stage_ = kRunning;
+  absl::Duration deadline_ = absl::InfiniteDuration();
+  int first_failed_ = -1;
+  int stop_signal_ = 0;
+  int interrupts_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_STOP_POLICY_H_

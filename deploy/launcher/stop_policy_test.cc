@@ -1,0 +1,104 @@
+#include "deploy/launcher/stop_policy.h"
+
+#include <signal.h>
+
+#include "gtest/gtest.h"
+
+namespace farandole::launcher {
+namespace {
+
+constexpr WorkerEnd kDone{0, 0};
+constexpr WorkerEnd kCode3{3, 0};
+constexpr WorkerEnd kKilledByOthers{0, SIGKILL};
+
+TEST(StopPolicyTest, ARunInWhichAllEndWithZeroIsWell) {
+  StopPolicy policy(2, {});
+  EXPECT_EQ(policy.WorkerEnded(1, kDone, absl::Seconds(1)), 0);
+  EXPECT_FALSE(policy.all_ended());
+  EXPECT_EQ(policy.deadline(), absl::InfiniteDuration());
+  EXPECT_EQ(policy.WorkerEnded(0, kDone, absl::Hours(9)), 0);
+  EXPECT_TRUE(policy.all_ended());
+  EXPECT_EQ(policy.exit_code(), 0);
+  EXPECT_EQ(policy.first_failed(), -1);
+}
+
+TEST(StopPolicyTest, AfterAFailureTheOthersGetGraceThenSigtermThenSigkill) {
+  StopPolicy policy(3, {});
+  EXPECT_EQ(policy.WorkerEnded(1, kCode3, absl::Seconds(10)), 0);
+  EXPECT_EQ(policy.deadline(), absl::Seconds(13));
+  EXPECT_EQ(policy.DeadlineReached(absl::Seconds(12)), 0) << "too early";
+  EXPECT_EQ(policy.DeadlineReached(absl::Seconds(13)), SIGTERM);
+  EXPECT_EQ(policy.deadline(), absl::Seconds(18));
+  EXPECT_EQ(policy.WorkerEnded(0, WorkerEnd{0, SIGTERM}, absl::Seconds(14)), 0);
+  EXPECT_EQ(policy.deadline(), absl::Seconds(18)) << "a second end changes nothing for those left";
+  EXPECT_EQ(policy.DeadlineReached(absl::Seconds(18)), SIGKILL);
+  EXPECT_EQ(policy.deadline(), absl::InfiniteDuration());
+  EXPECT_EQ(policy.WorkerEnded(2, kKilledByOthers, absl::Seconds(18)), 0);
+  EXPECT_TRUE(policy.all_ended());
+  EXPECT_EQ(policy.first_failed(), 1);
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, AWorkerKilledBySignalGives128PlusItsNumber) {
+  StopPolicy policy(1, {});
+  policy.WorkerEnded(0, kKilledByOthers, absl::Seconds(1));
+  EXPECT_EQ(policy.exit_code(), 137);
+}
+
+TEST(StopPolicyTest, AStopIsPassedOnWithoutLimitUntilAWorkerEnds) {
+  StopPolicy policy(2, {});
+  EXPECT_EQ(policy.StopRequested(SIGTERM, absl::Seconds(1)), SIGTERM);
+  EXPECT_EQ(policy.deadline(), absl::InfiniteDuration());
+  policy.WorkerEnded(0, WorkerEnd{0, SIGTERM}, absl::Seconds(2));
+  EXPECT_EQ(policy.deadline(), absl::Seconds(12));
+  policy.WorkerEnded(1, kDone, absl::Seconds(3));
+  EXPECT_EQ(policy.exit_code(), 143);
+  EXPECT_EQ(policy.first_failed(), -1) << "who ends on request has not failed";
+}
+
+TEST(StopPolicyTest, AStopEndsWith128PlusTheSignalEvenIfAllEndWithZero) {
+  StopPolicy policy(1, {});
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), SIGINT);
+  policy.WorkerEnded(0, kDone, absl::Seconds(1));
+  EXPECT_EQ(policy.exit_code(), 130);
+}
+
+TEST(StopPolicyTest, ASecondInterruptKills) {
+  StopPolicy policy(2, {});
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), SIGINT);
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), SIGKILL);
+}
+
+TEST(StopPolicyTest, AStopAfterAFailureLeavesTheFailureTheCause) {
+  StopPolicy policy(2, {});
+  policy.WorkerEnded(0, kCode3, absl::Seconds(1));
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(2)), SIGINT);
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(2)), SIGKILL);
+  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(2));
+  EXPECT_EQ(policy.first_failed(), 0);
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, AStopAfterSomeHaveEndedIsBounded) {
+  StopPolicy policy(2, {});
+  policy.WorkerEnded(0, kDone, absl::Seconds(1));
+  EXPECT_EQ(policy.StopRequested(SIGTERM, absl::Seconds(5)), SIGTERM);
+  EXPECT_EQ(policy.deadline(), absl::Seconds(15));
+}
+
+TEST(StopPolicyTest, AnAbandonedLaunchKillsAtOnce) {
+  StopPolicy policy(2, {});
+  EXPECT_EQ(policy.Abandoned(), SIGKILL);
+  policy.WorkerEnded(0, kKilledByOthers, absl::Seconds(1));
+  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(1));
+  EXPECT_EQ(policy.exit_code(), 137);
+}
+
+TEST(StopPolicyTest, EndsAreNamedAsPeopleKnowThem) {
+  EXPECT_EQ(kCode3.Describe(), "exit code 3");
+  EXPECT_EQ(kKilledByOthers.Describe(), "SIGKILL");
+  EXPECT_EQ(SignalName(64), "signal 64");
+}
+
+}  // namespace
+}  // namespace farandole::launcher

@@ -29,7 +29,7 @@ absl::Status CheckNameAndStep(const std::string& name, int64_t step) {
   return absl::OkStatus();
 }
 
-std::string Describe(const std::string& name, int64_t step) { return absl::StrCat("checkpoint ", Show(name), " at step ", step); }
+std::string Describe(const std::string& name, int64_t step) { return absl::StrCat(Show(name), " at step ", step); }
 
 absl::Status CheckFile(const v1::Checkpoint& checkpoint) {
   const std::string& path = checkpoint.path();
@@ -182,12 +182,12 @@ absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& requ
   }
   const auto it = grants_.find(name);
   if (it == grants_.end()) {
-    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for checkpoint ", Show(name), " any more; the job's last token is ",
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for ", Show(name), " any more; the job's last token is ",
                                            last_token_));
   }
   const v1::GrantRecord& grant = it->second;
   if (grant.token() != asked.token()) {
-    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for checkpoint ", Show(name), ": that is token ",
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for ", Show(name), ": that is token ",
                                            grant.token()));
   }
   if (grant.incarnation() != request.incarnation()) {

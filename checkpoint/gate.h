@@ -84,7 +84,7 @@ class CheckpointGate {
   std::string CheckpointKey(const std::string& name, int64_t step) const;
 
   // "TENANT/JOB/".
-  const std::string prefix_;
+  std::string prefix_;
   uint64_t last_token_ = 0;
   // The latest grant of each name that has not become a checkpoint.
   absl::btree_map<std::string, v1::GrantRecord> grants_;

@@ -41,18 +41,24 @@ bool SameShapes(const v1::Ready& a, const v1::Ready& b) {
   return a.grouped_shapes_size() == b.grouped_shapes_size() && FirstUnequalShape(a, b, same) < 0;
 }
 
-template <bool (*same)(const Dims&, const Dims&)>
+template <bool (*same)(const Dims&, const Dims&), std::string (*show)(const Dims&)>
 std::string ShowShapes(const v1::Ready& of, const v1::Ready& other) {
   if (of.grouped_shapes_size() != other.grouped_shapes_size()) return Count(of.grouped_shapes_size(), "grouped tensor");
   const int i = FirstUnequalShape(of, other, same);
-  return absl::StrCat("shape ", ShowShape(of.grouped_shapes(i).dims()), " for grouped tensor ", i);
+  return absl::StrCat("shape ", show(of.grouped_shapes(i).dims()), " for grouped tensor ", i);
 }
 
-std::string ShowWholeShape(const v1::Ready& of, const v1::Ready&) { return absl::StrCat("shape ", ShowShape(of.shape())); }
+std::string ShowDims(const Dims& dims) { return ShowShape(dims); }
 
-std::string ShowShapeButFirst(const v1::Ready& of, const v1::Ready&) {
-  return absl::StrCat("shape ", ShowShape(of.shape()), " (all dimensions but the first must agree)");
+std::string ShowWholeShape(const v1::Ready& of, const v1::Ready&) { return absl::StrCat("shape ", ShowDims(of.shape())); }
+
+// "[*,8]": the first dimension is each rank's own.
+std::string ShowDimsButFirst(const Dims& dims) {
+  if (dims.size() < 2) return dims.empty() ? "[]" : "[*]";
+  return absl::StrCat("[*,", ShowShape(absl::MakeSpan(dims).subspan(1)).substr(1));
 }
+
+std::string ShowShapeButFirst(const v1::Ready& of, const v1::Ready&) { return absl::StrCat("shape ", ShowDimsButFirst(of.shape())); }
 
 // Enough digits to tell the value from the other rank's.
 std::string ShowScale(double of, double other) {
@@ -70,8 +76,8 @@ constexpr Field kReduceOp = {
 constexpr Field kShape = {[](const v1::Ready& a, const v1::Ready& b) { return SameDims(a.shape(), b.shape()); }, ShowWholeShape};
 constexpr Field kShapeButFirst = {[](const v1::Ready& a, const v1::Ready& b) { return SameDimsButFirst(a.shape(), b.shape()); },
                                   ShowShapeButFirst};
-constexpr Field kGroupedShapes = {SameShapes<SameDims>, ShowShapes<SameDims>};
-constexpr Field kGroupedShapesButFirst = {SameShapes<SameDimsButFirst>, ShowShapes<SameDimsButFirst>};
+constexpr Field kGroupedShapes = {SameShapes<SameDims>, ShowShapes<SameDims, ShowDims>};
+constexpr Field kGroupedShapesButFirst = {SameShapes<SameDimsButFirst>, ShowShapes<SameDimsButFirst, ShowDimsButFirst>};
 constexpr Field kRoot = {[](const v1::Ready& a, const v1::Ready& b) { return a.root() == b.root(); },
                          [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("root ", of.root()); }};
 constexpr Field kPrescale = {

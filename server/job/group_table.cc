@@ -1,6 +1,5 @@
 #include "server/job/group_table.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "absl/algorithm/container.h"
@@ -22,7 +21,7 @@ std::string ShowRequest(const v1::GroupRequest& request) {
 }  // namespace
 
 GroupTable::GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number)
-    : epoch_(epoch), max_groups_(max_groups), all_(size), next_number_(first_number), next_(size, 0) {
+    : epoch_(epoch), max_groups_(max_groups), all_(size), first_number_(first_number), next_number_(first_number), next_(size, 0) {
   std::iota(all_.begin(), all_.end(), 0);
 }
 
@@ -41,7 +40,7 @@ absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request,
   const uint64_t place = next_[rank] - answered_;
   if (place >= max_groups_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, " has ", place, " group requests that wait for other ranks; ", max_groups_, " is the most"));
+        absl::StrCat("rank ", rank, " waits for other ranks with ", Count(place, "group request"), "; ", max_groups_, " is the most"));
   }
   ++next_[rank];
   if (place == rounds_.size()) rounds_.emplace_back();
@@ -106,6 +105,10 @@ void GroupTable::Forget(uint32_t rank) {
 
 absl::Status GroupTable::Adopt(const v1::Group& group) {
   if (group.number() == 0) return absl::OkStatus();
+  if (group.number() >= first_number_) {
+    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), "; only groups up to ", first_number_ - 1,
+                                                   " may have been given"));
+  }
   if (std::string fault = FaultOfRanks(group.ranks()); !fault.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), ": ", fault));
   }
@@ -118,7 +121,6 @@ absl::Status GroupTable::Adopt(const v1::Group& group) {
     return absl::InvalidArgumentError(absl::StrCat("hello says that group ", group.number(), " is ", ShowList(ranks),
                                                    ", and another rank said ", ShowList(it->second)));
   }
-  next_number_ = std::max(next_number_, group.number() + 1);
   return absl::OkStatus();
 }
 
@@ -140,7 +142,7 @@ std::string GroupTable::FaultOfRequest(const v1::GroupRequest& request) const {
     return "";
   }
   if (groups_.size() >= max_groups_) {
-    return absl::StrCat("no group ", ShowList(request.ranks()), " can be made: there are ", groups_.size(), " groups, and ", max_groups_,
+    return absl::StrCat("no group ", ShowList(request.ranks()), " can be made: the epoch has ", Count(groups_.size(), "group"), " already, and ", max_groups_,
                         " is the most");
   }
   return FaultOfRanks(request.ranks());

@@ -62,6 +62,7 @@ class GroupTable {
   const uint32_t max_groups_;
   std::vector<uint32_t> all_;
   absl::btree_map<uint32_t, std::vector<uint32_t>> groups_;
+  const uint32_t first_number_;
   uint32_t next_number_;
   // Unanswered requests by place in the order; the first is number answered_.
   std::deque<Round> rounds_;

@@ -22,7 +22,7 @@ absl::Status Lobby::Join(const v1::JoinRequest& request, absl::Time now) {
   }
   if (!workers_.empty() && workers_.size() >= wanted_size_) {
     return absl::AlreadyExistsError(
-        absl::StrCat("the job has all ", Count(wanted_size_, "worker"), " that it wants already: ", NameWorkers()));
+        absl::StrCat("the job has ", All(wanted_size_, "worker"), " that it wants already: ", NameWorkers()));
   }
   const size_t bytes = workers_.empty() ? 0 : member_bytes_;
   if (bytes + member.ByteSizeLong() > kMostMemberBytes) {
@@ -89,7 +89,7 @@ bool Lobby::IsComplete() const { return !workers_.empty() && workers_.size() == 
 
 std::string Lobby::WaitingSentence() const {
   if (workers_.size() == wanted_size_) {
-    return absl::StrCat("waits for streams to open: all ", Count(wanted_size_, "worker"), " joined: ", NameWorkers());
+    return absl::StrCat("waits for streams to open: ", All(wanted_size_, "worker"), " joined: ", NameWorkers());
   }
   const std::string waits = absl::StrCat("waits for ", wanted_size_ - workers_.size(), " of ", Count(wanted_size_, "worker"));
   if (workers_.empty()) return absl::StrCat(waits, ": none has joined");
@@ -99,7 +99,7 @@ std::string Lobby::WaitingSentence() const {
 std::string Lobby::TimeoutSentence() const {
   const std::string within = absl::StrCat(Count(wanted_size_, "worker"), " joined within ", ShowDuration(timeout_));
   if (workers_.empty()) return absl::StrCat("none of ", within);
-  if (workers_.size() == wanted_size_) return absl::StrCat("all ", within, ", but not every stream was opened: ", NameWorkers());
+  if (workers_.size() == wanted_size_) return absl::StrCat(All(wanted_size_, "worker"), " joined within ", ShowDuration(timeout_), ", but not every stream was opened: ", NameWorkers());
   return absl::StrCat("only ", workers_.size(), " of ", within, ": ", NameWorkers());
 }
 

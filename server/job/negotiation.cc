@@ -1,6 +1,6 @@
 #include "server/job/negotiation.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@
 namespace farandole {
 
 Negotiation::Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups)
-    : epoch_(epoch), max_slots_(max_slots), groups_(groups), next_slot_(first_slot) {}
+    : epoch_(epoch), max_slots_(max_slots), groups_(groups), first_slot_(first_slot), next_slot_(first_slot) {}
 
 bool Negotiation::SameStatement(const Statement& a, const Statement& b) {
   if (!a.fault.empty() || !b.fault.empty()) return a.fault == b.fault;
@@ -143,7 +143,10 @@ void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
 }
 
 absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
-  if (slot.slot() == 0) return absl::InvalidArgumentError(absl::StrCat("hello gives slot 0 to ", Plain(slot.name()), "; slots begin at 1"));
+  if (slot.slot() == 0 || slot.slot() >= first_slot_) {
+    return absl::InvalidArgumentError(absl::StrCat("hello names slot ", slot.slot(), " for ", Plain(slot.name()),
+                                                   "; only slots from 1 to ", first_slot_ - 1, " may have been given"));
+  }
   const auto known = slots_.find(slot.slot());
   if (known != slots_.end()) {
     if (known->second.name() == slot.name() && known->second.group() == slot.group()) return absl::OkStatus();
@@ -151,7 +154,6 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
                                                    ", and another rank said ", Plain(known->second.name()), " of group ",
                                                    known->second.group()));
   }
-  next_slot_ = std::max(next_slot_, slot.slot() + 1);
   if (groups_.Find(slot.group()) == nullptr) return absl::OkStatus();
   // Of two slots for one name the older was retired; not all ranks may know that yet.
   const auto [it, is_new] = slot_of_.try_emplace(Name(slot.group(), slot.name()), slot.slot());

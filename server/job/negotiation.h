@@ -46,7 +46,7 @@ class Negotiation {
   // The group is gone: so are its slots, and what waits in it is answered.
   void RemoveGroup(uint32_t group, Posts* posts);
   // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
-  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded
+  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
   // Slots in use, as they were assigned.
@@ -87,6 +87,7 @@ class Negotiation {
   const uint64_t epoch_;
   const uint32_t max_slots_;
   const GroupTable& groups_;
+  const uint32_t first_slot_;
   uint32_t next_slot_;
   absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
   absl::flat_hash_map<Name, uint32_t> slot_of_;

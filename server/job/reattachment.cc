@@ -10,8 +10,10 @@ namespace farandole {
 
 void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
   missing_.erase(rank);
-  held_.erase(std::remove_if(held_.begin(), held_.end(), [rank](const Held& held) { return held.rank == rank; }), held_.end());
-  held_by_rank_.erase(rank);
+  const auto is_repeated = [rank](const Held& held) { return held.rank == rank && !held.message.has_slot_retired(); };
+  const auto repeated = std::remove_if(held_.begin(), held_.end(), is_repeated);
+  held_by_rank_[rank] -= held_.end() - repeated;
+  held_.erase(repeated, held_.end());
   absl::btree_set<uint32_t>& known = groups_known_[rank];
   known.clear();
   for (const v1::Group& group : hello.groups()) known.insert(group.number());
@@ -26,6 +28,13 @@ absl::Status Reattachment::Hold(uint32_t rank, v1::WorkerMessage message) {
   ++count;
   held_.push_back({rank, std::move(message)});
   return absl::OkStatus();
+}
+
+void Reattachment::AwaitRepeats(const GroupTable& groups, absl::Time now) {
+  const bool all_know_all = absl::c_all_of(groups_known_, [&groups](const auto& entry) {
+    return absl::c_all_of(groups.groups(), [&entry](const auto& group) { return entry.second.contains(group.first); });
+  });
+  until_ = all_know_all ? now : now + kRepeatTime;
 }
 
 void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Posts* posts) const {

@@ -40,7 +40,7 @@ class Roster {
   };
   struct Silence {
     uint32_t rank;
-    // A claim about the rank: "was silent for 3 s".
+    // What it was lost by: "nothing was heard of it for 3 s; the limit is 3 s".
     std::string claim;
   };
 

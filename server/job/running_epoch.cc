@@ -63,7 +63,9 @@ void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello
     *message.mutable_epoch_formed() = epoch_;
     SendTo(rank, message, effects);
   }
-  if (reattachment_ != nullptr && reattachment_->missing().empty()) FinishReattachment(effects);
+  if (reattachment_ == nullptr || !reattachment_->missing().empty()) return;
+  reattachment_->AwaitRepeats(groups_, effects.now);
+  if (reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
 }
 
 bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects) {
@@ -101,12 +103,15 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
 void RunningEpoch::FinishReattachment(Effects effects) {
   const std::unique_ptr<Reattachment> reattachment = std::move(reattachment_);
   Tell(LogLine::Level::kInform,
-       absl::StrCat("all ", Count(roster_.staying(), "member"), " of epoch ", epoch_.number(), " are back after the coordinator's restart"),
+       absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_.staying(), "member"), " of epoch ", epoch_.number()),
        effects);
   Posts posts;
   reattachment->Settle(&groups_, &negotiation_, &owed_, &posts);
   Deliver(posts, effects);
-  for (const Reattachment::Held& held : reattachment->held()) Consider(held.rank, held.message, effects);
+  for (const Reattachment::Held& held : reattachment->held()) {
+    // Who has gone away again repeats what it asked for when it is back; that a slot was retired is said once.
+    if (roster_.seat(held.rank).stream != 0 || held.message.has_slot_retired()) Consider(held.rank, held.message, effects);
+  }
   owed_.Clear();
 }
 
@@ -189,6 +194,17 @@ void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects)
   Deliver(posts, effects);
 }
 
+std::string RunningEpoch::DescribeAll(const std::vector<uint32_t>& ranks) const {
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> names;
+  for (const uint32_t rank : ranks) {
+    if (names.size() == kMostNamed) break;
+    names.push_back(roster_.Describe(rank));
+  }
+  const size_t more = ranks.size() - names.size();
+  return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
+}
+
 void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
   const uint32_t lost = report.rank();
   if (roster_.seat(lost).left || ending_.has_value()) return;
@@ -211,7 +227,9 @@ void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects ef
 void RunningEpoch::Advance(Effects effects) {
   if (ending_.has_value()) return;
   ending_ = FindLoss(effects.now);
-  if (ending_.has_value() || reattachment_ != nullptr) return;
+  if (ending_.has_value()) return;
+  if (reattachment_ != nullptr && reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
+  if (reattachment_ != nullptr) return;
   Posts posts;
   const std::string stall = stalls_.Advance(effects.now, &posts);
   if (!stall.empty()) {
@@ -225,28 +243,38 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
   std::vector<Roster::Silence> gone = roster_.Silent(now);
   Ending ending;
   ending.lost_code = absl::StatusCode::kDeadlineExceeded;
-  if (gone.empty() && reattachment_ != nullptr && reattachment_->until() <= now) {
+  if (gone.empty() && reattachment_ != nullptr && reattachment_->Deadline() <= now) {
     for (const uint32_t rank : reattachment_->missing()) {
-      gone.push_back({rank, absl::StrCat("was lost: it did not come back within ", ShowDuration(options_.reattach_window),
+      gone.push_back({rank, absl::StrCat("it did not come back within ", ShowDuration(options_.reattach_window),
                                          " after the coordinator's restart")});
     }
   }
   if (gone.empty()) return std::nullopt;
   absl::c_sort(gone, [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  constexpr size_t kMostNamed = 8;
-  std::vector<std::string> sentences;
+  // By the first rank that it is true of, in the order of ranks.
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> ranks_by_claim;
   for (const Roster::Silence& silence : gone) {
     ending.lost.push_back(silence.rank);
-    if (sentences.size() < kMostNamed) sentences.push_back(absl::StrCat(roster_.Describe(silence.rank), " ", silence.claim));
+    const auto same = absl::c_find_if(ranks_by_claim, [&silence](const auto& entry) { return entry.first == silence.claim; });
+    if (same == ranks_by_claim.end()) {
+      ranks_by_claim.push_back({silence.claim, {silence.rank}});
+    } else {
+      same->second.push_back(silence.rank);
+    }
   }
-  const size_t more = gone.size() - sentences.size();
-  ending.reason = absl::StrCat(absl::StrJoin(sentences, "; "), more == 0 ? "" : absl::StrCat("; and ", Count(more, "more rank")));
+  constexpr size_t kMostClaims = 8;
+  std::vector<std::string> sentences;
+  for (const auto& [claim, ranks] : ranks_by_claim) {
+    if (sentences.size() == kMostClaims) break;
+    sentences.push_back(absl::StrCat(DescribeAll(ranks), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
+  }
+  ending.reason = absl::StrJoin(sentences, "; ");
   return ending;
 }
 
 absl::Time RunningEpoch::Deadline() const {
   if (ending_.has_value()) return absl::InfiniteFuture();
-  return std::min(roster_.Deadline(), reattachment_ != nullptr ? reattachment_->until() : stalls_.Deadline());
+  return std::min(roster_.Deadline(), reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline());
 }
 
 void RunningEpoch::End(const Ending& ending, Effects effects) {

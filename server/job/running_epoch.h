@@ -97,6 +97,8 @@ class RunningEpoch {
   void Leave(uint32_t rank, const v1::Leave& leave, Effects effects);
   // Whether silence or absence ends the epoch now.
   std::optional<Ending> FindLoss(absl::Time now) const;
+  // "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
+  std::string DescribeAll(const std::vector<uint32_t>& ranks) const;
   void LosePeer(uint32_t reporter, const v1::PeerLost& report);
   // Ends a member's stream because of what it said.
   void Refuse(uint32_t rank, const absl::Status& status, Effects effects);

@@ -13,10 +13,16 @@ namespace {
 // The oldest gatherings that one notice looks at; many more than it names.
 constexpr size_t kMostGatherings = 256;
 
+// A worker may say any number; a year is as good as forever, and sums of times stay finite.
+absl::Duration AgeOf(uint64_t age_ms) {
+  constexpr uint64_t kYearMs = 366ull * 86'400'000;
+  return absl::Milliseconds(std::min(age_ms, kYearMs));
+}
+
 absl::Duration OldestAge(const v1::StallReport& report) {
   uint64_t oldest = 0;
   for (const v1::PendingTensor& pending : report.pending()) oldest = std::max(oldest, pending.age_ms());
-  return absl::Milliseconds(oldest);
+  return AgeOf(oldest);
 }
 
 }  // namespace
@@ -107,7 +113,7 @@ StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
   for (const auto& [rank, account] : accounts_) {
     for (const v1::PendingTensor& pending : account.report.pending()) {
       Stall& stall = stalls[Tensor(pending.group(), pending.name())];
-      const absl::Time since = account.at - absl::Milliseconds(pending.age_ms());
+      const absl::Time since = account.at - AgeOf(pending.age_ms());
       stall.op = pending.op();
       stall.oldest = std::min(stall.oldest, since);
       stall.youngest = std::max(stall.youngest, since);
@@ -158,8 +164,8 @@ std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl:
   const std::string subject = absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
   const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
   if (stall.missing.empty()) {
-    return absl::StrCat(subject, "all of ", ShowRanks(waiting), " have submitted it, and it has not completed for ",
-                        ShowDuration(now - stall.youngest));
+    return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
+                        " submitted it, nobody is missing, and it has not completed for ", ShowDuration(now - stall.youngest));
   }
   std::vector<std::string> missing;
   for (const uint32_t rank : stall.missing) {
@@ -182,7 +188,7 @@ std::string StallWatch::DescribeMissing(uint32_t rank, absl::Time now) const {
       report.pending(), [](const v1::PendingTensor& a, const v1::PendingTensor& b) { return a.age_ms() < b.age_ms(); });
   if (oldest != report.pending().end()) return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself)");
   if (report.last_submitted().empty()) return absl::StrCat(who, "has submitted nothing yet)");
-  const absl::Duration age = now - it->second.at + absl::Milliseconds(report.last_submitted_age_ms());
+  const absl::Duration age = now - it->second.at + AgeOf(report.last_submitted_age_ms());
   return absl::StrCat(who, "last submitted ", Plain(report.last_submitted()), " ", ShowDuration(age), " ago)");
 }
 

@@ -71,7 +71,9 @@ void Job::State::BeginForming() {
   record_.set_wanted_size(lobby_.wanted_size());
   record_.set_stall_warning_ms(absl::ToInt64Milliseconds(lobby_.stall_warning()));
   if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_));
-  Enter(v1::JOB_STATE_FORMING, lobby_.WaitingSentence(), LogLine::Level::kInform);
+  const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
+  Enter(v1::JOB_STATE_FORMING, absl::StrCat("a run with ", Count(lobby_.wanted_size(), "worker"), " begins to form: the first is ", first),
+        LogLine::Level::kInform);
 }
 
 void Job::State::On(const StreamOpened& event) {
@@ -189,7 +191,7 @@ void Job::State::Form() {
   v1::Epoch epoch;
   epoch.set_number(record_.epoch().number() + 1);
   epoch.set_secret(random_bytes_(32));
-  epoch.set_reason(absl::StrCat("epoch ", epoch.number(), " formed: all ", Count(workers.size(), "worker"), " joined"));
+  epoch.set_reason(absl::StrCat("epoch ", epoch.number(), " formed: ", All(workers.size(), "worker"), " joined"));
   std::vector<StreamId> streams;
   for (const size_t index : OrderRanks(candidates)) {
     *epoch.add_members() = workers[index].member;
@@ -213,7 +215,7 @@ void Job::State::OnEpochLost(const RunningEpoch::Ending& ending) {
 }
 
 void Job::State::OnEpochLeft() {
-  const std::string reason = absl::StrCat("all ", Count(run_->roster().size(), "worker"), " of epoch ", run_->epoch().number(), " left in order");
+  const std::string reason = absl::StrCat(All(run_->roster().size(), "worker"), " of epoch ", run_->epoch().number(), " left in order");
   CloseEpoch(reason);
   Enter(v1::JOB_STATE_FINISHED, reason, LogLine::Level::kInform);
   if (!lobby_.IsEmpty()) BeginForming();

@@ -27,7 +27,7 @@ void Job::State::On(const CommitCheckpointRequested& event) {
   absl::StatusOr<v1::CommitCheckpointResponse> response = gate_.Commit(event.request, Present(), now_, &writes);
   if (response.ok() && !writes.puts.empty()) {
     const v1::Checkpoint& checkpoint = response->checkpoint();
-    Tell(LogLine::Level::kInform, absl::StrCat("checkpoint ", Plain(checkpoint.name()), " of step ", checkpoint.step(), " exists: ",
+    Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ", checkpoint.step(), ", ",
                                                Plain(checkpoint.path(), 400)));
   }
   Persist(std::move(writes));
@@ -51,7 +51,6 @@ void Job::State::On(const JobInspected& event) {
     for (const auto& [order, waiting] : lobby_.workers()) {
       v1::WorkerStatus* worker = response.add_workers();
       *worker->mutable_member() = waiting.member;
-      worker->set_silence_ms(absl::ToInt64Milliseconds(now_ - waiting.joined));
       worker->set_state("waiting");
     }
   }

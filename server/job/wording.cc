@@ -94,6 +94,10 @@ std::string Count(uint64_t number, absl::string_view noun) {
   return absl::StrCat(number, " ", noun, number == 1 ? "" : "s");
 }
 
+std::string All(uint64_t number, absl::string_view noun) {
+  return number == 1 ? absl::StrCat("the one ", noun) : absl::StrCat("all ", Count(number, noun));
+}
+
 std::string ShowOp(v1::OpType op) {
   static constexpr const char* kNames[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
   return NameOf(kNames, op, "op");

@@ -33,6 +33,8 @@ std::string ShowShape(absl::Span<const int64_t> dims);
 std::string ShowDuration(absl::Duration duration);
 // "1 worker", "2 workers".
 std::string Count(uint64_t number, absl::string_view noun);
+// "the one worker", "all 2 workers".
+std::string All(uint64_t number, absl::string_view noun);
 
 // "allreduce"; "op 17" for a number that has no name. The same for the others ("float32", "sum", "cuda").
 std::string ShowOp(v1::OpType op);

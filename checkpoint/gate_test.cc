@@ -1,0 +1,244 @@
+#include "checkpoint/gate.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kWriter[] = "0123456789abcdef0123456789abcdef";
+constexpr char kOther[] = "fedcba9876543210fedcba9876543210";
+
+// A gate whose rows are kept as a store would, so that it can be made anew from them.
+class CheckpointGateTest : public testing::Test {
+ protected:
+  absl::StatusOr<uint64_t> Begin(int64_t step, const std::string& key, const std::string& name = "", const std::string& who = kWriter) {
+    v1::BeginCheckpointRequest request;
+    request.set_incarnation(who);
+    request.set_epoch(epoch_);
+    request.set_name(name);
+    request.set_step(step);
+    request.set_idempotency_key(key);
+    CheckpointGate::Writes writes;
+    const auto response = gate_.Begin(request, present_, &writes);
+    Keep(writes);
+    if (!response.ok()) return response.status();
+    return response->token();
+  }
+
+  v1::CommitCheckpointRequest CommitRequest(uint64_t token, int64_t step, const std::string& name = "") {
+    v1::CommitCheckpointRequest request;
+    request.set_incarnation(kWriter);
+    request.mutable_checkpoint()->set_name(name);
+    request.mutable_checkpoint()->set_step(step);
+    request.mutable_checkpoint()->set_token(token);
+    request.mutable_checkpoint()->set_path(absl::StrCat("/ckpt/s", step, ".t", token, ".bin"));
+    request.mutable_checkpoint()->set_sha256(std::string(32, 'h'));
+    return request;
+  }
+
+  absl::Status Commit(const v1::CommitCheckpointRequest& request) {
+    CheckpointGate::Writes writes;
+    const auto response = gate_.Commit(request, present_, now_, &writes);
+    EXPECT_TRUE(response.ok() || (writes.puts.empty() && writes.deletes.empty())) << "a refused commit writes nothing";
+    Keep(writes);
+    return response.status();
+  }
+
+  absl::StatusOr<v1::Checkpoint> Find(int64_t step, const std::string& name = "") {
+    v1::FindCheckpointRequest request;
+    request.set_step(step);
+    request.set_name(name);
+    const auto response = gate_.Find(request);
+    if (!response.ok()) return response.status();
+    return response->checkpoint();
+  }
+
+  void Keep(const CheckpointGate::Writes& writes) {
+    for (const std::string& key : writes.deletes) EXPECT_EQ(rows_.erase(key), 1u) << key;
+    for (const auto& [key, value] : writes.puts) rows_[key] = value;
+  }
+
+  void Restart() {
+    gate_ = CheckpointGate("acme", "mnist");
+    for (const auto& [key, value] : rows_) ASSERT_TRUE(gate_.Load(key, value).ok());
+  }
+
+  void FormEpoch(uint64_t epoch, const std::string& writer) {
+    epoch_ = epoch;
+    present_ = {epoch, true, writer};
+  }
+
+  uint64_t epoch_ = 1;
+  CheckpointGate::Present present_ = {1, true, kWriter};
+  CheckpointGate gate_ = CheckpointGate("acme", "mnist");
+  absl::Time now_ = absl::FromUnixMillis(1'000'000);
+  std::map<std::string, std::string> rows_;
+};
+
+TEST_F(CheckpointGateTest, ACommittedCheckpointIsInTheCatalogue) {
+  EXPECT_EQ(Begin(100, "k").value(), 1u);
+  EXPECT_EQ(Find(-1).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Commit(CommitRequest(1, 100)).ok());
+  const v1::Checkpoint found = Find(-1).value();
+  EXPECT_EQ(found.name(), "checkpoint");
+  EXPECT_EQ(found.step(), 100);
+  EXPECT_EQ(found.token(), 1u);
+  EXPECT_EQ(found.epoch(), 1u);
+  EXPECT_EQ(found.committed_unix_ms(), 1'000'000);
+  EXPECT_EQ(rows_.size(), 1u);
+  EXPECT_EQ(rows_.begin()->first, "checkpoint/acme/mnist/checkpoint/00000000000000000100");
+}
+
+TEST_F(CheckpointGateTest, TheSameKeyIsGivenTheSameToken) {
+  EXPECT_EQ(Begin(100, "k").value(), 1u);
+  EXPECT_EQ(Begin(100, "k").value(), 1u);
+  Restart();
+  EXPECT_EQ(Begin(100, "k").value(), 1u);
+  EXPECT_EQ(Begin(100, "other").value(), 2u);
+  EXPECT_EQ(Begin(101, "other").status().message(), "idempotency_key was used for step 100 before, and now for step 101");
+}
+
+TEST_F(CheckpointGateTest, ALaterTokenFencesTheEarlierWriterOfThatNameOnly) {
+  EXPECT_EQ(Begin(100, "a").value(), 1u);
+  EXPECT_EQ(Begin(100, "b", "best").value(), 2u);
+  EXPECT_EQ(Begin(100, "c").value(), 3u);
+  const absl::Status fenced = Commit(CommitRequest(1, 100));
+  EXPECT_EQ(fenced.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(fenced.message(), "token 1 is not the latest granted for checkpoint: that is token 3");
+  EXPECT_TRUE(Commit(CommitRequest(2, 100, "best")).ok());
+  EXPECT_TRUE(Commit(CommitRequest(3, 100)).ok());
+  // Fenced stays fenced when the newer one has been committed.
+  EXPECT_EQ(Commit(CommitRequest(1, 100)).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(gate_.List().checkpoints_size(), 2);
+}
+
+TEST_F(CheckpointGateTest, TokensGrowOverRestarts) {
+  uint64_t last = 0;
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t token = Begin(i, absl::StrCat("k", i)).value();
+    EXPECT_GT(token, last);
+    last = token;
+    if (i % 3 == 0) {
+      ASSERT_TRUE(Commit(CommitRequest(token, i)).ok());
+    }
+    if (i % 2 == 0) Restart();
+  }
+}
+
+TEST_F(CheckpointGateTest, CommitIsIdempotentByToken) {
+  ASSERT_TRUE(Begin(100, "k").ok());
+  ASSERT_TRUE(Commit(CommitRequest(1, 100)).ok());
+  now_ += absl::Hours(1);
+  CheckpointGate::Writes writes;
+  const auto again = gate_.Commit(CommitRequest(1, 100), present_, now_, &writes);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->checkpoint().committed_unix_ms(), 1'000'000);
+  EXPECT_TRUE(writes.puts.empty());
+  v1::CommitCheckpointRequest other = CommitRequest(1, 100);
+  other.mutable_checkpoint()->set_path("/ckpt/elsewhere.t1.bin");
+  EXPECT_EQ(Commit(other).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointGateTest, OnlyRankZeroOfTheRunningEpochMayWrite) {
+  EXPECT_EQ(Begin(1, "k", "", kOther).status().code(), absl::StatusCode::kPermissionDenied);
+  epoch_ = 2;
+  EXPECT_EQ(Begin(1, "k").status().code(), absl::StatusCode::kAborted);
+  epoch_ = 1;
+  present_.is_running = false;
+  EXPECT_EQ(Begin(1, "k").status().message(), "epoch 1 has ended");
+  EXPECT_EQ(gate_.last_token(), 0u);
+}
+
+TEST_F(CheckpointGateTest, AnExistingStepIsNotWrittenAgain) {
+  ASSERT_TRUE(Begin(100, "k").ok());
+  ASSERT_TRUE(Commit(CommitRequest(1, 100)).ok());
+  Restart();
+  const absl::Status status = Begin(100, "k2").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(status.message(), "checkpoint at step 100 exists: /ckpt/s100.t1.bin");
+}
+
+TEST_F(CheckpointGateTest, AWriterOfAnEndedEpochCommitsUntilTheNextEpochForms) {
+  ASSERT_TRUE(Begin(100, "k").ok());
+  ASSERT_TRUE(Begin(100, "k2", "best").ok());
+  present_.is_running = false;
+  EXPECT_TRUE(Commit(CommitRequest(1, 100)).ok());
+  FormEpoch(2, kOther);
+  EXPECT_EQ(Commit(CommitRequest(2, 100, "best")).message(), "token 2 was granted in epoch 1, and epoch 2 has been formed since");
+}
+
+TEST_F(CheckpointGateTest, ACommitMustBeWhatWasGranted) {
+  ASSERT_TRUE(Begin(100, "k").ok());
+  EXPECT_EQ(Commit(CommitRequest(0, 100)).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Commit(CommitRequest(2, 100)).message(), "token 2 was never granted; the last one is 1");
+  EXPECT_EQ(Commit(CommitRequest(1, 200)).message(), "token 1 was granted for step 100, and step 200 is committed with it");
+  EXPECT_EQ(Commit(CommitRequest(1, 100, "best")).code(), absl::StatusCode::kAborted);
+  v1::CommitCheckpointRequest request = CommitRequest(1, 100);
+  request.set_incarnation(kOther);
+  EXPECT_EQ(Commit(request).code(), absl::StatusCode::kPermissionDenied);
+  for (const char* path : {"", "relative.t1.bin", "/dir.t1./file.bin", "/ckpt/file.t11.bin"}) {
+    request = CommitRequest(1, 100);
+    request.mutable_checkpoint()->set_path(path);
+    EXPECT_EQ(Commit(request).code(), absl::StatusCode::kInvalidArgument) << path;
+  }
+  request = CommitRequest(1, 100);
+  request.mutable_checkpoint()->set_sha256("short");
+  EXPECT_EQ(Commit(request).message(), "sha256 has 5 bytes; it must have 32");
+  EXPECT_TRUE(Commit(CommitRequest(1, 100)).ok()) << "a refused commit does not use the token up";
+}
+
+TEST_F(CheckpointGateTest, FieldsHaveBounds) {
+  EXPECT_EQ(Begin(-1, "k").status().message(), "step is -1; it must be at least 0");
+  EXPECT_EQ(Begin(1, "").status().message(), "idempotency_key has 0 bytes; it must have 1 to 64");
+  EXPECT_EQ(Begin(1, std::string(65, 'k')).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Begin(1, "k", std::string(257, 'n')).status().message(), "name has 257 bytes; it must have 1 to 256");
+  EXPECT_EQ(Find(-2).status().message(), "step is -2; it must be at least -1");
+}
+
+TEST_F(CheckpointGateTest, FindsTheNewestByCommitAndByStep) {
+  const std::vector<int64_t> steps = {300, 100, 200};
+  for (const int64_t step : steps) {
+    const uint64_t token = Begin(step, absl::StrCat(step)).value();
+    // The clock is set back between the commits.
+    now_ -= absl::Seconds(10);
+    ASSERT_TRUE(Commit(CommitRequest(token, step)).ok());
+  }
+  for (int life = 0; life < 2; ++life, Restart()) {
+    EXPECT_EQ(Find(-1)->step(), 200);
+    EXPECT_EQ(Find(300)->step(), 300);
+    EXPECT_EQ(Find(-1, "best").status().message(), "the job has no checkpoint best");
+    const v1::ListCheckpointsResponse list = gate_.List();
+    ASSERT_EQ(list.checkpoints_size(), 3);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(list.checkpoints(i).step(), steps[i]);
+  }
+}
+
+TEST_F(CheckpointGateTest, TheNumberOfOpenGrantsIsBounded) {
+  for (size_t i = 0; i < CheckpointGate::kMostGrants; ++i) ASSERT_TRUE(Begin(1, "k", absl::StrCat("n", i)).ok());
+  EXPECT_EQ(Begin(1, "k", "one more").status().code(), absl::StatusCode::kResourceExhausted);
+  // Grants of an earlier epoch make room.
+  FormEpoch(2, kWriter);
+  EXPECT_TRUE(Begin(1, "k", "one more").ok());
+  EXPECT_EQ(rows_.size(), CheckpointGate::kMostGrants);
+}
+
+TEST_F(CheckpointGateTest, TheCatalogueIsBounded) {
+  for (size_t i = 0; i < CheckpointGate::kMostCheckpoints; ++i) {
+    const uint64_t token = Begin(i, "k").value();
+    ASSERT_TRUE(Commit(CommitRequest(token, i)).ok());
+  }
+  EXPECT_EQ(Begin(1 << 20, "k").status().message(), "the job's catalogue has 10000 checkpoints; 10000 is the most");
+}
+
+TEST_F(CheckpointGateTest, ARowThatCannotBeParsedIsNamed) {
+  EXPECT_EQ(gate_.Load("grant/acme/mnist/1", "\xFF").message(), "row grant/acme/mnist/1 is not a grant");
+  EXPECT_EQ(gate_.Load("checkpoint/acme/mnist/x/1", "").code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace farandole

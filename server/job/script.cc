@@ -1,0 +1,379 @@
+#include "server/job/script.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/job/bounds.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+namespace {
+
+int64_t NumberOf(absl::string_view text) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? number : 0;
+}
+
+std::vector<std::string> SplitList(const std::string& text, char by) {
+  return text.empty() ? std::vector<std::string>() : std::vector<std::string>(absl::StrSplit(text, by));
+}
+
+// The number of a name among those that `show` gives to 0, 1, ...; 99, which no enum has, where there is none.
+template <typename Enum>
+Enum EnumOf(const std::string& name, std::string (*show)(Enum)) {
+  for (int i = 0; i < 99; ++i) {
+    if (show(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+  }
+  return static_cast<Enum>(99);
+}
+
+uint32_t WorkerNumber(const std::string& worker) { return worker.empty() ? 0 : static_cast<uint32_t>(NumberOf(worker.substr(1))); }
+
+}  // namespace
+
+std::string IncarnationOf(const std::string& worker) { return absl::StrFormat("%032x", WorkerNumber(worker)); }
+
+Script::Script() : shell_(std::make_unique<TestShell>(JobOptions())) {}
+
+const std::map<std::string, Script::Command>& Script::Commands() {
+  static const auto* const commands = new std::map<std::string, Command>{
+      {"options", &Script::Options}, {"join", &Script::Join},       {"hello", &Script::Hello},         {"ready", &Script::Ready},
+      {"group", &Script::Group},     {"retire", &Script::Retire},   {"beat", &Script::Beat},           {"lost", &Script::Lost},
+      {"stall", &Script::Stall},     {"leave", &Script::Leave},     {"close", &Script::Close},         {"advance", &Script::Advance},
+      {"restart", &Script::Restart}, {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep}, {"commit", &Script::Commit},
+      {"find", &Script::Find},       {"list", &Script::List},       {"inspect", &Script::Inspect},     {"summary", &Script::Summary},
+      {"abort", &Script::Abort},     {"rows", &Script::Rows},       {"tick", &Script::Tick},
+      {"start", &Script::Start},
+  };
+  return *commands;
+}
+
+std::string Script::Play(const std::string& command) {
+  output_.clear();
+  const size_t broken = shell_->broken().size();
+  const std::vector<std::string> parts = absl::StrSplit(command, absl::MaxSplits(' ', 1));
+  const auto it = Commands().find(parts[0]);
+  if (it == Commands().end()) return absl::StrCat("error: there is no command ", parts[0], "\n");
+  (this->*it->second)(Parse(parts.size() < 2 ? "" : parts[1]));
+  for (size_t i = broken; i < shell_->broken().size(); ++i) Line(absl::StrCat("error: ", shell_->broken()[i]));
+  return output_;
+}
+
+Script::Arguments Script::Parse(const std::string& text) {
+  std::vector<std::string> words;
+  bool is_quoted = false, in_word = false;
+  for (const char c : text) {
+    if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (c == ' ' && !is_quoted) {
+      in_word = false;
+    } else {
+      if (!in_word) words.emplace_back();
+      in_word = true;
+      words.back() += c;
+    }
+  }
+  Arguments arguments;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (equals != std::string::npos) {
+      arguments.values[word.substr(0, equals)] = word.substr(equals + 1);
+    } else if (arguments.subject.empty()) {
+      arguments.subject = word;
+    } else {
+      arguments.words.push_back(word);
+    }
+  }
+  return arguments;
+}
+
+std::string Script::Arguments::Text(const std::string& key, const std::string& otherwise) const {
+  return Has(key) ? values.at(key) : otherwise;
+}
+
+int64_t Script::Arguments::Number(const std::string& key, int64_t otherwise) const { return Has(key) ? NumberOf(values.at(key)) : otherwise; }
+
+absl::Duration Script::Arguments::Duration(const std::string& key, absl::Duration otherwise) const {
+  absl::Duration duration = otherwise;
+  if (Has(key)) absl::ParseDuration(values.at(key), &duration);
+  return duration;
+}
+
+void Script::Options(const Arguments& arguments) {
+  JobOptions options;
+  options.heartbeat_interval = arguments.Duration("heartbeat", options.heartbeat_interval);
+  options.silence_limit = arguments.Duration("silence", options.silence_limit);
+  options.reattach_window = arguments.Duration("window", options.reattach_window);
+  options.max_workers = arguments.Number("max_workers", options.max_workers);
+  options.max_slots = arguments.Number("max_slots", options.max_slots);
+  options.max_groups = arguments.Number("max_groups", options.max_groups);
+  shell_ = std::make_unique<TestShell>(options);
+}
+
+void Script::Start(const Arguments& arguments) {
+  const int64_t first = arguments.Number("first", 0), count = NumberOf(arguments.subject);
+  const std::vector<std::string> hosts = SplitList(arguments.Text("hosts", "a"), ',');
+  for (int64_t i = first; i < first + count; ++i) {
+    Arguments worker = arguments;
+    worker.subject = absl::StrCat("w", i);
+    worker.values["size"] = absl::StrCat(count);
+    worker.values["host"] = hosts[(i - first) % hosts.size()];
+    Join(worker);
+    Hello(worker);
+  }
+  std::string formed;
+  for (const absl::string_view line : absl::StrSplit(output_, '\n')) {
+    if (absl::StrContains(line, "epoch_formed") || absl::StartsWith(line, "error:")) absl::StrAppend(&formed, line, "\n");
+  }
+  output_ = formed;
+}
+
+void Script::Join(const Arguments& arguments) {
+  const uint32_t number = WorkerNumber(arguments.subject);
+  JoinRequested event{shell_->NewCall(), {}};
+  v1::JoinRequest& request = event.request;
+  request.set_job(arguments.Text("job", "mnist"));
+  request.mutable_member()->set_incarnation(arguments.Text("incarnation", IncarnationOf(arguments.subject)));
+  request.mutable_member()->set_host_id(arguments.Text("host", "a"));
+  request.mutable_member()->set_hostname(arguments.Text("hostname", request.member().host_id()));
+  request.mutable_member()->set_pid(arguments.Number("pid", 100 + number));
+  for (int i = 0; i < arguments.Number("endpoints", 1); ++i) request.mutable_member()->add_endpoints(absl::StrCat("unix-abstract:", number, ".", i));
+  request.set_wanted_size(arguments.Number("size", 2));
+  request.set_launch_index(arguments.Number("index", number));
+  request.set_protocol_version(arguments.Number("protocol", kProtocolVersion));
+  request.set_version("1.0");
+  request.set_join_timeout_ms(absl::ToInt64Milliseconds(arguments.Duration("timeout", absl::Seconds(60))));
+  request.set_stall_warning_ms(absl::ToInt64Milliseconds(arguments.Duration("stall", absl::Seconds(60))));
+  Step(event);
+}
+
+void Script::Hello(const Arguments& arguments) {
+  v1::Hello hello;
+  hello.set_job("mnist");
+  hello.set_incarnation(arguments.Text("incarnation", IncarnationOf(arguments.subject)));
+  hello.set_epoch(arguments.Number("epoch", 0));
+  for (const std::string& slot : SplitList(arguments.Text("slots"), ';')) {
+    const std::vector<std::string> parts = absl::StrSplit(slot, ':');
+    v1::SlotAssigned* assigned = hello.add_slots();
+    assigned->set_epoch(hello.epoch());
+    assigned->set_slot(NumberOf(parts[0]));
+    assigned->set_name(parts[1]);
+    assigned->set_group(parts.size() > 2 ? NumberOf(parts[2]) : 0);
+  }
+  for (const std::string& group : SplitList(arguments.Text("groups"), ';')) {
+    const std::vector<std::string> parts = absl::StrSplit(group, ':');
+    v1::Group* known = hello.add_groups();
+    known->set_number(NumberOf(parts[0]));
+    for (const std::string& rank : SplitList(parts[1], ',')) known->add_ranks(NumberOf(rank));
+  }
+  const StreamId stream = shell_->NewStream();
+  owner_of_[stream] = arguments.subject;
+  stream_of_[arguments.subject] = stream;
+  Step(StreamOpened{stream, hello});
+}
+
+void Script::Ready(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  ready->set_name(arguments.Has("name_bytes") ? std::string(arguments.Number("name_bytes", 0), 'x') : arguments.Text("name", "grad/0"));
+  ready->set_group(arguments.Number("group", 0));
+  ready->set_op(EnumOf(arguments.Text("op", "allreduce"), ShowOp));
+  ready->set_dtype(EnumOf(arguments.Text("dtype", "float32"), ShowDType));
+  ready->set_reduce_op(EnumOf(arguments.Text("reduce", "average"), ShowReduceOp));
+  for (const std::string& dim : SplitList(arguments.Text("shape"), ',')) ready->add_shape(NumberOf(dim));
+  for (const std::string& shape : SplitList(arguments.Text("grouped"), ';')) {
+    v1::Shape* grouped = ready->add_grouped_shapes();
+    for (const std::string& dim : SplitList(shape, ',')) grouped->add_dims(NumberOf(dim));
+  }
+  ready->set_root(arguments.Number("root", 0));
+  double scale = 1;
+  ready->set_prescale(absl::SimpleAtod(arguments.Text("prescale"), &scale) ? scale : 1);
+  ready->set_postscale(absl::SimpleAtod(arguments.Text("postscale"), &scale) ? scale : 1);
+  ready->set_device(EnumOf(arguments.Text("device", "cpu"), ShowDevice));
+  ready->set_retired_slot(arguments.Number("retired", 0));
+  ready->set_disputed_slot(arguments.Number("disputed", 0));
+  ready->set_attempt(arguments.Number("attempt", 0));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Group(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_group_request()->set_epoch(EpochOf(arguments));
+  for (const std::string& rank : SplitList(arguments.Text("ranks"), ',')) message.mutable_group_request()->add_ranks(NumberOf(rank));
+  message.mutable_group_request()->set_remove_group(arguments.Number("remove", 0));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Retire(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_slot_retired()->set_epoch(EpochOf(arguments));
+  message.mutable_slot_retired()->set_slot(arguments.Number("slot", 0));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Beat(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_epoch(EpochOf(arguments));
+  for (const std::string& word : arguments.words) {
+    const std::vector<std::string> parts = absl::StrSplit(word, ':');
+    v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
+    pulse->set_rank(NumberOf(parts[0]));
+    pulse->set_beat(parts.size() > 1 ? NumberOf(parts[1]) : 0);
+    pulse->set_batches(parts.size() > 2 ? NumberOf(parts[2]) : 0);
+    beats_ = std::max(beats_, pulse->beat());
+  }
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Lost(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_peer_lost()->set_epoch(EpochOf(arguments));
+  message.mutable_peer_lost()->set_rank(arguments.Number("rank", 0));
+  message.mutable_peer_lost()->set_evidence(arguments.Text("evidence"));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Stall(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  v1::StallReport* report = message.mutable_stall_report();
+  report->set_epoch(EpochOf(arguments));
+  for (const std::string& tensor : SplitList(arguments.Text("pending"), ';')) {
+    const std::vector<std::string> parts = absl::StrSplit(tensor, ':');
+    v1::PendingTensor* pending = report->add_pending();
+    pending->set_name(parts[0]);
+    absl::Duration age;
+    if (parts.size() > 1) absl::ParseDuration(parts[1], &age);
+    pending->set_age_ms(absl::ToInt64Milliseconds(age));
+    pending->set_op(parts.size() > 2 ? EnumOf(parts[2], ShowOp) : v1::OP_TYPE_ALLREDUCE);
+    pending->set_group(parts.size() > 3 ? NumberOf(parts[3]) : 0);
+  }
+  report->set_last_submitted(arguments.Text("last"));
+  report->set_last_submitted_age_ms(absl::ToInt64Milliseconds(arguments.Duration("age", absl::ZeroDuration())));
+  report->set_inquiry(arguments.Number("inquiry", 0));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Leave(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_leave()->set_epoch(EpochOf(arguments));
+  message.mutable_leave()->set_reason(arguments.Text("reason"));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Close(const Arguments& arguments) {
+  const auto it = stream_of_.find(arguments.subject);
+  if (it == stream_of_.end() || !shell_->IsOpen(it->second)) return Line(absl::StrCat("error: ", arguments.subject, " has no stream"));
+  const StreamId stream = it->second;
+  Show(shell_->Close(stream, arguments.Text("evidence", "connection reset")));
+  owner_of_.erase(stream);
+}
+
+void Script::Advance(const Arguments& arguments) {
+  absl::Duration left;
+  if (!absl::ParseDuration(arguments.subject, &left)) return Line(absl::StrCat("error: ", arguments.subject, " is no duration"));
+  const auto show = [this](const Actions& actions) { Show(actions); };
+  while (arguments.Has("beating") && left >= absl::Milliseconds(500)) {
+    shell_->Advance(absl::Milliseconds(500), show);
+    left -= absl::Milliseconds(500);
+    BeatAll(arguments);
+  }
+  shell_->Advance(left, show);
+}
+
+void Script::BeatAll(const Arguments& arguments) {
+  ++beats_;
+  for (const std::string& worker : SplitList(arguments.Text("beating"), ',')) {
+    if (!shell_->IsOpen(stream_of_[worker])) continue;
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_epoch(place_of_[worker].first);
+    v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
+    pulse->set_rank(place_of_[worker].second);
+    pulse->set_beat(beats_);
+    pulse->set_batches(10 * beats_);
+    Say(worker, std::move(message));
+  }
+}
+
+void Script::Oversleep(const Arguments& arguments) {
+  absl::Duration duration;
+  absl::ParseDuration(arguments.subject, &duration);
+  shell_->Oversleep(duration);
+}
+
+void Script::Restart(const Arguments&) {
+  owner_of_.clear();
+  stream_of_.clear();
+  shell_->Restart([this](const Actions& actions) { Show(actions); });
+}
+
+void Script::Begin(const Arguments& arguments) {
+  BeginCheckpointRequested event{shell_->NewCall(), {}};
+  event.request.set_job("mnist");
+  event.request.set_incarnation(IncarnationOf(arguments.subject));
+  event.request.set_epoch(EpochOf(arguments));
+  event.request.set_name(arguments.Text("name"));
+  event.request.set_step(arguments.Number("step", 0));
+  event.request.set_idempotency_key(arguments.Text("key"));
+  Step(event);
+}
+
+void Script::Commit(const Arguments& arguments) {
+  CommitCheckpointRequested event{shell_->NewCall(), {}};
+  event.request.set_job("mnist");
+  event.request.set_incarnation(IncarnationOf(arguments.subject));
+  v1::Checkpoint* checkpoint = event.request.mutable_checkpoint();
+  checkpoint->set_name(arguments.Text("name"));
+  checkpoint->set_step(arguments.Number("step", 0));
+  checkpoint->set_token(arguments.Number("token", 0));
+  checkpoint->set_path(arguments.Text("path"));
+  checkpoint->set_size_bytes(arguments.Number("size", 1000));
+  checkpoint->set_sha256(std::string(32, 's'));
+  Step(event);
+}
+
+void Script::Find(const Arguments& arguments) {
+  FindCheckpointRequested event{shell_->NewCall(), {}};
+  event.request.set_job("mnist");
+  event.request.set_name(arguments.Text("name"));
+  event.request.set_step(arguments.Number("step", -1));
+  Step(event);
+}
+
+void Script::List(const Arguments&) { Step(CheckpointsListed{shell_->NewCall()}); }
+void Script::Inspect(const Arguments&) { Step(JobInspected{shell_->NewCall()}); }
+void Script::Abort(const Arguments& arguments) { Step(AbortRequested{shell_->NewCall(), arguments.Text("reason")}); }
+
+void Script::Rows(const Arguments&) {
+  for (const auto& [key, value] : shell_->rows()) Line(key);
+}
+
+void Script::Tick(const Arguments&) {
+  if (shell_->next_tick() == absl::InfiniteFuture()) return Line("no tick is wanted");
+  Line(absl::StrCat("next tick in ", ShowDuration(shell_->next_tick() - shell_->now())));
+}
+
+void Script::Say(const std::string& worker, v1::WorkerMessage message) {
+  const auto it = stream_of_.find(worker);
+  if (it == stream_of_.end()) return Line(absl::StrCat("error: ", worker, " has no stream"));
+  Step(MessageReceived{it->second, std::move(message)});
+}
+
+uint64_t Script::EpochOf(const Arguments& arguments) const {
+  const auto it = place_of_.find(arguments.subject);
+  return arguments.Number("epoch", it == place_of_.end() ? 0 : it->second.first);
+}
+
+void Script::Line(const std::string& line) { absl::StrAppend(&output_, line, "\n"); }
+
+std::string Script::NameOf(StreamId stream) const {
+  const auto it = owner_of_.find(stream);
+  if (it == owner_of_.end()) return absl::StrCat("stream ", stream);
+  return stream_of_.at(it->second) == stream ? it->second : absl::StrCat(it->second, " (stream ", stream, ")");
+}
+
+}  // namespace farandole

@@ -1,0 +1,164 @@
+// How scripts show what a job does.
+#include <string>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "farandole/v1/store.pb.h"
+#include "server/job/script.h"
+#include "server/job/wording.h"
+
+namespace farandole {
+namespace {
+
+template <typename Members>
+std::string ShowMembers(const Members& members) {
+  return absl::StrJoin(members, " ", [](std::string* out, const v1::Member& member) {
+    absl::StrAppend(out, member.pid(), "@", member.host_id());
+  });
+}
+
+std::string ShowCheckpoint(const v1::Checkpoint& checkpoint) {
+  return absl::StrCat(checkpoint.name(), " step=", checkpoint.step(), " token=", checkpoint.token(), " epoch=", checkpoint.epoch(),
+                      " rank=", checkpoint.rank(), " path=", checkpoint.path(), " size=", checkpoint.size_bytes(),
+                      " committed=", checkpoint.committed_unix_ms() - 1'700'000'000'000);
+}
+
+std::string ShowSummary(const v1::JobSummary& summary) {
+  std::string text = absl::StrCat(v1::JobState_Name(summary.state()), " epoch=", summary.epoch(), " size=", summary.size(),
+                                  " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
+  if (summary.batches_per_second() > 0) absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
+  if (!summary.last_stall().empty()) absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\"");
+  return text;
+}
+
+struct ReplyText {
+  std::string operator()(const std::monostate&) const { return ""; }
+  std::string operator()(const v1::JoinResponse& r) const {
+    return absl::StrCat(" heartbeat=", r.heartbeat_interval_ms(), "ms silence=", r.silence_limit_ms(), "ms");
+  }
+  std::string operator()(const v1::BeginCheckpointResponse& r) const { return absl::StrCat(" token=", r.token()); }
+  std::string operator()(const v1::CommitCheckpointResponse& r) const { return absl::StrCat(" ", ShowCheckpoint(r.checkpoint())); }
+  std::string operator()(const v1::FindCheckpointResponse& r) const { return absl::StrCat(" ", ShowCheckpoint(r.checkpoint())); }
+  std::string operator()(const v1::GetJobResponse& r) const {
+    std::string text = absl::StrCat(" ", ShowSummary(r.summary()), "\nnegotiation_messages=", r.negotiation_messages());
+    for (const v1::WorkerStatus& worker : r.workers()) {
+      absl::StrAppend(&text, "\nworker rank=", worker.rank(), " ", worker.member().pid(), "@", worker.member().host_id(),
+                      " silence=", worker.silence_ms(), "ms batches=", worker.batches(), " ", worker.state());
+    }
+    for (const v1::HistoryEntry& entry : r.history()) {
+      absl::StrAppend(&text, "\nhistory +", entry.at_unix_ms() - 1'700'000'000'000, "ms ", entry.sentence());
+    }
+    return text;
+  }
+  std::string operator()(const v1::ListCheckpointsResponse& r) const {
+    std::string text = absl::StrCat(" checkpoints=", r.checkpoints_size());
+    for (const v1::Checkpoint& checkpoint : r.checkpoints()) absl::StrAppend(&text, "\n", ShowCheckpoint(checkpoint));
+    return text;
+  }
+  std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
+};
+
+}  // namespace
+
+std::string ShowMessage(const v1::CoordinatorMessage& message) {
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kEpochFormed: {
+      const v1::Epoch& m = message.epoch_formed();
+      return absl::StrCat("epoch_formed ", m.number(), " [", ShowMembers(m.members()), "] secret=", m.secret().substr(0, 1), "x",
+                          m.secret().size(), " \"", m.reason(), "\"");
+    }
+    case v1::CoordinatorMessage::kSlotAssigned: {
+      const v1::SlotAssigned& m = message.slot_assigned();
+      return absl::StrCat("slot_assigned epoch=", m.epoch(), " slot=", m.slot(), " ", m.name(), " group=", m.group(), " ", ShowOp(m.op()));
+    }
+    case v1::CoordinatorMessage::kMismatch: {
+      const v1::Mismatch& m = message.mismatch();
+      const std::string dispute =
+          m.disputed_slot() == 0 ? "" : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
+      return absl::StrCat("mismatch epoch=", m.epoch(), " ", Plain(m.name(), 40), " group=", m.group(), dispute, " \"", m.sentence(), "\"");
+    }
+    case v1::CoordinatorMessage::kGroupAssigned: {
+      const v1::GroupAssigned& m = message.group_assigned();
+      return absl::StrCat("group_assigned epoch=", m.epoch(), " group=", m.group().number(), " ranks=", ShowList(m.group().ranks()),
+                          m.error().empty() ? "" : absl::StrCat(" error=\"", m.error(), "\""));
+    }
+    case v1::CoordinatorMessage::kEpochEnded: {
+      const v1::EpochEnded& m = message.epoch_ended();
+      return absl::StrCat("epoch_ended epoch=", m.epoch(), " lost=", ShowList(m.lost_ranks()), " job_ended=", m.job_ended() ? "yes" : "no",
+                          " \"", m.reason(), "\"");
+    }
+    case v1::CoordinatorMessage::kStallNotice:
+      return absl::StrCat("stall_notice epoch=", message.stall_notice().epoch(), " \"", message.stall_notice().sentence(), "\"");
+    case v1::CoordinatorMessage::kStallInquiry:
+      return absl::StrCat("stall_inquiry epoch=", message.stall_inquiry().epoch(), " inquiry=", message.stall_inquiry().inquiry());
+    case v1::CoordinatorMessage::kWaiting:
+      return absl::StrCat("waiting \"", message.waiting().sentence(), "\"");
+    case v1::CoordinatorMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return "nothing";
+}
+
+std::string ShowReply(const Reply& reply) {
+  if (!reply.status.ok()) return absl::StrCat("reply ", reply.status.ToString());
+  return absl::StrCat("reply OK", std::visit(ReplyText(), reply.message));
+}
+
+void Script::Show(const Actions& actions) {
+  ShowPersisted(actions.persist);
+  // The same message to several workers is one line.
+  std::string receivers, shown;
+  const auto flush = [&] {
+    if (!shown.empty()) Line(absl::StrCat(receivers, " <- ", shown));
+    receivers.clear();
+    shown.clear();
+  };
+  for (const Output& output : actions.outputs) {
+    if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
+      const std::string name = NameOf(send->stream);
+      const v1::Epoch& epoch = send->message.epoch_formed();
+      for (int rank = 0; rank < epoch.members_size(); ++rank) {
+        if (IncarnationOf(name) == epoch.members(rank).incarnation()) place_of_[name] = {epoch.number(), rank};
+      }
+      const std::string text = ShowMessage(send->message);
+      if (text != shown) flush();
+      absl::StrAppend(&receivers, receivers.empty() ? "" : " ", name);
+      shown = text;
+      continue;
+    }
+    flush();
+    if (const auto* close = std::get_if<CloseStream>(&output); close != nullptr) {
+      Line(absl::StrCat(NameOf(close->stream), " closed ", close->status.ToString()));
+      owner_of_.erase(close->stream);
+    } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {
+      Line(ShowReply(*reply));
+    } else {
+      const LogLine& log = std::get<LogLine>(output);
+      static constexpr const char* kLevels[] = {"inform", "warn", "error"};
+      Line(absl::StrCat("log ", kLevels[static_cast<int>(log.level)], ": ", log.sentence));
+    }
+  }
+  flush();
+}
+
+void Script::ShowPersisted(const StoreBatch& batch) {
+  for (const std::string& key : batch.deletes) Line(absl::StrCat("delete ", key));
+  for (const StoreRow& row : batch.puts) {
+    v1::JobRecord record;
+    if (row.key.substr(0, 4) != "job/" || !record.ParseFromString(row.value)) {
+      Line(absl::StrCat("put ", row.key));
+      continue;
+    }
+    Line(absl::StrCat("put ", row.key, " ", v1::JobState_Name(record.state()), " epoch=", record.epoch().number(), " [",
+                      ShowMembers(record.epoch().members()), "] left=", ShowList(record.left()), " slots<=", record.slots_reserved(),
+                      " groups<=", record.groups_reserved(), " token=", record.last_token()));
+  }
+}
+
+void Script::Summary(const Arguments&) {
+  Line(absl::StrCat(ShowSummary(shell_->job().Summary()), shell_->job().IsIdle() ? " idle" : ""));
+}
+
+}  // namespace farandole

@@ -1,0 +1,138 @@
+#include "server/job/test_shell.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "farandole/v1/store.pb.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kTenant[] = "acme";
+constexpr char kJob[] = "mnist";
+
+}  // namespace
+
+TestShell::TestShell(JobOptions options) : options_(options), job_(std::make_unique<Job>(kTenant, kJob, options, RandomBytes())) {}
+
+std::function<std::string(size_t)> TestShell::RandomBytes() {
+  return [this](size_t count) { return std::string(count, static_cast<char>('a' + last_random_++ % 26)); };
+}
+
+Actions TestShell::Step(const Event& event) {
+  Actions actions = job_->Step(event, now_);
+  Apply(actions.persist);
+  for (const Output& output : actions.outputs) Apply(output);
+  Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
+  calls_.clear();
+  next_tick_ = actions.next_tick;
+  return actions;
+}
+
+void TestShell::Advance(absl::Duration duration, const std::function<void(const Actions&)>& seen) {
+  const absl::Time until = now_ + duration;
+  for (int at_once = 0; next_tick_ <= until;) {
+    at_once = next_tick_ <= now_ ? at_once + 1 : 0;
+    Expect(at_once < 8, "the job asks for one tick after the other at the same time");
+    if (at_once >= 8) break;
+    now_ = std::max(now_, next_tick_);
+    seen(Step(Ticked{}));
+  }
+  now_ = until;
+}
+
+void TestShell::Restart(const std::function<void(const Actions&)>& seen) {
+  open_.clear();
+  std::vector<StoreRow> rows;
+  for (const auto& [key, value] : rows_) rows.push_back({key, value});
+  auto restored = Job::Restore(kTenant, kJob, options_, RandomBytes(), rows, now_);
+  Expect(restored.ok(), absl::StrCat("the job cannot be restored: ", restored.status().ToString()));
+  if (!restored.ok()) return;
+  job_ = *std::move(restored);
+  seen(Step(Ticked{}));
+}
+
+CallId TestShell::NewCall() {
+  calls_.insert(++last_call_);
+  return last_call_;
+}
+
+StreamId TestShell::NewStream() {
+  open_.insert(++last_stream_);
+  return last_stream_;
+}
+
+Actions TestShell::Close(StreamId stream, const std::string& evidence) {
+  open_.erase(stream);
+  return Step(StreamClosed{stream, evidence});
+}
+
+void TestShell::Apply(const StoreBatch& batch) {
+  size_t bytes = 0;
+  for (const std::string& key : batch.deletes) {
+    bytes += key.size();
+    Expect(rows_.erase(key) == 1, absl::StrCat("row ", key, " is deleted and was not there"));
+  }
+  for (const StoreRow& row : batch.puts) {
+    bytes += row.key.size() + row.value.size();
+    rows_[row.key] = row.value;
+  }
+  Expect(batch.deletes.size() + batch.puts.size() <= kMaxBatchOperations, "a batch has too many operations");
+  Expect(bytes <= kMaxBatchBytes, absl::StrCat("a batch has ", bytes, " bytes"));
+}
+
+void TestShell::Apply(const Output& output) {
+  if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
+    Expect(IsOpen(send->stream), absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message.ShortDebugString()));
+    Expect(!send->message.SerializeAsString().empty(), "an empty message is sent");
+    if (send->message.has_epoch_formed()) CheckEpoch(send->message.epoch_formed());
+    if (send->message.has_slot_assigned()) CheckSlot(send->message.slot_assigned());
+  } else if (const auto* close = std::get_if<CloseStream>(&output); close != nullptr) {
+    Expect(open_.erase(close->stream) == 1, absl::StrCat("stream ", close->stream, " is closed and was not open"));
+  } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {
+    Expect(calls_.erase(reply->call) == 1, absl::StrCat("call ", reply->call, " is answered twice or was not made"));
+    Expect(reply->status.ok() != std::holds_alternative<std::monostate>(reply->message), "a reply has neither or both of error and message");
+    if (const auto* begun = std::get_if<v1::BeginCheckpointResponse>(&reply->message); begun != nullptr) {
+      Expect(begun->token() > last_token_ || tokens_.count(begun->token()) > 0, absl::StrCat("token ", begun->token(), " goes back"));
+      last_token_ = std::max(last_token_, begun->token());
+      tokens_.insert(begun->token());
+    }
+  }
+}
+
+void TestShell::CheckEpoch(const v1::Epoch& epoch) {
+  const std::string bytes = epoch.SerializeAsString();
+  Expect(epoch.number() == last_epoch_ ? bytes == last_epoch_bytes_ : epoch.number() == last_epoch_ + 1,
+         absl::StrCat("epoch ", epoch.number(), " follows epoch ", last_epoch_, " or differs between members"));
+  last_epoch_ = epoch.number();
+  last_epoch_bytes_ = bytes;
+  std::set<std::string> incarnations, finished_hosts;
+  std::string host;
+  for (const v1::Member& member : epoch.members()) {
+    Expect(incarnations.insert(member.incarnation()).second, "an epoch has one worker twice");
+    if (member.host_id() == host) continue;
+    finished_hosts.insert(host);
+    host = member.host_id();
+    Expect(finished_hosts.count(host) == 0, "workers of one host are not neighbours");
+  }
+  v1::JobRecord record;
+  record.ParseFromString(rows_[absl::StrCat("job/", kTenant, "/", kJob)]);
+  Expect(record.epoch().SerializeAsString() == bytes, "an epoch is sent that is not durable");
+}
+
+void TestShell::CheckSlot(const v1::SlotAssigned& slot) {
+  const std::pair<uint32_t, std::string> name(slot.group(), slot.name());
+  const auto [it, is_new] = slots_.try_emplace({slot.epoch(), slot.slot()}, name);
+  Expect(is_new || it->second == name, absl::StrCat("slot ", slot.slot(), " is given to ", slot.name(), " and to ", it->second.second));
+  v1::JobRecord record;
+  record.ParseFromString(rows_[absl::StrCat("job/", kTenant, "/", kJob)]);
+  Expect(slot.slot() >= 1 && slot.slot() <= record.slots_reserved(), absl::StrCat("slot ", slot.slot(), " is not reserved"));
+}
+
+void TestShell::Expect(bool claim, const std::string& otherwise) {
+  if (!claim) broken_.push_back(otherwise);
+}
+
+}  // namespace farandole

@@ -3,10 +3,13 @@
 # The system's Python environment must not leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
+# .venv fills (network) while Bazel compiles (processor).
+MAKEFLAGS += --jobs=2
+
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so
 
-.PHONY: help build install demo test fmt fmt-check clean
+.PHONY: help system tools python build install demo test fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -16,27 +19,31 @@ help:
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
-build:
+system:
 	@tools/setup system
+
+tools: system
+	@tools/setup tools
+
+python: system
+	@tools/setup python
+
+build: system
 	@$(BAZEL) build $(PRODUCTS)
 
-install: build
-	@tools/setup python
+install: build python
 	@tools/install
 
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
 test: install
-	@tools/setup tools
 	@tools/test
 
-fmt:
-	@tools/setup system
+fmt: tools
 	@tools/fmt
 
-fmt-check:
-	@tools/setup system
+fmt-check: tools
 	@tools/fmt --check
 
 clean:

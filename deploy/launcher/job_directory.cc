@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -74,19 +73,6 @@ absl::StatusOr<JobDirectory> JobDirectory::OpenNext(const std::string& jobs, con
     absl::StatusOr<JobDirectory> opened = Open(absl::StrCat(jobs, "/", job), job);
     if (opened.ok() || !absl::IsAlreadyExists(opened.status()) || number == kMaxRunsOfOneName) return opened;
   }
-}
-
-absl::StatusOr<std::string> JobDirectory::WriteToken(const std::string& token) const {
-  const std::string file = absl::StrCat(path_, "/launcher.token");
-  const std::string fresh = absl::StrCat(file, ".new");
-  // Made anew, so that nobody keeps a descriptor of it, or a wider mode.
-  unlink(fresh.c_str());
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool is_written = fd >= 0 && WriteAll(fd, token + "\n") && rename(fresh.c_str(), file.c_str()) == 0;
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  if (!is_written) return absl::PermissionDeniedError(absl::StrCat("cannot write ", file, ": ", strerror(error)));
-  return file;
 }
 
 }  // namespace farandole::launcher

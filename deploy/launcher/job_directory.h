@@ -8,7 +8,7 @@
 
 namespace farandole::launcher {
 
-// Where a launcher keeps one job: the embedded coordinator's state, and the token's file. Held by a lock as long as
+// Where a launcher keeps one job: the embedded coordinator's state directory. Held by a lock as long as
 // this object lives, by one launcher at a time; the kernel gives the lock back when the process ends in whatever way.
 // Movable.
 class JobDirectory {
@@ -28,10 +28,6 @@ class JobDirectory {
   const std::string& path() const { return path_; }
   // The job's name, with the number that OpenNext may have added.
   const std::string& job() const { return job_; }
-
-  // Writes the token to a file that only this user can read (mode 0600), and returns its path.
-  //   PERMISSION_DENIED  it cannot be written; the text names it
-  absl::StatusOr<std::string> WriteToken(const std::string& token) const;
 
  private:
   JobDirectory(std::string path, std::string job, int lock_fd);

@@ -1,0 +1,21 @@
+// The one binary, `farandole`: coordinator, launcher and tools.
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/version.h"
+#include "deploy/cli/command_line.h"
+#include "deploy/cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Farandole trains one model on many processes: coordinator, launcher and checkpoint catalogue.",
+               "farandole");
+  app.set_version_flag("--version", absl::StrCat("farandole ", farandole::kVersion), "Print the version and exit");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  farandole::AddRunCommand(&app, &exit_code);
+  farandole::AddServeCommand(&app, &exit_code);
+  farandole::AddCheckpointCommand(&app, &exit_code);
+  return farandole::RunCommandLine(&app, std::vector<std::string>(argv + 1, argv + argc), &exit_code);
+}

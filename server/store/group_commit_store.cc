@@ -17,7 +17,8 @@ constexpr char kOwnerPrefix[] = "owner/";
 // Bounds what one write holds in memory; far above what a disk needs to be busy.
 constexpr size_t kMaxGroupBytes = 16 << 20;
 
-// A recovery opens the database again, which may take long: after one that failed, calls are refused without another try.
+// A recovery opens the database again, which may take long: after one that failed, calls are refused without another
+// try.
 constexpr absl::Duration kRecoveryInterval = absl::Seconds(1);
 
 size_t BytesOf(const StoreBatch& batch) {
@@ -46,9 +47,10 @@ GroupCommitStore::GroupCommitStore(std::unique_ptr<StoreMedium> medium) : medium
 
 GroupCommitStore::~GroupCommitStore() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
+  has_work_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -66,16 +68,17 @@ void GroupCommitStore::Scan(std::string prefix, std::function<void(absl::StatusO
 }
 
 void GroupCommitStore::Enqueue(Call call) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   queue_.push_back(std::move(call));
+  has_work_.notify_one();
 }
 
 void GroupCommitStore::Run() {
   while (true) {
     std::deque<Call> calls;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &GroupCommitStore::HasWork));
+      std::unique_lock<std::mutex> lock(mutex_);
+      has_work_.wait(lock, [this] { return HasWork(); });
       if (queue_.empty()) return;
       calls.swap(queue_);
     }
@@ -139,21 +142,22 @@ void GroupCommitStore::Take(ScanCall call, Group* group) {
 absl::Status GroupCommitStore::CheckCommit(const CommitCall& call) const {
   const size_t operations = call.batch.deletes.size() + call.batch.puts.size();
   if (operations > kMaxBatchOperations) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("store: a batch of ", call.owner, " has ", operations, " operations, at most ", kMaxBatchOperations, " are allowed"));
+    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " has ", operations,
+                                                   " operations, at most ", kMaxBatchOperations, " are allowed"));
   }
   if (const size_t bytes = BytesOf(call.batch); bytes > kMaxBatchBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("store: a batch of ", call.owner, " has ", bytes, " bytes, at most ", kMaxBatchBytes, " are allowed"));
+    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " has ", bytes, " bytes, at most ",
+                                                   kMaxBatchBytes, " are allowed"));
   }
   if (TouchesOwners(call.batch)) {
-    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " names a key under ", kOwnerPrefix));
+    return absl::InvalidArgumentError(
+        absl::StrCat("store: a batch of ", call.owner, " names a key under ", kOwnerPrefix));
   }
   const auto found = revisions_.find(call.owner);
   const uint64_t revision = found == revisions_.end() ? 0 : found->second;
   if (call.owner_revision != revision || revision == 0) {
-    return absl::FailedPreconditionError(absl::StrCat("store: ", call.owner, " was taken over: its revision is ", revision,
-                                                      ", the commit carries ", call.owner_revision));
+    return absl::FailedPreconditionError(absl::StrCat("store: ", call.owner, " was taken over: its revision is ",
+                                                      revision, ", the commit carries ", call.owner_revision));
   }
   if (failed_owners_.contains(call.owner)) {
     return absl::UnavailableError(absl::StrCat("store: an earlier commit of ", call.owner, " failed",

@@ -1,10 +1,12 @@
 #ifndef FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_
 #define FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <variant>
@@ -15,7 +17,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store/store.h"
 #include "server/store/store_medium.h"
@@ -24,9 +25,9 @@ namespace farandole {
 
 // The one implementation of Store's semantics, over any medium. Owned by the coordinator.
 //
-// One thread takes all calls that are queued, checks them, and writes what they ask for as one write to the medium (at most
-// 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the disk's speed, not the
-// number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
+// One thread takes all calls that are queued, checks them, and writes what they ask for as one write to the medium (at
+// most 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the
+// disk's speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
 //
 // The queue has no bound of its own: who calls keeps a bounded number of calls unfinished (JobSeat does).
 class GroupCommitStore : public Store {
@@ -37,7 +38,8 @@ class GroupCommitStore : public Store {
   ~GroupCommitStore() override;
 
   void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) override;
-  void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch, std::function<void(absl::Status)> done) override;
+  void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
+              std::function<void(absl::Status)> done) override;
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
 
  private:
@@ -88,7 +90,9 @@ class GroupCommitStore : public Store {
   absl::Status failure_;
   absl::Time next_recovery_ = absl::InfinitePast();
 
-  absl::Mutex mutex_;
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  std::mutex mutex_;
+  std::condition_variable has_work_;
   std::deque<Call> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -50,13 +50,14 @@ pid_t LockHolder(const std::string& directory) {
 absl::Status DescribeOpenFailure(const std::string& directory, const rocksdb::Status& status) {
   const std::string words = status.ToString();
   if (absl::StrContains(words, "lock hold by current process")) {
-    return absl::FailedPreconditionError(absl::StrCat("state directory ", directory, " is held by another coordinator in this process"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("state directory ", directory, " is held by another coordinator in this process"));
   }
   if (absl::StrContains(words, "While lock file")) {
     const pid_t holder = LockHolder(directory);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "state directory ", directory, " is held by another coordinator", holder > 0 ? absl::StrCat(" (process ", holder, ")") : "",
-        "; stop it, or choose another directory with --state-dir"));
+    return absl::FailedPreconditionError(absl::StrCat("state directory ", directory, " is held by another coordinator",
+                                                      holder > 0 ? absl::StrCat(" (process ", holder, ")") : "",
+                                                      "; stop it, or choose another directory with --state-dir"));
   }
   const std::string sentence = absl::StrCat("store ", directory, ": ", words);
   return status.IsCorruption() ? absl::DataLossError(sentence) : absl::UnavailableError(sentence);
@@ -88,7 +89,8 @@ class RocksdbMedium : public StoreMedium {
   }
 
   absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
-    if (database_ == nullptr) return absl::UnavailableError(absl::StrCat("store ", directory_, " is closed after a failed write"));
+    if (database_ == nullptr)
+      return absl::UnavailableError(absl::StrCat("store ", directory_, " is closed after a failed write"));
     std::vector<StoreRow> rows;
     std::unique_ptr<rocksdb::Iterator> iterator(database_->NewIterator(rocksdb::ReadOptions()));
     for (iterator->Seek(prefix); iterator->Valid() && iterator->key().starts_with(prefix); iterator->Next()) {
@@ -98,7 +100,8 @@ class RocksdbMedium : public StoreMedium {
     return rows;
   }
 
-  // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads what the disk really has.
+  // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads what the disk
+  // really has.
   absl::Status Recover() override {
     Close();
     return Open();

@@ -221,7 +221,8 @@ TEST(RocksdbStoreTest, ADirectoryHeldByAnotherProcessIsNamedWithThatProcess) {
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   const absl::Status status = OpenRocksdbStore(directory).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr(absl::StrCat(directory, " is held by another coordinator (process ", child, ")")));
+  EXPECT_THAT(status.message(),
+              HasSubstr(absl::StrCat(directory, " is held by another coordinator (process ", child, ")")));
   ASSERT_EQ(write(leave[1], &byte, 1), 1);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }

@@ -1,0 +1,150 @@
+#include "server/admin/answer_ledger.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/store/store_wait.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kOwner[] = "admin";
+constexpr char kPrefix[] = "key/";
+constexpr size_t kMaxKeyBytes = 64;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
+  std::unique_ptr<AnswerLedger> ledger(new AnswerLedger(store));
+  absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store, kPrefix);
+  if (!rows.ok()) return rows.status();
+  absl::MutexLock lock(&ledger->mutex_);
+  for (const StoreRow& row : *rows) {
+    const std::vector<std::string> parts = absl::StrSplit(row.key, '/');
+    Entry entry;
+    entry.is_finished = true;
+    if (parts.size() != 3 || !entry.record.ParseFromString(row.value)) {
+      return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not an AnswerRecord"));
+    }
+    ledger->entries_[{parts[1], absl::HexStringToBytes(parts[2])}] = std::move(entry);
+  }
+  return ledger;
+}
+
+absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
+  if (call.idempotency_key.empty() || call.idempotency_key.size() > kMaxKeyBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("idempotency_key: ", call.idempotency_key.size(), " bytes are not 1 to ", kMaxKeyBytes));
+  }
+  absl::MutexLock lock(&mutex_);
+  const auto [found, is_new] = entries_.try_emplace(Key{call.tenant, call.idempotency_key});
+  v1::AnswerRecord& record = found->second.record;
+  if (is_new) {
+    record.set_call(call.call);
+    record.set_request_sha256(call.request_sha256);
+    record.set_at_unix_ms(absl::ToUnixMillis(absl::Now()));
+    return true;
+  }
+  if (record.call() != call.call || record.request_sha256() != call.request_sha256) {
+    return absl::InvalidArgumentError(absl::StrCat("idempotency_key \"", absl::CHexEscape(call.idempotency_key),
+                                                   "\" was used for another request (", record.call(), ") than this ",
+                                                   call.call));
+  }
+  if (!found->second.is_finished) {
+    return absl::UnavailableError(
+        absl::StrCat("a ", call.call, " with this idempotency_key is being carried out; retry"));
+  }
+  return false;
+}
+
+void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done) {
+  const Key key{call.tenant, call.idempotency_key};
+  {
+    absl::MutexLock lock(&mutex_);
+    changes.puts.push_back({RowKey(key), entries_[key].record.SerializeAsString()});
+    if (const Key* oldest = OldestToForget(call.tenant)) {
+      changes.deletes.push_back(RowKey(*oldest));
+      entries_.erase(Key(*oldest));
+    }
+  }
+  Commit(std::move(changes), [this, key, done = std::move(done)](absl::Status status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (status.ok()) {
+        entries_[key].is_finished = true;
+      } else {
+        entries_.erase(key);
+      }
+    }
+    done(std::move(status));
+  });
+}
+
+void AnswerLedger::Abandon(const AdminCall& call) {
+  absl::MutexLock lock(&mutex_);
+  entries_.erase({call.tenant, call.idempotency_key});
+}
+
+void AnswerLedger::Commit(StoreBatch batch, std::function<void(absl::Status)> done) {
+  uint64_t revision = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    revision = revision_;
+  }
+  if (revision != 0) {
+    CommitAs(revision, std::move(batch), std::move(done));
+    return;
+  }
+  store_->Acquire(kOwner,
+                  [this, batch = std::move(batch), done = std::move(done)](absl::StatusOr<uint64_t> acquired) mutable {
+                    if (!acquired.ok()) {
+                      done(acquired.status());
+                      return;
+                    }
+                    {
+                      absl::MutexLock lock(&mutex_);
+                      revision_ = std::max(revision_, *acquired);
+                    }
+                    CommitAs(*acquired, std::move(batch), std::move(done));
+                  });
+}
+
+void AnswerLedger::CommitAs(uint64_t revision, StoreBatch batch, std::function<void(absl::Status)> done) {
+  store_->Commit(kOwner, revision, std::move(batch), [this, revision, done = std::move(done)](absl::Status status) {
+    if (status.ok()) {
+      done(status);
+      return;
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      if (revision_ == revision) revision_ = 0;
+    }
+    done(absl::UnavailableError(absl::StrCat(status.message(), "; nothing was changed, retry")));
+  });
+}
+
+std::string AnswerLedger::RowKey(const Key& key) {
+  return absl::StrCat(kPrefix, key.first, "/", absl::BytesToHexString(key.second));
+}
+
+const AnswerLedger::Key* AnswerLedger::OldestToForget(const std::string& tenant) const {
+  const Key* oldest = nullptr;
+  int64_t oldest_unix_ms = 0;
+  size_t count = 0;
+  for (auto entry = entries_.lower_bound(Key{tenant, ""}); entry != entries_.end() && entry->first.first == tenant;
+       ++entry) {
+    ++count;
+    const int64_t at = entry->second.record.at_unix_ms();
+    if (!entry->second.is_finished || (oldest != nullptr && at >= oldest_unix_ms)) continue;
+    oldest = &entry->first;
+    oldest_unix_ms = at;
+  }
+  return count > kMaxAnswersKept ? oldest : nullptr;
+}
+
+}  // namespace farandole

@@ -1,0 +1,75 @@
+#ifndef FARANDOLE_SERVER_ADMIN_ANSWER_LEDGER_H_
+#define FARANDOLE_SERVER_ADMIN_ANSWER_LEDGER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "farandole/v1/store.pb.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// Most answers that are kept for a tenant; the oldest is forgotten for a new one.
+inline constexpr size_t kMaxAnswersKept = 10000;
+
+// One mutating admin call.
+struct AdminCall {
+  // Who calls, with which key.
+  std::string tenant;
+  std::string idempotency_key;
+  // What: the call's name and the SHA-256 of its request.
+  std::string call;
+  std::string request_sha256;
+};
+
+// Which mutating admin calls were carried out, durably: each of them once. It owns the store's owner "admin", under
+// which the rows of tenants are written as well. Owned by the coordinator; any thread.
+class AnswerLedger {
+ public:
+  // Reads the ledger. `store` outlives it. Blocks. Errors: the store's, DATA_LOSS where a row cannot be parsed.
+  static absl::StatusOr<std::unique_ptr<AnswerLedger>> Load(Store* store);
+
+  // Begins a call. true: carry it out, then Finish or Abandon it. false: it was carried out before.
+  //   INVALID_ARGUMENT  the key is not 1 to 64 bytes, or was used for another request
+  //   UNAVAILABLE       a call with this key is being carried out; retry
+  absl::StatusOr<bool> Begin(const AdminCall& call);
+  // Makes `changes` and the call's answer durable together; `done` is called on the store's thread. Errors:
+  // UNAVAILABLE; the call is as if it had not begun.
+  void Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done);
+  // The call failed and changed nothing.
+  void Abandon(const AdminCall& call);
+
+  // Writes rows as the owner "admin".
+  void Commit(StoreBatch batch, std::function<void(absl::Status)> done);
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Entry {
+    v1::AnswerRecord record;
+    bool is_finished = false;
+  };
+
+  explicit AnswerLedger(Store* store) : store_(store) {}
+  static std::string RowKey(const Key& key);
+  // The tenant's oldest finished answer where it has as many as are kept, else null.
+  const Key* OldestToForget(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CommitAs(uint64_t revision, StoreBatch batch, std::function<void(absl::Status)> done);
+
+  Store* const store_;
+  absl::Mutex mutex_;
+  absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // 0: to be acquired (anew, after a failed commit).
+  uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_ADMIN_ANSWER_LEDGER_H_

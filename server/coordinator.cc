@@ -1,0 +1,293 @@
+#include "server/coordinator.h"
+
+#include <atomic>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/version.h"
+#include "server/admin/answer_ledger.h"
+#include "server/admin/tenant_office.h"
+#include "server/edge/admin_service.h"
+#include "server/edge/front_desk.h"
+#include "server/edge/grpc_server.h"
+#include "server/edge/monitor_service.h"
+#include "server/edge/switchboard.h"
+#include "server/edge/worker_service.h"
+#include "server/listen_address.h"
+#include "server/loop/job_loops.h"
+#include "server/metrics.h"
+#include "server/registry/job_directory.h"
+#include "server/registry/tenants.h"
+#include "server/state_directory.h"
+#include "server/store/memory_store.h"
+#include "server/store/rocksdb_store.h"
+#include "server/store/store_wait.h"
+#include "spdlog/spdlog.h"
+#include "web/http_edge.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxJobLoops = 64;
+// Clients get this long to read how their calls ended.
+constexpr absl::Duration kFarewell = absl::Seconds(1);
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, absl::string_view flag) {
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  if (!file.is_open() || file.bad() || content.str().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": the file cannot be read, or is empty"));
+  }
+  return content.str();
+}
+
+absl::Status CheckExposure(const ListenAddress& address, absl::string_view flag, bool has_tls,
+                           absl::string_view advice) {
+  const absl::StatusOr<bool> is_loopback = IsLoopback(address, flag);
+  if (!is_loopback.ok()) return is_loopback.status();
+  if (*is_loopback || has_tls) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " ", address.Text(), ": beyond this machine's loopback, tokens would travel unprotected; ", advice));
+}
+
+absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& options) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen, "--listen");
+  if (!address.ok()) return address.status();
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--tls-cert and --tls-key belong together; ",
+                                                   options.tls_cert.empty() ? "--tls-cert" : "--tls-key",
+                                                   " is missing"));
+  }
+  const bool has_tls = !options.tls_cert.empty();
+  if (absl::Status status =
+          CheckExposure(*address, "--listen", has_tls, "give --tls-cert and --tls-key, or listen on 127.0.0.1");
+      !status.ok()) {
+    return status;
+  }
+  GrpcServerOptions grpc_options;
+  grpc_options.listen = address->Text();
+  if (has_tls) {
+    absl::StatusOr<std::string> certificate = ReadFile(options.tls_cert, "--tls-cert");
+    if (!certificate.ok()) return certificate.status();
+    absl::StatusOr<std::string> key = ReadFile(options.tls_key, "--tls-key");
+    if (!key.ok()) return key.status();
+    grpc_options.tls_certificate = *std::move(certificate);
+    grpc_options.tls_key = *std::move(key);
+  }
+  if (absl::Status status = CheckBindable(*address, "--listen"); !status.ok()) return status;
+  return grpc_options;
+}
+
+absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const CoordinatorOptions& options) {
+  if (options.http.empty()) return std::optional<HttpEdgeOptions>();
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.http, "--http");
+  if (!address.ok()) return address.status();
+  if (absl::Status status =
+          CheckExposure(*address, "--http", false, "listen on 127.0.0.1, behind a proxy that speaks TLS");
+      !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckBindable(*address, "--http"); !status.ok()) return status;
+  HttpEdgeOptions edge;
+  edge.host = address->host;
+  edge.port = address->port;
+  edge.timeout = absl::ToChronoMilliseconds(options.http_timeout);
+  return edge;
+}
+
+}  // namespace
+
+// In the order in which they depend on each other: each is built from those above it, and destroyed before them.
+class Coordinator::Parts {
+ public:
+  explicit Parts(CoordinatorOptions options) : options_(std::move(options)) {}
+
+  absl::Status Start() {
+    if (options_.job_loops < 1 || options_.job_loops > kMaxJobLoops) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--job-loops ", options_.job_loops, " is not 1 to ", kMaxJobLoops));
+    }
+    absl::StatusOr<GrpcServerOptions> grpc_options = CheckGrpcOptions(options_);
+    if (!grpc_options.ok()) return grpc_options.status();
+    absl::StatusOr<std::optional<HttpEdgeOptions>> http_options = CheckHttpOptions(options_);
+    if (!http_options.ok()) return http_options.status();
+    for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::StartLoops}) {
+      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    }
+    if (absl::Status status = OpenPort(*grpc_options); !status.ok()) return status;
+    if (http_options->has_value()) {
+      if (absl::Status status = OpenHttp(**http_options); !status.ok()) return status;
+    }
+    return directory_.has_value() ? directory_->WriteAddress(address()) : absl::OkStatus();
+  }
+
+  void Drain(absl::Duration grace) {
+    {
+      absl::MutexLock lock(&stop_mutex_);
+      if (server_ == nullptr || stopped_) return;
+      server_->SetServing(false);
+      desk_->StartDraining();
+      serving_ = false;
+    }
+    switchboard_.streams().WaitUntilEmpty(absl::Now() + grace);
+    absl::MutexLock lock(&stop_mutex_);
+    if (stopped_) return;
+    stopped_ = true;
+    Stop();
+  }
+
+  std::string address() const { return WithPort(options_.listen, server_->port()); }
+  std::string http_address() const { return http_ == nullptr ? "" : WithPort(options_.http, http_->port()); }
+  const std::string& token() const { return token_; }
+  std::string token_file() const { return directory_.has_value() ? directory_->token_path() : ""; }
+
+ private:
+  static std::string WithPort(const std::string& listen, int port) {
+    return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+  }
+
+  absl::Status OpenState() {
+    if (options_.state_dir.empty()) {
+      store_ = MakeMemoryStore();
+      token_ = NewToken();
+      return absl::OkStatus();
+    }
+    absl::StatusOr<StateDirectory> directory = StateDirectory::Open(options_.state_dir);
+    if (!directory.ok()) return directory.status();
+    // The database's lock comes first: whoever holds it may touch the other files.
+    absl::StatusOr<std::unique_ptr<Store>> store = OpenRocksdbStore(directory->store_path());
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+    absl::StatusOr<std::string> token = directory->EnsureToken();
+    if (!token.ok()) return token.status();
+    token_ = *std::move(token);
+    directory_ = *std::move(directory);
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenRegistry() {
+    if (absl::Status status = TenantOffice::Load(store_.get(), &tenants_); !status.ok()) return status;
+    absl::StatusOr<std::unique_ptr<AnswerLedger>> ledger = AnswerLedger::Load(store_.get());
+    if (!ledger.ok()) return ledger.status();
+    ledger_ = *std::move(ledger);
+    office_ = std::make_unique<TenantOffice>(ledger_.get(), &tenants_, token_);
+    if (absl::Status status = office_->EnsureDefaultTenant(); !status.ok()) return status;
+    const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "job/");
+    return rows.ok() ? jobs_.Load(*rows) : rows.status();
+  }
+
+  absl::Status StartLoops() {
+    JobLoopOptions loop_options;
+    loop_options.job = options_.job;
+    loop_options.random_bytes = &SecureRandomBytes;
+    loops_ = std::make_unique<JobLoops>(options_.job_loops, loop_options,
+                                        JobLoopSurroundings{store_.get(), &switchboard_, &metrics_, &jobs_, &tenants_});
+    loops_->Restore(jobs_.ActiveKeys());
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
+    desk_ = std::make_unique<FrontDesk>(&tenants_, loops_.get(), &switchboard_, &metrics_, options_.stream_queue_limit);
+    worker_service_ = std::make_unique<WorkerService>(desk_.get());
+    monitor_service_ = std::make_unique<MonitorService>(desk_.get(), &jobs_);
+    admin_service_ = std::make_unique<AdminService>(desk_.get(), ledger_.get(), office_.get());
+    absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+        GrpcServer::Start(grpc_options, {worker_service_.get(), monitor_service_.get(), admin_service_.get()});
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    server_->SetServing(true);
+    serving_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {
+    HttpSite site;
+    site.access_of = [this](const std::string& token) {
+      const absl::StatusOr<Access> access = tenants_.Authenticate(token);
+      if (!access.ok()) metrics_.CountDeniedCall();
+      return !access.ok() ? HttpAccess::kNobody : access->admin ? HttpAccess::kAdmin : HttpAccess::kTenant;
+    };
+    site.routes.push_back({"GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }});
+    site.routes.push_back(
+        {"GET", "/metrics", HttpAccess::kAdmin, [this](const HttpRequest&) { return ShowMetrics(); }});
+    absl::StatusOr<std::unique_ptr<HttpEdge>> edge = HttpEdge::Start(edge_options, std::move(site));
+    if (!edge.ok()) return edge.status();
+    http_ = *std::move(edge);
+    return absl::OkStatus();
+  }
+
+  HttpReply Health() const {
+    HttpReply reply;
+    reply.status = serving_ ? 200 : 503;
+    reply.body = serving_ ? "{\"status\":\"serving\"}\n" : "{\"status\":\"draining\"}\n";
+    return reply;
+  }
+
+  HttpReply ShowMetrics() {
+    metrics_.ShowJobs(jobs_);
+    metrics_.ShowMailboxDepth(loops_->mailbox_depth());
+    HttpReply reply;
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    reply.body = metrics_.Text();
+    return reply;
+  }
+
+  // The loops end first, so that no job takes the end of its streams for the death of its workers.
+  void Stop() {
+    const absl::Status status = absl::UnavailableError("the coordinator has stopped; attach again when it is back");
+    loops_->Stop();
+    switchboard_.streams().CloseAll(status);
+    switchboard_.calls().AnswerAll(status);
+    server_->Stop(kFarewell);
+    http_.reset();
+    if (directory_.has_value()) directory_->RemoveAddress();
+  }
+
+  const CoordinatorOptions options_;
+  Metrics metrics_{kVersion, absl::Now()};
+  Tenants tenants_;
+  JobDirectory jobs_{&tenants_};
+  Switchboard switchboard_;
+  std::optional<StateDirectory> directory_;
+  std::string token_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<AnswerLedger> ledger_;
+  std::unique_ptr<TenantOffice> office_;
+  std::unique_ptr<JobLoops> loops_;
+  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<WorkerService> worker_service_;
+  std::unique_ptr<MonitorService> monitor_service_;
+  std::unique_ptr<AdminService> admin_service_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<HttpEdge> http_;
+  std::atomic<bool> serving_{false};
+  absl::Mutex stop_mutex_;
+  bool stopped_ ABSL_GUARDED_BY(stop_mutex_) = false;
+};
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
+  auto parts = std::make_unique<Parts>(std::move(options));
+  if (absl::Status status = parts->Start(); !status.ok()) return status;
+  return std::unique_ptr<Coordinator>(new Coordinator(std::move(parts)));
+}
+
+Coordinator::Coordinator(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Coordinator::~Coordinator() { Drain(absl::ZeroDuration()); }
+
+std::string Coordinator::address() const { return parts_->address(); }
+std::string Coordinator::http_address() const { return parts_->http_address(); }
+std::string Coordinator::token() const { return parts_->token(); }
+std::string Coordinator::token_file() const { return parts_->token_file(); }
+void Coordinator::Drain(absl::Duration grace) { parts_->Drain(grace); }
+
+}  // namespace farandole

@@ -1,0 +1,71 @@
+#ifndef FARANDOLE_SERVER_COORDINATOR_H_
+#define FARANDOLE_SERVER_COORDINATOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/job/job.h"
+
+namespace farandole {
+
+struct CoordinatorOptions {
+  // HOST:PORT; port 0: any free one. Beyond loopback only with TLS.
+  std::string listen = "127.0.0.1:0";
+  // Where jobs, tenants and the start token are kept; "": in memory only, the token in token().
+  std::string state_dir;
+  // HOST:PORT of the HTTP edge, on loopback; "": none.
+  std::string http;
+  // PEM files; both or none.
+  std::string tls_cert;
+  std::string tls_key;
+  JobOptions job;
+  // Threads that decide about jobs; 1 to 64.
+  size_t job_loops = 2;
+  // How long a client of the HTTP edge may take for a request.
+  absl::Duration http_timeout = absl::Seconds(10);
+  // Messages that may wait for a worker that does not read its stream.
+  size_t stream_queue_limit = 10000;
+};
+
+// The coordination service, with all its parts, in this process: `farandole serve` is one, and a launcher may embed
+// one. Its jobs outlive it in the state directory: who starts another one there has them again. Owned by whoever starts
+// it; any thread.
+class Coordinator {
+ public:
+  // Opens the state, takes over the jobs that were forming or running, and then the port.
+  //   INVALID_ARGUMENT     an option is out of bounds, or a listening address is not loopback and there is no TLS
+  //   ALREADY_EXISTS       the port is in use
+  //   FAILED_PRECONDITION  another coordinator holds the state directory, or the token file is not private
+  //   PERMISSION_DENIED, UNAVAILABLE, DATA_LOSS  as the system, or the database, says
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(CoordinatorOptions options);
+  // Drains without grace.
+  ~Coordinator();
+
+  // HOST:PORT, with the port that was taken; also in the file STATE_DIR/address while the coordinator listens.
+  std::string address() const;
+  // "" for none.
+  std::string http_address() const;
+  // The start token, of the tenant "default", with admin rights.
+  std::string token() const;
+  // Where the token is kept; "" for nowhere.
+  std::string token_file() const;
+
+  // Ends the service in order: health says NOT_SERVING and who wants to join is told UNAVAILABLE; streams are kept
+  // until their jobs end or `grace` is over, then closed with UNAVAILABLE; all that was decided is durable on return. A
+  // second call with a shorter grace shortens the first. Jobs go on where a coordinator is started on the same state
+  // directory.
+  void Drain(absl::Duration grace);
+
+ private:
+  class Parts;
+  explicit Coordinator(std::unique_ptr<Parts> parts);
+
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_COORDINATOR_H_

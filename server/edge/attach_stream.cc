@@ -1,0 +1,210 @@
+#include "server/edge/attach_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/edge/status.h"
+
+namespace farandole {
+namespace {
+
+// A worker sends its hello with the stream; who opens one and says nothing is not kept.
+constexpr absl::Duration kHelloDeadline = absl::Seconds(10);
+// How long the peer may take to read the rest once the stream is ended.
+constexpr absl::Duration kCloseDeadline = absl::Seconds(10);
+
+// A worker that comes back before its old stream's end was seen has two for a while.
+constexpr size_t kStreamsPerWorker = 2;
+
+}  // namespace
+
+AttachStream* AttachStream::Start(FrontDesk* desk, grpc::CallbackServerContext* context,
+                                  absl::StatusOr<Access> access) {
+  std::shared_ptr<AttachStream> stream(new AttachStream(desk, context, access.ok() ? access->tenant : ""));
+  stream->self_ = stream;
+  if (!access.ok()) {
+    stream->Close(access.status());
+    return stream.get();
+  }
+  stream->CancelAfter(kHelloDeadline, &stream->hello_alarm_, /*only_unopened=*/true);
+  stream->StartRead(&stream->incoming_);
+  return stream.get();
+}
+
+AttachStream::AttachStream(FrontDesk* desk, grpc::CallbackServerContext* context, std::string tenant)
+    : desk_(desk), tenant_(std::move(tenant)), context_(context) {}
+
+void AttachStream::OnReadDone(bool ok) {
+  if (!ok) {
+    OnReadsEnded();
+    return;
+  }
+  if (absl::Status status = Receive(); !status.ok()) {
+    Fail(status);
+    return;
+  }
+  StartRead(&incoming_);
+}
+
+absl::Status AttachStream::Receive() {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = id_;
+  }
+  if (id == 0) {
+    if (!incoming_.has_hello()) return absl::InvalidArgumentError("the first message of a stream must be `hello`");
+    return Open(std::move(*incoming_.mutable_hello()));
+  }
+  if (incoming_.has_hello()) return absl::InvalidArgumentError("`hello` came a second time on this stream");
+  return desk_->loops().Push(key_, MessageReceived{id, std::move(incoming_)});
+}
+
+absl::Status AttachStream::Open(v1::Hello hello) {
+  if (absl::Status status = CheckJobName(hello.job()); !status.ok()) return status;
+  key_ = JobKey{tenant_, hello.job()};
+  const size_t max_streams = size_t{kStreamsPerWorker} * desk_->tenants().QuotaOf(tenant_).max_workers;
+  const absl::StatusOr<StreamId> id = desk_->switchboard().streams().Add(tenant_, max_streams, self_);
+  if (!id.ok()) return id.status();
+  {
+    absl::MutexLock lock(&mutex_);
+    id_ = *id;
+  }
+  hello_alarm_.Cancel();
+  desk_->metrics().CountStreamOpened();
+  return desk_->loops().Push(key_, StreamOpened{*id, std::move(hello)});
+}
+
+void AttachStream::OnReadsEnded() {
+  bool is_open = false;
+  bool was_cancelled = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    was_cancelled = context_->IsCancelled();
+    if (end_.has_value()) return;
+    is_open = id_ != 0;
+  }
+  if (!is_open) {
+    Close(absl::InvalidArgumentError("the stream ended before its `hello`"));
+    return;
+  }
+  // The job ends the stream after what it has decided about the worker's last messages.
+  TellJob(was_cancelled ? "its stream broke" : "it ended its stream");
+}
+
+void AttachStream::TellJob(absl::string_view evidence) {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = id_;
+  }
+  if (id == 0) return;
+  if (absl::Status status = desk_->loops().Push(key_, StreamClosed{id, std::string(evidence)}); !status.ok())
+    Close(status);
+}
+
+void AttachStream::Send(v1::CoordinatorMessage message) {
+  bool is_full = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (end_.has_value()) return;
+    is_full = queue_.size() >= desk_->stream_queue_limit();
+    if (!is_full) queue_.push_back(std::move(message));
+  }
+  if (is_full) {
+    Fail(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", desk_->stream_queue_limit(),
+                                                   " messages wait for it, which is the most that may")));
+    return;
+  }
+  Proceed();
+}
+
+void AttachStream::Close(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!End(status, /*discard_queue=*/false)) return;
+  }
+  Proceed();
+}
+
+void AttachStream::Fail(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!End(status, /*discard_queue=*/true)) return;
+  }
+  TellJob(status.message());
+  Proceed();
+}
+
+bool AttachStream::End(const absl::Status& status, bool discard_queue) {
+  if (end_.has_value()) return false;
+  end_ = status;
+  if (discard_queue) queue_.clear();
+  return true;
+}
+
+void AttachStream::Proceed() {
+  std::optional<grpc::Status> finish;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (writing_ && end_.has_value() && !close_alarm_set_) {
+      close_alarm_set_ = true;
+      CancelAfter(kCloseDeadline, &close_alarm_, /*only_unopened=*/false);
+    }
+    if (writing_ || finished_) return;
+    if (!queue_.empty()) {
+      writing_ = true;
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+    } else if (end_.has_value()) {
+      finished_ = true;
+      finish = ToGrpc(*end_);
+    } else {
+      return;
+    }
+  }
+  if (finish.has_value()) {
+    Finish(*finish);
+  } else {
+    StartWrite(&outgoing_);
+  }
+}
+
+void AttachStream::OnWriteDone(bool ok) {
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    // A broken stream takes nothing more; the reading side tells the job.
+    if (!ok) queue_.clear();
+  }
+  Proceed();
+}
+
+void AttachStream::CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened) {
+  alarm->Set(absl::ToChronoTime(absl::Now() + delay), [weak = weak_from_this(), only_unopened](bool due) {
+    const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
+    if (stream == nullptr) return;
+    absl::MutexLock lock(&stream->mutex_);
+    if (stream->context_ == nullptr || (only_unopened && stream->id_ != 0)) return;
+    stream->context_->TryCancel();
+  });
+}
+
+void AttachStream::OnDone() {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    context_ = nullptr;
+    id = id_;
+  }
+  hello_alarm_.Cancel();
+  close_alarm_.Cancel();
+  if (id != 0) {
+    desk_->metrics().CountStreamEnded();
+    desk_->switchboard().streams().Remove(id);
+  }
+  self_.reset();
+}
+
+}  // namespace farandole

@@ -1,0 +1,87 @@
+#ifndef FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_
+#define FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/grpcpp.h"
+#include "server/edge/front_desk.h"
+#include "server/loop/job_key.h"
+#include "server/registry/tenants.h"
+
+namespace farandole {
+
+// One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by whoever is just sending; after
+// OnDone it is an empty shell in which nothing happens. What comes in goes to the mailbox of the job that `hello`
+// named.
+//
+// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED where a queue is full, INVALID_ARGUMENT where the
+// first message is not `hello`, UNAVAILABLE where the coordinator stops; in these cases the job is told by a
+// StreamClosed.
+class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
+                     public std::enable_shared_from_this<AttachStream> {
+ public:
+  // `desk` outlives the stream.
+  static AttachStream* Start(FrontDesk* desk, grpc::CallbackServerContext* context, absl::StatusOr<Access> access);
+
+  // Any thread. Queues a message; nothing happens where the stream has ended.
+  void Send(v1::CoordinatorMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Any thread. Ends the stream after what is queued; the job is not told.
+  void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  AttachStream(FrontDesk* desk, grpc::CallbackServerContext* context, std::string tenant);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+  // Incoming; called from OnReadDone only, which gRPC calls one at a time.
+  absl::Status Open(v1::Hello hello);
+  absl::Status Receive();
+  void OnReadsEnded();
+
+  // Outgoing.
+  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool End(const absl::Status& status, bool discard_queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Proceed() ABSL_LOCKS_EXCLUDED(mutex_);
+  void TellJob(absl::string_view evidence);
+  void CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened);
+
+  FrontDesk* const desk_;
+  const std::string tenant_;
+  // Kept until OnDone: gRPC holds the object by a plain pointer.
+  std::shared_ptr<AttachStream> self_;
+
+  // Of the reading callback.
+  v1::WorkerMessage incoming_;
+  JobKey key_;
+
+  absl::Mutex mutex_;
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
+  // 0: no hello yet.
+  StreamId id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<v1::CoordinatorMessage> queue_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
+  // The message that gRPC is writing; touched by nobody else while `writing_`.
+  v1::CoordinatorMessage outgoing_;
+  grpc::Alarm hello_alarm_;
+  grpc::Alarm close_alarm_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_

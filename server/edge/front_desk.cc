@@ -1,0 +1,79 @@
+#include "server/edge/front_desk.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxJobNameBytes = 128;
+constexpr char kScheme[] = "bearer ";
+
+}  // namespace
+
+absl::StatusOr<std::string> BearerToken(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) {
+    return absl::UnauthenticatedError("the call carries no token: set the metadata `authorization: Bearer TOKEN`");
+  }
+  const absl::string_view value(found->second.data(), found->second.size());
+  if (!absl::StartsWithIgnoreCase(value, kScheme)) {
+    return absl::UnauthenticatedError("the metadata `authorization` is not `Bearer TOKEN`");
+  }
+  return std::string(absl::StripAsciiWhitespace(value.substr(sizeof(kScheme) - 1)));
+}
+
+absl::Status CheckJobName(absl::string_view name) {
+  const auto allowed = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; };
+  if (!name.empty() && name.size() <= kMaxJobNameBytes && std::all_of(name.begin(), name.end(), allowed)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("job: \"", absl::CHexEscape(name.substr(0, kMaxJobNameBytes)), "\" (",
+                                                 name.size(), " bytes) is not 1 to ", kMaxJobNameBytes,
+                                                 " bytes of [A-Za-z0-9._-]"));
+}
+
+absl::StatusOr<Access> FrontDesk::Authenticate(const grpc::CallbackServerContext& context) {
+  const absl::StatusOr<std::string> token = BearerToken(context);
+  absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
+  if (!access.ok()) metrics_->CountDeniedCall();
+  return access;
+}
+
+absl::StatusOr<Access> FrontDesk::AuthenticateAdmin(const grpc::CallbackServerContext& context) {
+  absl::StatusOr<Access> access = Authenticate(context);
+  if (!access.ok() || access->admin) return access;
+  metrics_->CountDeniedCall();
+  return absl::PermissionDeniedError(absl::StrCat("the token of tenant ", access->tenant, " is no admin token"));
+}
+
+absl::StatusOr<JobKey> FrontDesk::KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
+                                        const std::string& tenant) {
+  const absl::StatusOr<Access> access = Authenticate(context);
+  if (!access.ok()) return access.status();
+  if (absl::Status status = CheckJobName(job); !status.ok()) return status;
+  if (tenant.empty() || tenant == access->tenant) return JobKey{access->tenant, job};
+  if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
+  if (access->admin) return JobKey{tenant, job};
+  metrics_->CountDeniedCall();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the token of tenant ", access->tenant, " does not show the jobs of tenant ", tenant));
+}
+
+grpc::ServerUnaryReactor* FrontDesk::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+absl::Status FrontDesk::CheckNotDraining() const {
+  return draining_ ? absl::UnavailableError("the coordinator is draining: it takes no new workers; retry")
+                   : absl::OkStatus();
+}
+
+}  // namespace farandole

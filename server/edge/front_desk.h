@@ -1,0 +1,110 @@
+#ifndef FARANDOLE_SERVER_EDGE_FRONT_DESK_H_
+#define FARANDOLE_SERVER_EDGE_FRONT_DESK_H_
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "grpcpp/grpcpp.h"
+#include "server/edge/status.h"
+#include "server/edge/switchboard.h"
+#include "server/loop/job_key.h"
+#include "server/loop/job_loops.h"
+#include "server/metrics.h"
+#include "server/registry/tenants.h"
+
+namespace farandole {
+
+// Most messages that may wait for a worker that does not read its stream.
+inline constexpr size_t kStreamQueueLimit = 10000;
+
+// The token of an `authorization: Bearer TOKEN`. UNAUTHENTICATED: there is none.
+absl::StatusOr<std::string> BearerToken(const grpc::CallbackServerContext& context);
+
+// OK, or INVALID_ARGUMENT: a job's name is 1 to 128 bytes of [A-Za-z0-9._-].
+absl::Status CheckJobName(absl::string_view name);
+
+// Where every gRPC call comes in: who is it, which job does it mean, and then into that job's mailbox. Owned by the
+// coordinator; any thread; what it points to outlives it.
+class FrontDesk {
+ public:
+  FrontDesk(const Tenants* tenants, JobLoops* loops, Switchboard* switchboard, Metrics* metrics,
+            size_t stream_queue_limit = kStreamQueueLimit)
+      : tenants_(tenants),
+        loops_(loops),
+        switchboard_(switchboard),
+        metrics_(metrics),
+        stream_queue_limit_(stream_queue_limit) {}
+
+  // UNAUTHENTICATED: no token, or one that is not known.
+  absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context);
+  // Also PERMISSION_DENIED: the token is no admin token.
+  absl::StatusOr<Access> AuthenticateAdmin(const grpc::CallbackServerContext& context);
+
+  // The job that a call means: of the token's tenant, or with an admin token of `tenant` where that is not empty.
+  // Errors: those of Authenticate and CheckJobName; PERMISSION_DENIED: another tenant's job.
+  absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
+                               const std::string& tenant = "");
+
+  // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event.
+  template <typename Response, typename MakeEvent>
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
+                                Response* response, const MakeEvent& make_event);
+
+  // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none.
+  template <typename MakeEvent>
+  void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish);
+
+  // Answers a call at once.
+  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
+
+  // From now on nobody may join; UNAVAILABLE tells so.
+  void StartDraining() { draining_ = true; }
+  absl::Status CheckNotDraining() const;
+
+  const Tenants& tenants() const { return *tenants_; }
+  JobLoops& loops() { return *loops_; }
+  Switchboard& switchboard() { return *switchboard_; }
+  Metrics& metrics() { return *metrics_; }
+  size_t stream_queue_limit() const { return stream_queue_limit_; }
+
+ private:
+  const Tenants* const tenants_;
+  JobLoops* const loops_;
+  Switchboard* const switchboard_;
+  Metrics* const metrics_;
+  const size_t stream_queue_limit_;
+  std::atomic<bool> draining_{false};
+};
+
+template <typename Response, typename MakeEvent>
+grpc::ServerUnaryReactor* FrontDesk::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
+                                         Response* response, const MakeEvent& make_event) {
+  if (!key.ok()) return Answer(context, key.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Push(*key, make_event, [reactor, response](const absl::Status& status, ReplyMessage message) {
+    auto* answer = std::get_if<Response>(&message);
+    if (status.ok() && answer != nullptr) response->Swap(answer);
+    reactor->Finish(status.ok() && answer == nullptr
+                        ? ToGrpc(absl::InternalError("the job's answer is of another call's type"))
+                        : ToGrpc(status));
+  });
+  return reactor;
+}
+
+template <typename MakeEvent>
+void FrontDesk::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish) {
+  const CallId call = switchboard_->calls().Add(std::move(finish));
+  if (absl::Status status = loops_->Push(key, make_event(call)); !status.ok()) {
+    switchboard_->calls().Answer(Reply{call, status, {}});
+  }
+}
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_FRONT_DESK_H_

@@ -1,0 +1,30 @@
+#ifndef FARANDOLE_SERVER_EDGE_MONITOR_SERVICE_H_
+#define FARANDOLE_SERVER_EDGE_MONITOR_SERVICE_H_
+
+#include "farandole/v1/monitor.grpc.pb.h"
+#include "server/edge/front_desk.h"
+#include "server/registry/job_directory.h"
+
+namespace farandole {
+
+// proto/farandole/v1/monitor.proto over gRPC. Owned by the coordinator.
+class MonitorService : public v1::MonitorService::CallbackService {
+ public:
+  MonitorService(FrontDesk* desk, const JobDirectory* directory) : desk_(desk), directory_(directory) {}
+
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::GetJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context,
+                                            const v1::ListCheckpointsRequest* request,
+                                            v1::ListCheckpointsResponse* response) override;
+
+ private:
+  FrontDesk* const desk_;
+  const JobDirectory* const directory_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_MONITOR_SERVICE_H_

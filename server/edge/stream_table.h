@@ -1,0 +1,52 @@
+#ifndef FARANDOLE_SERVER_EDGE_STREAM_TABLE_H_
+#define FARANDOLE_SERVER_EDGE_STREAM_TABLE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/job/event.h"
+
+namespace farandole {
+
+class AttachStream;
+
+// The workers' streams that are open, by number. Owned by the switchboard; any thread.
+class StreamTable {
+ public:
+  // Takes a stream in; shared with gRPC, which calls it until it is done, and with whoever is just sending on it.
+  // RESOURCE_EXHAUSTED: the tenant has `max_streams` open already (both named).
+  absl::StatusOr<StreamId> Add(const std::string& tenant, size_t max_streams, std::shared_ptr<AttachStream> stream);
+  void Remove(StreamId id);
+  // Null: it is gone.
+  std::shared_ptr<AttachStream> Find(StreamId id) const;
+
+  void CloseAll(const absl::Status& status);
+
+  // Returns when no stream is open or the deadline has come; true: none is open. A second call with an earlier deadline
+  // ends the first.
+  bool WaitUntilEmpty(absl::Time deadline);
+
+ private:
+  struct Entry {
+    std::string tenant;
+    std::shared_ptr<AttachStream> stream;
+  };
+
+  mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
+  StreamId last_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<StreamId, Entry> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, size_t> count_by_tenant_ ABSL_GUARDED_BY(mutex_);
+  absl::Time deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_STREAM_TABLE_H_

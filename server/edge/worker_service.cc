@@ -1,0 +1,43 @@
+#include "server/edge/worker_service.h"
+
+#include "server/edge/attach_stream.h"
+
+namespace farandole {
+
+grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
+                                              v1::JoinResponse* response) {
+  absl::StatusOr<JobKey> key = desk_->KeyOf(*context, request->job());
+  if (absl::Status draining = desk_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
+  return desk_->Ask(context, key, response, [&](CallId call) { return JoinRequested{call, *request}; });
+}
+
+grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* WorkerService::Attach(
+    grpc::CallbackServerContext* context) {
+  return AttachStream::Start(desk_, context, desk_->Authenticate(*context));
+}
+
+grpc::ServerUnaryReactor* WorkerService::BeginCheckpoint(grpc::CallbackServerContext* context,
+                                                         const v1::BeginCheckpointRequest* request,
+                                                         v1::BeginCheckpointResponse* response) {
+  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+    return BeginCheckpointRequested{call, *request};
+  });
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(grpc::CallbackServerContext* context,
+                                                          const v1::CommitCheckpointRequest* request,
+                                                          v1::CommitCheckpointResponse* response) {
+  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+    return CommitCheckpointRequested{call, *request};
+  });
+}
+
+grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerContext* context,
+                                                        const v1::FindCheckpointRequest* request,
+                                                        v1::FindCheckpointResponse* response) {
+  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+    return FindCheckpointRequested{call, *request};
+  });
+}
+
+}  // namespace farandole

@@ -1,0 +1,34 @@
+#ifndef FARANDOLE_SERVER_EDGE_WORKER_SERVICE_H_
+#define FARANDOLE_SERVER_EDGE_WORKER_SERVICE_H_
+
+#include "farandole/v1/worker.grpc.pb.h"
+#include "server/edge/front_desk.h"
+
+namespace farandole {
+
+// proto/farandole/v1/worker.proto over gRPC: each call becomes an event of its job. Owned by the coordinator.
+class WorkerService : public v1::WorkerService::CallbackService {
+ public:
+  explicit WorkerService(FrontDesk* desk) : desk_(desk) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
+                                 v1::JoinResponse* response) override;
+  grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Attach(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* BeginCheckpoint(grpc::CallbackServerContext* context,
+                                            const v1::BeginCheckpointRequest* request,
+                                            v1::BeginCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* CommitCheckpoint(grpc::CallbackServerContext* context,
+                                             const v1::CommitCheckpointRequest* request,
+                                             v1::CommitCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* FindCheckpoint(grpc::CallbackServerContext* context,
+                                           const v1::FindCheckpointRequest* request,
+                                           v1::FindCheckpointResponse* response) override;
+
+ private:
+  FrontDesk* const desk_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_WORKER_SERVICE_H_

@@ -1,0 +1,34 @@
+#ifndef FARANDOLE_SERVER_LISTEN_ADDRESS_H_
+#define FARANDOLE_SERVER_LISTEN_ADDRESS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace farandole {
+
+// HOST:PORT, where a server listens. An IPv6 address stands in brackets; port 0 means any free one.
+struct ListenAddress {
+  std::string host;
+  uint16_t port = 0;
+  std::string Text() const;
+};
+
+// INVALID_ARGUMENT: `text` is not HOST:PORT; `flag` ("--listen") names it in the sentence.
+absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text, absl::string_view flag);
+
+// Whether all that the host stands for is this machine's loopback. INVALID_ARGUMENT: the host cannot be resolved.
+absl::StatusOr<bool> IsLoopback(const ListenAddress& address, absl::string_view flag);
+
+// OK where a server could listen there at this moment; else a sentence about why not and what to do:
+//   ALREADY_EXISTS     another process listens there
+//   PERMISSION_DENIED  the port needs rights that this process lacks
+//   INVALID_ARGUMENT   the host is no address of this machine
+absl::Status CheckBindable(const ListenAddress& address, absl::string_view flag);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LISTEN_ADDRESS_H_

@@ -1,0 +1,227 @@
+#include "server/loop/job_loop.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/loop/refusal.h"
+#include "spdlog/spdlog.h"
+
+namespace farandole {
+namespace {
+
+// What those who wait for the job are told when a commit of it was refused or failed.
+absl::Status EndOfDroppedJob(const JobKey& key, const absl::Status& failure) {
+  const std::string sentence = absl::StrCat("job ", key.job, ": ", failure.message());
+  if (failure.code() == absl::StatusCode::kFailedPrecondition) return absl::AbortedError(sentence);
+  if (failure.code() == absl::StatusCode::kInvalidArgument) return absl::ResourceExhaustedError(sentence);
+  if (failure.code() == absl::StatusCode::kDataLoss) return absl::DataLossError(sentence);
+  return absl::UnavailableError(sentence);
+}
+
+}  // namespace
+
+JobLoop::JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings)
+    : options_(std::move(options)),
+      surroundings_(surroundings),
+      mailbox_(options_.mailbox_capacity),
+      thread_([this] { Run(); }) {}
+
+JobLoop::~JobLoop() { Stop(); }
+
+void JobLoop::Stop() {
+  mailbox_.Close();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status JobLoop::Push(const JobKey& key, Event event) {
+  absl::Status status = mailbox_.Push(key, std::move(event));
+  if (status.code() == absl::StatusCode::kResourceExhausted) surroundings_.metrics->CountMailboxRefusal();
+  return status;
+}
+
+void JobLoop::Restore(const JobKey& key, std::function<void(absl::Status)> done) {
+  mailbox_.Post([this, key, done = std::move(done)]() mutable {
+    if (places_.contains(key)) {
+      done(absl::OkStatus());
+    } else {
+      Open(key)->restored = std::move(done);
+    }
+  });
+}
+
+void JobLoop::Run() {
+  while (true) {
+    Mailbox::Delivery delivery = mailbox_.Take(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first);
+    for (const auto& complete : delivery.completions) complete();
+    for (Mailbox::Letter& letter : delivery.letters) Accept(std::move(letter));
+    // Once closed, no deadline counts any more: the workers' silence would be ours.
+    if (delivery.closed) {
+      timers_.clear();
+      if (IsQuiet()) return;
+    } else {
+      FireTimers(absl::Now());
+    }
+  }
+}
+
+bool JobLoop::IsQuiet() const {
+  return std::all_of(places_.begin(), places_.end(), [](const Places::value_type& entry) {
+    const Place& place = *entry.second;
+    return place.seat != nullptr && place.waiting.empty() && !place.seat->HasUnfinishedSteps();
+  });
+}
+
+void JobLoop::Accept(Mailbox::Letter letter) {
+  const auto found = places_.find(letter.job);
+  Place* place = found == places_.end() ? nullptr : found->second.get();
+  if (place == nullptr) {
+    // Only a worker that joins makes a job; nothing else may leave a trace in the store.
+    if (!std::holds_alternative<JoinRequested>(letter.event) && !surroundings_.directory->Knows(letter.job)) {
+      Refuse(letter.event,
+             absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job)));
+      mailbox_.Release(letter.job, 1);
+      return;
+    }
+    place = Open(letter.job);
+  }
+  place->waiting.push_back(std::move(letter.event));
+  Advance(letter.job, place);
+}
+
+JobLoop::Place* JobLoop::Open(const JobKey& key) {
+  const uint64_t life = ++last_life_;
+  auto& place = places_[key];
+  place = std::make_unique<Place>();
+  place->life = life;
+  AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<JobRows> rows) {
+    mailbox_.Post([this, key, life, rows = std::move(rows)]() mutable { OnRows(key, life, std::move(rows)); });
+  });
+  return place.get();
+}
+
+JobLoop::Place* JobLoop::Find(const JobKey& key, uint64_t life) {
+  const auto found = places_.find(key);
+  return found != places_.end() && found->second->life == life ? found->second.get() : nullptr;
+}
+
+void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows) {
+  Place* place = Find(key, life);
+  if (place == nullptr) return;
+  const absl::Time now = absl::Now();
+  absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
+  if (std::function<void(absl::Status)> restored = std::move(place->restored)) restored(job.status());
+  if (!job.ok()) {
+    Drop(key, job.status());
+    return;
+  }
+  place->seat =
+      std::make_unique<JobSeat>(key, std::move(*job), rows->owner_revision,
+                                JobSeat::Surroundings{surroundings_.store, surroundings_.outlet, surroundings_.metrics},
+                                [this, key, life](uint64_t number, absl::Status status) {
+                                  mailbox_.Post([this, key, life, number, status = std::move(status)] {
+                                    OnCommitted(key, life, number, status);
+                                  });
+                                });
+  place->last_event = now;
+  // A restored job has deadlines (its reattach window) that only a Step tells.
+  if (!rows->rows.empty()) place->seat->Take(Ticked{}, now);
+  Advance(key, place);
+}
+
+absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const {
+  JobOptions options = options_.job;
+  options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).max_workers);
+  if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);
+  return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now);
+}
+
+void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status) {
+  Place* place = Find(key, life);
+  if (place == nullptr) return;
+  if (!status.ok()) {
+    Drop(key, status);
+    return;
+  }
+  place->seat->OnCommitted(number);
+  Advance(key, place);
+}
+
+void JobLoop::Advance(const JobKey& key, Place* place) {
+  if (place->seat == nullptr) return;
+  const absl::Time now = absl::Now();
+  size_t taken = 0;
+  while (!place->waiting.empty() && place->seat->CanTake()) {
+    const Event event = std::move(place->waiting.front());
+    place->waiting.pop_front();
+    Feed(key, place, event);
+    ++taken;
+  }
+  if (taken > 0) {
+    place->last_event = now;
+    mailbox_.Release(key, taken);
+  }
+  const v1::JobSummary summary = place->seat->Summary();
+  if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
+  surroundings_.directory->Update(key, summary);
+  SetTimer(key, place);
+}
+
+void JobLoop::Feed(const JobKey& key, Place* place, const Event& event) {
+  if (const auto* join = std::get_if<JoinRequested>(&event)) {
+    if (absl::Status status = surroundings_.directory->Admit(key, join->request.wanted_size()); !status.ok()) {
+      Refuse(event, status);
+      return;
+    }
+  }
+  place->seat->Take(event, absl::Now());
+}
+
+void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
+  const auto found = places_.find(key);
+  const std::unique_ptr<Place> place = std::move(found->second);
+  places_.erase(found);
+  timers_.erase({place->timer, key});
+  const absl::Status told = EndOfDroppedJob(key, status);
+  spdlog::error("{}: dropped from memory: {}", key.Text(), std::string(status.message()));
+  surroundings_.metrics->CountStoreError();
+  if (place->seat != nullptr) place->seat->Abandon(told);
+  for (const Event& event : place->waiting) Refuse(event, told);
+  mailbox_.Release(key, place->waiting.size());
+}
+
+void JobLoop::SetTimer(const JobKey& key, Place* place) {
+  // Behind a full queue of commits a tick has to wait; the next completion comes here again.
+  absl::Time timer = place->seat->CanTake() ? place->seat->next_tick() : absl::InfiniteFuture();
+  // A tick that is due already still lets other jobs have their turn.
+  if (timer != absl::InfiniteFuture()) timer = std::max(timer, absl::Now() + absl::Milliseconds(1));
+  const bool is_idle = place->waiting.empty() && place->seat->IsIdle();
+  if (is_idle && timer == absl::InfiniteFuture()) timer = place->last_event + options_.idle_linger;
+  if (timer == place->timer) return;
+  timers_.erase({place->timer, key});
+  place->timer = timer;
+  if (timer != absl::InfiniteFuture()) timers_.insert({timer, key});
+}
+
+void JobLoop::FireTimers(absl::Time now) {
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const JobKey key = timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    Place* place = places_.find(key)->second.get();
+    place->timer = absl::InfiniteFuture();
+    if (place->seat->next_tick() <= now) {
+      place->seat->Take(Ticked{}, now);
+      Advance(key, place);
+    } else {
+      places_.erase(key);
+    }
+  }
+}
+
+void JobLoop::Refuse(const Event& event, const absl::Status& status) {
+  if (std::optional<Output> refusal = Refusal(event, status)) surroundings_.outlet->Deliver(*std::move(refusal));
+}
+
+}  // namespace farandole

@@ -1,0 +1,114 @@
+#ifndef FARANDOLE_SERVER_LOOP_JOB_LOOP_H_
+#define FARANDOLE_SERVER_LOOP_JOB_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/job/event.h"
+#include "server/job/job.h"
+#include "server/loop/job_key.h"
+#include "server/loop/job_rows.h"
+#include "server/loop/job_seat.h"
+#include "server/loop/mailbox.h"
+#include "server/loop/outlet.h"
+#include "server/metrics.h"
+#include "server/registry/job_directory.h"
+#include "server/registry/tenants.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// What a loop works with; all of it outlives the loop.
+struct JobLoopSurroundings {
+  Store* store = nullptr;
+  Outlet* outlet = nullptr;
+  Metrics* metrics = nullptr;
+  JobDirectory* directory = nullptr;
+  const Tenants* tenants = nullptr;
+};
+
+struct JobLoopOptions {
+  // For each job; its max_workers is lowered to the tenant's quota.
+  JobOptions job;
+  // How long an idle job stays in memory: what people ask about an ended job is partly not durable.
+  absl::Duration idle_linger = absl::Minutes(5);
+  size_t mailbox_capacity = kMailboxCapacity;
+  // A secure source of random bytes.
+  std::function<std::string(size_t)> random_bytes;
+};
+
+// One thread that owns some of the coordinator's jobs: it takes events out of the mailbox, steps their jobs, and
+// carries out the actions (JobSeat). A job is read from the store when an event for it comes, and dropped when it is
+// idle. Owned by JobLoops.
+class JobLoop {
+ public:
+  JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings);
+  // Stops it.
+  ~JobLoop();
+
+  // Any thread. Gives an event to its job. Errors: those of Mailbox::Push.
+  absl::Status Push(const JobKey& key, Event event);
+  // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
+  // loop's thread. Errors: the store's, and DATA_LOSS where a row cannot be parsed.
+  void Restore(const JobKey& key, std::function<void(absl::Status)> done);
+  // Events are refused from now on; returns when those taken before are decided, durable and answered. Streams stay
+  // open: their jobs go on when a coordinator starts on the same store.
+  void Stop();
+
+  size_t mailbox_depth() const { return mailbox_.depth(); }
+
+ private:
+  // A job's place in the loop. While it is being read from the store it has no seat and its events wait.
+  struct Place {
+    // Tells a completion for an earlier life of the place from one for this.
+    uint64_t life = 0;
+    std::unique_ptr<JobSeat> seat;
+    std::deque<Event> waiting;
+    std::function<void(absl::Status)> restored;
+    absl::Time last_event = absl::InfinitePast();
+    absl::Time timer = absl::InfiniteFuture();
+  };
+  using Places = absl::flat_hash_map<JobKey, std::unique_ptr<Place>>;
+
+  void Run();
+  void Accept(Mailbox::Letter letter);
+  Place* Open(const JobKey& key);
+  void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows);
+  absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const;
+  void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);
+  void Advance(const JobKey& key, Place* place);
+  void Feed(const JobKey& key, Place* place, const Event& event);
+  void Drop(const JobKey& key, const absl::Status& status);
+  void SetTimer(const JobKey& key, Place* place);
+  void FireTimers(absl::Time now);
+  void Refuse(const Event& event, const absl::Status& status);
+  Place* Find(const JobKey& key, uint64_t life);
+  bool IsQuiet() const;
+
+  const JobLoopOptions options_;
+  const JobLoopSurroundings surroundings_;
+  Mailbox mailbox_;
+
+  // The thread's own.
+  Places places_;
+  uint64_t last_life_ = 0;
+  std::set<std::pair<absl::Time, JobKey>> timers_;
+
+  std::thread thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LOOP_JOB_LOOP_H_

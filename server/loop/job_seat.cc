@@ -1,0 +1,156 @@
+#include "server/loop/job_seat.h"
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/time/clock.h"
+#include "spdlog/spdlog.h"
+
+namespace farandole {
+namespace {
+
+void Log(const std::string& job, const LogLine& line) {
+  switch (line.level) {
+    case LogLine::Level::kInform:
+      spdlog::info("{}: {}", job, line.sentence);
+      return;
+    case LogLine::Level::kWarn:
+      spdlog::warn("{}: {}", job, line.sentence);
+      return;
+    case LogLine::Level::kError:
+      spdlog::error("{}: {}", job, line.sentence);
+      return;
+  }
+}
+
+}  // namespace
+
+JobSeat::JobSeat(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+                 std::function<void(uint64_t, absl::Status)> committed)
+    : key_(std::move(key)),
+      owner_(key_.Text()),
+      job_(std::move(job)),
+      owner_revision_(owner_revision),
+      surroundings_(surroundings),
+      committed_(std::move(committed)),
+      formed_epoch_(job_->Summary().epoch()),
+      ended_epoch_(formed_epoch_ == 0 ? 0 : formed_epoch_ - 1) {}
+
+void JobSeat::Take(const Event& event, absl::Time now) {
+  if (!Admit(event)) return;
+  const absl::Time before = absl::Now();
+  Actions actions = job_->Step(event, now);
+  surroundings_.metrics->ObserveStep(absl::Now() - before);
+  // Whatever the job makes of it, an ended stream is released after all that was decided before.
+  if (const auto* closed = std::get_if<StreamClosed>(&event)) {
+    actions.outputs.push_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
+  }
+  CarryOut(std::move(actions));
+}
+
+bool JobSeat::Admit(const Event& event) {
+  return std::visit(
+      [this](const auto& one) {
+        using T = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<T, StreamOpened>) {
+          streams_.insert(one.stream);
+          return true;
+        } else if constexpr (std::is_same_v<T, MessageReceived>) {
+          if (!streams_.contains(one.stream)) return false;
+          surroundings_.metrics->CountReceived(key_, one.message);
+          return true;
+        } else if constexpr (std::is_same_v<T, StreamClosed>) {
+          return streams_.contains(one.stream);
+        } else if constexpr (std::is_same_v<T, Ticked>) {
+          return true;
+        } else {
+          calls_.insert(one.call);
+          return true;
+        }
+      },
+      event);
+}
+
+void JobSeat::CarryOut(Actions actions) {
+  next_tick_ = actions.next_tick;
+  Account(actions.outputs);
+  const bool is_durable = actions.persist.empty();
+  if (is_durable && unfinished_.empty()) {
+    for (Output& output : actions.outputs) Deliver(std::move(output));
+    return;
+  }
+  const uint64_t number = ++last_number_;
+  unfinished_.push_back({number, is_durable, std::move(actions.outputs)});
+  if (is_durable) return;
+  surroundings_.store->Commit(
+      owner_, owner_revision_, std::move(actions.persist),
+      [number, committed = committed_, metrics = surroundings_.metrics, called = absl::Now()](absl::Status status) {
+        metrics->ObserveCommit(absl::Now() - called);
+        committed(number, std::move(status));
+      });
+}
+
+void JobSeat::Account(const std::vector<Output>& outputs) {
+  std::string stall;
+  for (const Output& output : outputs) {
+    if (const auto* send = std::get_if<Send>(&output)) CountEpochs(send->message, &stall);
+    if (const auto* close = std::get_if<CloseStream>(&output)) streams_.erase(close->stream);
+    if (const auto* reply = std::get_if<Reply>(&output)) calls_.erase(reply->call);
+  }
+}
+
+void JobSeat::CountEpochs(const v1::CoordinatorMessage& message, std::string* stall) {
+  if (message.has_epoch_formed() && message.epoch_formed().number() > formed_epoch_) {
+    formed_epoch_ = message.epoch_formed().number();
+    surroundings_.metrics->CountEpochFormed();
+  }
+  if (message.has_epoch_ended() && message.epoch_ended().epoch() > ended_epoch_) {
+    ended_epoch_ = message.epoch_ended().epoch();
+    surroundings_.metrics->CountEpochEnded();
+  }
+  if (message.has_stall_notice() && message.stall_notice().sentence() != *stall) {
+    *stall = message.stall_notice().sentence();
+    surroundings_.metrics->CountStallNotice();
+  }
+}
+
+void JobSeat::OnCommitted(uint64_t number) {
+  for (UnfinishedStep& step : unfinished_) {
+    if (step.number == number) step.is_durable = true;
+  }
+  DeliverDurable();
+}
+
+void JobSeat::DeliverDurable() {
+  while (!unfinished_.empty() && unfinished_.front().is_durable) {
+    std::vector<Output> outputs = std::move(unfinished_.front().outputs);
+    unfinished_.pop_front();
+    for (Output& output : outputs) Deliver(std::move(output));
+  }
+}
+
+void JobSeat::Deliver(Output output) {
+  if (const auto* line = std::get_if<LogLine>(&output)) {
+    Log(owner_, *line);
+    return;
+  }
+  if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, send->message);
+  surroundings_.outlet->Deliver(std::move(output));
+}
+
+void JobSeat::Abandon(const absl::Status& status) {
+  for (const UnfinishedStep& step : unfinished_) {
+    for (const Output& output : step.outputs) {
+      if (const auto* close = std::get_if<CloseStream>(&output)) streams_.insert(close->stream);
+      if (const auto* reply = std::get_if<Reply>(&output)) calls_.insert(reply->call);
+    }
+  }
+  unfinished_.clear();
+  for (const StreamId stream : streams_) surroundings_.outlet->Deliver(CloseStream{stream, status});
+  for (const CallId call : calls_) surroundings_.outlet->Deliver(Reply{call, status, {}});
+  streams_.clear();
+  calls_.clear();
+}
+
+}  // namespace farandole

@@ -1,0 +1,93 @@
+#ifndef FARANDOLE_SERVER_LOOP_JOB_SEAT_H_
+#define FARANDOLE_SERVER_LOOP_JOB_SEAT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/job/job.h"
+#include "server/loop/job_key.h"
+#include "server/loop/outlet.h"
+#include "server/metrics.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// Most Steps of one job whose outputs may wait for the disk; no further Step is made before one of them is durable.
+inline constexpr size_t kMaxUnfinishedSteps = 1024;
+
+// One job in its loop, with what is on its way: it carries out the actions of the job's Steps in order. First what must
+// be durable is committed, then the outputs go out; Steps go on meanwhile, and their outputs queue behind. Owned by the
+// job's loop and used on that loop's thread only.
+class JobSeat {
+ public:
+  // What a seat works with; all of it outlives the seat.
+  struct Surroundings {
+    Store* store = nullptr;
+    Outlet* outlet = nullptr;
+    Metrics* metrics = nullptr;
+  };
+
+  // `committed(number, status)` is called on the store's thread for each commit; it has to bring both to OnCommitted.
+  JobSeat(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+          std::function<void(uint64_t, absl::Status)> committed);
+
+  // Steps the job, unless the event is of a stream that the job does not have (any more). Only while CanTake().
+  void Take(const Event& event, absl::Time now);
+  bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps; }
+
+  // The commit of step `number` has ended. Not OK: it is the caller's to Abandon the seat.
+  void OnCommitted(uint64_t number);
+  // Ends every stream and answers every call of the job with `status`; nothing that waited for a commit goes out. The
+  // job's object is of no use afterwards; its rows are what counts.
+  void Abandon(const absl::Status& status);
+
+  v1::JobSummary Summary() const { return job_->Summary(); }
+  absl::Time next_tick() const { return next_tick_; }
+  bool HasUnfinishedSteps() const { return !unfinished_.empty(); }
+  // Nothing would be lost if the seat was given up now.
+  bool IsIdle() const { return unfinished_.empty() && streams_.empty() && calls_.empty() && job_->IsIdle(); }
+
+ private:
+  // A Step whose outputs have not gone out yet.
+  struct UnfinishedStep {
+    uint64_t number = 0;
+    bool is_durable = false;
+    std::vector<Output> outputs;
+  };
+
+  bool Admit(const Event& event);
+  void Account(const std::vector<Output>& outputs);
+  void CountEpochs(const v1::CoordinatorMessage& message, std::string* stall);
+  void CarryOut(Actions actions);
+  void DeliverDurable();
+  void Deliver(Output output);
+
+  const JobKey key_;
+  const std::string owner_;
+  const std::unique_ptr<Job> job_;
+  const uint64_t owner_revision_;
+  const Surroundings surroundings_;
+  const std::function<void(uint64_t, absl::Status)> committed_;
+
+  std::deque<UnfinishedStep> unfinished_;
+  uint64_t last_number_ = 0;
+  absl::Time next_tick_ = absl::InfiniteFuture();
+  // What the job knows of and has not ended.
+  absl::flat_hash_set<StreamId> streams_;
+  absl::flat_hash_set<CallId> calls_;
+  // The latest epochs that were counted: a message about an epoch goes to each of its members.
+  uint64_t formed_epoch_ = 0;
+  uint64_t ended_epoch_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LOOP_JOB_SEAT_H_

@@ -1,0 +1,18 @@
+#ifndef FARANDOLE_SERVER_LOOP_OUTLET_H_
+#define FARANDOLE_SERVER_LOOP_OUTLET_H_
+
+#include "server/job/actions.h"
+
+namespace farandole {
+
+// Where a job's outputs leave the coordinator. Called by the job loops; must not block. A stream or a call that is gone
+// already is no error: nothing happens. LogLines do not come here.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  virtual void Deliver(Output output) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LOOP_OUTLET_H_

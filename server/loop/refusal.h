@@ -1,0 +1,17 @@
+#ifndef FARANDOLE_SERVER_LOOP_REFUSAL_H_
+#define FARANDOLE_SERVER_LOOP_REFUSAL_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "server/job/actions.h"
+#include "server/job/event.h"
+
+namespace farandole {
+
+// What an event is answered where no job can take it: a call its Reply, a stream its end; nothing where nobody waits.
+std::optional<Output> Refusal(const Event& event, const absl::Status& status);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LOOP_REFUSAL_H_

@@ -1,0 +1,116 @@
+#include "server/registry/job_directory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farandole/v1/store.pb.h"
+
+namespace farandole {
+namespace {
+
+bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->created_unix_ms() > b->created_unix_ms(); }
+
+}  // namespace
+
+bool IsActive(v1::JobState state) { return state == v1::JOB_STATE_FORMING || state == v1::JOB_STATE_RUNNING; }
+
+absl::Status JobDirectory::Load(absl::Span<const StoreRow> rows) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const StoreRow& row : rows) {
+    v1::JobRecord record;
+    if (!record.ParseFromString(row.value))
+      return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobRecord"));
+    v1::JobSummary& summary = jobs_[JobKey{record.tenant(), record.job()}];
+    summary.set_tenant(record.tenant());
+    summary.set_job(record.job());
+    summary.set_state(record.state());
+    summary.set_reason(record.reason());
+    summary.set_epoch(record.epoch().number());
+    summary.set_size(static_cast<uint32_t>(record.epoch().members_size()));
+    summary.set_wanted_size(record.wanted_size());
+    summary.set_created_unix_ms(record.created_unix_ms());
+  }
+  return absl::OkStatus();
+}
+
+std::vector<JobKey> JobDirectory::ActiveKeys() const {
+  std::vector<JobKey> active;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, summary] : jobs_) {
+    if (IsActive(summary.state())) active.push_back(key);
+  }
+  return active;
+}
+
+absl::Status JobDirectory::Admit(const JobKey& key, uint32_t wanted_size) {
+  const Quota quota = tenants_->QuotaOf(key.tenant);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto own = jobs_.find(key);
+  if (own != jobs_.end() && IsActive(own->second.state())) return absl::OkStatus();
+  size_t kept = 0;
+  size_t active = 0;
+  uint64_t workers = 0;
+  for (auto job = jobs_.lower_bound(JobKey{key.tenant, ""}); job != jobs_.end() && job->first.tenant == key.tenant;
+       ++job) {
+    ++kept;
+    if (!IsActive(job->second.state())) continue;
+    ++active;
+    workers += job->second.wanted_size();
+  }
+  if (active >= quota.max_jobs) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": tenant ", key.tenant, " runs ", active,
+                                                     " jobs, its quota is ", quota.max_jobs));
+  }
+  if (workers + wanted_size > quota.max_workers) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": it wants ", wanted_size, " workers, tenant ",
+                                                     key.tenant, " has ", workers,
+                                                     " in its other jobs, and its quota is ", quota.max_workers));
+  }
+  if (own == jobs_.end() && kept >= kMaxJobsKept) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": ", kept, " jobs of tenant ", key.tenant,
+                                                     " are kept, at most ", kMaxJobsKept, " can be"));
+  }
+  v1::JobSummary& room = jobs_[key];
+  room.set_tenant(key.tenant);
+  room.set_job(key.job);
+  room.set_state(v1::JOB_STATE_FORMING);
+  room.set_wanted_size(wanted_size);
+  return absl::OkStatus();
+}
+
+void JobDirectory::Update(const JobKey& key, v1::JobSummary summary) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (summary.created_unix_ms() == 0) {
+    jobs_.erase(key);
+  } else {
+    jobs_[key] = std::move(summary);
+  }
+}
+
+bool JobDirectory::Knows(const JobKey& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return jobs_.contains(key);
+}
+
+std::vector<v1::JobSummary> JobDirectory::List(absl::string_view tenant) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<const v1::JobSummary*> seen;
+  for (const auto& [key, summary] : jobs_) {
+    const bool is_room_only = summary.created_unix_ms() == 0;
+    if (!is_room_only && (tenant.empty() || key.tenant == tenant)) seen.push_back(&summary);
+  }
+  const size_t count = std::min(seen.size(), kMaxJobsListed);
+  std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(), IsNewer);
+  std::vector<v1::JobSummary> listed;
+  listed.reserve(count);
+  for (size_t i = 0; i < count; ++i) listed.push_back(*seen[i]);
+  return listed;
+}
+
+void JobDirectory::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, summary] : jobs_) visit(summary);
+}
+
+}  // namespace farandole

@@ -1,0 +1,68 @@
+#ifndef FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_
+#define FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/loop/job_key.h"
+#include "server/registry/tenants.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// Most jobs that are kept for a tenant, ended ones included.
+inline constexpr size_t kMaxJobsKept = 65536;
+// Most jobs that List gives.
+inline constexpr size_t kMaxJobsListed = 1000;
+
+// FORMING or RUNNING: the job counts towards its tenant's quota.
+bool IsActive(v1::JobState state);
+
+// All jobs that this coordinator keeps, each as it was after its last Step. The job loops write, others read. Owned by
+// the coordinator; any thread.
+class JobDirectory {
+ public:
+  // `tenants` outlives the directory.
+  explicit JobDirectory(const Tenants* tenants) : tenants_(tenants) {}
+
+  // Takes in the rows under job/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
+  absl::Status Load(absl::Span<const StoreRow> rows);
+  // The jobs that are forming or running.
+  std::vector<JobKey> ActiveKeys() const;
+
+  // Makes room for a job that somebody wants to join: an active job has its room already. The room is held until the
+  // next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both values).
+  absl::Status Admit(const JobKey& key, uint32_t wanted_size);
+
+  // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
+  void Update(const JobKey& key, v1::JobSummary summary);
+
+  bool Knows(const JobKey& key) const;
+
+  // The newest jobs of `tenant` ("": of all tenants), newest first.
+  std::vector<v1::JobSummary> List(absl::string_view tenant) const;
+
+  // Calls `visit` for each job, under the directory's lock: it must not call back.
+  void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
+
+ private:
+  const Tenants* const tenants_;
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  mutable std::mutex mutex_;
+  absl::btree_map<JobKey, v1::JobSummary> jobs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_

@@ -1,0 +1,90 @@
+#include "server/registry/tenants.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxTenantNameBytes = 64;
+
+bool Equal(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+std::string Sha256(absl::string_view text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+absl::Status CheckTenantName(absl::string_view name) {
+  const auto allowed = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; };
+  if (!name.empty() && name.size() <= kMaxTenantNameBytes && std::all_of(name.begin(), name.end(), allowed)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("tenant: \"", name.substr(0, kMaxTenantNameBytes), "\" (", name.size(),
+                                                 " bytes) is not 1 to ", kMaxTenantNameBytes, " bytes of [a-z0-9-]"));
+}
+
+absl::Status Tenants::Put(v1::TenantRecord record) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!records_.contains(record.name())) {
+    if (absl::Status status = CheckRoomLocked(); !status.ok()) return status;
+  }
+  std::string name = record.name();
+  records_[std::move(name)] = std::move(record);
+  return absl::OkStatus();
+}
+
+absl::Status Tenants::CheckRoom() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return CheckRoomLocked();
+}
+
+absl::Status Tenants::CheckRoomLocked() const {
+  if (records_.size() < kMaxTenants) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("there are ", records_.size(), " tenants, at most ", kMaxTenants, " can be"));
+}
+
+std::optional<v1::TenantRecord> Tenants::Find(absl::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = records_.find(name);
+  if (found == records_.end()) return std::nullopt;
+  return found->second;
+}
+
+absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
+  const std::string digest = Sha256(token);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const v1::TenantRecord* owner = nullptr;
+  for (const auto& [name, record] : records_) {
+    for (const std::string& known : record.token_sha256()) {
+      if (Equal(known, digest)) owner = &record;
+    }
+  }
+  if (owner == nullptr) return absl::UnauthenticatedError("the token is not known to this coordinator");
+  return Access{owner->name(), owner->admin()};
+}
+
+Quota Tenants::QuotaOf(absl::string_view tenant) const {
+  Quota quota;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = records_.find(tenant);
+  if (found == records_.end()) return quota;
+  if (found->second.max_jobs() != 0) quota.max_jobs = found->second.max_jobs();
+  if (found->second.max_workers() != 0) quota.max_workers = found->second.max_workers();
+  return quota;
+}
+
+}  // namespace farandole

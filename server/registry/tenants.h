@@ -1,0 +1,69 @@
+#ifndef FARANDOLE_SERVER_REGISTRY_TENANTS_H_
+#define FARANDOLE_SERVER_REGISTRY_TENANTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "farandole/v1/store.pb.h"
+
+namespace farandole {
+
+inline constexpr size_t kMaxTenants = 1024;
+inline constexpr uint32_t kDefaultMaxJobs = 64;
+inline constexpr uint32_t kDefaultMaxWorkers = 4096;
+
+// What a tenant may have at a time.
+struct Quota {
+  uint32_t max_jobs = kDefaultMaxJobs;
+  uint32_t max_workers = kDefaultMaxWorkers;
+};
+
+// Who a token belongs to.
+struct Access {
+  std::string tenant;
+  bool admin = false;
+};
+
+// SHA-256 of `text`: 32 bytes.
+std::string Sha256(absl::string_view text);
+
+// OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
+absl::Status CheckTenantName(absl::string_view name);
+
+// The tenants that this coordinator knows, as their rows are; who writes the rows puts them here as well. Owned by the
+// coordinator; any thread.
+class Tenants {
+ public:
+  // Takes a tenant in, or its new record. RESOURCE_EXHAUSTED: there are kMaxTenants already.
+  absl::Status Put(v1::TenantRecord record);
+  // RESOURCE_EXHAUSTED: there is no room for another tenant.
+  absl::Status CheckRoom() const;
+  std::optional<v1::TenantRecord> Find(absl::string_view name) const;
+
+  // The tenant that `token` belongs to. Compares the token's hash with all that are known, each in constant time.
+  // UNAUTHENTICATED: it belongs to none.
+  absl::StatusOr<Access> Authenticate(absl::string_view token) const;
+
+  // The defaults where the tenant is not known or its record says 0.
+  Quota QuotaOf(absl::string_view tenant) const;
+
+ private:
+  absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  mutable std::mutex mutex_;
+  absl::btree_map<std::string, v1::TenantRecord> records_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_REGISTRY_TENANTS_H_

@@ -1,0 +1,114 @@
+#include "server/state_directory.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "base/check.h"
+
+namespace farandole {
+namespace {
+
+// A shorter token could be guessed.
+constexpr size_t kMinTokenBytes = 32;
+constexpr size_t kMaxTokenBytes = 256;
+
+absl::Status Failed(absl::string_view what, const std::string& path, int error) {
+  return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
+}
+
+bool WriteAll(int file, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// Who looks sees the old content or the new one, never a part.
+absl::Status WriteAtomically(const std::string& path, absl::string_view content) {
+  std::string temporary = absl::StrCat(path, ".XXXXXX");
+  // mkostemp makes the file with mode 0600.
+  const int file = mkostemp(temporary.data(), O_CLOEXEC);
+  if (file < 0) return Failed("write", path, errno);
+  int error = WriteAll(file, content) && fsync(file) == 0 ? 0 : errno;
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return absl::OkStatus();
+  unlink(temporary.c_str());
+  return Failed("write", path, error);
+}
+
+absl::Status CheckPrivate(const std::string& path) {
+  struct stat facts = {};
+  if (stat(path.c_str(), &facts) != 0) return Failed("read", path, errno);
+  if ((facts.st_mode & 077) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("token file %s has mode %04o, so that others may read it; make it private with `chmod 600 %s`",
+                      path, facts.st_mode & 07777, path));
+}
+
+}  // namespace
+
+std::string SecureRandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  FD_CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)), 1);
+  return bytes;
+}
+
+std::string NewToken() { return absl::WebSafeBase64Escape(SecureRandomBytes(32)); }
+
+absl::StatusOr<StateDirectory> StateDirectory::Open(std::string path) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::absolute(path, error).parent_path();
+  std::filesystem::create_directories(parent, error);
+  if (error) return Failed("make state directory", parent.string(), error.value());
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Failed("make state directory", path, errno);
+  if (!std::filesystem::is_directory(path, error)) return Failed("use state directory", path, ENOTDIR);
+  if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) return Failed("use state directory", path, errno);
+  return StateDirectory(std::move(path));
+}
+
+absl::StatusOr<std::string> StateDirectory::EnsureToken() const {
+  const std::string path = token_path();
+  std::ifstream file(path);
+  if (!file.is_open()) {
+    if (errno != ENOENT) return Failed("read", path, errno);
+    const std::string token = NewToken();
+    if (absl::Status status = WriteAtomically(path, absl::StrCat(token, "\n")); !status.ok()) return status;
+    return token;
+  }
+  if (absl::Status status = CheckPrivate(path); !status.ok()) return status;
+  std::stringstream content;
+  content << file.rdbuf();
+  const std::string token(absl::StripAsciiWhitespace(content.str()));
+  if (token.size() >= kMinTokenBytes && token.size() <= kMaxTokenBytes) return token;
+  return absl::FailedPreconditionError(absl::StrCat("token file ", path, " holds ", token.size(),
+                                                    " bytes, a token has ", kMinTokenBytes, " to ", kMaxTokenBytes,
+                                                    "; remove the file to get a new one"));
+}
+
+absl::Status StateDirectory::WriteAddress(const std::string& address) const {
+  return WriteAtomically(address_path(), absl::StrCat(address, "\n"));
+}
+
+void StateDirectory::RemoveAddress() const { unlink(address_path().c_str()); }
+
+}  // namespace farandole

@@ -1,0 +1,48 @@
+#ifndef FARANDOLE_SERVER_STATE_DIRECTORY_H_
+#define FARANDOLE_SERVER_STATE_DIRECTORY_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace farandole {
+
+// `count` bytes of the operating system's secure randomness.
+std::string SecureRandomBytes(size_t count);
+// A new token: 43 characters of [A-Za-z0-9_-].
+std::string NewToken();
+
+// The files of a coordinator's state directory, for its owner only (mode 0700):
+//   store/   the database
+//   token    the start token (mode 0600): who has it may do everything
+//   address  HOST:PORT, as long as the coordinator listens there
+// Owned by the coordinator.
+class StateDirectory {
+ public:
+  // Makes the directory where it does not exist. UNAVAILABLE: it cannot be made or used (the system's words).
+  static absl::StatusOr<StateDirectory> Open(std::string path);
+
+  const std::string& path() const { return path_; }
+  std::string store_path() const { return path_ + "/store"; }
+  std::string token_path() const { return path_ + "/token"; }
+  std::string address_path() const { return path_ + "/address"; }
+
+  // The token of an earlier start, or a new one that is written first.
+  //   FAILED_PRECONDITION  others may read the file (its mode is named), or what it holds is no token
+  //   UNAVAILABLE          it cannot be read or written (the system's words)
+  absl::StatusOr<std::string> EnsureToken() const;
+
+  absl::Status WriteAddress(const std::string& address) const;
+  void RemoveAddress() const;
+
+ private:
+  explicit StateDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_STATE_DIRECTORY_H_

@@ -1,0 +1,102 @@
+#include "web/http_edge.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/steady_timer.hpp"
+#include "web/http_session.h"
+
+namespace farandole {
+namespace {
+
+using boost::asio::ip::tcp;
+
+// Without a free file descriptor, accepting fails at once and again; what is pending waits this long.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+}  // namespace
+
+class HttpEdge::State {
+ public:
+  State(HttpEdgeOptions options, HttpSite site)
+      : options_(std::move(options)), site_(std::move(site)), acceptor_(io_), pause_(io_) {}
+  ~State() {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::Status Listen() {
+    const std::string where = absl::StrCat("cannot listen for HTTP on ", options_.host, " port ", options_.port, ": ");
+    boost::system::error_code error;
+    const auto found =
+        tcp::resolver(io_).resolve(options_.host, std::to_string(options_.port), tcp::resolver::numeric_service, error);
+    if (error) return absl::UnavailableError(where + error.message());
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+    if (error) return absl::UnavailableError(where + error.message());
+    port_ = acceptor_.local_endpoint().port();
+    return absl::OkStatus();
+  }
+
+  void Run() {
+    Accept();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  uint16_t port() const { return port_; }
+
+ private:
+  void Accept() {
+    acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+      if (error) {
+        pause_.expires_after(kAcceptPause);
+        pause_.async_wait([this](const boost::system::error_code&) { Accept(); });
+        return;
+      }
+      Take(std::move(socket));
+      Accept();
+    });
+  }
+
+  void Take(tcp::socket socket) {
+    ++connections_;
+    const auto session = std::make_shared<HttpSession>(std::move(socket), options_, site_, [this] { --connections_; });
+    if (connections_ <= options_.max_connections) {
+      session->Serve();
+    } else {
+      session->Turn(
+          HttpError(503, absl::StrCat(options_.max_connections, " connections are open, which is the most that may")));
+    }
+  }
+
+  const HttpEdgeOptions options_;
+  const HttpSite site_;
+  uint16_t port_ = 0;
+  // Of the thread. Sessions lie in the context, and count themselves out when it ends.
+  size_t connections_ = 0;
+  boost::asio::io_context io_{1};
+  tcp::acceptor acceptor_;
+  boost::asio::steady_timer pause_;
+  std::thread thread_;
+};
+
+HttpEdge::HttpEdge(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpEdge::~HttpEdge() = default;
+
+absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const HttpEdgeOptions& options, HttpSite site) {
+  auto state = std::make_unique<State>(options, std::move(site));
+  if (absl::Status status = state->Listen(); !status.ok()) return status;
+  state->Run();
+  return std::unique_ptr<HttpEdge>(new HttpEdge(std::move(state)));
+}
+
+uint16_t HttpEdge::port() const { return state_->port(); }
+
+}  // namespace farandole

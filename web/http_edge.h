@@ -1,0 +1,49 @@
+#ifndef FARANDOLE_WEB_HTTP_EDGE_H_
+#define FARANDOLE_WEB_HTTP_EDGE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+struct HttpEdgeOptions {
+  // Numeric address or name; an IPv6 address without brackets.
+  std::string host = "127.0.0.1";
+  // 0: any free port.
+  uint16_t port = 0;
+  // How long a client may take for one request, and for reading one reply; a connection that is idle for this long is
+  // closed.
+  std::chrono::milliseconds timeout{10'000};
+  // Most connections at a time; one more is answered 503 and closed.
+  size_t max_connections = 256;
+  size_t max_header_bytes = 8 << 10;
+  size_t max_body_bytes = 64 << 10;
+};
+
+// The HTTP port of the coordinator: HTTP/1.1 without TLS, one thread of its own. Requests beyond a limit are answered
+// 400, 413 or 431; a client that is too slow is cut off. Owned by the coordinator.
+class HttpEdge {
+ public:
+  // UNAVAILABLE: the address cannot be listened on (the system's words).
+  static absl::StatusOr<std::unique_ptr<HttpEdge>> Start(const HttpEdgeOptions& options, HttpSite site);
+  // Closes all connections.
+  ~HttpEdge();
+
+  uint16_t port() const;
+
+ private:
+  class State;
+  explicit HttpEdge(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WEB_HTTP_EDGE_H_

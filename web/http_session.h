@@ -1,0 +1,55 @@
+#ifndef FARANDOLE_WEB_HTTP_SESSION_H_
+#define FARANDOLE_WEB_HTTP_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/beast/core/flat_buffer.hpp"
+#include "boost/beast/core/tcp_stream.hpp"
+#include "boost/beast/http/message.hpp"
+#include "boost/beast/http/parser.hpp"
+#include "boost/beast/http/string_body.hpp"
+#include "web/http_edge.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+// One connection of the HTTP edge: reads a request, writes the reply, and again. Shared by the operations that are
+// under way on it, one at a time: it ends with the last. The edge's thread only.
+class HttpSession : public std::enable_shared_from_this<HttpSession> {
+ public:
+  // `options` and `site` outlive the session; `ended` is called when it ends.
+  HttpSession(boost::asio::ip::tcp::socket socket, const HttpEdgeOptions& options, const HttpSite& site,
+              std::function<void()> ended);
+  ~HttpSession();
+
+  // Serves the connection until its end.
+  void Serve();
+  // Answers once, whatever is asked, and closes.
+  void Turn(const HttpReply& reply);
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Response = boost::beast::http::response<boost::beast::http::string_body>;
+
+  void OnRead(const boost::system::error_code& error);
+  void Write(const HttpReply& reply, bool keep_alive);
+  void OnWritten(const boost::system::error_code& error);
+  void Linger();
+  void Discard();
+
+  boost::beast::tcp_stream stream_;
+  const HttpEdgeOptions& options_;
+  const HttpSite& site_;
+  const std::function<void()> ended_;
+  boost::beast::flat_buffer buffer_;
+  // One parser and one response for each request.
+  std::optional<Parser> parser_;
+  std::optional<Response> response_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WEB_HTTP_SESSION_H_

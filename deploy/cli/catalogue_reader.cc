@@ -1,0 +1,180 @@
+#include "deploy/cli/catalogue_reader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "checkpoint/durable_file.h"
+#include "farandole/v1/monitor.grpc.pb.h"
+#include "grpcpp/client_context.h"
+#include "server/store/offline_reader.h"
+#include "worker/control/coordinator_channel.h"
+
+namespace farandole {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kCallDeadline = absl::Seconds(10);
+constexpr size_t kMostTokenBytes = 4096;
+// As in server/state_directory.h.
+constexpr char kStore[] = "store";
+
+// The rows under checkpoint/ of one coordinator's state directory.
+absl::StatusOr<std::vector<CatalogueRow>> ReadStateDirectory(const std::string& state_dir, const std::string& job) {
+  const absl::StatusOr<std::vector<StoreRow>> rows =
+      ReadRowsOffline((fs::path(state_dir) / kStore).string(), "checkpoint/");
+  if (!rows.ok()) return rows.status();
+  std::vector<CatalogueRow> catalogue;
+  for (const StoreRow& row : *rows) {
+    // checkpoint/TENANT/JOB/NAME/STEP, where NAME may have '/' itself.
+    const std::vector<std::string> parts = absl::StrSplit(row.key, absl::MaxSplits('/', 3));
+    CatalogueRow entry;
+    if (parts.size() != 4 || !entry.checkpoint.ParseFromString(row.value)) {
+      return absl::DataLossError(
+          absl::StrCat("store ", state_dir, "/", kStore, ": row ", row.key, " is not a checkpoint"));
+    }
+    entry.job = parts[2];
+    if (job.empty() || entry.job == job) catalogue.push_back(std::move(entry));
+  }
+  return catalogue;
+}
+
+void Append(std::vector<CatalogueRow> rows, Catalogue* catalogue) {
+  for (CatalogueRow& row : rows) catalogue->rows.push_back(std::move(row));
+}
+
+// All state directories of `farandole run`, or the one of a job.
+absl::StatusOr<Catalogue> ReadJobsDirectory(const std::string& jobs_directory, const std::string& job) {
+  if (jobs_directory.empty()) {
+    return absl::InvalidArgumentError("neither HOME nor XDG_STATE_HOME is set; name a --state-dir or a --coordinator");
+  }
+  Catalogue catalogue;
+  if (!job.empty()) {
+    const std::string directory = absl::StrCat(jobs_directory, "/", job);
+    if (!fs::is_directory(directory))
+      return absl::NotFoundError(absl::StrCat("there is no job ", job, " in ", jobs_directory));
+    absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(directory, job);
+    if (!rows.ok()) return rows.status();
+    Append(*std::move(rows), &catalogue);
+    return catalogue;
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(jobs_directory, error)) {
+    absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(entry.path().string(), "");
+    if (rows.ok()) {
+      Append(*std::move(rows), &catalogue);
+    } else if (!absl::IsNotFound(rows.status())) {
+      catalogue.problems.push_back(rows.status());
+    }
+  }
+  // Where nothing was ever run, there is nothing to list.
+  if (error && error != std::errc::no_such_file_or_directory)
+    return FileError(error.value(), "read directory", jobs_directory);
+  return catalogue;
+}
+
+// The monitor's side of one coordinator.
+class Monitor {
+ public:
+  static absl::StatusOr<Monitor> Connect(const CatalogueSource& source) {
+    if (source.token_file.empty())
+      return absl::InvalidArgumentError("--coordinator needs the --token-file of a token that it knows");
+    absl::StatusOr<std::string> token = ReadSmallFile(source.token_file, kMostTokenBytes);
+    if (!token.ok()) return token.status();
+    CoordinatorAddress where;
+    where.address = source.coordinator;
+    where.token = std::string(absl::StripAsciiWhitespace(*token));
+    where.token_origin = source.token_file;
+    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
+    if (!channel.ok()) return channel.status();
+    return Monitor(std::move(where), v1::MonitorService::NewStub(*channel));
+  }
+
+  absl::StatusOr<v1::ListJobsResponse> ListJobs() const {
+    grpc::ClientContext context;
+    PrepareCall(where_, absl::Now() + kCallDeadline, &context);
+    v1::ListJobsResponse response;
+    const grpc::Status status = stub_->ListJobs(&context, v1::ListJobsRequest(), &response);
+    if (!status.ok()) return Explain(where_, "refused to list its jobs", status);
+    return response;
+  }
+
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const {
+    grpc::ClientContext context;
+    PrepareCall(where_, absl::Now() + kCallDeadline, &context);
+    v1::ListCheckpointsRequest request;
+    request.set_tenant(tenant);
+    request.set_job(job);
+    v1::ListCheckpointsResponse response;
+    const grpc::Status status = stub_->ListCheckpoints(&context, request, &response);
+    if (!status.ok()) return Explain(where_, absl::StrCat("refused to list the checkpoints of job ", job), status);
+    return response;
+  }
+
+ private:
+  Monitor(CoordinatorAddress where, std::unique_ptr<v1::MonitorService::Stub> stub)
+      : where_(std::move(where)), stub_(std::move(stub)) {}
+
+  CoordinatorAddress where_;
+  std::unique_ptr<v1::MonitorService::Stub> stub_;
+};
+
+absl::StatusOr<Catalogue> AskCoordinator(const CatalogueSource& source) {
+  const absl::StatusOr<Monitor> monitor = Monitor::Connect(source);
+  if (!monitor.ok()) return monitor.status();
+  // By tenant and name; the tenant "" is the token's own.
+  std::vector<std::pair<std::string, std::string>> jobs = {{"", source.job}};
+  if (source.job.empty()) {
+    const absl::StatusOr<v1::ListJobsResponse> listed = monitor->ListJobs();
+    if (!listed.ok()) return listed.status();
+    jobs.clear();
+    for (const v1::JobSummary& job : listed->jobs()) jobs.emplace_back(job.tenant(), job.job());
+  }
+  Catalogue catalogue;
+  for (const auto& [tenant, job] : jobs) {
+    absl::StatusOr<v1::ListCheckpointsResponse> listed = monitor->ListCheckpoints(tenant, job);
+    if (!listed.ok() && !source.job.empty()) return listed.status();
+    if (!listed.ok()) {
+      catalogue.problems.push_back(listed.status());
+      continue;
+    }
+    for (v1::Checkpoint& checkpoint : *listed->mutable_checkpoints())
+      catalogue.rows.push_back({job, std::move(checkpoint)});
+  }
+  return catalogue;
+}
+
+absl::StatusOr<Catalogue> ReadSource(const CatalogueSource& source) {
+  if (!source.coordinator.empty()) {
+    if (source.state_dir.empty()) return AskCoordinator(source);
+    return absl::InvalidArgumentError("--state-dir and --coordinator exclude each other");
+  }
+  if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+  if (source.state_dir.empty()) return ReadJobsDirectory(source.jobs_directory, source.job);
+  absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(source.state_dir, source.job);
+  if (!rows.ok()) return rows.status();
+  return Catalogue{*std::move(rows), {}};
+}
+
+}  // namespace
+
+absl::StatusOr<Catalogue> ReadCatalogue(const CatalogueSource& source) {
+  absl::StatusOr<Catalogue> catalogue = ReadSource(source);
+  if (!catalogue.ok()) return catalogue;
+  const auto order = [](const CatalogueRow& row) {
+    return std::make_tuple(row.job, row.checkpoint.committed_unix_ms(), row.checkpoint.token());
+  };
+  std::sort(catalogue->rows.begin(), catalogue->rows.end(),
+            [&](const CatalogueRow& a, const CatalogueRow& b) { return order(a) < order(b); });
+  return catalogue;
+}
+
+}  // namespace farandole

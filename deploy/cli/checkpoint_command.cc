@@ -1,0 +1,225 @@
+#include "deploy/cli/checkpoint_command.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "checkpoint/manifest.h"
+#include "deploy/cli/commands.h"
+#include "deploy/launcher/options.h"
+#include "nlohmann/json.hpp"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Line = std::array<std::string, 8>;
+
+constexpr int kBad = 1;
+constexpr int kWrongCommandLine = 2;
+
+int Report(const absl::Status& status, std::ostream& err) {
+  err << "farandole checkpoint: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? kWrongCommandLine : kBad;
+}
+
+// What can be said without reading the file.
+std::string StateOf(const v1::Checkpoint& checkpoint) {
+  struct stat found = {};
+  if (stat(checkpoint.path().c_str(), &found) != 0)
+    return errno == ENOENT || errno == ENOTDIR ? "missing" : "unreadable";
+  return static_cast<uint64_t>(found.st_size) == checkpoint.size_bytes() ? "present" : "wrong size";
+}
+
+std::string Size(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string Age(absl::Duration age) {
+  const int64_t seconds = std::max<int64_t>(absl::ToInt64Seconds(age), 0);
+  if (seconds < 120) return absl::StrCat(seconds, " s");
+  if (seconds < 2 * 3600) return absl::StrCat(seconds / 60, " min");
+  if (seconds < 48 * 3600) return absl::StrCat(seconds / 3600, " h");
+  return absl::StrCat(seconds / 86400, " d");
+}
+
+// Names and paths are bytes, JSON is UTF-8: what is not is replaced instead of thrown for.
+void Print(const Json& json, std::ostream& out) {
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+Json Fields(const CatalogueRow& row) {
+  const v1::Checkpoint& checkpoint = row.checkpoint;
+  Json json;
+  json["job"] = row.job;
+  json["name"] = checkpoint.name();
+  json["step"] = checkpoint.step();
+  json["token"] = checkpoint.token();
+  json["size_bytes"] = checkpoint.size_bytes();
+  json["sha256"] = absl::BytesToHexString(checkpoint.sha256());
+  json["committed_unix_ms"] = checkpoint.committed_unix_ms();
+  json["epoch"] = checkpoint.epoch();
+  json["path"] = checkpoint.path();
+  return json;
+}
+
+// Columns as wide as their widest cell; numbers to the right, and the last column as long as it is.
+void PrintTable(const std::vector<Line>& lines, std::ostream& out) {
+  constexpr std::array<bool, std::tuple_size<Line>::value> kRight = {false, false, true,  true,
+                                                                     true,  true,  false, false};
+  std::array<size_t, std::tuple_size<Line>::value> widths = {};
+  for (const Line& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (const Line& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string padding = i + 1 < line.size() ? std::string(widths[i] - line[i].size(), ' ') : "";
+      out << (i == 0 ? "" : "  ") << (kRight[i] ? padding : "") << line[i] << (kRight[i] ? "" : padding);
+    }
+    out << "\n";
+  }
+}
+
+// What was verified and how it went; `status` is OK, DATA_LOSS, NOT_FOUND or what kept the file from being read.
+struct Verdict {
+  std::string path;
+  absl::Status status;
+
+  std::string Word() const {
+    if (status.ok()) return "OK";
+    if (absl::IsDataLoss(status)) return "CORRUPT";
+    return absl::IsNotFound(status) ? "MISSING" : "UNREADABLE";
+  }
+};
+
+// A named file is verified against the manifest beside it.
+Verdict VerifyNamed(const std::string& file) {
+  std::error_code error;
+  const bool is_manifest = absl::EndsWith(file, ".json") && !std::filesystem::exists(ManifestPath(file), error);
+  const absl::StatusOr<Manifest> manifest = ReadManifest(is_manifest ? file : ManifestPath(file));
+  if (!manifest.ok()) return {file, manifest.status()};
+  return {manifest->checkpoint.path(), VerifyFile(manifest->checkpoint)};
+}
+
+int PrintVerdicts(const std::vector<Verdict>& verdicts, bool json, std::ostream& out) {
+  const auto is_bad = [](const Verdict& verdict) { return !verdict.status.ok(); };
+  const auto bad = std::count_if(verdicts.begin(), verdicts.end(), is_bad);
+  if (json) {
+    Json array = Json::array();
+    for (const Verdict& verdict : verdicts) {
+      array.push_back(
+          {{"path", verdict.path}, {"state", verdict.Word()}, {"message", std::string(verdict.status.message())}});
+    }
+    Print(array, out);
+  } else {
+    for (const Verdict& verdict : verdicts) {
+      out << absl::StreamFormat("%-10s  %s\n", verdict.Word(),
+                                verdict.status.ok() ? verdict.path : std::string(verdict.status.message()));
+    }
+    out << verdicts.size() << " verified, " << bad << " bad\n";
+  }
+  return bad == 0 ? 0 : kBad;
+}
+
+int ReportProblems(const Catalogue& catalogue, std::ostream& err) {
+  for (const absl::Status& problem : catalogue.problems) Report(problem, err);
+  return catalogue.problems.empty() ? 0 : kBad;
+}
+
+void AddSourceOptions(CLI::App* command, CheckpointOptions* options) {
+  command->add_option("--job", options->source.job, "Only this job; by default all that are found");
+  command
+      ->add_option("--state-dir", options->source.state_dir,
+                   "A coordinator's state directory; by default those of `farandole run`, "
+                   "$XDG_STATE_HOME/farandole/jobs/* (~/.local/state/...)")
+      ->type_name("DIR");
+  command->add_option("--coordinator", options->source.coordinator, "Ask a running coordinator instead")
+      ->type_name("HOST:PORT");
+  command->add_option("--token-file", options->source.token_file, "The file with a token that the coordinator knows")
+      ->type_name("FILE");
+  command->add_flag("--json", options->json, "Print JSON instead of text");
+}
+
+}  // namespace
+
+int ListCheckpoints(const CheckpointOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Catalogue> catalogue = ReadCatalogue(options.source);
+  if (!catalogue.ok()) return Report(catalogue.status(), err);
+  if (options.json) {
+    Json array = Json::array();
+    for (const CatalogueRow& row : catalogue->rows) {
+      Json fields = Fields(row);
+      fields["state"] = StateOf(row.checkpoint);
+      array.push_back(std::move(fields));
+    }
+    Print(array, out);
+  } else if (catalogue->rows.empty()) {
+    out << "no checkpoints\n";
+  } else {
+    std::vector<Line> lines = {{"JOB", "NAME", "STEP", "TOKEN", "SIZE", "AGE", "STATE", "PATH"}};
+    for (const auto& [job, checkpoint] : catalogue->rows) {
+      lines.push_back({job, checkpoint.name(), absl::StrCat(checkpoint.step()), absl::StrCat(checkpoint.token()),
+                       Size(checkpoint.size_bytes()), Age(now - absl::FromUnixMillis(checkpoint.committed_unix_ms())),
+                       StateOf(checkpoint), checkpoint.path()});
+    }
+    PrintTable(lines, out);
+  }
+  return ReportProblems(*catalogue, err);
+}
+
+int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::ostream& err) {
+  std::vector<Verdict> verdicts;
+  if (!options.files.empty()) {
+    const CatalogueSource& source = options.source;
+    if (!source.job.empty() || !source.state_dir.empty() || !source.coordinator.empty()) {
+      return Report(
+          absl::InvalidArgumentError("files and a catalogue (--job, --state-dir, --coordinator) exclude each other"),
+          err);
+    }
+    for (const std::string& file : options.files) verdicts.push_back(VerifyNamed(file));
+    return PrintVerdicts(verdicts, options.json, out);
+  }
+  const absl::StatusOr<Catalogue> catalogue = ReadCatalogue(options.source);
+  if (!catalogue.ok()) return Report(catalogue.status(), err);
+  for (const CatalogueRow& row : catalogue->rows)
+    verdicts.push_back({row.checkpoint.path(), VerifyFile(row.checkpoint)});
+  const int bad = PrintVerdicts(verdicts, options.json, out);
+  return std::max(bad, ReportProblems(*catalogue, err));
+}
+
+void AddCheckpointCommand(CLI::App* app, int* exit_code) {
+  CLI::App* checkpoint = app->add_subcommand("checkpoint", "List and verify the checkpoints of a catalogue");
+  checkpoint->require_subcommand(1);
+  // shared: by the two callbacks, of which CLI11 keeps copies.
+  const auto options = std::make_shared<CheckpointOptions>();
+  const std::string state_home = launcher::ReadRunEnvironment().state_home;
+  if (!state_home.empty()) options->source.jobs_directory = absl::StrCat(state_home, "/farandole/jobs");
+
+  CLI::App* list = checkpoint->add_subcommand("list", "Show the catalogue");
+  AddSourceOptions(list, options.get());
+  list->callback([options, exit_code] { *exit_code = ListCheckpoints(*options, absl::Now(), std::cout, std::cerr); });
+
+  CLI::App* verify = checkpoint->add_subcommand("verify", "Read each file and compare it with what was committed");
+  AddSourceOptions(verify, options.get());
+  verify->add_option("FILE", options->files, "Checkpoints (or their manifests) instead of a catalogue's");
+  verify->callback([options, exit_code] { *exit_code = VerifyCheckpoints(*options, std::cout, std::cerr); });
+}
+
+}  // namespace farandole

@@ -1,0 +1,34 @@
+#ifndef FARANDOLE_DEPLOY_CLI_CHECKPOINT_COMMAND_H_
+#define FARANDOLE_DEPLOY_CLI_CHECKPOINT_COMMAND_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "deploy/cli/catalogue_reader.h"
+
+namespace farandole {
+
+// The options of `farandole checkpoint list|verify`.
+struct CheckpointOptions {
+  CatalogueSource source;
+  // Instead of a catalogue: checkpoints, or their manifests.
+  std::vector<std::string> files;
+  bool json = false;
+};
+
+// Both write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 where
+// all is well, 1 where something could not be read or is bad, 2 where the options contradict each other.
+
+// A table of the catalogue (or with `json` an array of objects), with what the file system of this host says about each
+// file without reading it: "present", "missing", "wrong size" or "unreadable".
+int ListCheckpoints(const CheckpointOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
+
+// Reads each file and compares it with what was committed: a line "OK PATH", "MISSING ...", "CORRUPT ..." with both
+// values, or "UNREADABLE ..." for each, and a count (or with `json` an array of objects).
+int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_CHECKPOINT_COMMAND_H_

@@ -307,7 +307,7 @@ TEST_P(TransportConformanceTest, AbortEndsAllWithItsReason) {
     TransportSet set = MakeSet();
     ConformanceBatch batch = BatchOf(op, {});
     if (op != OpType::kBarrier) batch.counts.assign(op == OpType::kAllgather ? size() : 1, 100'000);
-    // The last rank, which is the root of the broadcast, never begins; the others cannot end.
+    // The last rank, which is the root of the broadcast, never begins, so that the others cannot end.
     batch.root = size() - 1;
     const ConformanceMemory memory(batch, 1);
     std::vector<absl::Status> results(size());
@@ -319,11 +319,10 @@ TEST_P(TransportConformanceTest, AbortEndsAllWithItsReason) {
         results[rank] = operation.ok() ? Drive(**operation, *set.doorbells[rank]) : operation.status();
       });
     }
-    Transport& last = *set.transports.back();
-    last.Abort(absl::AbortedError("rank 9 died of signal 9"));
-    last.Abort(absl::AbortedError("a later reason"));
+    AbortAll(set, absl::AbortedError("rank 9 died of signal 9"));
+    AbortAll(set, absl::AbortedError("a later reason"));
     for (std::thread& thread : threads) thread.join();
-    results.back() = last.Progress().status();
+    results.back() = set.transports.back()->Progress().status();
     for (const absl::Status& result : results) {
       EXPECT_EQ(result, absl::AbortedError("rank 9 died of signal 9")) << batch.ToString();
     }

@@ -15,8 +15,8 @@ namespace {
 
 // Few, so that ranks really sleep and a forgotten ring shows.
 constexpr int kYields = 20;
-// Much longer than any rank takes for its part, also under a sanitizer on a loaded machine.
-constexpr absl::Duration kSilence = absl::Seconds(30);
+// Much longer than any batch takes, also under a sanitizer on a loaded machine.
+constexpr absl::Duration kLimit = absl::Seconds(30);
 constexpr size_t kPoolBytes = 64 << 20;
 
 }  // namespace
@@ -31,8 +31,9 @@ absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, c
 }
 
 absl::Status Drive(Operation& operation, Doorbell& bell) {
+  const absl::Time deadline = absl::Now() + kLimit;
   int idle = 0;
-  while (true) {
+  while (absl::Now() < deadline) {
     const uint32_t ticket = bell.Ticket();
     const bool sleeps = idle >= kYields;
     bell.SetAttention(sleeps ? Attention::kDriverAsleep : Attention::kPolling);
@@ -47,13 +48,17 @@ absl::Status Drive(Operation& operation, Doorbell& bell) {
       ++idle;
       std::this_thread::yield();
     } else {
-      const absl::Time begun = absl::Now();
-      bell.Sleep(ticket, Attention::kDriverAsleep, kSilence);
-      if (absl::Now() - begun >= kSilence) {
-        return absl::DeadlineExceededError(absl::StrCat("nobody rang for ", absl::FormatDuration(kSilence)));
-      }
+      bell.Sleep(ticket, Attention::kDriverAsleep, deadline - absl::Now());
     }
   }
+  bell.SetAttention(Attention::kPolling);
+  return absl::DeadlineExceededError(absl::StrCat("the operation was not complete after ", absl::FormatDuration(kLimit),
+                                                  idle < kYields ? "" : ", and nobody rang any more"));
+}
+
+void AbortAll(TransportSet& set, const absl::Status& reason) {
+  for (const std::unique_ptr<Transport>& transport : set.transports) transport->Abort(reason);
+  for (Doorbell* doorbell : set.doorbells) doorbell->RingAll();
 }
 
 ConformanceRun::ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start)
@@ -83,7 +88,7 @@ absl::Status ConformanceRun::RunRank(int rank) {
     if (status.ok()) continue;
     const absl::Status named(status.code(), absl::StrCat(std::string(status.message()), " (rank ", rank, ", batch ", i,
                                                          ": ", batches_[i].ToString(), ")"));
-    set_.transports[rank]->Abort(named);
+    AbortAll(set_, named);
     return named;
   }
   return absl::OkStatus();

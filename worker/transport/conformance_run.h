@@ -35,8 +35,11 @@ absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, c
                                                          BufferPool& pool);
 
 // Advances an operation to its end as an engine does: while nothing moves it yields, then sleeps at the doorbell.
-// Errors: those of the operation; DEADLINE_EXCEEDED where nobody rings for long.
+// Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody rings.
 absl::Status Drive(Operation& operation, Doorbell& bell);
+
+// Ends the epoch as the engines of all ranks do when they learn that it has ended. Any thread.
+void AbortAll(TransportSet& set, const absl::Status& reason);
 
 // Batches in the order of the log, each run by all its ranks, a thread for each rank of the epoch.
 class ConformanceRun {
@@ -44,7 +47,7 @@ class ConformanceRun {
   // Makes all memory. `set` is borrowed.
   ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start = StartAsEngine);
 
-  // Gives the first error of a rank. A rank that fails aborts the transport. INTERNAL where a rank leaves a barrier
+  // Gives the first error of a rank. A rank that fails ends the epoch. INTERNAL where a rank leaves a barrier
   // that another has not come to.
   absl::Status Run();
 

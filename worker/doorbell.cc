@@ -9,12 +9,14 @@
 
 namespace farandole {
 
-void Doorbell::Wake(uint32_t attention) {
-  // Whoever exchanges the value away pays for the wake; later rings find the rank awake.
-  if (attention_.exchange(0) == 0) return;
+void Doorbell::Wake() {
+  // Whoever exchanges the value away pays for the wake; later rings find the rank awake. So it wakes whom this value
+  // names, which may be another than the caller has seen.
+  const uint32_t attention = attention_.exchange(0);
+  if (attention == 0) return;
   bell_.fetch_add(1);
   // kUnconcerned sleeps as the data thread.
-  uint32_t bits = attention == 1 ? 1 : 2;
+  const uint32_t bits = attention == 1 ? 1 : 2;
   syscall(SYS_futex, &bell_, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, bits);
 }
 

@@ -29,12 +29,11 @@ class alignas(64) Doorbell {
   // Peers: something was published that may concern the owner.
   void Ring() {
     uint32_t attention = attention_.load();
-    if (attention == 1 || attention == 2) Wake(attention);
+    if (attention == 1 || attention == 2) Wake();
   }
   // As Ring, and wakes the data thread also if the rank was unconcerned.
   void Summon() {
-    uint32_t attention = attention_.load();
-    if (attention != 0) Wake(attention);
+    if (attention_.load() != 0) Wake();
   }
   // Owner's process: wakes all that sleep, whoever attends.
   void RingAll();
@@ -55,7 +54,7 @@ class alignas(64) Doorbell {
   void Sleep(uint32_t ticket, Attention who, absl::Duration limit);
 
  private:
-  void Wake(uint32_t attention);
+  void Wake();
 
   std::atomic<uint32_t> bell_;
   std::atomic<uint32_t> attention_;

@@ -56,6 +56,8 @@ struct EpochPage::RankBlock {
   std::atomic<uint32_t> has_left;
   // Written by the rank: how far it has read the log.
   alignas(64) std::atomic<uint64_t> log_read;
+  // Written by rank 0, in its own block: the log is full, and whoever reads on is to ring.
+  alignas(64) std::atomic<uint32_t> is_log_full;
   // Written by the rank's control thread.
   alignas(64) std::atomic<uint64_t> beat;
   std::atomic<uint64_t> batches;
@@ -64,7 +66,7 @@ struct EpochPage::RankBlock {
 size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
 
 EpochPage::EpochPage(void* memory, int rank, int size)
-    : memory_(static_cast<char*>(memory)), rank_(rank), size_(size), posts_read_(size, 0) {
+    : memory_(static_cast<char*>(memory)), rank_(rank), size_(size), posts_read_(size, 0), left_at_(size, ~uint64_t{0}) {
   static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
 }
@@ -104,6 +106,8 @@ bool EpochPage::ReadPost(int rank, Post* post) {
   std::memcpy(static_cast<void*>(post), cell.bytes, head);
   std::memcpy(post->payload, cell.bytes + head, std::min<size_t>(post->payload_bytes, kInlineBytes));
   block(rank).posts_read.store(++read);
+  // The ring was full if the cell before the one that was read holds the latest post that fits.
+  if (post_cell(rank, read - 2 + kPostCells).sequence.load() == read - 1 + kPostCells) bell(rank).Summon();
   return true;
 }
 
@@ -111,8 +115,8 @@ bool EpochPage::LogHasRoom(uint64_t cells) {
   if (appended_ + cells - all_read_ <= kLogCells) return true;
   uint64_t least = appended_;
   for (int rank = 0; rank < size_; ++rank) {
-    // A rank that has left reads no more.
-    if (block(rank).has_left.load() == 0 || rank == rank_) least = std::min(least, block(rank).log_read.load());
+    const uint64_t read = block(rank).log_read.load();
+    if (read < left_at_[rank] || rank == rank_) least = std::min(least, read);
   }
   all_read_ = least;
   return appended_ + cells - all_read_ <= kLogCells;
@@ -146,10 +150,16 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   for (const auto& part : parts) bytes += part.bytes;
   const uint64_t cells = CellsFor(bytes);
   FD_CHECK_LE(cells, kLogCells / 2) << "an entry must fit into the log";
+  std::atomic<uint32_t>& is_log_full = block(rank_).is_log_full;
   if (!LogHasRoom(cells)) {
-    for (int rank = 0; rank < size_; ++rank) bell(rank).Summon();
-    return false;
+    // Said before the last look, so that a rank that reads on meanwhile is seen, or sees it.
+    is_log_full.store(1);
+    if (!LogHasRoom(cells)) {
+      for (int rank = 0; rank < size_; ++rank) bell(rank).Summon();
+      return false;
+    }
   }
+  if (is_log_full.load() != 0) is_log_full.store(0);
   size_t offset = 0;
   for (const auto& part : parts) {
     const char* from = static_cast<const char*>(part.data);
@@ -165,7 +175,10 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   for (uint64_t cell = cells; cell-- > 0;) log_cell(appended_ + cell).sequence.store(appended_ + cell + 1);
   entry.sequence = appended_ + 1;
   appended_ += cells;
-  if (entry.kind == Entry::Kind::kLeft) block(entry.rank).has_left.store(1);
+  if (entry.kind == Entry::Kind::kLeft) {
+    left_at_[entry.rank] = appended_;
+    block(entry.rank).has_left.store(1);
+  }
   const bool urgent = entry.kind == Entry::Kind::kLeft;
   for (int rank : concerned) {
     if (rank == rank_) continue;
@@ -216,6 +229,7 @@ bool EpochPage::ReadEntry(Entry* entry) {
   copy(entry->counts.data(), header.counts * sizeof(int64_t));
   read_ += CellsFor(offset);
   block(rank_).log_read.store(read_);
+  if (rank_ != 0 && block(0).is_log_full.load() != 0) bell(0).Summon();
   return true;
 }
 

@@ -50,6 +50,8 @@ class EpochPage final : public ReadyChannel {
   absl::InlinedVector<uint64_t, 8> posts_read_;
   uint64_t appended_ = 0;
   uint64_t all_read_ = 0;
+  // Rank 0: for each rank, the position behind the entry that it has left; that rank reads no further.
+  absl::InlinedVector<uint64_t, 8> left_at_;
 };
 
 }  // namespace farandole

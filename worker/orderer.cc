@@ -37,6 +37,10 @@ void Orderer::RemoveGroup(uint32_t number) {
     }
     slot = next;
   }
+  for (std::deque<uint32_t>* ready : {&urgent_, &foreign_, &batches_}) {
+    auto is_gone = [this](uint32_t slot) { return !slots_.contains(slot); };
+    ready->erase(std::remove_if(ready->begin(), ready->end(), is_gone), ready->end());
+  }
 }
 
 absl::Span<const int> Orderer::ranks(uint32_t group) const {
@@ -46,14 +50,19 @@ absl::Span<const int> Orderer::ranks(uint32_t group) const {
 }
 
 void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
-  last_slot_ = std::max(last_slot_, number);
+  if (number <= last_slot_) return;
+  last_slot_ = number;
   auto group = groups_.find(group_number);
-  if (group == groups_.end()) return;
+  if (group == groups_.end()) {
+    early_.erase(number);
+    return;
+  }
   if (slots_.size() >= options_.slots) RetireIdle();
   Slot& slot = slots_[number];
   slot.group = group_number;
   slot.posts.resize(group->second.ranks.size());
-  SetIdle(number, slot, true);
+  // Not idle yet: ranks have asked for it and are about to post, and if it were retired before, two new names could
+  // chase each other's slots away for ever.
   auto early = early_.find(number);
   if (early == early_.end()) return;
   auto posts = std::move(early->second);
@@ -152,17 +161,17 @@ void Orderer::OnLeave(int rank) {
 void Orderer::OnJoin(int rank) {
   if (joined_[rank]) return;
   joined_[rank] = true;
-  if (++joined_count_ == size_) {
+  ++joined_count_;
+  for (auto& [number, slot] : slots_) {
+    if (slot.missing > 0) Evaluate(number, slot);
+  }
+  if (joined_count_ == size_) {
     Entry entry;
     entry.kind = Entry::Kind::kAllJoined;
     entry.rank = rank;
     notices_.push_back(std::move(entry));
     joined_.assign(size_, false);
     joined_count_ = 0;
-    return;
-  }
-  for (auto& [number, slot] : slots_) {
-    if (slot.missing > 0) Evaluate(number, slot);
   }
 }
 

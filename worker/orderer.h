@@ -33,9 +33,10 @@ class Orderer {
 
   // A group of ascending ranks; number 0, all ranks, is there from the start.
   void AddGroup(uint32_t number, std::vector<int> ranks);
-  // Slots of the group must be idle; they are forgotten.
+  // Forgets the group's slots and what is in them.
   void RemoveGroup(uint32_t number);
-  // From now on posts in `slot` can be ordered. Posts that came before are kept.
+  // From now on posts in `slot` can be ordered. Posts that came before are kept. Slots are added in ascending order;
+  // one that is not above the last was added before, and stays as it is.
   void AddSlot(uint32_t slot, uint32_t group);
   void OnPost(int rank, const Post& post);
 
@@ -91,7 +92,7 @@ class Orderer {
   // Posts in slots that rank 0 was not told of yet.
   absl::flat_hash_map<uint32_t, std::vector<std::pair<int, Post>>> early_;
   uint32_t last_slot_ = 0;
-  std::list<uint32_t> idle_;  // slots without posts, longest idle first
+  std::list<uint32_t> idle_;  // slots that were used and have no posts, longest idle first
   // Ready slots, in the order in which they became so.
   std::deque<uint32_t> urgent_;   // inline results and disputes
   std::deque<uint32_t> foreign_;  // batches of groups without rank 0

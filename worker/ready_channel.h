@@ -95,7 +95,8 @@ class ReadyChannel {
   // Any thread of this rank, one at a time: states `post` to rank 0. False: the channel is full; try again after a
   // ring.
   virtual bool TryPost(const Post& post) = 0;
-  // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet.
+  // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet. Not to be
+  // called any more when the log has said that this rank has left, but at rank 0.
   virtual bool ReadEntry(Entry* entry) = 0;
   // Any thread of this rank: whether ReadEntry, or at rank 0 ReadPost of any rank, would give something.
   virtual bool HasNews() const = 0;
@@ -103,7 +104,7 @@ class ReadyChannel {
   // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
   virtual bool ReadPost(int rank, Post* post) = 0;
   // Rank 0's engine role: appends to the log and rings `concerned`, for which it may matter now. Sets entry.sequence.
-  // False: the log is full until a slow rank has read on.
+  // False: the log is full until a slow rank has read on, which rings rank 0.
   virtual bool TryAppend(Entry& entry, absl::Span<const int> concerned) = 0;
 
   // Any thread: whether the log says that `rank` has left in order.

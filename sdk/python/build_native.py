@@ -20,6 +20,9 @@ PACKAGE = pathlib.Path(__file__).resolve().parent / "farandole"
 HEADER = PACKAGE.parents[2] / "worker" / "farandole.h"
 TARGET = PACKAGE / "_native.abi3.so"
 
+# A handle that comes through an argument goes where farandole_native_last_handle() finds it: nothing to allocate a call.
+OUT_HANDLE = re.compile(r", farandole_handle\* handle$")
+
 # In Python an address is a number (tensor.data_ptr()); a cast to void* would cost more than the call.
 ADDRESS = re.compile(r"(?:const )?void\* (?=input\b|output\b)")
 
@@ -33,7 +36,8 @@ class Prototype(NamedTuple):
 
     def in_python(self) -> str:
         """The declaration that Python calls: addresses are numbers."""
-        return f"{self.result} {self.name}({ADDRESS.sub('uintptr_t ', self.arguments)})"
+        arguments = OUT_HANDLE.sub("", ADDRESS.sub("uintptr_t ", self.arguments))
+        return f"{self.result} {self.name}({arguments})"
 
     def pointer(self) -> str:
         """The entry in the table of function pointers."""
@@ -42,11 +46,13 @@ class Prototype(NamedTuple):
     def wrapper(self) -> str:
         """A C function of the same name that calls through the table."""
         passed = []
-        for argument in self.arguments.split(","):
+        for argument in OUT_HANDLE.sub("", self.arguments).split(","):
             callback = re.search(r"\(\*(\w+)\)", argument)
             name = callback.group(1) if callback else argument.split()[-1].lstrip("*")
             if name != "void":
                 passed.append(f"(void*){name}" if ADDRESS.match(argument.strip()) else name)
+        if OUT_HANDLE.search(self.arguments):
+            passed.append("&last_handle")
         call = f"table.{self.name}({', '.join(passed)})"
         if self.result == "farandole_handle":
             call = f"last_handle = {call}"

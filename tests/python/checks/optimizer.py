@@ -1,5 +1,6 @@
 """DistributedOptimizer: several ranks do what one process does with the whole batch."""
 
+import copy
 import gc
 import warnings
 from typing import Any, Callable, Optional
@@ -264,7 +265,7 @@ def class_state_and_schedulers_stay_intact() -> None:
     model(data(0)[0]).sum().backward()
     plain.step()
     plain.zero_grad()
-    saved = plain.state_dict()
+    saved = copy.deepcopy(plain.state_dict())
     optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
     assert (
         isinstance(optimizer, torch.optim.Adam)

@@ -91,7 +91,7 @@ absl::Status ControlLoop::Open() {
   if (timer_fd_ < 0) return OutOf("a timerfd");
   if (!AddToEpoll(epoll_fd_, wake_fd_, EPOLLIN, kWakeWatch)) return OutOf("a watch");
   if (!AddToEpoll(epoll_fd_, timer_fd_, EPOLLIN, kTimerWatch)) return OutOf("a watch");
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   next_watch_ = kFirstWatch;
   return absl::OkStatus();
 }
@@ -107,7 +107,7 @@ void ControlLoop::Stop() {
   if (!thread_.joinable()) return;
   FD_CHECK(!OnLoopThread()) << "the control loop cannot be stopped from its own thread";
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   Wake();
@@ -115,7 +115,7 @@ void ControlLoop::Stop() {
   loop_thread_.store(std::thread::id());
   std::vector<std::function<void()>> dropped;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     dropped.swap(posted_);
   }
   timers_.clear();
@@ -126,7 +126,7 @@ bool ControlLoop::OnLoopThread() const { return std::this_thread::get_id() == lo
 void ControlLoop::Post(std::function<void()> function) {
   bool wake = false;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_) return;
     FD_CHECK(posted_.size() < kMaxPosted) << "more than " << kMaxPosted << " functions wait for the control thread";
     wake = posted_.empty();
@@ -144,7 +144,7 @@ void ControlLoop::Wake() {
 
 // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
 absl::Status ControlLoop::WatchFd(int fd, short events, std::function<void(short revents)> on_ready) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t id = next_watch_++;
   if (watch_of_fd_.contains(fd))
     return absl::InvalidArgumentError(absl::StrCat("descriptor ", fd, " is watched already"));
@@ -161,7 +161,7 @@ absl::Status ControlLoop::WatchFd(int fd, short events, std::function<void(short
 }
 
 void ControlLoop::UnwatchFd(int fd) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   const auto found = watch_of_fd_.find(fd);
   if (found == watch_of_fd_.end()) return;
   const uint64_t id = found->second;
@@ -169,8 +169,7 @@ void ControlLoop::UnwatchFd(int fd) {
   watches_.erase(id);
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
   if (OnLoopThread()) return;
-  const auto finished = [this, id]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return running_watch_ != id; };
-  mutex_.Await(absl::Condition(&finished));
+  returned_.wait(lock, [this, id] { return running_watch_ != id; });
 }
 
 ControlLoop::TimerId ControlLoop::RunAfter(absl::Duration delay, std::function<void()> function) {
@@ -221,7 +220,7 @@ void ControlLoop::Run(const std::string& thread_name) {
       } else {
         Dispatch(id, events[i].events);
       }
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (stopping_) return;
     }
   }
@@ -231,12 +230,12 @@ void ControlLoop::RunPosted() {
   Drain(wake_fd_);
   std::vector<std::function<void()>> functions;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     functions.swap(posted_);
   }
   for (std::function<void()>& function : functions) {
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (stopping_) return;
     }
     function();
@@ -259,7 +258,7 @@ void ControlLoop::RunTimers() {
 void ControlLoop::Dispatch(uint64_t watch_id, uint32_t events) {
   std::shared_ptr<std::function<void(short)>> on_ready;  // NOLINT(google-runtime-int)
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     const auto found = watches_.find(watch_id);
     if (found == watches_.end()) return;
     on_ready = found->second.on_ready;
@@ -267,8 +266,9 @@ void ControlLoop::Dispatch(uint64_t watch_id, uint32_t events) {
   }
   (*on_ready)(static_cast<short>(events));  // NOLINT(google-runtime-int)
   on_ready.reset();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   running_watch_ = 0;
+  returned_.notify_all();
 }
 
 }  // namespace farandole

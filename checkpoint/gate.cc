@@ -23,7 +23,8 @@ std::string Show(absl::string_view text) {
 
 absl::Status CheckNameAndStep(const std::string& name, int64_t step) {
   if (name.size() > kMostNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("name has ", name.size(), " bytes; it must have 1 to ", kMostNameBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("name has ", name.size(), " bytes; it must have 1 to ", kMostNameBytes));
   }
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step is ", step, "; it must be at least 0"));
   return absl::OkStatus();
@@ -34,28 +35,33 @@ std::string Describe(const std::string& name, int64_t step) { return absl::StrCa
 absl::Status CheckFile(const v1::Checkpoint& checkpoint) {
   const std::string& path = checkpoint.path();
   if (path.size() > kMostPathBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("path has ", path.size(), " bytes; ", kMostPathBytes, " is the most"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("path has ", path.size(), " bytes; ", kMostPathBytes, " is the most"));
   }
-  if (path.empty() || path[0] != '/') return absl::InvalidArgumentError(absl::StrCat("path is '", Show(path), "'; it must be absolute"));
+  if (path.empty() || path[0] != '/')
+    return absl::InvalidArgumentError(absl::StrCat("path is '", Show(path), "'; it must be absolute"));
   const std::string mark = absl::StrCat(".t", checkpoint.token(), ".");
   if (!absl::StrContains(path.substr(path.rfind('/') + 1), mark)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("path is ", Show(path), "; the file's name must contain '", mark, "', the token that it is written under"));
+    return absl::InvalidArgumentError(absl::StrCat("path is ", Show(path), "; the file's name must contain '", mark,
+                                                   "', the token that it is written under"));
   }
   if (checkpoint.sha256().size() != 32) {
-    return absl::InvalidArgumentError(absl::StrCat("sha256 has ", checkpoint.sha256().size(), " bytes; it must have 32"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sha256 has ", checkpoint.sha256().size(), " bytes; it must have 32"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-CheckpointGate::CheckpointGate(absl::string_view tenant, absl::string_view job) : prefix_(absl::StrCat(tenant, "/", job, "/")) {}
+CheckpointGate::CheckpointGate(absl::string_view tenant, absl::string_view job)
+    : prefix_(absl::StrCat(tenant, "/", job, "/")) {}
 
 absl::Status CheckpointGate::Load(absl::string_view key, const std::string& value) {
   if (absl::StartsWith(key, "grant/")) {
     v1::GrantRecord grant;
-    if (!grant.ParseFromString(value) || grant.token() == 0) return absl::DataLossError(absl::StrCat("row ", key, " is not a grant"));
+    if (!grant.ParseFromString(value) || grant.token() == 0)
+      return absl::DataLossError(absl::StrCat("row ", key, " is not a grant"));
     SkipTokens(grant.token());
     v1::GrantRecord& latest = grants_[grant.name()];
     if (grant.token() > latest.token()) latest = std::move(grant);
@@ -72,8 +78,8 @@ absl::Status CheckpointGate::Load(absl::string_view key, const std::string& valu
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::BeginCheckpointRequest& request, const Present& present,
-                                                                  Writes* writes) {
+absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::BeginCheckpointRequest& request,
+                                                                  const Present& present, Writes* writes) {
   const std::string name = NameOrDefault(request.name());
   if (absl::Status status = CheckGrant(request, name, present); !status.ok()) return status;
   v1::BeginCheckpointResponse response;
@@ -82,8 +88,8 @@ absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::Begi
     const v1::GrantRecord& grant = granted->second;
     if (grant.idempotency_key() == request.idempotency_key() && grant.incarnation() == request.incarnation()) {
       if (grant.step() != request.step()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("idempotency_key was used for step ", grant.step(), " before, and now for step ", request.step()));
+        return absl::InvalidArgumentError(absl::StrCat("idempotency_key was used for step ", grant.step(),
+                                                       " before, and now for step ", request.step()));
       }
       response.set_token(grant.token());
       return response;
@@ -115,33 +121,38 @@ bool CheckpointGate::DropFencedGrant(const Present& present, Writes* writes) {
   return false;
 }
 
-absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name, const Present& present) const {
+absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name,
+                                        const Present& present) const {
   if (absl::Status status = CheckNameAndStep(name, request.step()); !status.ok()) return status;
   if (request.idempotency_key().empty() || request.idempotency_key().size() > kMostKeyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("idempotency_key has ", request.idempotency_key().size(), " bytes; it must have 1 to ", kMostKeyBytes));
+    return absl::InvalidArgumentError(absl::StrCat("idempotency_key has ", request.idempotency_key().size(),
+                                                   " bytes; it must have 1 to ", kMostKeyBytes));
   }
   if (request.epoch() != present.epoch) {
-    return absl::AbortedError(absl::StrCat("epoch ", request.epoch(), " asks to write a checkpoint, and the job's last epoch is ", present.epoch));
+    return absl::AbortedError(absl::StrCat("epoch ", request.epoch(),
+                                           " asks to write a checkpoint, and the job's last epoch is ", present.epoch));
   }
   if (!present.is_running) return absl::AbortedError(absl::StrCat("epoch ", request.epoch(), " has ended"));
   if (request.incarnation() != present.writer) {
     return absl::PermissionDeniedError(absl::StrCat("worker ", Show(request.incarnation()),
-                                                    " asks to write a checkpoint; only rank 0 may, which is worker ", present.writer));
+                                                    " asks to write a checkpoint; only rank 0 may, which is worker ",
+                                                    present.writer));
   }
   const auto existing = catalogue_.find(NameAndStep(name, request.step()));
   if (existing != catalogue_.end()) {
-    return absl::AlreadyExistsError(absl::StrCat(Describe(name, request.step()), " exists: ", Show(existing->second.path())));
+    return absl::AlreadyExistsError(
+        absl::StrCat(Describe(name, request.step()), " exists: ", Show(existing->second.path())));
   }
   if (catalogue_.size() >= kMostCheckpoints) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the job's catalogue has ", catalogue_.size(), " checkpoints; ", kMostCheckpoints, " is the most"));
+    return absl::ResourceExhaustedError(absl::StrCat("the job's catalogue has ", catalogue_.size(), " checkpoints; ",
+                                                     kMostCheckpoints, " is the most"));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::CommitCheckpointRequest& request, const Present& present,
-                                                                    absl::Time now, Writes* writes) {
+absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::CommitCheckpointRequest& request,
+                                                                    const Present& present, absl::Time now,
+                                                                    Writes* writes) {
   const v1::Checkpoint& asked = request.checkpoint();
   const std::string name = NameOrDefault(asked.name());
   if (absl::Status status = CheckNameAndStep(name, asked.step()); !status.ok()) return status;
@@ -151,8 +162,9 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   const auto existing = catalogue_.find(id);
   if (existing != catalogue_.end() && existing->second.token() == asked.token()) {
     if (existing->second.path() != asked.path() || existing->second.sha256() != asked.sha256()) {
-      return absl::InvalidArgumentError(absl::StrCat("token ", asked.token(), " has committed ", Show(existing->second.path()),
-                                                     " already, and now names ", Show(asked.path()), " or another checksum"));
+      return absl::InvalidArgumentError(absl::StrCat("token ", asked.token(), " has committed ",
+                                                     Show(existing->second.path()), " already, and now names ",
+                                                     Show(asked.path()), " or another checksum"));
     }
     *response.mutable_checkpoint() = existing->second;
     return response;
@@ -175,46 +187,52 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   return response;
 }
 
-absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name, const Present& present) const {
+absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name,
+                                         const Present& present) const {
   const v1::Checkpoint& asked = request.checkpoint();
   if (asked.token() == 0 || asked.token() > last_token_) {
-    return absl::NotFoundError(absl::StrCat("token ", asked.token(), " was never granted; the last one is ", last_token_));
+    return absl::NotFoundError(
+        absl::StrCat("token ", asked.token(), " was never granted; the last one is ", last_token_));
   }
   const auto it = grants_.find(name);
   if (it == grants_.end()) {
-    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for ", Show(name), " any more; the job's last token is ",
-                                           last_token_));
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for ", Show(name),
+                                           " any more; the job's last token is ", last_token_));
   }
   const v1::GrantRecord& grant = it->second;
   if (grant.token() != asked.token()) {
-    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for ", Show(name), ": that is token ",
-                                           grant.token()));
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for ", Show(name),
+                                           ": that is token ", grant.token()));
   }
   if (grant.incarnation() != request.incarnation()) {
-    return absl::PermissionDeniedError(absl::StrCat("token ", asked.token(), " was granted to worker ", grant.incarnation(), ", and worker ",
-                                                    Show(request.incarnation()), " commits it"));
+    return absl::PermissionDeniedError(absl::StrCat("token ", asked.token(), " was granted to worker ",
+                                                    grant.incarnation(), ", and worker ", Show(request.incarnation()),
+                                                    " commits it"));
   }
   if (grant.epoch() != present.epoch) {
-    return absl::AbortedError(
-        absl::StrCat("token ", asked.token(), " was granted in epoch ", grant.epoch(), ", and epoch ", present.epoch, " has been formed since"));
+    return absl::AbortedError(absl::StrCat("token ", asked.token(), " was granted in epoch ", grant.epoch(),
+                                           ", and epoch ", present.epoch, " has been formed since"));
   }
   if (grant.step() != asked.step()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("token ", asked.token(), " was granted for step ", grant.step(), ", and step ", asked.step(), " is committed with it"));
+    return absl::InvalidArgumentError(absl::StrCat("token ", asked.token(), " was granted for step ", grant.step(),
+                                                   ", and step ", asked.step(), " is committed with it"));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::FindCheckpointResponse> CheckpointGate::Find(const v1::FindCheckpointRequest& request) const {
-  if (request.step() < -1) return absl::InvalidArgumentError(absl::StrCat("step is ", request.step(), "; it must be at least -1"));
+  if (request.step() < -1)
+    return absl::InvalidArgumentError(absl::StrCat("step is ", request.step(), "; it must be at least -1"));
   v1::FindCheckpointResponse response;
   for (auto it = by_commit_.rbegin(); it != by_commit_.rend(); ++it) {
     const auto& [name, step] = it->second;
-    if ((!request.name().empty() && name != request.name()) || (request.step() != -1 && step != request.step())) continue;
+    if ((!request.name().empty() && name != request.name()) || (request.step() != -1 && step != request.step()))
+      continue;
     *response.mutable_checkpoint() = catalogue_.at(it->second);
     return response;
   }
-  return absl::NotFoundError(absl::StrCat("the job has no checkpoint", request.name().empty() ? "" : " ", Show(request.name()),
+  return absl::NotFoundError(absl::StrCat("the job has no checkpoint", request.name().empty() ? "" : " ",
+                                          Show(request.name()),
                                           request.step() == -1 ? "" : absl::StrCat(" at step ", request.step())));
 }
 
@@ -224,7 +242,9 @@ v1::ListCheckpointsResponse CheckpointGate::List() const {
   return response;
 }
 
-std::string CheckpointGate::GrantKey(uint64_t token) const { return absl::StrCat("grant/", prefix_, absl::StrFormat("%020d", token)); }
+std::string CheckpointGate::GrantKey(uint64_t token) const {
+  return absl::StrCat("grant/", prefix_, absl::StrFormat("%020d", token));
+}
 
 std::string CheckpointGate::CheckpointKey(const std::string& name, int64_t step) const {
   return absl::StrCat("checkpoint/", prefix_, name, "/", absl::StrFormat("%020d", step));

@@ -19,9 +19,9 @@
 
 namespace farandole {
 
-// Decides who may write a job's checkpoints, and keeps the catalogue of those that exist. A writer is given a fencing token that is
-// greater than every earlier one of the job; its file becomes a checkpoint only while no later token was given for the same name.
-// Pure: no clock, disk, network or thread. Owned by the job's core.
+// Decides who may write a job's checkpoints, and keeps the catalogue of those that exist. A writer is given a fencing
+// token that is greater than every earlier one of the job; its file becomes a checkpoint only while no later token was
+// given for the same name. Pure: no clock, disk, network or thread. Owned by the job's core.
 //
 // A decision that must be durable before it is answered lists its rows in `writes`; row keys are those of store.proto.
 class CheckpointGate {
@@ -59,14 +59,15 @@ class CheckpointGate {
   //   PERMISSION_DENIED   the asking worker is not rank 0 (both named)
   //   ALREADY_EXISTS      the catalogue has this name and step (its path is named)
   //   RESOURCE_EXHAUSTED  kMostGrants or kMostCheckpoints is reached
-  absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present, Writes* writes);
+  absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present,
+                                                    Writes* writes);
   // Enters a written file in the catalogue; the same token again is given the same answer.
   //   INVALID_ARGUMENT   a field is out of bounds or differs from what was granted, or the file's name lacks ".tTOKEN."
   //   NOT_FOUND          the token was never granted
   //   ABORTED            a later token was granted for the name, or a later epoch has been formed (both named)
   //   PERMISSION_DENIED  the token was granted to another worker
-  absl::StatusOr<v1::CommitCheckpointResponse> Commit(const v1::CommitCheckpointRequest& request, const Present& present, absl::Time now,
-                                                      Writes* writes);
+  absl::StatusOr<v1::CommitCheckpointResponse> Commit(const v1::CommitCheckpointRequest& request,
+                                                      const Present& present, absl::Time now, Writes* writes);
   //   INVALID_ARGUMENT  a field is out of bounds
   //   NOT_FOUND         the catalogue has no such checkpoint
   absl::StatusOr<v1::FindCheckpointResponse> Find(const v1::FindCheckpointRequest& request) const;
@@ -76,8 +77,10 @@ class CheckpointGate {
  private:
   using NameAndStep = std::pair<std::string, int64_t>;
 
-  absl::Status CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name, const Present& present) const;
-  absl::Status CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name, const Present& present) const;
+  absl::Status CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name,
+                          const Present& present) const;
+  absl::Status CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name,
+                           const Present& present) const;
   // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.
   bool DropFencedGrant(const Present& present, Writes* writes);
   std::string GrantKey(uint64_t token) const;

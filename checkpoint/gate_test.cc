@@ -16,7 +16,8 @@ constexpr char kOther[] = "fedcba9876543210fedcba9876543210";
 // A gate whose rows are kept as a store would, so that it can be made anew from them.
 class CheckpointGateTest : public testing::Test {
  protected:
-  absl::StatusOr<uint64_t> Begin(int64_t step, const std::string& key, const std::string& name = "", const std::string& who = kWriter) {
+  absl::StatusOr<uint64_t> Begin(int64_t step, const std::string& key, const std::string& name = "",
+                                 const std::string& who = kWriter) {
     v1::BeginCheckpointRequest request;
     request.set_incarnation(who);
     request.set_epoch(epoch_);
@@ -100,7 +101,8 @@ TEST_F(CheckpointGateTest, TheSameKeyIsGivenTheSameToken) {
   Restart();
   EXPECT_EQ(Begin(100, "k").value(), 1u);
   EXPECT_EQ(Begin(100, "other").value(), 2u);
-  EXPECT_EQ(Begin(101, "other").status().message(), "idempotency_key was used for step 100 before, and now for step 101");
+  EXPECT_EQ(Begin(101, "other").status().message(),
+            "idempotency_key was used for step 100 before, and now for step 101");
 }
 
 TEST_F(CheckpointGateTest, ALaterTokenFencesTheEarlierWriterOfThatNameOnly) {
@@ -169,14 +171,16 @@ TEST_F(CheckpointGateTest, AWriterOfAnEndedEpochCommitsUntilTheNextEpochForms) {
   present_.is_running = false;
   EXPECT_TRUE(Commit(CommitRequest(1, 100)).ok());
   FormEpoch(2, kOther);
-  EXPECT_EQ(Commit(CommitRequest(2, 100, "best")).message(), "token 2 was granted in epoch 1, and epoch 2 has been formed since");
+  EXPECT_EQ(Commit(CommitRequest(2, 100, "best")).message(),
+            "token 2 was granted in epoch 1, and epoch 2 has been formed since");
 }
 
 TEST_F(CheckpointGateTest, ACommitMustBeWhatWasGranted) {
   ASSERT_TRUE(Begin(100, "k").ok());
   EXPECT_EQ(Commit(CommitRequest(0, 100)).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Commit(CommitRequest(2, 100)).message(), "token 2 was never granted; the last one is 1");
-  EXPECT_EQ(Commit(CommitRequest(1, 200)).message(), "token 1 was granted for step 100, and step 200 is committed with it");
+  EXPECT_EQ(Commit(CommitRequest(1, 200)).message(),
+            "token 1 was granted for step 100, and step 200 is committed with it");
   EXPECT_EQ(Commit(CommitRequest(1, 100, "best")).code(), absl::StatusCode::kAborted);
   v1::CommitCheckpointRequest request = CommitRequest(1, 100);
   request.set_incarnation(kOther);

@@ -24,8 +24,9 @@ struct CloseStream {
   StreamId stream = 0;
   absl::Status status;
 };
-using ReplyMessage = std::variant<std::monostate, v1::JoinResponse, v1::BeginCheckpointResponse, v1::CommitCheckpointResponse,
-                                  v1::FindCheckpointResponse, v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse>;
+using ReplyMessage =
+    std::variant<std::monostate, v1::JoinResponse, v1::BeginCheckpointResponse, v1::CommitCheckpointResponse,
+                 v1::FindCheckpointResponse, v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse>;
 struct Reply {
   CallId call = 0;
   absl::Status status;
@@ -40,8 +41,8 @@ struct LogLine {
 };
 using Output = std::variant<Send, CloseStream, Reply, LogLine>;
 
-// What one Step wants done, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of a
-// later Step never overtake those of an earlier one.
+// What one Step wants done, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of
+// a later Step never overtake those of an earlier one.
 struct Actions {
   StoreBatch persist;
   std::vector<Output> outputs;

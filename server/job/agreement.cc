@@ -26,7 +26,8 @@ using Dims = google::protobuf::RepeatedField<int64_t>;
 bool SameDims(const Dims& a, const Dims& b) { return absl::c_equal(a, b); }
 
 bool SameDimsButFirst(const Dims& a, const Dims& b) {
-  return a.size() == b.size() && (a.empty() || absl::c_equal(absl::MakeSpan(a).subspan(1), absl::MakeSpan(b).subspan(1)));
+  return a.size() == b.size() &&
+         (a.empty() || absl::c_equal(absl::MakeSpan(a).subspan(1), absl::MakeSpan(b).subspan(1)));
 }
 
 int FirstUnequalShape(const v1::Ready& a, const v1::Ready& b, bool (*same)(const Dims&, const Dims&)) {
@@ -50,7 +51,9 @@ std::string ShowShapes(const v1::Ready& of, const v1::Ready& other) {
 
 std::string ShowDims(const Dims& dims) { return ShowShape(dims); }
 
-std::string ShowWholeShape(const v1::Ready& of, const v1::Ready&) { return absl::StrCat("shape ", ShowDims(of.shape())); }
+std::string ShowWholeShape(const v1::Ready& of, const v1::Ready&) {
+  return absl::StrCat("shape ", ShowDims(of.shape()));
+}
 
 // "[*,8]": the first dimension is each rank's own.
 std::string ShowDimsButFirst(const Dims& dims) {
@@ -58,7 +61,9 @@ std::string ShowDimsButFirst(const Dims& dims) {
   return absl::StrCat("[*,", ShowShape(absl::MakeSpan(dims).subspan(1)).substr(1));
 }
 
-std::string ShowShapeButFirst(const v1::Ready& of, const v1::Ready&) { return absl::StrCat("shape ", ShowDimsButFirst(of.shape())); }
+std::string ShowShapeButFirst(const v1::Ready& of, const v1::Ready&) {
+  return absl::StrCat("shape ", ShowDimsButFirst(of.shape()));
+}
 
 // Enough digits to tell the value from the other rank's.
 std::string ShowScale(double of, double other) {
@@ -68,26 +73,31 @@ std::string ShowScale(double of, double other) {
 
 constexpr Field kOp = {[](const v1::Ready& a, const v1::Ready& b) { return a.op() == b.op(); },
                        [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("op ", ShowOp(of.op())); }};
-constexpr Field kDType = {[](const v1::Ready& a, const v1::Ready& b) { return a.dtype() == b.dtype(); },
-                          [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("dtype ", ShowDType(of.dtype())); }};
+constexpr Field kDType = {
+    [](const v1::Ready& a, const v1::Ready& b) { return a.dtype() == b.dtype(); },
+    [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("dtype ", ShowDType(of.dtype())); }};
 constexpr Field kReduceOp = {
     [](const v1::Ready& a, const v1::Ready& b) { return a.reduce_op() == b.reduce_op(); },
     [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("reduce op ", ShowReduceOp(of.reduce_op())); }};
-constexpr Field kShape = {[](const v1::Ready& a, const v1::Ready& b) { return SameDims(a.shape(), b.shape()); }, ShowWholeShape};
-constexpr Field kShapeButFirst = {[](const v1::Ready& a, const v1::Ready& b) { return SameDimsButFirst(a.shape(), b.shape()); },
-                                  ShowShapeButFirst};
+constexpr Field kShape = {[](const v1::Ready& a, const v1::Ready& b) { return SameDims(a.shape(), b.shape()); },
+                          ShowWholeShape};
+constexpr Field kShapeButFirst = {
+    [](const v1::Ready& a, const v1::Ready& b) { return SameDimsButFirst(a.shape(), b.shape()); }, ShowShapeButFirst};
 constexpr Field kGroupedShapes = {SameShapes<SameDims>, ShowShapes<SameDims, ShowDims>};
 constexpr Field kGroupedShapesButFirst = {SameShapes<SameDimsButFirst>, ShowShapes<SameDimsButFirst, ShowDimsButFirst>};
 constexpr Field kRoot = {[](const v1::Ready& a, const v1::Ready& b) { return a.root() == b.root(); },
                          [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("root ", of.root()); }};
-constexpr Field kPrescale = {
-    [](const v1::Ready& a, const v1::Ready& b) { return a.prescale() == b.prescale(); },
-    [](const v1::Ready& of, const v1::Ready& other) { return absl::StrCat("prescale ", ShowScale(of.prescale(), other.prescale())); }};
-constexpr Field kPostscale = {
-    [](const v1::Ready& a, const v1::Ready& b) { return a.postscale() == b.postscale(); },
-    [](const v1::Ready& of, const v1::Ready& other) { return absl::StrCat("postscale ", ShowScale(of.postscale(), other.postscale())); }};
-constexpr Field kDevice = {[](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device(); },
-                           [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("device ", ShowDevice(of.device())); }};
+constexpr Field kPrescale = {[](const v1::Ready& a, const v1::Ready& b) { return a.prescale() == b.prescale(); },
+                             [](const v1::Ready& of, const v1::Ready& other) {
+                               return absl::StrCat("prescale ", ShowScale(of.prescale(), other.prescale()));
+                             }};
+constexpr Field kPostscale = {[](const v1::Ready& a, const v1::Ready& b) { return a.postscale() == b.postscale(); },
+                              [](const v1::Ready& of, const v1::Ready& other) {
+                                return absl::StrCat("postscale ", ShowScale(of.postscale(), other.postscale()));
+                              }};
+constexpr Field kDevice = {
+    [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device(); },
+    [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("device ", ShowDevice(of.device())); }};
 
 // What an op wants. The device is in every row that moves elements, because it is in every signature.
 struct Rule {
@@ -100,13 +110,14 @@ struct Rule {
 
 const std::vector<Rule>& Rules() {
   static const auto* const rules = new std::vector<Rule>{
-      {v1::OP_TYPE_ALLREDUCE, 0, false,
-       {kDType, kReduceOp, kShape, kGroupedShapes, kPrescale, kPostscale, kDevice}},
+      {v1::OP_TYPE_ALLREDUCE, 0, false, {kDType, kReduceOp, kShape, kGroupedShapes, kPrescale, kPostscale, kDevice}},
       {v1::OP_TYPE_ALLGATHER, 1, false, {kDType, kShapeButFirst, kGroupedShapesButFirst, kDevice}},
       {v1::OP_TYPE_BROADCAST, 0, true, {kDType, kShape, kGroupedShapes, kRoot, kDevice}},
       {v1::OP_TYPE_BARRIER, 0, false, {}},
       {v1::OP_TYPE_ALLTOALL, 1, false, {kDType, kShapeButFirst, kGroupedShapesButFirst, kDevice}},
-      {v1::OP_TYPE_REDUCESCATTER, 1, false,
+      {v1::OP_TYPE_REDUCESCATTER,
+       1,
+       false,
        {kDType, kReduceOp, kShape, kGroupedShapes, kPrescale, kPostscale, kDevice}},
       {v1::OP_TYPE_JOIN, 0, false, {}},
   };
@@ -133,7 +144,8 @@ const Field* FirstUnequalField(const v1::Ready& a, const v1::Ready& b) {
 std::string FaultOfShape(const Dims& dims, const Rule& rule) {
   if (dims.size() > kMostDims) return absl::StrCat("has ", dims.size(), " dimensions; ", kMostDims, " is the most");
   if (dims.size() < rule.least_dims) {
-    return absl::StrCat("has shape ", ShowShape(dims), "; ", ShowOp(rule.op), " needs at least ", Count(rule.least_dims, "dimension"));
+    return absl::StrCat("has shape ", ShowShape(dims), "; ", ShowOp(rule.op), " needs at least ",
+                        Count(rule.least_dims, "dimension"));
   }
   for (const int64_t dim : dims) {
     if (dim < 0) return absl::StrCat("has shape ", ShowShape(dims), "; no dimension may be negative");
@@ -146,7 +158,8 @@ std::string FaultOfShape(const Dims& dims, const Rule& rule) {
 std::string FaultOf(const v1::Ready& ready, size_t group_size) {
   const Rule* rule = RuleOf(ready.op());
   if (rule == nullptr) return absl::StrCat("has ", ShowOp(ready.op()), ", which this coordinator does not know");
-  if (!v1::DType_IsValid(ready.dtype())) return absl::StrCat("has ", ShowDType(ready.dtype()), ", which this coordinator does not know");
+  if (!v1::DType_IsValid(ready.dtype()))
+    return absl::StrCat("has ", ShowDType(ready.dtype()), ", which this coordinator does not know");
   if (!v1::ReduceOp_IsValid(ready.reduce_op())) {
     return absl::StrCat("has ", ShowReduceOp(ready.reduce_op()), ", which this coordinator does not know");
   }
@@ -154,7 +167,8 @@ std::string FaultOf(const v1::Ready& ready, size_t group_size) {
     return absl::StrCat("has ", ShowDevice(ready.device()), ", which this coordinator does not know");
   }
   if (!std::isfinite(ready.prescale())) return absl::StrCat("has prescale ", ready.prescale(), ", which is not finite");
-  if (!std::isfinite(ready.postscale())) return absl::StrCat("has postscale ", ready.postscale(), ", which is not finite");
+  if (!std::isfinite(ready.postscale()))
+    return absl::StrCat("has postscale ", ready.postscale(), ", which is not finite");
   if (rule->has_root && ready.root() >= group_size) {
     return absl::StrCat("has root ", ready.root(), ", and the group has ", Count(group_size, "rank"));
   }

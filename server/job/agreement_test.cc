@@ -62,7 +62,8 @@ const std::vector<Change>& Changes() {
 
 // Which changes matter to which op.
 const std::map<v1::OpType, std::set<std::string>>& Rules() {
-  static const std::set<std::string> reduces = {"dtype", "reduce_op", "first_dim", "other_dim", "dims", "prescale", "postscale", "device"};
+  static const std::set<std::string> reduces = {"dtype", "reduce_op", "first_dim", "other_dim",
+                                                "dims",  "prescale",  "postscale", "device"};
   static const std::set<std::string> gathers = {"dtype", "other_dim", "dims", "device"};
   static const auto* const rules = new std::map<v1::OpType, std::set<std::string>>{
       {v1::OP_TYPE_ALLREDUCE, reduces},
@@ -123,12 +124,14 @@ TEST(AgreementTest, TensorsOfAGroupedCallAgreeOneByOne) {
   v1::Ready a = MakeGrouped(v1::OP_TYPE_ALLREDUCE), b = a;
   EXPECT_TRUE(Agree(a, b));
   b.mutable_grouped_shapes(1)->set_dims(0, 5);
-  EXPECT_EQ(Disagreement(0, a, 1, b), "rank 0 has shape [4,2] for grouped tensor 1, rank 1 has shape [5,2] for grouped tensor 1");
+  EXPECT_EQ(Disagreement(0, a, 1, b),
+            "rank 0 has shape [4,2] for grouped tensor 1, rank 1 has shape [5,2] for grouped tensor 1");
   a.set_op(v1::OP_TYPE_ALLGATHER);
   b.set_op(v1::OP_TYPE_ALLGATHER);
   EXPECT_TRUE(Agree(a, b));
   b.mutable_grouped_shapes(1)->set_dims(1, 3);
-  EXPECT_EQ(Disagreement(0, a, 1, b), "rank 0 has shape [*,2] for grouped tensor 1, rank 1 has shape [*,3] for grouped tensor 1");
+  EXPECT_EQ(Disagreement(0, a, 1, b),
+            "rank 0 has shape [*,2] for grouped tensor 1, rank 1 has shape [*,3] for grouped tensor 1");
   b.mutable_grouped_shapes()->RemoveLast();
   EXPECT_EQ(Disagreement(0, a, 1, b), "rank 0 has 2 grouped tensors, rank 1 has 1 grouped tensor");
 }
@@ -141,11 +144,15 @@ struct Fault {
 TEST(AgreementTest, AStatementThatIsWrongByItselfIsNamed) {
   const std::vector<Fault> faults = {
       {"has op 99, which this coordinator does not know", [](v1::Ready* r) { r->set_op(static_cast<v1::OpType>(99)); }},
-      {"has dtype 77, which this coordinator does not know", [](v1::Ready* r) { r->set_dtype(static_cast<v1::DType>(77)); }},
-      {"has reduce op 66, which this coordinator does not know", [](v1::Ready* r) { r->set_reduce_op(static_cast<v1::ReduceOp>(66)); }},
-      {"has device 55, which this coordinator does not know", [](v1::Ready* r) { r->set_device(static_cast<v1::DeviceKind>(55)); }},
+      {"has dtype 77, which this coordinator does not know",
+       [](v1::Ready* r) { r->set_dtype(static_cast<v1::DType>(77)); }},
+      {"has reduce op 66, which this coordinator does not know",
+       [](v1::Ready* r) { r->set_reduce_op(static_cast<v1::ReduceOp>(66)); }},
+      {"has device 55, which this coordinator does not know",
+       [](v1::Ready* r) { r->set_device(static_cast<v1::DeviceKind>(55)); }},
       {"has prescale nan, which is not finite", [](v1::Ready* r) { r->set_prescale(std::nan("")); }},
-      {"has postscale inf, which is not finite", [](v1::Ready* r) { r->set_postscale(std::numeric_limits<double>::infinity()); }},
+      {"has postscale inf, which is not finite",
+       [](v1::Ready* r) { r->set_postscale(std::numeric_limits<double>::infinity()); }},
       {"has shape [4,-8]; no dimension may be negative", [](v1::Ready* r) { r->set_shape(1, -8); }},
       {"has 33 dimensions; 32 is the most", [](v1::Ready* r) { r->mutable_shape()->Resize(33, 1); }},
       {"has both shape [4,8] and grouped shapes", [](v1::Ready* r) { r->add_grouped_shapes(); }},

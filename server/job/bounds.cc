@@ -13,7 +13,8 @@ constexpr uint64_t kDayMs = 86'400'000;
 
 absl::Status CheckLength(absl::string_view field, absl::string_view value, size_t least, size_t most) {
   if (value.size() >= least && value.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, " has ", Count(value.size(), "byte"), "; it must have ", least, " to ", most));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has ", Count(value.size(), "byte"), "; it must have ", least, " to ", most));
 }
 
 absl::Status CheckCount(absl::string_view field, uint64_t count, uint64_t most) {
@@ -33,22 +34,27 @@ absl::Status CheckRank(absl::string_view field, uint32_t rank, size_t size) {
 
 absl::Status CheckJobName(absl::string_view job) {
   if (absl::Status status = CheckLength("job", job, 1, 128); !status.ok()) return status;
-  const auto allowed = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-'; };
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
   if (absl::c_all_of(job, allowed)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("job is '", Plain(job), "'; it may have only letters, digits, '.', '_' and '-'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("job is '", Plain(job), "'; it may have only letters, digits, '.', '_' and '-'"));
 }
 
 absl::Status CheckIncarnation(absl::string_view incarnation) {
   const auto is_hex = [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); };
   if (incarnation.size() == 32 && absl::c_all_of(incarnation, is_hex)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("incarnation is '", Plain(incarnation, 64), "'; it must be 32 hexadecimal digits"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("incarnation is '", Plain(incarnation, 64), "'; it must be 32 hexadecimal digits"));
 }
 
 absl::Status CheckMember(const v1::Member& member) {
   if (absl::Status status = CheckIncarnation(member.incarnation()); !status.ok()) return status;
   if (absl::Status status = CheckLength("host_id", member.host_id(), 1, 128); !status.ok()) return status;
   if (absl::Status status = CheckLength("hostname", member.hostname(), 0, 255); !status.ok()) return status;
-  if (member.pid() < 1) return absl::InvalidArgumentError(absl::StrCat("pid is ", member.pid(), "; it must be at least 1"));
+  if (member.pid() < 1)
+    return absl::InvalidArgumentError(absl::StrCat("pid is ", member.pid(), "; it must be at least 1"));
   if (absl::Status status = CheckCount("endpoints", member.endpoints_size(), 16); !status.ok()) return status;
   for (const std::string& endpoint : member.endpoints()) {
     if (absl::Status status = CheckLength("an endpoint", endpoint, 1, 256); !status.ok()) return status;
@@ -84,7 +90,8 @@ absl::Status CheckJoin(const v1::JoinRequest& request) {
   if (absl::Status status = CheckMember(request.member()); !status.ok()) return status;
   if (absl::Status status = CheckNumber("wanted_size", request.wanted_size(), 1, 65536); !status.ok()) return status;
   if (absl::Status status = CheckLength("version", request.version(), 0, 128); !status.ok()) return status;
-  if (absl::Status status = CheckNumber("join_timeout_ms", request.join_timeout_ms(), 1, kDayMs); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("join_timeout_ms", request.join_timeout_ms(), 1, kDayMs); !status.ok())
+    return status;
   return CheckNumber("stall_warning_ms", request.stall_warning_ms(), 100, kDayMs);
 }
 

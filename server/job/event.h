@@ -27,7 +27,8 @@ struct MessageReceived {
   StreamId stream = 0;
   v1::WorkerMessage message;
 };
-// The stream ended, by either side; `evidence` is the transport's word for it. Not sent for streams that the job closed.
+// The stream ended, by either side; `evidence` is the transport's word for it. Not sent for streams that the job
+// closed.
 struct StreamClosed {
   StreamId stream = 0;
   std::string evidence;
@@ -61,7 +62,8 @@ struct AbortRequested {
 struct Ticked {};
 
 using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                           CommitCheckpointRequested, FindCheckpointRequested, JobInspected, CheckpointsListed, AbortRequested, Ticked>;
+                           CommitCheckpointRequested, FindCheckpointRequested, JobInspected, CheckpointsListed,
+                           AbortRequested, Ticked>;
 
 }  // namespace farandole
 

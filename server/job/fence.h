@@ -10,8 +10,8 @@
 
 namespace farandole {
 
-// The incarnations that have had their time, each with the sentence that says why: they may not come back. Owned by its Job.
-// Bounded: beyond kMostIncarnations the oldest are forgotten; such a worker is then simply unknown.
+// The incarnations that have had their time, each with the sentence that says why: they may not come back. Owned by its
+// Job. Bounded: beyond kMostIncarnations the oldest are forgotten; such a worker is then simply unknown.
 class Fence {
  public:
   static constexpr size_t kMostIncarnations = 65536;

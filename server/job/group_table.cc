@@ -21,7 +21,12 @@ std::string ShowRequest(const v1::GroupRequest& request) {
 }  // namespace
 
 GroupTable::GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number)
-    : epoch_(epoch), max_groups_(max_groups), all_(size), first_number_(first_number), next_number_(first_number), next_(size, 0) {
+    : epoch_(epoch),
+      max_groups_(max_groups),
+      all_(size),
+      first_number_(first_number),
+      next_number_(first_number),
+      next_(size, 0) {
   std::iota(all_.begin(), all_.end(), 0);
 }
 
@@ -36,11 +41,12 @@ bool GroupTable::Contains(uint32_t number, uint32_t rank) const {
   return ranks != nullptr && absl::c_binary_search(*ranks, rank);
 }
 
-absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Posts* posts, std::vector<uint32_t>* removed) {
+absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Posts* posts,
+                                 std::vector<uint32_t>* removed) {
   const uint64_t place = next_[rank] - answered_;
   if (place >= max_groups_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, " waits for other ranks with ", Count(place, "group request"), "; ", max_groups_, " is the most"));
+    return absl::ResourceExhaustedError(absl::StrCat("rank ", rank, " waits for other ranks with ",
+                                                     Count(place, "group request"), "; ", max_groups_, " is the most"));
   }
   ++next_[rank];
   if (place == rounds_.size()) rounds_.emplace_back();
@@ -52,7 +58,8 @@ absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request,
   }
   if (!leaver_.empty() && !rounds_.empty()) {
     // No round can be complete any more: each request is answered as it comes, by itself.
-    posts->push_back({{rank}, Refusal(request, absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed"))});
+    posts->push_back(
+        {{rank}, Refusal(request, absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed"))});
     rounds_[place].Withdraw(rank);
     --next_[rank];
   }
@@ -63,8 +70,8 @@ void GroupTable::Decide(const Round& round, Posts* posts, std::vector<uint32_t>*
   const Round::Choice& first = round.First();
   std::string error;
   if (const Round::Choice* second = round.Second(); second != nullptr) {
-    error = absl::StrCat("ranks ask for different groups: rank ", first.lowest(), " ", ShowRequest(first.value), ", rank ",
-                         second->lowest(), " ", ShowRequest(second->value));
+    error = absl::StrCat("ranks ask for different groups: rank ", first.lowest(), " ", ShowRequest(first.value),
+                         ", rank ", second->lowest(), " ", ShowRequest(second->value));
   } else {
     error = FaultOfRequest(first.value);
   }
@@ -106,15 +113,16 @@ void GroupTable::Forget(uint32_t rank) {
 absl::Status GroupTable::Adopt(const v1::Group& group) {
   if (group.number() == 0) return absl::OkStatus();
   if (group.number() >= first_number_) {
-    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), "; only groups up to ", first_number_ - 1,
-                                                   " may have been given"));
+    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), "; only groups up to ",
+                                                   first_number_ - 1, " may have been given"));
   }
   if (std::string fault = FaultOfRanks(group.ranks()); !fault.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), ": ", fault));
   }
   std::vector<uint32_t> ranks(group.ranks().begin(), group.ranks().end());
   if (groups_.size() >= max_groups_ && !groups_.contains(group.number())) {
-    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), " beyond the limit of ", max_groups_, " groups"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("hello names group ", group.number(), " beyond the limit of ", max_groups_, " groups"));
   }
   const auto [it, is_new] = groups_.try_emplace(group.number(), ranks);
   if (!is_new && it->second != ranks) {
@@ -136,14 +144,16 @@ v1::CoordinatorMessage GroupTable::Assigned(uint32_t number, const std::vector<u
 std::string GroupTable::FaultOfRequest(const v1::GroupRequest& request) const {
   if (request.remove_group() != 0) {
     if (!request.ranks().empty()) {
-      return absl::StrCat("a group request names both ranks ", ShowList(request.ranks()), " and group ", request.remove_group(), " to remove");
+      return absl::StrCat("a group request names both ranks ", ShowList(request.ranks()), " and group ",
+                          request.remove_group(), " to remove");
     }
-    if (!groups_.contains(request.remove_group())) return absl::StrCat("there is no group ", request.remove_group(), " to remove");
+    if (!groups_.contains(request.remove_group()))
+      return absl::StrCat("there is no group ", request.remove_group(), " to remove");
     return "";
   }
   if (groups_.size() >= max_groups_) {
-    return absl::StrCat("no group ", ShowList(request.ranks()), " can be made: the epoch has ", Count(groups_.size(), "group"), " already, and ", max_groups_,
-                        " is the most");
+    return absl::StrCat("no group ", ShowList(request.ranks()), " can be made: the epoch has ",
+                        Count(groups_.size(), "group"), " already, and ", max_groups_, " is the most");
   }
   return FaultOfRanks(request.ranks());
 }
@@ -152,7 +162,8 @@ std::string GroupTable::FaultOfRanks(const google::protobuf::RepeatedField<uint3
   if (ranks.empty()) return "a group needs at least one rank";
   for (int i = 0; i < ranks.size(); ++i) {
     if (ranks[i] >= all_.size()) {
-      return absl::StrCat("group ", ShowList(ranks), " names rank ", ranks[i], ", and the epoch has ", Count(all_.size(), "rank"));
+      return absl::StrCat("group ", ShowList(ranks), " names rank ", ranks[i], ", and the epoch has ",
+                          Count(all_.size(), "rank"));
     }
     if (i > 0 && ranks[i] <= ranks[i - 1]) {
       return absl::StrCat("group ", ShowList(ranks), " is not ascending: ", ranks[i], " follows ", ranks[i - 1]);

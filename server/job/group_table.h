@@ -16,8 +16,8 @@
 
 namespace farandole {
 
-// The groups of one epoch. Group 0 is all ranks, and always there; the others are made and removed when every rank has asked for
-// the same in the same place of its order. Owned by its RunningEpoch.
+// The groups of one epoch. Group 0 is all ranks, and always there; the others are made and removed when every rank has
+// asked for the same in the same place of its order. Owned by its RunningEpoch.
 class GroupTable {
  public:
   // Groups besides group 0 are at most `max_groups`; the first gets `first_number` (>= 1).
@@ -31,18 +31,19 @@ class GroupTable {
   // Numbers below this one have been given.
   uint32_t next_number() const { return next_number_; }
 
-  // The next request of `rank`; answers are appended to `posts` when all ranks have made theirs, and the number of a group that
-  // was removed to `removed`.
+  // The next request of `rank`; answers are appended to `posts` when all ranks have made theirs, and the number of a
+  // group that was removed to `removed`.
   //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
   absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Posts* posts, std::vector<uint32_t>* removed);
-  // `rank` has left: whatever waits for it, and whatever comes after, is answered with an error that starts with `who` ("rank 1
-  // (worker 4711 on host a)").
+  // `rank` has left: whatever waits for it, and whatever comes after, is answered with an error that starts with `who`
+  // ("rank 1 (worker 4711 on host a)").
   void Leave(const std::string& who, Posts* posts);
   // Forgets the unanswered requests of `rank`, which will send them again.
   void Forget(uint32_t rank);
 
   // A group that a member knows from before the coordinator's restart.
-  //   INVALID_ARGUMENT  it cannot be a group of this epoch, or another member knows other ranks under its number (named)
+  //   INVALID_ARGUMENT  it cannot be a group of this epoch, or another member knows other ranks under its number
+  //   (named)
   absl::Status Adopt(const v1::Group& group);
   // Takes a group out without asking anybody.
   void Drop(uint32_t number) { groups_.erase(number); }

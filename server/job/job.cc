@@ -12,8 +12,8 @@ Job::Job(std::string tenant, std::string name, JobOptions options, std::function
 Job::~Job() = default;
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Restore(std::string tenant, std::string name, JobOptions options,
-                                                  std::function<std::string(size_t)> random_bytes, absl::Span<const StoreRow> rows,
-                                                  absl::Time now) {
+                                                  std::function<std::string(size_t)> random_bytes,
+                                                  absl::Span<const StoreRow> rows, absl::Time now) {
   auto job = std::make_unique<Job>(std::move(tenant), std::move(name), options, std::move(random_bytes));
   if (absl::Status status = job->state_->Load(rows, now); !status.ok()) return status;
   return job;

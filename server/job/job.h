@@ -28,16 +28,16 @@ struct JobOptions {
   uint32_t max_groups = 1024;
 };
 
-// One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk, network or random
-// source inside; the same events at the same times give the same actions. Owned by one job loop.
+// One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,
+// network or random source inside; the same events at the same times give the same actions. Owned by one job loop.
 //
 // Time must not go backwards between calls; where it does, the latest time seen counts.
 class Job {
  public:
   // `random_bytes(n)` gives n bytes for the epoch's secret; the shell passes a secure source, tests a counter.
   Job(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes);
-  // A job as the rows under job/, checkpoint/ and grant/ of an earlier life describe it (see store.proto), at the start of its reattach
-  // window. DATA_LOSS: a row cannot be parsed (named).
+  // A job as the rows under job/, checkpoint/ and grant/ of an earlier life describe it (see store.proto), at the start
+  // of its reattach window. DATA_LOSS: a row cannot be parsed (named).
   static absl::StatusOr<std::unique_ptr<Job>> Restore(std::string tenant, std::string name, JobOptions options,
                                                       std::function<std::string(size_t)> random_bytes,
                                                       absl::Span<const StoreRow> rows, absl::Time now);

@@ -11,14 +11,15 @@ namespace farandole {
 absl::Status Lobby::Join(const v1::JoinRequest& request, absl::Time now) {
   const v1::Member& member = request.member();
   if (!workers_.empty() && request.wanted_size() != wanted_size_) {
-    return absl::InvalidArgumentError(absl::StrCat("wanted_size is ", request.wanted_size(), " for ", DescribeWorker(member), ", and ",
-                                                   wanted_size_, " for ", DescribeWorker(workers_.begin()->second.member),
-                                                   ", which waits already"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted_size is ", request.wanted_size(), " for ", DescribeWorker(member), ", and ", wanted_size_,
+                     " for ", DescribeWorker(workers_.begin()->second.member), ", which waits already"));
   }
   if (Has(member.incarnation())) return absl::OkStatus();
   if (request.wanted_size() > max_workers_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("wanted_size is ", request.wanted_size(), "; this coordinator takes at most ", max_workers_, " workers per job"));
+    return absl::ResourceExhaustedError(absl::StrCat("wanted_size is ", request.wanted_size(),
+                                                     "; this coordinator takes at most ", max_workers_,
+                                                     " workers per job"));
   }
   if (!workers_.empty() && workers_.size() >= wanted_size_) {
     return absl::AlreadyExistsError(
@@ -26,8 +27,9 @@ absl::Status Lobby::Join(const v1::JoinRequest& request, absl::Time now) {
   }
   const size_t bytes = workers_.empty() ? 0 : member_bytes_;
   if (bytes + member.ByteSizeLong() > kMostMemberBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("with ", DescribeWorker(member), " the members of the job would describe themselves in ",
-                                                     bytes + member.ByteSizeLong(), " bytes; ", kMostMemberBytes, " is the most"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("with ", DescribeWorker(member), " the members of the job would describe themselves in ",
+                     bytes + member.ByteSizeLong(), " bytes; ", kMostMemberBytes, " is the most"));
   }
   if (workers_.empty()) {
     wanted_size_ = request.wanted_size();
@@ -91,7 +93,8 @@ std::string Lobby::WaitingSentence() const {
   if (workers_.size() == wanted_size_) {
     return absl::StrCat("waits for streams to open: ", All(wanted_size_, "worker"), " joined: ", NameWorkers());
   }
-  const std::string waits = absl::StrCat("waits for ", wanted_size_ - workers_.size(), " of ", Count(wanted_size_, "worker"));
+  const std::string waits =
+      absl::StrCat("waits for ", wanted_size_ - workers_.size(), " of ", Count(wanted_size_, "worker"));
   if (workers_.empty()) return absl::StrCat(waits, ": none has joined");
   return absl::StrCat(waits, ": joined ", workers_.size() == 1 ? "is " : "are ", NameWorkers());
 }
@@ -99,7 +102,9 @@ std::string Lobby::WaitingSentence() const {
 std::string Lobby::TimeoutSentence() const {
   const std::string within = absl::StrCat(Count(wanted_size_, "worker"), " joined within ", ShowDuration(timeout_));
   if (workers_.empty()) return absl::StrCat("none of ", within);
-  if (workers_.size() == wanted_size_) return absl::StrCat(All(wanted_size_, "worker"), " joined within ", ShowDuration(timeout_), ", but not every stream was opened: ", NameWorkers());
+  if (workers_.size() == wanted_size_)
+    return absl::StrCat(All(wanted_size_, "worker"), " joined within ", ShowDuration(timeout_),
+                        ", but not every stream was opened: ", NameWorkers());
   return absl::StrCat("only ", workers_.size(), " of ", within, ": ", NameWorkers());
 }
 

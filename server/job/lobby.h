@@ -15,8 +15,8 @@
 
 namespace farandole {
 
-// The workers that wait for the job's next epoch. The first one to join sets how many are wanted, how long to wait and the
-// stall limit; when the lobby empties, the next one does so anew. Owned by its Job.
+// The workers that wait for the job's next epoch. The first one to join sets how many are wanted, how long to wait and
+// the stall limit; when the lobby empties, the next one does so anew. Owned by its Job.
 class Lobby {
  public:
   struct Worker {

@@ -60,17 +60,20 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Pos
 
 std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const {
   const std::vector<uint32_t>* ranks = groups_.Find(ready.group());
-  if (ranks == nullptr) return absl::StrCat("rank ", rank, " names group ", ready.group(), ", and there is no such group");
+  if (ranks == nullptr)
+    return absl::StrCat("rank ", rank, " names group ", ready.group(), ", and there is no such group");
   if (!groups_.Contains(ready.group(), rank)) {
     return absl::StrCat("rank ", rank, " is not in group ", ready.group(), " of ", ShowRanks(*ranks));
   }
   const auto disputed = slots_.find(ready.disputed_slot());
-  if (disputed != slots_.end() && (disputed->second.name() != ready.name() || disputed->second.group() != ready.group())) {
-    return absl::StrCat("rank ", rank, " disputes slot ", ready.disputed_slot(), ", which is ", Plain(disputed->second.name()),
-                        " of group ", disputed->second.group());
+  if (disputed != slots_.end() &&
+      (disputed->second.name() != ready.name() || disputed->second.group() != ready.group())) {
+    return absl::StrCat("rank ", rank, " disputes slot ", ready.disputed_slot(), ", which is ",
+                        Plain(disputed->second.name()), " of group ", disputed->second.group());
   }
   if (pending_.size() >= max_slots_ && !pending_.contains(key)) {
-    return absl::StrCat("rank ", rank, " adds a name while ", pending_.size(), " names wait for other ranks; ", max_slots_, " is the most");
+    return absl::StrCat("rank ", rank, " adds a name while ", pending_.size(), " names wait for other ranks; ",
+                        max_slots_, " is the most");
   }
   return "";
 }
@@ -107,10 +110,12 @@ std::string Negotiation::FaultOfBallot(const Key& key, const Ballot<Statement>& 
     return Disagreement(first.lowest(), first.value.ready, second->lowest(), second->value.ready);
   }
   if (const uint32_t disputed = std::get<2>(key); disputed != 0) {
-    return absl::StrCat("the ranks' signatures for slot ", disputed, " differ though their descriptions agree (an internal error)");
+    return absl::StrCat("the ranks' signatures for slot ", disputed,
+                        " differ though their descriptions agree (an internal error)");
   }
   if (slots_.size() >= max_slots_) {
-    return absl::StrCat("no slot is free: ", slots_.size(), " names are in use, and ", max_slots_, " is the most in an epoch");
+    return absl::StrCat("no slot is free: ", slots_.size(), " names are in use, and ", max_slots_,
+                        " is the most in an epoch");
   }
   return "";
 }
@@ -135,7 +140,8 @@ void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
   }
   for (const uint32_t slot : gone) Retire(slot);
   const Key first(group, "", 0, 0);
-  for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group; it = pending_.lower_bound(first)) {
+  for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
+       it = pending_.lower_bound(first)) {
     const Key key = it->first;
     posts->push_back({RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"))});
     Forget(key);
@@ -150,9 +156,9 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   const auto known = slots_.find(slot.slot());
   if (known != slots_.end()) {
     if (known->second.name() == slot.name() && known->second.group() == slot.group()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("hello says that slot ", slot.slot(), " is ", Plain(slot.name()), " of group ", slot.group(),
-                                                   ", and another rank said ", Plain(known->second.name()), " of group ",
-                                                   known->second.group()));
+    return absl::InvalidArgumentError(absl::StrCat("hello says that slot ", slot.slot(), " is ", Plain(slot.name()),
+                                                   " of group ", slot.group(), ", and another rank said ",
+                                                   Plain(known->second.name()), " of group ", known->second.group()));
   }
   if (groups_.Find(slot.group()) == nullptr) return absl::OkStatus();
   // Of two slots for one name the older was retired; not all ranks may know that yet.
@@ -161,7 +167,8 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   if (!is_new) slots_.erase(std::exchange(it->second, slot.slot()));
   if (slots_.size() >= max_slots_) {
     slot_of_.erase(it);
-    return absl::InvalidArgumentError(absl::StrCat("hello names slot ", slot.slot(), " beyond the limit of ", max_slots_, " slots"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("hello names slot ", slot.slot(), " beyond the limit of ", max_slots_, " slots"));
   }
   v1::SlotAssigned& adopted = slots_[slot.slot()];
   adopted = slot;

@@ -20,8 +20,8 @@
 
 namespace farandole {
 
-// Turns names into slots within one epoch: gathers the Ready of a group's ranks, checks that they agree, and numbers them. Owned by
-// its RunningEpoch; borrows that epoch's groups, which must outlive it.
+// Turns names into slots within one epoch: gathers the Ready of a group's ranks, checks that they agree, and numbers
+// them. Owned by its RunningEpoch; borrows that epoch's groups, which must outlive it.
 class Negotiation {
  public:
   // A tensor for which ranks of its group are still missing.
@@ -46,7 +46,8 @@ class Negotiation {
   // The group is gone: so are its slots, and what waits in it is answered.
   void RemoveGroup(uint32_t group, Posts* posts);
   // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
-  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the number cannot have been given
+  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the
+  //   number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
   // Slots in use, as they were assigned.

@@ -6,8 +6,8 @@ namespace farandole {
 namespace {
 
 bool Answers(const v1::Mismatch& mismatch, const v1::Ready& ready) {
-  return mismatch.name() == ready.name() && mismatch.group() == ready.group() && mismatch.disputed_slot() == ready.disputed_slot() &&
-         mismatch.attempt() == ready.attempt();
+  return mismatch.name() == ready.name() && mismatch.group() == ready.group() &&
+         mismatch.disputed_slot() == ready.disputed_slot() && mismatch.attempt() == ready.attempt();
 }
 
 bool Answers(const v1::GroupAssigned& assigned, const v1::GroupRequest& request) {
@@ -31,7 +31,8 @@ std::optional<v1::CoordinatorMessage> OwedAnswers::Take(uint32_t rank, const v1:
   const auto it = answers_.find(rank);
   if (it == answers_.end()) return std::nullopt;
   std::vector<v1::CoordinatorMessage>& owed = it->second;
-  const auto found = absl::c_find_if(owed, [&message](const v1::CoordinatorMessage& answer) { return Answers(answer, message); });
+  const auto found =
+      absl::c_find_if(owed, [&message](const v1::CoordinatorMessage& answer) { return Answers(answer, message); });
   if (found == owed.end()) return std::nullopt;
   v1::CoordinatorMessage answer = std::move(*found);
   owed.erase(found);

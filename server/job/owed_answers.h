@@ -10,9 +10,9 @@
 
 namespace farandole {
 
-// Answers that were decided while a rank had no stream. A rank that comes back sends again what was not answered; such a message
-// gets the answer that was decided, and is not counted as a new one. Bounded by what a rank may have unanswered. Owned by its
-// RunningEpoch.
+// Answers that were decided while a rank had no stream. A rank that comes back sends again what was not answered; such
+// a message gets the answer that was decided, and is not counted as a new one. Bounded by what a rank may have
+// unanswered. Owned by its RunningEpoch.
 class OwedAnswers {
  public:
   // Keeps a Mismatch or a GroupAssigned; whatever else is sent needs no second delivery.

@@ -14,11 +14,11 @@ struct Candidate {
   uint32_t launch_index = 0;
 };
 
-// Which candidate gets which rank: element r of the result is the index of the candidate that becomes rank r. `candidates`
-// stand in the order in which they joined.
+// Which candidate gets which rank: element r of the result is the index of the candidate that becomes rank r.
+// `candidates` stand in the order in which they joined.
 //
-// Workers of one host are neighbours; hosts are ordered by the least launch index in them, workers within a host by their
-// launch index; ties, of hosts and of workers, by the order of joining.
+// Workers of one host are neighbours; hosts are ordered by the least launch index in them, workers within a host by
+// their launch index; ties, of hosts and of workers, by the order of joining.
 std::vector<size_t> OrderRanks(const std::vector<Candidate>& candidates);
 
 }  // namespace farandole

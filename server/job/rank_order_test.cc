@@ -53,7 +53,8 @@ TEST(OrderRanksTest, HoldsForAllArrangementsOfUpToFiveWorkersOnThreeHosts) {
     for (int arrangement = 0; arrangement < arrangements; ++arrangement) {
       std::vector<Candidate> candidates;
       for (int i = 0, rest = arrangement; i < size; ++i, rest /= kHosts * kIndices) {
-        candidates.push_back({std::string(1, static_cast<char>('a' + rest % kHosts)), static_cast<uint32_t>(rest / kHosts % kIndices)});
+        candidates.push_back(
+            {std::string(1, static_cast<char>('a' + rest % kHosts)), static_cast<uint32_t>(rest / kHosts % kIndices)});
       }
       ExpectRightOrder(candidates);
       if (testing::Test::HasFailure()) return;

@@ -22,8 +22,9 @@ void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
 absl::Status Reattachment::Hold(uint32_t rank, v1::WorkerMessage message) {
   size_t& count = held_by_rank_[rank];
   if (count >= most_per_rank_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, " has ", count, " messages that wait for other ranks to come back; ", most_per_rank_, " is the most"));
+    return absl::ResourceExhaustedError(absl::StrCat("rank ", rank, " has ", count,
+                                                     " messages that wait for other ranks to come back; ",
+                                                     most_per_rank_, " is the most"));
   }
   ++count;
   held_.push_back({rank, std::move(message)});

@@ -17,8 +17,8 @@
 
 namespace farandole {
 
-// The time after a restart of the coordinator in which the members of the running epoch come back: what they say about tensors is
-// kept, and decided when all are there. Owned by its RunningEpoch.
+// The time after a restart of the coordinator in which the members of the running epoch come back: what they say about
+// tensors is kept, and decided when all are there. Owned by its RunningEpoch.
 class Reattachment {
  public:
   struct Held {
@@ -39,15 +39,16 @@ class Reattachment {
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
 
   const absl::btree_set<uint32_t>& missing() const { return missing_; }
-  // Everybody is back. Where they know different groups, only what they say again can tell an assignment from a removal that
-  // did not reach all: that is awaited for kRepeatTime, else nothing.
+  // Everybody is back. Where they know different groups, only what they say again can tell an assignment from a removal
+  // that did not reach all: that is awaited for kRepeatTime, else nothing.
   void AwaitRepeats(const GroupTable& groups, absl::Time now);
   // Everybody is back, and nothing is awaited any more.
   bool IsSettled(absl::Time now) const { return missing_.empty() && until_ <= now; }
   // When those who are missing are lost, or the wait for repeated messages ends.
   absl::Time Deadline() const { return until_; }
 
-  // Brings the tables to where the members are: a group whose assignment or removal reached only some of them is owed to the others.
+  // Brings the tables to where the members are: a group whose assignment or removal reached only some of them is owed
+  // to the others.
   void Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Posts* posts) const;
   // In the order in which they came.
   const std::vector<Held>& held() const { return held_; }

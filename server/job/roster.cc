@@ -99,7 +99,8 @@ std::vector<Roster::Silence> Roster::Silent(absl::Time now) const {
 
 std::string Roster::SilenceClaim(const Seat& seat, absl::Time now) const {
   if (!seat.stream_end.empty()) {
-    return absl::StrCat("its stream ended (", seat.stream_end, ") and it did not come back within ", ShowDuration(silence_limit_));
+    return absl::StrCat("its stream ended (", seat.stream_end, ") and it did not come back within ",
+                        ShowDuration(silence_limit_));
   }
   return absl::StrCat("nothing was heard of it for ", ShowDuration(now - seat.heard), "; the limit is ",
                       ShowDuration(silence_limit_));

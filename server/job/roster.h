@@ -20,8 +20,9 @@ namespace farandole {
 
 // The members of one epoch by rank: their streams, and when each was last heard of. Owned by its RunningEpoch.
 //
-// A live member is silent when neither its beat has advanced, in anybody's heartbeat, nor its own stream has said anything, for
-// the silence limit. The end of a stream is no death: it gives the member one more silence limit to be heard of.
+// A live member is silent when neither its beat has advanced, in anybody's heartbeat, nor its own stream has said
+// anything, for the silence limit. The end of a stream is no death: it gives the member one more silence limit to be
+// heard of.
 class Roster {
  public:
   struct Seat {

@@ -19,7 +19,8 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 
 }  // namespace
 
-RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved, History* history)
+RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
+                           History* history)
     : epoch_(std::move(epoch)),
       options_(options),
       history_(history),
@@ -46,12 +47,14 @@ void RunningEpoch::AwaitReturn(const google::protobuf::RepeatedField<uint32_t>& 
     roster_.Leave(rank);
     groups_.Leave(roster_.Describe(rank), &none);
   }
-  reattachment_ = std::make_unique<Reattachment>(roster_.Staying(), now + options_.reattach_window, options_.max_slots + options_.max_groups);
+  reattachment_ = std::make_unique<Reattachment>(roster_.Staying(), now + options_.reattach_window,
+                                                 options_.max_slots + options_.max_groups);
 }
 
 void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects) {
   if (const StreamId old = roster_.Attach(rank, stream, effects.now); old != 0) {
-    effects.actions->outputs.push_back(CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
+    effects.actions->outputs.push_back(
+        CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
   }
   if (reattachment_ != nullptr) {
     if (!Adopt(rank, hello, effects)) return;
@@ -84,7 +87,8 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
   absl::flat_hash_set<uint32_t> known_groups, known_slots;
   for (const v1::Group& group : hello.groups()) {
     known_groups.insert(group.number());
-    if (group.number() != 0 && groups_.Find(group.number()) == nullptr) owed_.Add(rank, groups_.Assigned(group.number(), {}));
+    if (group.number() != 0 && groups_.Find(group.number()) == nullptr)
+      owed_.Add(rank, groups_.Assigned(group.number(), {}));
   }
   for (const auto& [number, ranks] : groups_.groups()) {
     if (!known_groups.contains(number)) owed_.Add(rank, groups_.Assigned(number, ranks));
@@ -103,14 +107,16 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
 void RunningEpoch::FinishReattachment(Effects effects) {
   const std::unique_ptr<Reattachment> reattachment = std::move(reattachment_);
   Tell(LogLine::Level::kInform,
-       absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_.staying(), "member"), " of epoch ", epoch_.number()),
+       absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_.staying(), "member"),
+                    " of epoch ", epoch_.number()),
        effects);
   Posts posts;
   reattachment->Settle(&groups_, &negotiation_, &owed_, &posts);
   Deliver(posts, effects);
   for (const Reattachment::Held& held : reattachment->held()) {
     // Who has gone away again repeats what it asked for when it is back; that a slot was retired is said once.
-    if (roster_.seat(held.rank).stream != 0 || held.message.has_slot_retired()) Consider(held.rank, held.message, effects);
+    if (roster_.seat(held.rank).stream != 0 || held.message.has_slot_retired())
+      Consider(held.rank, held.message, effects);
   }
   owed_.Clear();
 }
@@ -209,7 +215,8 @@ void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
   const uint32_t lost = report.rank();
   if (roster_.seat(lost).left || ending_.has_value()) return;
   const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
-  ending_ = Ending{absl::StrCat(roster_.Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
+  ending_ =
+      Ending{absl::StrCat(roster_.Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
 }
 
 void RunningEpoch::Refuse(uint32_t rank, const absl::Status& status, Effects effects) {
@@ -220,7 +227,8 @@ void RunningEpoch::Refuse(uint32_t rank, const absl::Status& status, Effects eff
 
 void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects effects) {
   roster_.Detach(rank, evidence, effects.now);
-  const std::string line = absl::StrCat("the stream of ", roster_.Describe(rank), " ended: ", roster_.seat(rank).stream_end);
+  const std::string line =
+      absl::StrCat("the stream of ", roster_.Describe(rank), " ended: ", roster_.seat(rank).stream_end);
   effects.actions->outputs.push_back(LogLine{LogLine::Level::kInform, line});
 }
 
@@ -255,7 +263,8 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
   std::vector<std::pair<std::string, std::vector<uint32_t>>> ranks_by_claim;
   for (const Roster::Silence& silence : gone) {
     ending.lost.push_back(silence.rank);
-    const auto same = absl::c_find_if(ranks_by_claim, [&silence](const auto& entry) { return entry.first == silence.claim; });
+    const auto same =
+        absl::c_find_if(ranks_by_claim, [&silence](const auto& entry) { return entry.first == silence.claim; });
     if (same == ranks_by_claim.end()) {
       ranks_by_claim.push_back({silence.claim, {silence.rank}});
     } else {
@@ -266,7 +275,8 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
   std::vector<std::string> sentences;
   for (const auto& [claim, ranks] : ranks_by_claim) {
     if (sentences.size() == kMostClaims) break;
-    sentences.push_back(absl::StrCat(DescribeAll(ranks), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
+    sentences.push_back(
+        absl::StrCat(DescribeAll(ranks), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
   }
   ending.reason = absl::StrJoin(sentences, "; ");
   return ending;
@@ -290,7 +300,8 @@ void RunningEpoch::End(const Ending& ending, Effects effects) {
     const bool is_lost = absl::c_binary_search(ending.lost, rank);
     if (stream == 0) continue;
     if (!is_lost) SendTo(rank, message, effects);
-    effects.actions->outputs.push_back(CloseStream{stream, absl::Status(is_lost ? ending.lost_code : absl::StatusCode::kAborted, ending.reason)});
+    effects.actions->outputs.push_back(
+        CloseStream{stream, absl::Status(is_lost ? ending.lost_code : absl::StatusCode::kAborted, ending.reason)});
   }
 }
 

@@ -26,8 +26,8 @@
 
 namespace farandole {
 
-// One epoch while it runs: who is in it, and all that its members talk about. It says when it must end and why (ending); what
-// follows from that is the Job's to decide. Owned by its Job, whose history it borrows.
+// One epoch while it runs: who is in it, and all that its members talk about. It says when it must end and why
+// (ending); what follows from that is the Job's to decide. Owned by its Job, whose history it borrows.
 class RunningEpoch {
  public:
   // Numbers for slots and groups that may have been given, so that a restarted coordinator does not give them again.
@@ -51,7 +51,8 @@ class RunningEpoch {
     bool* record_changed;
   };
 
-  RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved, History* history);
+  RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
+               History* history);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 

@@ -32,7 +32,9 @@ Enum EnumOf(const std::string& name, std::string (*show)(Enum)) {
   return static_cast<Enum>(99);
 }
 
-uint32_t WorkerNumber(const std::string& worker) { return worker.empty() ? 0 : static_cast<uint32_t>(NumberOf(worker.substr(1))); }
+uint32_t WorkerNumber(const std::string& worker) {
+  return worker.empty() ? 0 : static_cast<uint32_t>(NumberOf(worker.substr(1)));
+}
 
 }  // namespace
 
@@ -42,13 +44,14 @@ Script::Script() : shell_(std::make_unique<TestShell>(JobOptions())) {}
 
 const std::map<std::string, Script::Command>& Script::Commands() {
   static const auto* const commands = new std::map<std::string, Command>{
-      {"options", &Script::Options}, {"join", &Script::Join},       {"hello", &Script::Hello},         {"ready", &Script::Ready},
-      {"group", &Script::Group},     {"retire", &Script::Retire},   {"beat", &Script::Beat},           {"lost", &Script::Lost},
-      {"stall", &Script::Stall},     {"leave", &Script::Leave},     {"close", &Script::Close},         {"advance", &Script::Advance},
-      {"restart", &Script::Restart}, {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep}, {"commit", &Script::Commit},
-      {"find", &Script::Find},       {"list", &Script::List},       {"inspect", &Script::Inspect},     {"summary", &Script::Summary},
-      {"abort", &Script::Abort},     {"rows", &Script::Rows},       {"tick", &Script::Tick},
-      {"start", &Script::Start},
+      {"options", &Script::Options}, {"join", &Script::Join},       {"hello", &Script::Hello},
+      {"ready", &Script::Ready},     {"group", &Script::Group},     {"retire", &Script::Retire},
+      {"beat", &Script::Beat},       {"lost", &Script::Lost},       {"stall", &Script::Stall},
+      {"leave", &Script::Leave},     {"close", &Script::Close},     {"advance", &Script::Advance},
+      {"restart", &Script::Restart}, {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep},
+      {"commit", &Script::Commit},   {"find", &Script::Find},       {"list", &Script::List},
+      {"inspect", &Script::Inspect}, {"summary", &Script::Summary}, {"abort", &Script::Abort},
+      {"rows", &Script::Rows},       {"tick", &Script::Tick},       {"start", &Script::Start},
   };
   return *commands;
 }
@@ -96,7 +99,9 @@ std::string Script::Arguments::Text(const std::string& key, const std::string& o
   return Has(key) ? values.at(key) : otherwise;
 }
 
-int64_t Script::Arguments::Number(const std::string& key, int64_t otherwise) const { return Has(key) ? NumberOf(values.at(key)) : otherwise; }
+int64_t Script::Arguments::Number(const std::string& key, int64_t otherwise) const {
+  return Has(key) ? NumberOf(values.at(key)) : otherwise;
+}
 
 absl::Duration Script::Arguments::Duration(const std::string& key, absl::Duration otherwise) const {
   absl::Duration duration = otherwise;
@@ -128,7 +133,8 @@ void Script::Start(const Arguments& arguments) {
   }
   std::string formed;
   for (const absl::string_view line : absl::StrSplit(output_, '\n')) {
-    if (absl::StrContains(line, "epoch_formed") || absl::StartsWith(line, "error:")) absl::StrAppend(&formed, line, "\n");
+    if (absl::StrContains(line, "epoch_formed") || absl::StartsWith(line, "error:"))
+      absl::StrAppend(&formed, line, "\n");
   }
   output_ = formed;
 }
@@ -142,7 +148,8 @@ void Script::Join(const Arguments& arguments) {
   request.mutable_member()->set_host_id(arguments.Text("host", "a"));
   request.mutable_member()->set_hostname(arguments.Text("hostname", request.member().host_id()));
   request.mutable_member()->set_pid(arguments.Number("pid", 100 + number));
-  for (int i = 0; i < arguments.Number("endpoints", 1); ++i) request.mutable_member()->add_endpoints(absl::StrCat("unix-abstract:", number, ".", i));
+  for (int i = 0; i < arguments.Number("endpoints", 1); ++i)
+    request.mutable_member()->add_endpoints(absl::StrCat("unix-abstract:", number, ".", i));
   request.set_wanted_size(arguments.Number("size", 2));
   request.set_launch_index(arguments.Number("index", number));
   request.set_protocol_version(arguments.Number("protocol", kProtocolVersion));
@@ -180,7 +187,8 @@ void Script::Hello(const Arguments& arguments) {
 void Script::Ready(const Arguments& arguments) {
   v1::WorkerMessage message;
   v1::Ready* ready = message.mutable_ready();
-  ready->set_name(arguments.Has("name_bytes") ? std::string(arguments.Number("name_bytes", 0), 'x') : arguments.Text("name", "grad/0"));
+  ready->set_name(arguments.Has("name_bytes") ? std::string(arguments.Number("name_bytes", 0), 'x')
+                                              : arguments.Text("name", "grad/0"));
   ready->set_group(arguments.Number("group", 0));
   ready->set_op(EnumOf(arguments.Text("op", "allreduce"), ShowOp));
   ready->set_dtype(EnumOf(arguments.Text("dtype", "float32"), ShowDType));
@@ -204,7 +212,8 @@ void Script::Ready(const Arguments& arguments) {
 void Script::Group(const Arguments& arguments) {
   v1::WorkerMessage message;
   message.mutable_group_request()->set_epoch(EpochOf(arguments));
-  for (const std::string& rank : SplitList(arguments.Text("ranks"), ',')) message.mutable_group_request()->add_ranks(NumberOf(rank));
+  for (const std::string& rank : SplitList(arguments.Text("ranks"), ','))
+    message.mutable_group_request()->add_ranks(NumberOf(rank));
   message.mutable_group_request()->set_remove_group(arguments.Number("remove", 0));
   Say(arguments.subject, std::move(message));
 }
@@ -267,7 +276,8 @@ void Script::Leave(const Arguments& arguments) {
 
 void Script::Close(const Arguments& arguments) {
   const auto it = stream_of_.find(arguments.subject);
-  if (it == stream_of_.end() || !shell_->IsOpen(it->second)) return Line(absl::StrCat("error: ", arguments.subject, " has no stream"));
+  if (it == stream_of_.end() || !shell_->IsOpen(it->second))
+    return Line(absl::StrCat("error: ", arguments.subject, " has no stream"));
   const StreamId stream = it->second;
   Show(shell_->Close(stream, arguments.Text("evidence", "connection reset")));
   owner_of_.erase(stream);
@@ -275,7 +285,8 @@ void Script::Close(const Arguments& arguments) {
 
 void Script::Advance(const Arguments& arguments) {
   absl::Duration left;
-  if (!absl::ParseDuration(arguments.subject, &left)) return Line(absl::StrCat("error: ", arguments.subject, " is no duration"));
+  if (!absl::ParseDuration(arguments.subject, &left))
+    return Line(absl::StrCat("error: ", arguments.subject, " is no duration"));
   const auto show = [this](const Actions& actions) { Show(actions); };
   while (arguments.Has("beating") && left >= absl::Milliseconds(500)) {
     shell_->Advance(absl::Milliseconds(500), show);

@@ -13,8 +13,8 @@
 
 namespace farandole {
 
-// Plays a scenario, written in the language of testdata/README.md, against one Job. Commands name workers w0, w1, ...; what the job
-// does comes back as text. A command that is wrong answers with a line that starts with "error:".
+// Plays a scenario, written in the language of testdata/README.md, against one Job. Commands name workers w0, w1, ...;
+// what the job does comes back as text. A command that is wrong answers with a line that starts with "error:".
 class Script {
  public:
   Script();

@@ -20,15 +20,18 @@ std::string ShowMembers(const Members& members) {
 }
 
 std::string ShowCheckpoint(const v1::Checkpoint& checkpoint) {
-  return absl::StrCat(checkpoint.name(), " step=", checkpoint.step(), " token=", checkpoint.token(), " epoch=", checkpoint.epoch(),
-                      " rank=", checkpoint.rank(), " path=", checkpoint.path(), " size=", checkpoint.size_bytes(),
+  return absl::StrCat(checkpoint.name(), " step=", checkpoint.step(), " token=", checkpoint.token(),
+                      " epoch=", checkpoint.epoch(), " rank=", checkpoint.rank(), " path=", checkpoint.path(),
+                      " size=", checkpoint.size_bytes(),
                       " committed=", checkpoint.committed_unix_ms() - 1'700'000'000'000);
 }
 
 std::string ShowSummary(const v1::JobSummary& summary) {
-  std::string text = absl::StrCat(v1::JobState_Name(summary.state()), " epoch=", summary.epoch(), " size=", summary.size(),
-                                  " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
-  if (summary.batches_per_second() > 0) absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
+  std::string text =
+      absl::StrCat(v1::JobState_Name(summary.state()), " epoch=", summary.epoch(), " size=", summary.size(),
+                   " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
+  if (summary.batches_per_second() > 0)
+    absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
   if (!summary.last_stall().empty()) absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\"");
   return text;
 }
@@ -39,13 +42,18 @@ struct ReplyText {
     return absl::StrCat(" heartbeat=", r.heartbeat_interval_ms(), "ms silence=", r.silence_limit_ms(), "ms");
   }
   std::string operator()(const v1::BeginCheckpointResponse& r) const { return absl::StrCat(" token=", r.token()); }
-  std::string operator()(const v1::CommitCheckpointResponse& r) const { return absl::StrCat(" ", ShowCheckpoint(r.checkpoint())); }
-  std::string operator()(const v1::FindCheckpointResponse& r) const { return absl::StrCat(" ", ShowCheckpoint(r.checkpoint())); }
+  std::string operator()(const v1::CommitCheckpointResponse& r) const {
+    return absl::StrCat(" ", ShowCheckpoint(r.checkpoint()));
+  }
+  std::string operator()(const v1::FindCheckpointResponse& r) const {
+    return absl::StrCat(" ", ShowCheckpoint(r.checkpoint()));
+  }
   std::string operator()(const v1::GetJobResponse& r) const {
     std::string text = absl::StrCat(" ", ShowSummary(r.summary()), "\nnegotiation_messages=", r.negotiation_messages());
     for (const v1::WorkerStatus& worker : r.workers()) {
-      absl::StrAppend(&text, "\nworker rank=", worker.rank(), " ", worker.member().pid(), "@", worker.member().host_id(),
-                      " silence=", worker.silence_ms(), "ms batches=", worker.batches(), " ", worker.state());
+      absl::StrAppend(&text, "\nworker rank=", worker.rank(), " ", worker.member().pid(), "@",
+                      worker.member().host_id(), " silence=", worker.silence_ms(), "ms batches=", worker.batches(), " ",
+                      worker.state());
     }
     for (const v1::HistoryEntry& entry : r.history()) {
       absl::StrAppend(&text, "\nhistory +", entry.at_unix_ms() - 1'700'000'000'000, "ms ", entry.sentence());
@@ -66,33 +74,38 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kEpochFormed: {
       const v1::Epoch& m = message.epoch_formed();
-      return absl::StrCat("epoch_formed ", m.number(), " [", ShowMembers(m.members()), "] secret=", m.secret().substr(0, 1), "x",
-                          m.secret().size(), " \"", m.reason(), "\"");
+      return absl::StrCat("epoch_formed ", m.number(), " [", ShowMembers(m.members()),
+                          "] secret=", m.secret().substr(0, 1), "x", m.secret().size(), " \"", m.reason(), "\"");
     }
     case v1::CoordinatorMessage::kSlotAssigned: {
       const v1::SlotAssigned& m = message.slot_assigned();
-      return absl::StrCat("slot_assigned epoch=", m.epoch(), " slot=", m.slot(), " ", m.name(), " group=", m.group(), " ", ShowOp(m.op()));
+      return absl::StrCat("slot_assigned epoch=", m.epoch(), " slot=", m.slot(), " ", m.name(), " group=", m.group(),
+                          " ", ShowOp(m.op()));
     }
     case v1::CoordinatorMessage::kMismatch: {
       const v1::Mismatch& m = message.mismatch();
       const std::string dispute =
           m.disputed_slot() == 0 ? "" : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
-      return absl::StrCat("mismatch epoch=", m.epoch(), " ", Plain(m.name(), 40), " group=", m.group(), dispute, " \"", m.sentence(), "\"");
+      return absl::StrCat("mismatch epoch=", m.epoch(), " ", Plain(m.name(), 40), " group=", m.group(), dispute, " \"",
+                          m.sentence(), "\"");
     }
     case v1::CoordinatorMessage::kGroupAssigned: {
       const v1::GroupAssigned& m = message.group_assigned();
-      return absl::StrCat("group_assigned epoch=", m.epoch(), " group=", m.group().number(), " ranks=", ShowList(m.group().ranks()),
+      return absl::StrCat("group_assigned epoch=", m.epoch(), " group=", m.group().number(),
+                          " ranks=", ShowList(m.group().ranks()),
                           m.error().empty() ? "" : absl::StrCat(" error=\"", m.error(), "\""));
     }
     case v1::CoordinatorMessage::kEpochEnded: {
       const v1::EpochEnded& m = message.epoch_ended();
-      return absl::StrCat("epoch_ended epoch=", m.epoch(), " lost=", ShowList(m.lost_ranks()), " job_ended=", m.job_ended() ? "yes" : "no",
-                          " \"", m.reason(), "\"");
+      return absl::StrCat("epoch_ended epoch=", m.epoch(), " lost=", ShowList(m.lost_ranks()),
+                          " job_ended=", m.job_ended() ? "yes" : "no", " \"", m.reason(), "\"");
     }
     case v1::CoordinatorMessage::kStallNotice:
-      return absl::StrCat("stall_notice epoch=", message.stall_notice().epoch(), " \"", message.stall_notice().sentence(), "\"");
+      return absl::StrCat("stall_notice epoch=", message.stall_notice().epoch(), " \"",
+                          message.stall_notice().sentence(), "\"");
     case v1::CoordinatorMessage::kStallInquiry:
-      return absl::StrCat("stall_inquiry epoch=", message.stall_inquiry().epoch(), " inquiry=", message.stall_inquiry().inquiry());
+      return absl::StrCat("stall_inquiry epoch=", message.stall_inquiry().epoch(),
+                          " inquiry=", message.stall_inquiry().inquiry());
     case v1::CoordinatorMessage::kWaiting:
       return absl::StrCat("waiting \"", message.waiting().sentence(), "\"");
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
@@ -152,8 +165,8 @@ void Script::ShowPersisted(const StoreBatch& batch) {
       continue;
     }
     Line(absl::StrCat("put ", row.key, " ", v1::JobState_Name(record.state()), " epoch=", record.epoch().number(), " [",
-                      ShowMembers(record.epoch().members()), "] left=", ShowList(record.left()), " slots<=", record.slots_reserved(),
-                      " groups<=", record.groups_reserved(), " token=", record.last_token()));
+                      ShowMembers(record.epoch().members()), "] left=", ShowList(record.left()), " slots<=",
+                      record.slots_reserved(), " groups<=", record.groups_reserved(), " token=", record.last_token()));
   }
 }
 

@@ -1,6 +1,9 @@
 // Plays every scenario in testdata/ and compares what the job does with what the file says beneath each command.
 //
-//   bazel run //server/job:script_test -- --rewrite     writes what the job does now into the files; read the difference
+//   bazel run //server/job:script_test -- --rewrite     writes what the job does now into the files; read the
+//   difference
+#include "server/job/script.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "server/job/script.h"
 
 namespace farandole {
 namespace {
@@ -26,8 +28,8 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-// The file's text with the outputs that the job gives now. A block is commands, a line "----", and output up to an empty line;
-// lines that start with '#' and empty lines between blocks stay as they are.
+// The file's text with the outputs that the job gives now. A block is commands, a line "----", and output up to an
+// empty line; lines that start with '#' and empty lines between blocks stay as they are.
 std::string PlayFile(const std::string& text, std::vector<std::string>* broken) {
   Script script;
   std::string played, output;

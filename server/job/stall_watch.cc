@@ -27,8 +27,8 @@ absl::Duration OldestAge(const v1::StallReport& report) {
 
 }  // namespace
 
-StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation,
-                       const Roster& roster)
+StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups,
+                       const Negotiation& negotiation, const Roster& roster)
     : epoch_(epoch), stall_warning_(stall_warning), groups_(groups), negotiation_(negotiation), roster_(roster) {}
 
 void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time now) {
@@ -40,7 +40,9 @@ void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time
     unanswered_.erase(rank);
     return;
   }
-  const auto is_noticed = [this](const v1::PendingTensor& pending) { return noticed_.contains(Tensor(pending.group(), pending.name())); };
+  const auto is_noticed = [this](const v1::PendingTensor& pending) {
+    return noticed_.contains(Tensor(pending.group(), pending.name()));
+  };
   if (report.pending().empty() || absl::c_all_of(report.pending(), is_noticed)) return;
   recheck_at_ = std::min(recheck_at_, std::max(now, now + stall_warning_ - OldestAge(report)));
 }
@@ -142,7 +144,8 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
 
 bool StallWatch::HasJoined(uint32_t rank, uint32_t group) const {
   const auto it = accounts_.find(rank);
-  return it != accounts_.end() && absl::c_any_of(it->second.report.pending(), [group](const v1::PendingTensor& pending) {
+  return it != accounts_.end() &&
+         absl::c_any_of(it->second.report.pending(), [group](const v1::PendingTensor& pending) {
            return pending.op() == v1::OP_TYPE_JOIN && pending.group() == group;
          });
 }
@@ -157,15 +160,18 @@ std::string StallWatch::Compose(const Stalls& stalls, absl::Time now) const {
     sentences.push_back(Describe(it->first, it->second, now));
   }
   const size_t more = oldest_first.size() - sentences.size();
-  return absl::StrCat(absl::StrJoin(sentences, "; "), more == 0 ? "" : absl::StrCat("; and ", Count(more, "more tensor")));
+  return absl::StrCat(absl::StrJoin(sentences, "; "),
+                      more == 0 ? "" : absl::StrCat("; and ", Count(more, "more tensor")));
 }
 
 std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const {
-  const std::string subject = absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
+  const std::string subject =
+      absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
   const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
   if (stall.missing.empty()) {
     return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
-                        " submitted it, nobody is missing, and it has not completed for ", ShowDuration(now - stall.youngest));
+                        " submitted it, nobody is missing, and it has not completed for ",
+                        ShowDuration(now - stall.youngest));
   }
   std::vector<std::string> missing;
   for (const uint32_t rank : stall.missing) {
@@ -173,9 +179,9 @@ std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl:
     missing.push_back(DescribeMissing(rank, now));
   }
   const size_t more = stall.missing.size() - missing.size();
-  return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have", " waited ", ShowDuration(now - stall.oldest),
-                      "; missing ", stall.missing.size() == 1 ? "is " : "are ", absl::StrJoin(missing, ", "),
-                      more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
+  return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have", " waited ",
+                      ShowDuration(now - stall.oldest), "; missing ", stall.missing.size() == 1 ? "is " : "are ",
+                      absl::StrJoin(missing, ", "), more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
 }
 
 std::string StallWatch::DescribeMissing(uint32_t rank, absl::Time now) const {
@@ -186,7 +192,8 @@ std::string StallWatch::DescribeMissing(uint32_t rank, absl::Time now) const {
   const v1::StallReport& report = it->second.report;
   const auto oldest = absl::c_max_element(
       report.pending(), [](const v1::PendingTensor& a, const v1::PendingTensor& b) { return a.age_ms() < b.age_ms(); });
-  if (oldest != report.pending().end()) return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself)");
+  if (oldest != report.pending().end())
+    return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself)");
   if (report.last_submitted().empty()) return absl::StrCat(who, "has submitted nothing yet)");
   const absl::Duration age = now - it->second.at + AgeOf(report.last_submitted_age_ms());
   return absl::StrCat(who, "last submitted ", Plain(report.last_submitted()), " ", ShowDuration(age), " ago)");

@@ -18,17 +18,19 @@
 
 namespace farandole {
 
-// Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning and
-// another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a second later at
-// the latest the answers are joined into one notice. A notice about the same tensors and missing ranks is repeated every stall
-// warning at most. Owned by its RunningEpoch; borrows that epoch's other parts, which must outlive it.
+// Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning
+// and another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a
+// second later at the latest the answers are joined into one notice. A notice about the same tensors and missing ranks
+// is repeated every stall warning at most. Owned by its RunningEpoch; borrows that epoch's other parts, which must
+// outlive it.
 class StallWatch {
  public:
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
   static constexpr size_t kMostTensorsNamed = 6;
   static constexpr size_t kMostRanksNamed = 8;
 
-  StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation, const Roster& roster);
+  StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation,
+             const Roster& roster);
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 

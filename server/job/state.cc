@@ -10,7 +10,8 @@
 
 namespace farandole {
 
-Job::State::State(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes)
+Job::State::State(std::string tenant, std::string name, JobOptions options,
+                  std::function<std::string(size_t)> random_bytes)
     : tenant_(std::move(tenant)),
       name_(std::move(name)),
       options_(options),
@@ -51,13 +52,15 @@ absl::Status Job::State::Admit(const v1::JoinRequest& request) {
   if (absl::Status status = CheckJoin(request); !status.ok()) return status;
   const std::string& incarnation = request.member().incarnation();
   if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) {
-    return absl::AbortedError(absl::StrCat(DescribeWorker(request.member()), " may not come back and must start anew: ", *reason));
+    return absl::AbortedError(
+        absl::StrCat(DescribeWorker(request.member()), " may not come back and must start anew: ", *reason));
   }
   if (run_ != nullptr) {
     const Roster& roster = run_->roster();
     if (const auto rank = roster.RankOf(incarnation); rank.has_value()) {
       if (!roster.seat(*rank).left) return absl::OkStatus();
-      return absl::AbortedError(absl::StrCat(roster.Describe(*rank), " has left epoch ", run_->epoch().number(), " and must start anew"));
+      return absl::AbortedError(
+          absl::StrCat(roster.Describe(*rank), " has left epoch ", run_->epoch().number(), " and must start anew"));
     }
     if (roster.staying() == roster.size()) {
       return absl::AlreadyExistsError(
@@ -72,7 +75,8 @@ void Job::State::BeginForming() {
   record_.set_stall_warning_ms(absl::ToInt64Milliseconds(lobby_.stall_warning()));
   if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_));
   const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
-  Enter(v1::JOB_STATE_FORMING, absl::StrCat("a run with ", Count(lobby_.wanted_size(), "worker"), " begins to form: the first is ", first),
+  Enter(v1::JOB_STATE_FORMING,
+        absl::StrCat("a run with ", Count(lobby_.wanted_size(), "worker"), " begins to form: the first is ", first),
         LogLine::Level::kInform);
 }
 
@@ -87,7 +91,8 @@ absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) return absl::AbortedError(*reason);
   if (lobby_.Has(incarnation)) {
     if (hello.epoch() != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("hello names epoch ", hello.epoch(), ", and the worker waits for its first one"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("hello names epoch ", hello.epoch(), ", and the worker waits for its first one"));
     }
     streams_[stream] = incarnation;
     if (const StreamId old = lobby_.Open(incarnation, stream); old != 0) {
@@ -99,13 +104,16 @@ absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   const uint64_t last_epoch = record_.epoch().number();
   const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(incarnation);
   if (!rank.has_value()) {
-    if (hello.epoch() == 0) return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", name_));
+    if (hello.epoch() == 0)
+      return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", name_));
     return absl::AbortedError(absl::StrCat("worker ", incarnation, " names epoch ", hello.epoch(), " of job ", name_,
                                            ", in which it does not run; the last epoch is ", last_epoch));
   }
-  if (run_->roster().seat(*rank).left) return absl::AbortedError(absl::StrCat(run_->roster().Describe(*rank), " has left epoch ", last_epoch));
+  if (run_->roster().seat(*rank).left)
+    return absl::AbortedError(absl::StrCat(run_->roster().Describe(*rank), " has left epoch ", last_epoch));
   if (hello.epoch() != 0 && hello.epoch() != last_epoch) {
-    return absl::AbortedError(absl::StrCat(run_->roster().Describe(*rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
+    return absl::AbortedError(
+        absl::StrCat(run_->roster().Describe(*rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
   }
   streams_[stream] = incarnation;
   run_->Attach(*rank, stream, hello, Effects());
@@ -117,13 +125,15 @@ void Job::State::On(const MessageReceived& event) {
   if (it == streams_.end()) return;
   if (lobby_.Has(it->second)) {
     if (!event.message.has_leave()) return;
-    Tell(LogLine::Level::kInform, absl::StrCat(DescribeWorker(lobby_.Get(it->second).member), " left before the epoch was formed"));
+    Tell(LogLine::Level::kInform,
+         absl::StrCat(DescribeWorker(lobby_.Get(it->second).member), " left before the epoch was formed"));
     lobby_.Remove(it->second);
     actions_.outputs.push_back(CloseStream{event.stream, absl::OkStatus()});
     return;
   }
   const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(it->second);
-  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream) run_->Receive(*rank, event.message, Effects());
+  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream)
+    run_->Receive(*rank, event.message, Effects());
 }
 
 void Job::State::On(const StreamClosed& event) {
@@ -134,17 +144,20 @@ void Job::State::On(const StreamClosed& event) {
   if (lobby_.Has(incarnation)) {
     if (lobby_.Get(incarnation).stream != event.stream) return;
     const std::string who = DescribeWorker(lobby_.Get(incarnation).member);
-    Tell(LogLine::Level::kInform, absl::StrCat(who, " went away before the epoch was formed: its stream ended (", Plain(event.evidence), ")"));
+    Tell(LogLine::Level::kInform,
+         absl::StrCat(who, " went away before the epoch was formed: its stream ended (", Plain(event.evidence), ")"));
     lobby_.Remove(incarnation);
     return;
   }
   const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(incarnation);
-  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream) run_->Detach(*rank, event.evidence, Effects());
+  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream)
+    run_->Detach(*rank, event.evidence, Effects());
 }
 
 void Job::State::On(const AbortRequested& event) {
   if (run_ != nullptr || record_.state() == v1::JOB_STATE_FORMING) {
-    const std::string reason = absl::StrCat("an operator ended the job: ", event.reason.empty() ? "no reason given" : Plain(event.reason, 1024));
+    const std::string reason = absl::StrCat("an operator ended the job: ",
+                                            event.reason.empty() ? "no reason given" : Plain(event.reason, 1024));
     if (run_ != nullptr) {
       OnEpochLost({reason, {}});
     } else {
@@ -215,7 +228,8 @@ void Job::State::OnEpochLost(const RunningEpoch::Ending& ending) {
 }
 
 void Job::State::OnEpochLeft() {
-  const std::string reason = absl::StrCat(All(run_->roster().size(), "worker"), " of epoch ", run_->epoch().number(), " left in order");
+  const std::string reason =
+      absl::StrCat(All(run_->roster().size(), "worker"), " of epoch ", run_->epoch().number(), " left in order");
   CloseEpoch(reason);
   Enter(v1::JOB_STATE_FINISHED, reason, LogLine::Level::kInform);
   if (!lobby_.IsEmpty()) BeginForming();
@@ -270,7 +284,8 @@ void Job::State::TellWaiting(const Lobby::Worker& worker) {
 
 std::string Job::State::WaitingSentence() const {
   if (run_ == nullptr) return lobby_.WaitingSentence();
-  return absl::StrCat(lobby_.WaitingSentence(), "; epoch ", run_->epoch().number(), " still runs on ", ShowRanks(run_->roster().Staying()));
+  return absl::StrCat(lobby_.WaitingSentence(), "; epoch ", run_->epoch().number(), " still runs on ",
+                      ShowRanks(run_->roster().Staying()));
 }
 
 CheckpointGate::Present Job::State::Present() const {

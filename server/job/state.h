@@ -26,9 +26,9 @@
 
 namespace farandole {
 
-// What a Job is made of: workers that wait (Lobby), the epoch that runs (RunningEpoch), those that may not come back (Fence), who may
-// write checkpoints (CheckpointGate), and what was decided (History). Routes each event to the part that it concerns, and decides
-// what becomes of the job itself. Owned by its Job.
+// What a Job is made of: workers that wait (Lobby), the epoch that runs (RunningEpoch), those that may not come back
+// (Fence), who may write checkpoints (CheckpointGate), and what was decided (History). Routes each event to the part
+// that it concerns, and decides what becomes of the job itself. Owned by its Job.
 class Job::State {
  public:
   State(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes);

@@ -1,4 +1,5 @@
-// The parts of Job::State that answer calls about checkpoints and for the monitor, and that read and write the job's rows.
+// The parts of Job::State that answer calls about checkpoints and for the monitor, and that read and write the job's
+// rows.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/state.h"
@@ -27,8 +28,8 @@ void Job::State::On(const CommitCheckpointRequested& event) {
   absl::StatusOr<v1::CommitCheckpointResponse> response = gate_.Commit(event.request, Present(), now_, &writes);
   if (response.ok() && !writes.puts.empty()) {
     const v1::Checkpoint& checkpoint = response->checkpoint();
-    Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ", checkpoint.step(), ", ",
-                                               Plain(checkpoint.path(), 400)));
+    Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ",
+                                               checkpoint.step(), ", ", Plain(checkpoint.path(), 400)));
   }
   Persist(std::move(writes));
   Answer(event.call, std::move(response));
@@ -36,16 +37,15 @@ void Job::State::On(const CommitCheckpointRequested& event) {
 
 void Job::State::On(const FindCheckpointRequested& event) { Answer(event.call, gate_.Find(event.request)); }
 
-void Job::State::On(const CheckpointsListed& event) {
-  Answer<v1::ListCheckpointsResponse>(event.call, gate_.List());
-}
+void Job::State::On(const CheckpointsListed& event) { Answer<v1::ListCheckpointsResponse>(event.call, gate_.List()); }
 
 void Job::State::On(const JobInspected& event) {
   v1::GetJobResponse response;
   *response.mutable_summary() = Summary();
   *response.mutable_history() = history_.entries();
   response.set_negotiation_messages(run_ == nullptr ? last_negotiation_messages_ : run_->negotiation_messages());
-  for (v1::WorkerStatus& worker : run_ == nullptr ? last_workers_ : run_->Workers(now_)) *response.add_workers() = worker;
+  for (v1::WorkerStatus& worker : run_ == nullptr ? last_workers_ : run_->Workers(now_))
+    *response.add_workers() = worker;
   if (record_.state() == v1::JOB_STATE_FORMING) {
     response.clear_workers();
     for (const auto& [order, waiting] : lobby_.workers()) {
@@ -114,7 +114,8 @@ absl::Status Job::State::Load(absl::Span<const StoreRow> rows, absl::Time now) {
 
 absl::Status Job::State::LoadRecord(const StoreRow& row, absl::Time now) {
   v1::JobRecord record;
-  if (!record.ParseFromString(row.value)) return absl::DataLossError(absl::StrCat("row ", row.key, " is not a job's record"));
+  if (!record.ParseFromString(row.value))
+    return absl::DataLossError(absl::StrCat("row ", row.key, " is not a job's record"));
   for (const uint32_t rank : record.left()) {
     if (rank < static_cast<uint32_t>(record.epoch().members_size())) continue;
     return absl::DataLossError(absl::StrCat("row ", row.key, " says that rank ", rank, " left, and its epoch has ",
@@ -131,15 +132,19 @@ absl::Status Job::State::LoadRecord(const StoreRow& row, absl::Time now) {
   const v1::Epoch& epoch = record_.epoch();
   if (record_.state() == v1::JOB_STATE_RUNNING) {
     run_ = std::make_unique<RunningEpoch>(epoch, options_, absl::Milliseconds(record_.stall_warning_ms()),
-                                          RunningEpoch::Reserved{record_.slots_reserved(), record_.groups_reserved()}, &history_);
+                                          RunningEpoch::Reserved{record_.slots_reserved(), record_.groups_reserved()},
+                                          &history_);
     run_->AwaitReturn(record_.left(), now);
-    history_.Add(absl::StrCat("the coordinator was restarted and waits for the members of epoch ", epoch.number(), " to come back"), now);
+    history_.Add(absl::StrCat("the coordinator was restarted and waits for the members of epoch ", epoch.number(),
+                              " to come back"),
+                 now);
     return absl::OkStatus();
   }
   // While forming, nobody of the last epoch runs either; who waited asks again.
   if (record_.state() == v1::JOB_STATE_FORMING) lobby_.Await(now, options_.reattach_window, record_.wanted_size());
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
-    fence_.Shut(epoch.members(rank).incarnation(), absl::StrCat("epoch ", epoch.number(), " has ended: ", record_.reason()));
+    fence_.Shut(epoch.members(rank).incarnation(),
+                absl::StrCat("epoch ", epoch.number(), " has ended: ", record_.reason()));
     v1::WorkerStatus& worker = last_workers_.emplace_back();
     worker.set_rank(rank);
     *worker.mutable_member() = epoch.members(rank);

@@ -15,7 +15,8 @@ constexpr char kJob[] = "mnist";
 
 }  // namespace
 
-TestShell::TestShell(JobOptions options) : options_(options), job_(std::make_unique<Job>(kTenant, kJob, options, RandomBytes())) {}
+TestShell::TestShell(JobOptions options)
+    : options_(options), job_(std::make_unique<Job>(kTenant, kJob, options, RandomBytes())) {}
 
 std::function<std::string(size_t)> TestShell::RandomBytes() {
   return [this](size_t count) { return std::string(count, static_cast<char>('a' + last_random_++ % 26)); };
@@ -85,7 +86,8 @@ void TestShell::Apply(const StoreBatch& batch) {
 
 void TestShell::Apply(const Output& output) {
   if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
-    Expect(IsOpen(send->stream), absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message.ShortDebugString()));
+    Expect(IsOpen(send->stream),
+           absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message.ShortDebugString()));
     Expect(!send->message.SerializeAsString().empty(), "an empty message is sent");
     if (send->message.has_epoch_formed()) CheckEpoch(send->message.epoch_formed());
     if (send->message.has_slot_assigned()) CheckSlot(send->message.slot_assigned());
@@ -93,9 +95,11 @@ void TestShell::Apply(const Output& output) {
     Expect(open_.erase(close->stream) == 1, absl::StrCat("stream ", close->stream, " is closed and was not open"));
   } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {
     Expect(calls_.erase(reply->call) == 1, absl::StrCat("call ", reply->call, " is answered twice or was not made"));
-    Expect(reply->status.ok() != std::holds_alternative<std::monostate>(reply->message), "a reply has neither or both of error and message");
+    Expect(reply->status.ok() != std::holds_alternative<std::monostate>(reply->message),
+           "a reply has neither or both of error and message");
     if (const auto* begun = std::get_if<v1::BeginCheckpointResponse>(&reply->message); begun != nullptr) {
-      Expect(begun->token() > last_token_ || tokens_.count(begun->token()) > 0, absl::StrCat("token ", begun->token(), " goes back"));
+      Expect(begun->token() > last_token_ || tokens_.count(begun->token()) > 0,
+             absl::StrCat("token ", begun->token(), " goes back"));
       last_token_ = std::max(last_token_, begun->token());
       tokens_.insert(begun->token());
     }
@@ -125,10 +129,12 @@ void TestShell::CheckEpoch(const v1::Epoch& epoch) {
 void TestShell::CheckSlot(const v1::SlotAssigned& slot) {
   const std::pair<uint32_t, std::string> name(slot.group(), slot.name());
   const auto [it, is_new] = slots_.try_emplace({slot.epoch(), slot.slot()}, name);
-  Expect(is_new || it->second == name, absl::StrCat("slot ", slot.slot(), " is given to ", slot.name(), " and to ", it->second.second));
+  Expect(is_new || it->second == name,
+         absl::StrCat("slot ", slot.slot(), " is given to ", slot.name(), " and to ", it->second.second));
   v1::JobRecord record;
   record.ParseFromString(rows_[absl::StrCat("job/", kTenant, "/", kJob)]);
-  Expect(slot.slot() >= 1 && slot.slot() <= record.slots_reserved(), absl::StrCat("slot ", slot.slot(), " is not reserved"));
+  Expect(slot.slot() >= 1 && slot.slot() <= record.slots_reserved(),
+         absl::StrCat("slot ", slot.slot(), " is not reserved"));
 }
 
 void TestShell::Expect(bool claim, const std::string& otherwise) {

@@ -15,8 +15,8 @@
 
 namespace farandole {
 
-// The shell around a Job as tests have it: carries out its actions in memory, with a clock that only they move, and writes down
-// every promise of actions.h, event.h and job.h that the job breaks.
+// The shell around a Job as tests have it: carries out its actions in memory, with a clock that only they move, and
+// writes down every promise of actions.h, event.h and job.h that the job breaks.
 class TestShell {
  public:
   explicit TestShell(JobOptions options);
@@ -27,8 +27,8 @@ class TestShell {
   void Advance(absl::Duration duration, const std::function<void(const Actions&)>& seen);
   // The clock moves on, and the job does not get its ticks.
   void Oversleep(absl::Duration duration) { now_ += duration; }
-  // The coordinator dies and a new one restores the job from what was durable; all streams are gone. `seen` gets the actions
-  // of its first tick.
+  // The coordinator dies and a new one restores the job from what was durable; all streams are gone. `seen` gets the
+  // actions of its first tick.
   void Restart(const std::function<void(const Actions&)>& seen);
 
   CallId NewCall();

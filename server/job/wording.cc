@@ -1,6 +1,5 @@
 #include "server/job/wording.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -99,7 +98,8 @@ std::string All(uint64_t number, absl::string_view noun) {
 }
 
 std::string ShowOp(v1::OpType op) {
-  static constexpr const char* kNames[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
+  static constexpr const char* kNames[] = {"allreduce", "allgather",     "broadcast", "barrier",
+                                           "alltoall",  "reducescatter", "join"};
   return NameOf(kNames, op, "op");
 }
 

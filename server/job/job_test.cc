@@ -1,0 +1,136 @@
+#include "server/job/job.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "farandole/v1/store.pb.h"
+#include "gtest/gtest.h"
+#include "server/job/bounds.h"
+#include "server/job/fence.h"
+#include "server/job/history.h"
+#include "server/job/script.h"
+#include "server/job/test_shell.h"
+
+namespace farandole {
+namespace {
+
+absl::Status Restore(const std::string& key, const std::string& value) {
+  return Job::Restore(
+             "acme", "mnist", JobOptions(), [](size_t count) { return std::string(count, 'r'); }, {{key, value}},
+             absl::UnixEpoch())
+      .status();
+}
+
+TEST(JobRestoreTest, NamesTheRowThatItCannotRead) {
+  EXPECT_EQ(Restore("job/acme/mnist", "\xFF").message(), "row job/acme/mnist is not a job's record");
+  EXPECT_EQ(Restore("grant/acme/mnist/1", "\xFF").code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Restore("checkpoint/acme/mnist/c/1", "\xFF").code(), absl::StatusCode::kDataLoss);
+  v1::JobRecord record;
+  record.set_state(v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(Restore("job/acme/mnist", record.SerializeAsString()).message(),
+            "row job/acme/mnist says that the job runs, and its epoch has no members");
+  record.mutable_epoch()->add_members();
+  record.add_left(1);
+  EXPECT_EQ(Restore("job/acme/mnist", record.SerializeAsString()).message(),
+            "row job/acme/mnist says that rank 1 left, and its epoch has 1 rank");
+}
+
+TEST(JobTest, ANewJobIsIdleAndWantsNoTick) {
+  TestShell shell{JobOptions()};
+  EXPECT_TRUE(shell.job().IsIdle());
+  EXPECT_EQ(shell.Step(Ticked{}).next_tick, absl::InfiniteFuture());
+}
+
+TEST(JobTest, TimeThatGoesBackIsTakenAsTheLatestSeen) {
+  Job job("acme", "mnist", JobOptions(), [](size_t count) { return std::string(count, 'r'); });
+  JoinRequested event{1, {}};
+  event.request.set_job("mnist");
+  event.request.mutable_member()->set_incarnation(IncarnationOf("w0"));
+  event.request.mutable_member()->set_host_id("a");
+  event.request.mutable_member()->set_pid(1);
+  event.request.set_wanted_size(2);
+  event.request.set_protocol_version(kProtocolVersion);
+  event.request.set_join_timeout_ms(5000);
+  event.request.set_stall_warning_ms(1000);
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  EXPECT_EQ(job.Step(event, now).next_tick, now + absl::Seconds(5));
+  EXPECT_EQ(job.Step(Ticked{}, now - absl::Hours(1)).next_tick, now + absl::Seconds(5));
+  EXPECT_EQ(job.Summary().state(), v1::JOB_STATE_FORMING);
+}
+
+v1::JoinRequest LongJoin(int index, int size) {
+  v1::JoinRequest request;
+  request.set_job("mnist");
+  request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
+  request.mutable_member()->set_host_id(std::string(128, 'h'));
+  request.mutable_member()->set_hostname(std::string(255, 'n'));
+  request.mutable_member()->set_pid(1 + index);
+  for (int i = 0; i < 16; ++i) request.mutable_member()->add_endpoints(std::string(256, 'e'));
+  request.set_wanted_size(size);
+  request.set_protocol_version(kProtocolVersion);
+  request.set_join_timeout_ms(60000);
+  request.set_stall_warning_ms(60000);
+  return request;
+}
+
+TEST(JobTest, ARecordFitsIntoOneBatchWhateverItsMembersSay) {
+  // As many of the longest members as are let in, and the longest history.
+  int most = 0;
+  {
+    TestShell shell{JobOptions()};
+    for (;; ++most) {
+      const Actions actions = shell.Step(JoinRequested{shell.NewCall(), LongJoin(most, 4096)});
+      const Reply& reply = std::get<Reply>(actions.outputs.back());
+      if (reply.status.ok()) continue;
+      EXPECT_EQ(reply.status.code(), absl::StatusCode::kResourceExhausted);
+      break;
+    }
+  }
+  ASSERT_GT(most, 100);
+  TestShell shell{JobOptions()};
+  for (int i = 0; i < most; ++i) shell.Step(JoinRequested{shell.NewCall(), LongJoin(i, most)});
+  v1::Hello hello;
+  hello.set_job("mnist");
+  for (int i = 0; i < most; ++i) {
+    hello.set_incarnation(IncarnationOf(absl::StrCat("w", i)));
+    shell.Step(StreamOpened{shell.NewStream(), hello});
+  }
+  ASSERT_EQ(shell.job().Summary().state(), v1::JOB_STATE_RUNNING);
+  for (int step = 0; step < static_cast<int>(History::kMostEntries); ++step) {
+    BeginCheckpointRequested begin{shell.NewCall(), {}};
+    begin.request.set_incarnation(IncarnationOf("w0"));
+    begin.request.set_epoch(1);
+    begin.request.set_step(step);
+    begin.request.set_idempotency_key("k");
+    shell.Step(begin);
+    CommitCheckpointRequested commit{shell.NewCall(), {}};
+    commit.request.set_incarnation(IncarnationOf("w0"));
+    commit.request.mutable_checkpoint()->set_step(step);
+    commit.request.mutable_checkpoint()->set_token(step + 1);
+    commit.request.mutable_checkpoint()->set_path(absl::StrCat("/", std::string(4000, 'p'), ".t", step + 1, "."));
+    commit.request.mutable_checkpoint()->set_sha256(std::string(32, 's'));
+    shell.Step(commit);
+  }
+  EXPECT_TRUE(shell.broken().empty()) << shell.broken().front();
+}
+
+TEST(FenceTest, TheOldestAreForgottenBeyondItsBound) {
+  Fence fence;
+  for (size_t i = 0; i <= Fence::kMostIncarnations; ++i) fence.Shut(absl::StrCat(i), i % 2 == 0 ? "even" : "odd");
+  EXPECT_EQ(fence.ReasonFor("0"), nullptr);
+  ASSERT_NE(fence.ReasonFor("1"), nullptr);
+  EXPECT_EQ(*fence.ReasonFor("1"), "odd");
+  EXPECT_EQ(*fence.ReasonFor("2"), "even");
+}
+
+TEST(HistoryTest, KeepsTheNewestAndShortensThem) {
+  History history;
+  for (int i = 0; i < 300; ++i) history.Add(absl::StrCat(i, std::string(1000, 'x')), absl::UnixEpoch());
+  EXPECT_EQ(history.entries().size(), 256);
+  EXPECT_EQ(history.entries()[0].sentence().substr(0, 3), "44x");
+  EXPECT_LE(history.entries()[0].sentence().size(), History::kMostSentenceBytes + 3);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -316,7 +316,7 @@ TEST_P(TransportConformanceTest, AbortEndsAllWithItsReason) {
       threads.emplace_back([&, rank] {
         BufferPool pool(0);
         const auto operation = StartAsEngine(*set.transports[rank], memory.CollectiveOf(rank), pool);
-        results[rank] = operation.ok() ? Drive(**operation, *set.doorbells[rank]) : operation.status();
+        results[rank] = operation.ok() ? Drive(**operation, *set.doorbells[rank], rank) : operation.status();
       });
     }
     AbortAll(set, absl::AbortedError("rank 9 died of signal 9"));

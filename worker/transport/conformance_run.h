@@ -34,9 +34,9 @@ using StartOperation = std::function<absl::StatusOr<std::unique_ptr<Operation>>(
 absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
                                                          BufferPool& pool);
 
-// Advances an operation to its end as an engine does: while nothing moves it yields, then sleeps at the doorbell.
-// Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody rings.
-absl::Status Drive(Operation& operation, Doorbell& bell);
+// Advances an operation to its end as an engine does: while nothing moves it yields `most_yields` times, then sleeps at
+// the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody rings.
+absl::Status Drive(Operation& operation, Doorbell& bell, int most_yields);
 
 // Ends the epoch as the engines of all ranks do when they learn that it has ended. Any thread.
 void AbortAll(TransportSet& set, const absl::Status& reason);

@@ -227,9 +227,8 @@ Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
     for (const Queue& queue : slot.posts) {
       if (!queue.empty()) inputs.push_back(queue.front().payload);
     }
-    absl::InlinedVector<double, 8> scales(entry.prescale == 1.0 ? 0 : inputs.size(), entry.prescale);
-    Reduce(entry.dtype, entry.reduce_op, inputs, scales.empty() ? nullptr : scales.data(), entry.payload,
-           front.payload_bytes / SizeOf(entry.dtype), entry.postscale, static_cast<int>(slot.posts.size()));
+    Reduce(entry.dtype, entry.reduce_op, inputs, nullptr, entry.payload, front.payload_bytes / SizeOf(entry.dtype),
+           entry.postscale, static_cast<int>(slot.posts.size()));
     entry.payload_bytes = front.payload_bytes;
   } else if (entry.op == OpType::kBroadcast && !slot.posts[entry.root].empty()) {
     const Post& root = slot.posts[entry.root].front();

@@ -234,7 +234,8 @@ TEST(OrdererTest, InlineResultsAreReducedInRankOrderWithScales) {
   EXPECT_EQ(FloatIn(entries[0]), 1e8f + 1.0f - 1e8f);
 
   for (int rank = 0; rank < 3; ++rank) {
-    Post post = InlineAllreduce(1, rank + 1.0f, ReduceOp::kAverage);
+    // Payloads are prescaled by whoever posts them.
+    Post post = InlineAllreduce(1, 3.0f * (rank + 1.0f), ReduceOp::kAverage);
     post.prescale = 3.0;
     post.postscale = 10.0;
     orderer.OnPost(rank, post);

@@ -37,7 +37,7 @@ struct Post {
   uint16_t rows_are_empty = 0;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Allreduce: the input; broadcast: the root's.
+  // Allreduce: the prescaled input; broadcast: the root's input.
   char payload[kInlineBytes];
 };
 static_assert(sizeof(Post) == 120, "a post and its sequence number fill two cache lines");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "worker/kernels/scale.h"
 
 namespace farandole {
 namespace {
@@ -284,7 +285,9 @@ void SubmissionTable::PostOne(Submission* submission) {
   if (post.is_inline != 0 && contributes) {
     for (const Fragment& fragment : submission->fragments) {
       const size_t bytes = fragment.count * SizeOf(submission->dtype);
-      std::memcpy(post.payload + post.payload_bytes, fragment.input, bytes);
+      // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
+      ScaleCopy(submission->dtype, fragment.input, post.payload + post.payload_bytes, fragment.count,
+                submission->prescale);
       post.payload_bytes = static_cast<uint8_t>(post.payload_bytes + bytes);
     }
   }

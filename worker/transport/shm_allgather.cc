@@ -64,6 +64,7 @@ absl::StatusOr<bool> ShmAllgather::Advance() {
   if (absl::Status failed = transport_->error(); !failed.ok()) return failed;
   ShmLayout::Progress& own = transport_->progress(transport_->rank());
   moved_ = true;
+  if (consumed_ == rounds_) return true;
   if (consumed_ < staged_ && PeersStaged(consumed_)) {
     Copy(consumed_++);
     own.consumed.store(ShmTransport::ProgressWord(collective_.sequence, consumed_));

@@ -30,7 +30,7 @@ ShmAllreduce::ShmAllreduce(ShmTransport* transport, const Collective& collective
   one_phase_ = bytes <= static_cast<int64_t>(kStageBytes) && bytes * size_ <= kOnePhaseBytesTimesRanks;
   chunk_elements_ = static_cast<int64_t>(kStageBytes / element_bytes_);
   chunks_ = static_cast<uint64_t>((collective.count + chunk_elements_ - 1) / chunk_elements_);
-  if (collective.prescale != 1.0) scales_.assign(size_, collective.prescale);
+  reduces_from_stage_ = !collective.contributes || collective.prescale != 1.0;
 }
 
 ShmAllreduce::Range ShmAllreduce::ChunkRange(uint64_t chunk) const {
@@ -68,13 +68,13 @@ void ShmAllreduce::CopyToStage(uint64_t chunk, Range range) {
     return;
   }
   walk_.ForEach(range.first, range.second, [&](const char* input, char*, int64_t from, int64_t count) {
-    std::memcpy(stage + from * element_bytes_, input, count * element_bytes_);
+    ScaleCopy(collective_.dtype, input, stage + from * element_bytes_, count, collective_.prescale);
   });
 }
 
 void ShmAllreduce::StageInput(uint64_t chunk) {
   const Range range = ChunkRange(chunk);
-  if (one_phase_ || !collective_.contributes) {
+  if (one_phase_ || reduces_from_stage_) {
     CopyToStage(chunk, range);
   } else {
     // The own share is reduced from where it is.
@@ -87,7 +87,6 @@ void ShmAllreduce::StageInput(uint64_t chunk) {
 
 void ShmAllreduce::ReduceRange(uint64_t chunk, Range range, bool stage_result) {
   absl::InlinedVector<const void*, 8> inputs(size_);
-  const double* scales = scales_.empty() ? nullptr : scales_.data();
   const int64_t most = kPieceBytes / static_cast<int64_t>(element_bytes_);
   auto reduce = [&](const char* input, char* output, int64_t from, int64_t count) {
     for (int64_t done = 0; done < count; done += most) {
@@ -95,8 +94,8 @@ void ShmAllreduce::ReduceRange(uint64_t chunk, Range range, bool stage_result) {
       const int64_t element = range.first + from + done;
       const size_t offset = done * element_bytes_;
       for (int position = 0; position < size_; ++position) inputs[position] = StageOf(position, chunk, element);
-      if (input != nullptr) inputs[collective_.position] = input + offset;
-      Reduce(collective_.dtype, collective_.reduce_op, inputs, scales, output + offset, piece, collective_.postscale,
+      if (!reduces_from_stage_) inputs[collective_.position] = input + offset;
+      Reduce(collective_.dtype, collective_.reduce_op, inputs, nullptr, output + offset, piece, collective_.postscale,
              size_);
       if (stage_result)
         std::memcpy(StageOf(collective_.position, chunk, element), output + offset, piece * element_bytes_);
@@ -108,7 +107,7 @@ void ShmAllreduce::ReduceRange(uint64_t chunk, Range range, bool stage_result) {
     // In place, over the identity that was staged.
     char* stage = StageOf(collective_.position, chunk, range.first);
     for (int position = 0; position < size_; ++position) inputs[position] = StageOf(position, chunk, range.first);
-    Reduce(collective_.dtype, collective_.reduce_op, inputs, scales, stage, range.second - range.first,
+    Reduce(collective_.dtype, collective_.reduce_op, inputs, nullptr, stage, range.second - range.first,
            collective_.postscale, size_);
   }
 }
@@ -141,6 +140,7 @@ absl::StatusOr<bool> ShmAllreduce::Advance() {
   ShmLayout::Progress& own = transport_->progress(transport_->rank());
   const uint64_t sequence = collective_.sequence;
   moved_ = true;
+  if (consumed_ == chunks_) return true;
   if (reduced_ < staged_ && PeersReached(false, reduced_ + 1)) {
     ReduceShare(reduced_++);
     own.reduced.store(ShmTransport::ProgressWord(sequence, reduced_));

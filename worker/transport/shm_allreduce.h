@@ -45,12 +45,13 @@ class ShmAllreduce final : public Operation {
   const int size_;
   int64_t chunk_elements_ = 0;
   bool one_phase_ = false;
+  // The prescale rounds to the dtype and does not apply to the identity, so it is applied while staging.
+  bool reduces_from_stage_ = false;
   uint64_t chunks_ = 0;
   uint64_t staged_ = 0;
   uint64_t reduced_ = 0;
   uint64_t consumed_ = 0;
   bool moved_ = false;
-  absl::InlinedVector<double, 8> scales_;
 };
 
 }  // namespace farandole

@@ -33,6 +33,7 @@ void ShmBroadcast::Copy(int64_t begin, int64_t end) {
 
 absl::StatusOr<bool> ShmBroadcast::Advance() {
   if (absl::Status failed = transport_->error(); !failed.ok()) return failed;
+  if (done_ == chunks_) return true;
   ShmLayout::Progress& own = transport_->progress(transport_->rank());
   const bool is_root = collective_.position == collective_.root;
   const uint64_t word = ShmTransport::ProgressWord(collective_.sequence, done_ + 1);

@@ -40,6 +40,8 @@ struct Collective {
   OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;
   ReduceOp reduce_op = ReduceOp::kSum;
+  // Each rank's input is multiplied by `prescale` and rounded to the dtype before it is combined (an identity is not
+  // scaled); the result is multiplied by `postscale`, in the precision of the reduction.
   double prescale = 1.0;
   double postscale = 1.0;
   // Ranks of the epoch that take part, ascending, and this rank's position among them.

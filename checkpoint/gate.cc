@@ -139,7 +139,7 @@ absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& reques
                                                     present.writer));
   }
   const auto existing = catalogue_.find(NameAndStep(name, request.step()));
-  if (existing != catalogue_.end()) {
+  if (existing != catalogue_.end() && !request.replace()) {
     return absl::AlreadyExistsError(
         absl::StrCat(Describe(name, request.step()), " exists: ", Show(existing->second.path())));
   }
@@ -173,6 +173,10 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   const v1::GrantRecord grant = std::move(grants_.at(name));
   grants_.erase(name);
   v1::Checkpoint& checkpoint = catalogue_[id];
+  if (!checkpoint.path().empty()) {
+    response.set_replaced_path(checkpoint.path());
+    by_commit_.erase({checkpoint.committed_unix_ms(), checkpoint.token()});
+  }
   checkpoint = asked;
   checkpoint.set_name(name);
   checkpoint.set_epoch(grant.epoch());

@@ -57,7 +57,7 @@ class CheckpointGate {
   //   INVALID_ARGUMENT    a field is out of bounds
   //   ABORTED             no epoch runs, or not the one that the request names
   //   PERMISSION_DENIED   the asking worker is not rank 0 (both named)
-  //   ALREADY_EXISTS      the catalogue has this name and step (its path is named)
+  //   ALREADY_EXISTS      the catalogue has this name and step (its path is named), and the request does not replace it
   //   RESOURCE_EXHAUSTED  kMostGrants or kMostCheckpoints is reached
   absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present,
                                                     Writes* writes);

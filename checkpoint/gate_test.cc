@@ -24,6 +24,7 @@ class CheckpointGateTest : public testing::Test {
     request.set_name(name);
     request.set_step(step);
     request.set_idempotency_key(key);
+    request.set_replace(replace_);
     CheckpointGate::Writes writes;
     const auto response = gate_.Begin(request, present_, &writes);
     Keep(writes);
@@ -75,6 +76,7 @@ class CheckpointGateTest : public testing::Test {
   }
 
   uint64_t epoch_ = 1;
+  bool replace_ = false;
   CheckpointGate::Present present_ = {1, true, kWriter};
   CheckpointGate gate_ = CheckpointGate("acme", "mnist");
   absl::Time now_ = absl::FromUnixMillis(1'000'000);
@@ -163,6 +165,22 @@ TEST_F(CheckpointGateTest, AnExistingStepIsNotWrittenAgain) {
   const absl::Status status = Begin(100, "k2").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(status.message(), "checkpoint at step 100 exists: /ckpt/s100.t1.bin");
+}
+
+TEST_F(CheckpointGateTest, AReplacementTakesThePlaceWhenItIsCommitted) {
+  ASSERT_TRUE(Begin(100, "k").ok());
+  ASSERT_TRUE(Commit(CommitRequest(1, 100)).ok());
+  replace_ = true;
+  ASSERT_TRUE(Begin(100, "k2").ok());
+  EXPECT_EQ(Find(100)->token(), 1u);
+  CheckpointGate::Writes writes;
+  const auto response = gate_.Commit(CommitRequest(2, 100), present_, now_, &writes);
+  ASSERT_TRUE(response.ok()) << response.status();
+  Keep(writes);
+  EXPECT_EQ(response->replaced_path(), "/ckpt/s100.t1.bin");
+  Restart();
+  EXPECT_EQ(Find(100)->token(), 2u);
+  EXPECT_EQ(gate_.List().checkpoints_size(), 1);
 }
 
 TEST_F(CheckpointGateTest, AWriterOfAnEndedEpochCommitsUntilTheNextEpochForms) {

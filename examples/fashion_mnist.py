@@ -289,7 +289,7 @@ def main() -> None:
             "passes": epoch + 1,
         }
         path = farandole.checkpoint.save(
-            state, arguments.checkpoint_dir, (epoch + 1) * len(train_loader), name=CHECKPOINT_NAME
+            state, arguments.checkpoint_dir, (epoch + 1) * len(train_loader), name=CHECKPOINT_NAME, replace=True
         )
 
     _, accuracy = test(model, test_loader)

@@ -27,9 +27,9 @@ int GivePath(const absl::StatusOr<std::string>& given, const char** path) {
 extern "C" {
 
 int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step, const char* extension,
-                               const char** path) {
+                               int replace, const char** path) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    return GivePath(worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension)), path);
+    return GivePath(worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension), replace != 0), path);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "worker/checkpoint_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -8,7 +10,30 @@
 
 namespace farandole {
 
-absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, absl::string_view name, int64_t step) {
+namespace {
+
+// What the catalogue does not name any more. That it stays behind where it cannot be removed harms nobody.
+void RemoveReplaced(const std::string& path) {
+  if (path.empty()) return;
+  unlink(path.c_str());
+  unlink(ManifestPath(path).c_str());
+}
+
+// Without a coordinator: the checkpoints in the same directory that this one takes the place of.
+void RemoveOlder(const v1::Checkpoint& newest) {
+  absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(newest.path().substr(0, newest.path().rfind('/')));
+  if (!manifests.ok()) return;
+  for (const Manifest& manifest : *manifests) {
+    const v1::Checkpoint& one = manifest.checkpoint;
+    if (one.name() == newest.name() && one.step() == newest.step() && one.token() < newest.token())
+      RemoveReplaced(one.path());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, absl::string_view name, int64_t step,
+                                                  bool replace) {
   if (link_ != nullptr) {
     v1::BeginCheckpointRequest request;
     request.set_job(job_);
@@ -16,6 +41,7 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
     request.set_epoch(epoch_);
     request.set_name(std::string(name));
     request.set_step(step);
+    request.set_replace(replace);
     absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->client().BeginCheckpoint(std::move(request));
     if (!granted.ok()) return granted.status();
     return granted->token();
@@ -25,7 +51,7 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
   if (!manifests.ok()) return manifests.status();
   uint64_t last = 0;
   for (const Manifest& manifest : *manifests) {
-    if (manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
+    if (!replace && manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
       return absl::AlreadyExistsError(
           absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", manifest.checkpoint.path()));
     }
@@ -35,7 +61,7 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
 }
 
 absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,
-                                                     absl::string_view extension) {
+                                                     absl::string_view extension, bool replace) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (rank_ != 0) {
     return absl::PermissionDeniedError(
@@ -45,7 +71,7 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
     return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
                                                       ": another is being written: ", writer_->temporary_path()));
   }
-  absl::StatusOr<uint64_t> token = Grant(std::string(directory), name, step);
+  absl::StatusOr<uint64_t> token = Grant(std::string(directory), name, step, replace);
   if (!token.ok()) return token.status();
   absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory, name, step, *token, extension);
   if (!writer.ok()) return writer.status();
@@ -59,13 +85,19 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return finished.status();
-  if (link_ == nullptr) return finished->path();
+  if (link_ == nullptr) {
+    RemoveOlder(*finished);
+    return finished->path();
+  }
   v1::CommitCheckpointRequest request;
   request.set_job(job_);
   request.set_incarnation(link_->incarnation());
   *request.mutable_checkpoint() = *std::move(finished);
   absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->client().CommitCheckpoint(std::move(request));
-  if (committed.ok()) return committed->checkpoint().path();
+  if (committed.ok()) {
+    RemoveReplaced(committed->replaced_path());
+    return committed->checkpoint().path();
+  }
   // The coordinator may have taken it without our hearing so: then the file is part of the catalogue and must stay.
   if (!absl::IsUnavailable(committed.status()) && !absl::IsDeadlineExceeded(committed.status())) writer.Discard();
   return committed.status();

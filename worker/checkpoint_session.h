@@ -26,14 +26,14 @@ class CheckpointSession {
 
   // Errors and results as farandole_checkpoint_begin, _commit, _fail and _find say.
   absl::StatusOr<std::string> Begin(absl::string_view directory, absl::string_view name, int64_t step,
-                                    absl::string_view extension);
+                                    absl::string_view extension, bool replace);
   absl::StatusOr<std::string> Commit();
   absl::Status Fail(absl::string_view cause);
   void Abandon();
   absl::StatusOr<v1::Checkpoint> Find(const std::string& directory, absl::string_view name, int64_t step);
 
  private:
-  absl::StatusOr<uint64_t> Grant(const std::string& directory, absl::string_view name, int64_t step);
+  absl::StatusOr<uint64_t> Grant(const std::string& directory, absl::string_view name, int64_t step, bool replace);
 
   CoordinatorLink* const link_;
   const std::string job_;

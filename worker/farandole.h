@@ -213,18 +213,18 @@ FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
 /* Asks for the right to write checkpoint `name` at `step` into `directory` on this host; only rank 0 gets it. On
  * success `*path` is the temporary file to write (valid until commit or abandon). One checkpoint may be open at a time.
  *   PERMISSION_DENIED   not rank 0
- *   ALREADY_EXISTS      there is one of this name and step; its path is in the text
+ *   ALREADY_EXISTS      there is one of this name and step, and `replace` is 0; its path is in the text. Else
+ *                       the new one takes its place when it is committed, and its file is removed
  *   FAILED_PRECONDITION another is open
  *   RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written (disk full), or the coordinator not be reached */
 FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step,
-                                                const char* extension, const char** path);
+                                                const char* extension, int replace, const char** path);
 /* Checksums, syncs and renames the written file, and has the coordinator put it into the catalogue: when this returns
  * OK, the checkpoint exists, as `*path` (valid until the thread's next call). ABORTED  a newer writer fenced this one,
  * or the epoch ended; the file is removed */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
-/* The writing failed, for `cause` (the words of whatever wrote): removes the temporary file and gives the sentence for it.
- *   RESOURCE_EXHAUSTED  the disk is full
- *   UNAVAILABLE         otherwise; FAILED_PRECONDITION: none is open */
+/* The writing failed, for `cause` (the words of whatever wrote): removes the temporary file and gives the sentence for
+ * it. RESOURCE_EXHAUSTED  the disk is full UNAVAILABLE         otherwise; FAILED_PRECONDITION: none is open */
 FARANDOLE_EXPORT int farandole_checkpoint_fail(const char* cause);
 /* Removes the temporary file. */
 FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);

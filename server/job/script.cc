@@ -329,6 +329,7 @@ void Script::Begin(const Arguments& arguments) {
   event.request.set_epoch(EpochOf(arguments));
   event.request.set_name(arguments.Text("name"));
   event.request.set_step(arguments.Number("step", 0));
+  event.request.set_replace(arguments.Number("replace", 0) != 0);
   event.request.set_idempotency_key(arguments.Text("key"));
   Step(event);
 }

@@ -44,22 +44,24 @@ def save(
     name: str = "checkpoint",
     extension: str = "pt",
     wait: bool = False,
+    replace: bool = False,
 ) -> Optional[str]:
     """Writes the checkpoint `name` of `step` into `directory`, on rank 0. Returns its path there, None on the other
     ranks.
 
     `state_or_writer`: what torch.save() takes, or a function that writes the file of the path it is given. All ranks
     may call it; those that are not rank 0 return at once, or with `wait` when the checkpoint is there: then all of
-    them return its path, or raise.
+    them return its path, or raise. With `replace`, a checkpoint of the same name and step, of an earlier run, gives
+    way: the new one takes its place in the catalogue at once, and then its file is removed.
 
     CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
-    there is one of this name and step. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is
+    there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is
     left behind. ConnectionError: the coordinator cannot be reached.
     """
     path, error = None, None
     if rank() == 0:
         try:
-            path = _save(state_or_writer, directory, step, name, extension)
+            path = _save(state_or_writer, directory, step, name, extension, replace)
         except Exception as failed:  # pylint: disable=broad-except; raised below
             error = failed
     if wait:
@@ -71,9 +73,11 @@ def save(
     return path
 
 
-def _save(state_or_writer: Union[State, Writer], directory: str, step: int, name: str, extension: str) -> str:
+def _save(
+    state_or_writer: Union[State, Writer], directory: str, step: int, name: str, extension: str, replace: bool
+) -> str:
     path = ffi.new("const char**")
-    _check(lib.farandole_checkpoint_begin(_text(str(directory)), _text(name), step, _text(extension), path))
+    _check(lib.farandole_checkpoint_begin(_text(str(directory)), _text(name), step, _text(extension), replace, path))
     temporary = ffi.string(path[0]).decode()
     try:
         if callable(state_or_writer) and not hasattr(state_or_writer, "state_dict"):
@@ -84,10 +88,7 @@ def _save(state_or_writer: Union[State, Writer], directory: str, step: int, name
         lib.farandole_checkpoint_abandon()
         raise
     except Exception as error:
-        lib.farandole_checkpoint_abandon()
-        raise CheckpointError(
-            f"checkpoint {name} of step {step} cannot be written into {directory}: {_reason(error)}"
-        ) from error
+        raise CheckpointError(str(failure(lib.farandole_checkpoint_fail(_reason(error).encode())))) from error
     except BaseException:
         lib.farandole_checkpoint_abandon()
         raise

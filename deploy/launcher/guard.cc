@@ -35,23 +35,47 @@ void KillAll() {
   }
 }
 
+// The guard's end of the link.
+struct Launcher {
+  pid_t pid;
+  int signals_fd;
+
+  void PassOn(int signal) const {
+    const unsigned char byte = static_cast<unsigned char>(signal);
+    // Where it cannot be written, the launcher is gone, and its end is on the way to us.
+    if (write(signals_fd, &byte, 1) == 1 && signal == SIGCONT) kill(pid, SIGCONT);
+  }
+};
+
 // Reaps what has ended. Returns true with the launcher's status when it was among them.
-bool ReapLauncher(pid_t launcher, int* status) {
+bool ReapLauncher(const Launcher& launcher, int* status) {
   for (;;) {
     int seen = 0;
     const pid_t pid = waitpid(-1, &seen, WNOHANG | WUNTRACED);
     if (pid <= 0) return false;
-    if (pid != launcher) continue;
+    if (pid != launcher.pid) continue;
     if (WIFSTOPPED(seen)) {
       // The launcher has paused its workers and itself; so does the guard, and the shell sees it. What continues the
       // guard continues the launcher.
       raise(SIGSTOP);
-      kill(launcher, SIGCONT);
+      kill(pid, SIGCONT);
       continue;
     }
     *status = seen;
     return true;
   }
+}
+
+sigset_t SignalsToTake() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  for (int signal : kSignals) {
+    struct sigaction present {};
+    // What nohup or a shell without job control has ignored for us stays ignored.
+    if (sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  return signals;
 }
 
 // What a careless parent may have left us: descriptors 0 to 2 closed, so that the next file would become one of them;
@@ -65,13 +89,14 @@ void MendInheritance() {
   signal(SIGCHLD, SIG_DFL);
 }
 
-int Guard(pid_t launcher, const sigset_t& signals) {
+int Guard(const Launcher& launcher, const sigset_t& signals) {
+  signal(SIGPIPE, SIG_IGN);
   int status = 0;
   for (;;) {
     siginfo_t arrived{};
     if (sigwaitinfo(&signals, &arrived) < 0) continue;
     if (arrived.si_signo != SIGCHLD) {
-      kill(launcher, arrived.si_signo);
+      launcher.PassOn(arrived.si_signo);
     } else if (ReapLauncher(launcher, &status)) {
       break;
     }
@@ -79,50 +104,39 @@ int Guard(pid_t launcher, const sigset_t& signals) {
   KillAll();
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   std::fprintf(stderr, "farandole: the launcher process (pid %d) was killed by %s; its workers were killed as well\n",
-               launcher, SignalName(WTERMSIG(status)).c_str());
+               launcher.pid, SignalName(WTERMSIG(status)).c_str());
   return 128 + WTERMSIG(status);
 }
 
 }  // namespace
 
-sigset_t LauncherSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGCHLD);
-  for (int signal : kSignals) {
-    struct sigaction present {};
-    // What nohup or a shell without job control has ignored for us stays ignored.
-    if (sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN) sigaddset(&signals, signal);
-  }
-  return signals;
-}
-
 int RunGuarded(const std::function<int(const GuardLink&)>& body) {
   MendInheritance();
-  const sigset_t signals = LauncherSignals();
+  const sigset_t signals = SignalsToTake();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  GuardLink link;
-  link.guard_pid = getpid();
-  // Opened before the fork, so that it is this process whatever happens then.
-  link.guard_fd = OpenProcess(link.guard_pid);
+  int link[2] = {-1, -1};
+  const pid_t guard = getpid();
   std::fflush(nullptr);
-  const pid_t launcher = link.guard_fd < 0 ? -1 : fork();
+  const pid_t launcher = pipe2(link, O_CLOEXEC | O_NONBLOCK) == 0 ? fork() : -1;
   if (launcher < 0) {
     std::fprintf(stderr, "farandole: the launcher cannot be started: %s\n", strerror(errno));
     return 1;
   }
   if (launcher == 0) {
+    close(link[1]);
     // Not inherited. The launcher adopts as well, so that it can let leftovers end in peace.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A stopped launcher could not see the guard's end.
     prctl(PR_SET_PDEATHSIG, SIGCONT);
-    const int code = body(link);
+    const int code = body(GuardLink{guard, link[0]});
     std::fflush(nullptr);
     _exit(code);
   }
-  close(link.guard_fd);
-  return Guard(launcher, signals);
+  close(link[0]);
+  const int code = Guard(Launcher{launcher, link[1]}, signals);
+  close(link[1]);
+  return code;
 }
 
 }  // namespace farandole::launcher

@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_GUARD_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_GUARD_H_
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -17,17 +16,17 @@ namespace farandole::launcher {
 // living ancestor that adopts them, and SIGKILL can take only one of two at a time. Who kills both at the same moment
 // still kills the workers; of their children only those then end that watch their parent, as torch's data loaders do.
 //
-// Signals that end or concern a run (LauncherSignals()) are blocked in both. The guard passes on what it gets, so the
-// launcher takes signals from the guard only: from a terminal, both get them.
+// Signals that concern a run are blocked in both: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
+// workers), SIGTSTP and SIGCONT (pause it); those that were ignored at the start stay so. The guard takes them and
+// passes them on through a pipe. The launcher takes none itself: from a terminal, or from `timeout`, both get them, and
+// of two equal pending signals the kernel keeps only the first, whoever sent it.
 struct GuardLink {
-  pid_t guard_pid = 0;
-  // A pidfd of the guard: readable when it has ended. Open as long as `body` runs.
-  int guard_fd = -1;
+  // The guard.
+  pid_t pid = 0;
+  // Read end of the pipe: a byte for each signal, its number; the end of file when the guard has ended. Non-blocking,
+  // open as long as `body` runs.
+  int signals_fd = -1;
 };
-
-// Signals that a launcher takes (those that were ignored at its start stay so and are left out): SIGINT, SIGTERM,
-// SIGHUP, SIGQUIT (stop), SIGUSR1, SIGUSR2 (passed on), SIGTSTP, SIGCONT (pause) and SIGCHLD.
-sigset_t LauncherSignals();
 
 // Runs `body` in the launcher process and returns, in the guard, its result, or 128 + the signal that killed it. At
 // return the guard has no descendant. Called on the only thread of the process; `body` may start threads.

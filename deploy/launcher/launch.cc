@@ -88,24 +88,21 @@ absl::StatusOr<int> Launch::Run() {
 }
 
 absl::Status Launch::OpenEventSources() {
-  const sigset_t signals = LauncherSignals();
-  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  signal_fd_ = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signal_fd_ < 0) return NoResource("signal descriptor");
   timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (timer_fd_ < 0) return NoResource("timer");
   // A reader of our output that ends must not end us; the workers get the default back.
   signal(SIGPIPE, SIG_IGN);
-  loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignals(); });
+  loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) {
+    signalfd_siginfo arrived{};
+    while (read(signal_fd_, &arrived, sizeof(arrived)) > 0) Reap();
+  });
   loop_.Watch(timer_fd_, EPOLLIN, [this](uint32_t) { OnTimer(); });
-  if (plan_.guard.guard_fd >= 0) {
-    loop_.Watch(plan_.guard.guard_fd, EPOLLIN, [this](uint32_t) {
-      loop_.Unwatch(plan_.guard.guard_fd);
-      console_.Say(absl::StrCat("the process that was started as 'farandole run' (pid ", plan_.guard.guard_pid,
-                                ") is gone; its workers are killed"));
-      gave_up_ = stage_ == kFlushing;
-      Apply(policy_.Abandoned());
-    });
-  }
+  loop_.Watch(plan_.guard.signals_fd, EPOLLIN, [this](uint32_t) { OnGuard(); });
   return absl::OkStatus();
 }
 
@@ -153,18 +150,16 @@ absl::Status Launch::CopyOutput(int index) {
   return out.ok() ? workers_[index].err->CopyTo(absl::StrCat(*directory, "/stderr")) : out;
 }
 
-void Launch::OnSignals() {
-  signalfd_siginfo arrived{};
-  while (read(signal_fd_, &arrived, sizeof(arrived)) == sizeof(arrived)) {
-    const int signal = static_cast<int>(arrived.ssi_signo);
-    if (signal == SIGCHLD) {
-      Reap();
-      continue;
-    }
-    // The guard passes everything on; what came to the whole group would count twice.
-    const bool is_ours = plan_.guard.guard_pid == 0 || static_cast<pid_t>(arrived.ssi_pid) == plan_.guard.guard_pid;
-    if (is_ours) OnSignal(signal);
-  }
+void Launch::OnGuard() {
+  unsigned char signal = 0;
+  ssize_t count;
+  while ((count = read(plan_.guard.signals_fd, &signal, 1)) == 1) OnSignal(signal);
+  if (count < 0) return;
+  loop_.Unwatch(plan_.guard.signals_fd);
+  console_.Say(absl::StrCat("the process that was started as 'farandole run' (pid ", plan_.guard.pid,
+                            ") is gone; its workers are killed"));
+  gave_up_ = stage_ == kFlushing;
+  Apply(policy_.Abandoned());
 }
 
 void Launch::OnSignal(int signal) {

@@ -38,10 +38,10 @@ struct LaunchPlan {
 };
 
 // One run of N workers on this host, from their start to the last descendant's end. Owned by the launcher process, used
-// on one thread, which must be the one that lives as long as the process; LauncherSignals() are blocked there.
+// on the thread on which RunGuarded called, which lives as long as the process.
 //
-// Everything is an event: ends of processes and signals by signalfd, the guard's end by pidfd, output by pipes, limits
-// by timerfd. Worker 0 has the launcher's stdin, the others have none.
+// Everything is an event: ends of processes by signalfd, signals and the guard's end by its pipe, output by pipes,
+// limits by timerfd. Worker 0 has the launcher's stdin, the others have none.
 class Launch {
  public:
   // The exit code that shells give where a command did not run: 127 for NOT_FOUND, 126 for PERMISSION_DENIED;
@@ -73,7 +73,7 @@ class Launch {
   absl::Status StartOne(int index, int stdin_fd);
   absl::Status CopyOutput(int index);
 
-  void OnSignals();
+  void OnGuard();
   void OnSignal(int signal);
   void OnTimer();
   void OnWorkerEnded(int index, WorkerEnd end);

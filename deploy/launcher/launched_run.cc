@@ -1,7 +1,6 @@
 #include "deploy/launcher/launched_run.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -69,8 +68,6 @@ LaunchedRun::~LaunchedRun() {
 
 void LaunchedRun::RunHere(const Scenario& setup) const {
   setpgid(0, 0);
-  // What the test itself was given is none of the launcher's.
-  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
   dup2(open((directory_ + "/in").c_str(), O_RDONLY | O_CLOEXEC), 0);
   const int out = open((directory_ + "/out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   dup2(setup.stdout_fd >= 0 ? setup.stdout_fd : out, 1);

@@ -1,6 +1,7 @@
 #include "deploy/launcher/worker_process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -59,6 +60,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Libraries open sockets that an exec would keep (Boost.Asio's are such): a worker gets nothing but 0, 1 and 2.
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
   if (dup2(stdin_fd, 0) == 0 && dup2(pipes.out[1], 1) == 1 && dup2(pipes.err[1], 2) == 2) {
     execve(executable, arguments, environment);
   }

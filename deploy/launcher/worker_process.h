@@ -20,8 +20,9 @@ struct WorkerCommand {
   int stdin_fd = -1;
 };
 
-// A started worker. It leads a process group of its own, and the kernel kills it (SIGKILL: nobody would be left to
-// insist) when the launcher dies. Whoever reaps it says so by its pid; the launch does.
+// A started worker. It has no descriptor but 0, 1 and 2. It leads a process group of its own, and the kernel kills it
+// (SIGKILL: nobody would be left to insist) when the launcher dies. Whoever reaps it says so by its pid; the launch
+// does.
 struct WorkerProcess {
   pid_t pid = -1;
   // Read ends, non-blocking, close-on-exec; the caller closes them.

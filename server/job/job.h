@@ -23,6 +23,8 @@ struct JobOptions {
   absl::Duration silence_limit = absl::Seconds(3);
   // After a restart of the coordinator: how long it waits for the members of the running epoch to come back.
   absl::Duration reattach_window = absl::Seconds(30);
+  // From a worker's Join until it must have opened its stream; then it no longer counts.
+  absl::Duration open_limit = absl::Seconds(30);
   uint32_t max_workers = 4096;
   uint32_t max_slots = 4096;
   uint32_t max_groups = 1024;

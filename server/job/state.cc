@@ -16,7 +16,7 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
       name_(std::move(name)),
       options_(options),
       random_bytes_(std::move(random_bytes)),
-      lobby_(options.max_workers, options.reattach_window),
+      lobby_(options.max_workers, options.open_limit),
       gate_(tenant_, name_) {
   record_.set_tenant(tenant_);
   record_.set_job(name_);

@@ -20,7 +20,12 @@ constexpr int64_t kLongestSleepNs = 100'000'000;
 // cores.
 constexpr int kChecksBeforeYield = 32;
 
-int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) { return limit_ns < 0 ? kForever : start_ns + limit_ns; }
+// A driver that always finds something to do looks at the clock once in so many passes, of 100 us at most.
+constexpr int kPassesBetweenLooks = 64;
+
+int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
+  return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
+}
 
 }  // namespace
 
@@ -48,8 +53,6 @@ Engine::~Engine() {
 }
 
 absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
-  // The bell learns that peers' answers concern this rank before the post goes out; a driver's states are left alone.
-  bell_.Concern();
   absl::StatusOr<int64_t> handle = table_.Submit(request);
   if (handle.ok()) Kick();
   return handle;
@@ -93,11 +96,7 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   Drive([submission] { return submission->complete.load(); }, deadline);
   LeaveRole();
   wait_ns_.fetch_add(MonotonicNs() - started);
-  const bool complete = submission->complete.load();
-  absl::Status status = table_.DoneWaiting(submission, true);
-  if (!complete) return false;
-  if (!status.ok()) return status;
-  return true;
+  return table_.DoneWaiting(submission, true);
 }
 
 absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {
@@ -114,40 +113,38 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
         Drive(done, deadline);
         LeaveRole();
       } else {
-        table_.WaitForNotice(submission, std::min(deadline - now, kLongestSleepNs));
+        table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
       }
     }
     wait_ns_.fetch_add(MonotonicNs() - started);
   }
-  const bool complete = submission->complete.load();
-  absl::Status status = table_.DoneWaiting(submission, release);
-  if (!complete) return false;
-  if (!status.ok()) return status;
-  return true;
+  return table_.DoneWaiting(submission, release);
 }
 
 bool Engine::IsKnown(int64_t handle) {
   Submission* submission = table_.BeginWaiting(handle);
-  if (submission != nullptr) table_.DoneWaiting(submission, false).IgnoreError();
+  if (submission != nullptr) table_.DoneWaiting(submission, false).status().IgnoreError();
   return submission != nullptr;
 }
 
 const Submission* Engine::Result(int64_t handle) {
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr) return nullptr;
-  const bool good = submission->complete.load() && submission->status.ok() && submission->op == OpType::kAllgather;
-  table_.DoneWaiting(submission, false).IgnoreError();
-  return good ? submission : nullptr;
+  const bool is_gather = submission->op == OpType::kAllgather;
+  const absl::StatusOr<bool> complete = table_.DoneWaiting(submission, false);
+  return is_gather && complete.ok() && *complete ? submission : nullptr;
 }
 
 template <typename Done>
 void Engine::Drive(const Done& done, int64_t deadline_ns) {
   int checks = 0;
+  int passes = 0;
   int64_t idle_since = 0;
   while (!done()) {
     if (Pass()) {
       checks = 0;
       idle_since = 0;
+      if (++passes % kPassesBetweenLooks == 0 && MonotonicNs() >= deadline_ns) return;
       continue;
     }
     if (++checks < kChecksBeforeYield) {
@@ -174,7 +171,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
 
 absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
   if (aborted_.load()) return absl::OkStatus();
-  table_.PostLeave();
+  if (!leave_posted_.exchange(true)) table_.PostLeave();
   auto done = [this] {
     if (failed_all_.load()) return true;
     return options_.rank == 0 ? left_count_.load() == options_.size : has_left_.load();
@@ -185,7 +182,7 @@ absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
     std::unique_lock<std::mutex> role(role_, std::try_to_lock);
     if (!role.owns_lock()) {
       bell_.Ring();
-      table_.WaitForNotice(nullptr, kLongestSleepNs);
+      table_.WaitForNotice(done, kLongestSleepNs);
       continue;
     }
     role.release();
@@ -197,8 +194,10 @@ absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
 }
 
 void Engine::DataThread() {
-  while (!stopping_.load()) {
+  for (;;) {
+    // Before anything is looked at, so that a ring for what changes afterwards ends the sleep.
     const uint32_t ticket = bell_.Ticket();
+    if (stopping_.load()) return;
     if (role_.try_lock()) {
       bell_.SetAttention(Attention::kPolling);
       // Within a batch the data thread waits as any driver does; between batches it goes to sleep at once.
@@ -216,17 +215,20 @@ Attention Engine::IdleAttention() const {
 
 bool Engine::HasWork() const {
   if (aborted_.load()) return !failed_all_.load();
-  return is_running_.load() || channel_->HasNews() || table_.HasOrdererNews();
+  return is_running_.load() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews();
 }
 
 void Engine::LeaveRole() {
   bell_.SetAttention(IdleAttention());
   role_.unlock();
   if (table_.has_waiters()) table_.Notify();
+  // A ring for room in the channel, that came before the bell's new state, woke nobody.
+  if (table_.HasUnposted()) table_.FlushPosts();
   // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
   // thread takes it up.
   if (table_.pending() > 0) bell_.Concern();
-  const bool relevant = table_.pending() > 0 || attends_always_.load() || aborted_.load();
+  const bool relevant =
+      table_.pending() > 0 || attends_always_.load() || aborted_.load() || table_.HasOrdererNews();
   if (relevant && HasWork()) bell_.RingAll();
 }
 
@@ -240,6 +242,8 @@ bool Engine::Pass() {
   if (table_.HasUnposted()) moved = table_.FlushPosts();
   if (options_.rank == 0 && OrderPass()) moved = true;
   if (is_running_.load()) {
+    // It could not be started, since another thread is about to end the epoch: that thread rings.
+    if (running_->operation == nullptr) return moved;
     AdvanceRunning();
     // A step that found nothing to do is no movement.
     return moved || !is_running_.load() || running_->operation->moved();
@@ -291,7 +295,7 @@ bool Engine::OrderPass() {
 }
 
 bool Engine::ReadLog() {
-  if (!channel_->ReadEntry(&entry_)) return false;
+  if (!ReadsOn() || !channel_->ReadEntry(&entry_)) return false;
   switch (entry_.kind) {
     case Entry::Kind::kBatch:
       OnBatch(entry_);

@@ -84,7 +84,7 @@ class Engine {
 
  private:
   void DataThread();
-  // Rank 0: orders what is ready now. Others: sends what could not be posted before.
+  // Rank 0: orders what is ready now. Others: posts what did not fit before.
   void Kick();
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
@@ -101,6 +101,8 @@ class Engine {
   void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);
   void FailAll();
+  // Whether there may be more for this rank in the log: not after it has left, but rank 0 keeps it to the end.
+  bool ReadsOn() const { return options_.rank == 0 || !has_left_.load(); }
   // Gives the role back, and has somebody attend to what is left.
   void LeaveRole();
   bool HasWork() const;
@@ -126,6 +128,7 @@ class Engine {
   std::atomic<bool> aborted_{false};
   std::atomic<bool> failed_all_{false};
   std::atomic<int> left_count_{0};
+  std::atomic<bool> leave_posted_{false};
   std::atomic<bool> has_left_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> batches_{0};

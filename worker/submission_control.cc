@@ -82,8 +82,10 @@ void SubmissionTable::OnGroupRemoved(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = groups_.find(number);
   if (found == groups_.end()) return;
+  FailPending(number, absl::InvalidArgumentError(absl::StrCat("process set ", number, " was removed")));
   for (const auto& [key, name] : found->second.names) slots_.erase(name->slot);
   groups_.erase(found);
+  NotifyLocked();
   if (rank_ == 0) {
     news_.push_back(GroupRemoved{number});
     has_news_.store(true);

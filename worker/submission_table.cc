@@ -19,10 +19,14 @@ namespace {
 constexpr size_t kMaxNameBytes = 512;
 constexpr size_t kMaxDimensions = 32;
 constexpr size_t kMaxTensors = 65536;
+// Of all tensors of a submission: transports count chunks of 256 KiB in 20 bits.
+constexpr int64_t kMaxBytes = int64_t{1} << 37;
 // Pending submissions of one rank; a program that leaves so many unanswered has lost them.
 constexpr int64_t kMaxPending = 1 << 20;
 // Handles are generation * 2^24 + index + 1 in the pool.
 constexpr int kIndexBits = 24;
+// Submissions that are pending or complete and not released.
+constexpr size_t kMaxHandles = (size_t{1} << kIndexBits) - 1;
 
 absl::string_view UnnamedName(OpType op) {
   switch (op) {
@@ -46,7 +50,8 @@ absl::string_view UnnamedName(OpType op) {
 
 bool IsReserved(absl::string_view name) { return name.substr(0, 8) == "unnamed."; }
 
-absl::Status CheckTensor(absl::string_view name, const TensorView& tensor) {
+// `*room`: the bytes that the tensors may still have.
+absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorView& tensor, int64_t* room) {
   if (tensor.shape.size() > kMaxDimensions) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": has ", tensor.shape.size(), " dimensions, at most ", kMaxDimensions, " are allowed"));
@@ -56,6 +61,49 @@ absl::Status CheckTensor(absl::string_view name, const TensorView& tensor) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": shape [", absl::StrJoin(tensor.shape, ","), "] has a negative dimension"));
     }
+  }
+  int64_t bytes = static_cast<int64_t>(SizeOf(dtype));
+  bool is_empty = false;
+  for (int64_t dim : tensor.shape) {
+    is_empty = is_empty || dim == 0;
+    // Without the zeros, since what is left of an empty tensor's shape is multiplied as well.
+    if (dim == 0) continue;
+    if (bytes > kMaxBytes / dim) bytes = kMaxBytes + 1;
+    if (bytes > kMaxBytes) break;
+    bytes *= dim;
+  }
+  if (bytes > kMaxBytes || (!is_empty && bytes > *room)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": shape [", absl::StrJoin(tensor.shape, ","), "] of ",
+                                                   Name(dtype), " makes more than ", kMaxBytes,
+                                                   " bytes, the most that one submission can have"));
+  }
+  if (!is_empty) *room -= bytes;
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensors(absl::string_view name, const Request& request) {
+  const size_t tensors = request.tensors.size();
+  switch (request.op) {
+    case OpType::kAllreduce:
+      break;
+    case OpType::kAllgather:
+    case OpType::kBroadcast:
+      if (tensors == 1) break;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
+    case OpType::kBarrier:
+      if (tensors == 0) break;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat(name, ": this version runs allreduce, allgather, broadcast and barrier only"));
+  }
+  if (tensors > kMaxTensors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": groups ", tensors, " tensors, at most ", kMaxTensors, " are allowed"));
+  }
+  int64_t room = kMaxBytes;
+  for (const TensorView& tensor : request.tensors) {
+    if (absl::Status status = CheckTensor(name, request.dtype, tensor, &room); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -103,13 +151,7 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
   if (!request.name.empty() && IsReserved(name)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
   }
-  if (request.tensors.size() > kMaxTensors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": groups ", request.tensors.size(), " tensors, at most ", kMaxTensors, " are allowed"));
-  }
-  for (const TensorView& tensor : request.tensors) {
-    if (absl::Status status = CheckTensor(name, tensor); !status.ok()) return status;
-  }
+  if (absl::Status status = CheckTensors(name, request); !status.ok()) return status;
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": scale factors must be finite, not ", request.prescale, " and ", request.postscale));
@@ -131,12 +173,16 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::ResourceExhaustedError(
         absl::StrCat(name, ": ", kMaxPending, " submissions are pending, the most that can be"));
   }
+  if (free_.empty() && pool_.size() >= kMaxHandles) {
+    return absl::ResourceExhaustedError(absl::StrCat(name, ": ", kMaxHandles,
+                                                     " handles are held, the most that can be; release those that "
+                                                     "are complete"));
+  }
   return &group;
 }
 
 Submission* SubmissionTable::Allocate() {
   if (free_.empty()) {
-    FD_CHECK_LT(pool_.size(), size_t{1} << kIndexBits) << "handles are exhausted";
     pool_.emplace_back();
     pool_.back().handle = static_cast<int64_t>(pool_.size());
     free_.push_back(&pool_.back());
@@ -229,6 +275,9 @@ absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
   Submission* submission = Accept(request, **group, key);
   ++name->outstanding;
   pending_count_.fetch_add(1);
+  // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that it
+  // left is changed here; and no answer to the post can find the rank unconcerned.
+  channel_->doorbell().Concern();
   ++counters_.submissions;
   last_submitted_ns_ = submission->submitted_ns;
   if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
@@ -331,13 +380,15 @@ Submission* SubmissionTable::BeginWaiting(int64_t handle) {
   return submission;
 }
 
-absl::Status SubmissionTable::DoneWaiting(Submission* submission, bool release) {
+absl::StatusOr<bool> SubmissionTable::DoneWaiting(Submission* submission, bool release) {
   std::lock_guard<std::mutex> lock(mutex_);
   --submission->waiters;
-  absl::Status status = submission->status;
-  if (submission->complete.load() && release) submission->released = true;
-  if (submission->complete.load() && submission->released && submission->waiters == 0) Recycle(submission);
-  return status;
+  if (!submission->complete.load()) return false;
+  const absl::Status status = submission->status;
+  if (release) submission->released = true;
+  if (submission->released && submission->waiters == 0) Recycle(submission);
+  if (!status.ok()) return status;
+  return true;
 }
 
 void SubmissionTable::Release(int64_t handle) {
@@ -348,12 +399,11 @@ void SubmissionTable::Release(int64_t handle) {
   if (submission->complete.load() && submission->waiters == 0) Recycle(submission);
 }
 
-void SubmissionTable::WaitForNotice(const Submission* submission, int64_t ns) {
+void SubmissionTable::WaitForNotice(const std::function<bool()>& done, int64_t ns) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t seen = notices_;
-  auto done = [&] { return notices_ != seen || (submission != nullptr && submission->complete.load()); };
   waiting_threads_.fetch_add(1);
-  notice_.wait_for(lock, std::chrono::nanoseconds(ns), done);
+  notice_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return notices_ != seen || done(); });
   waiting_threads_.fetch_sub(1);
 }
 

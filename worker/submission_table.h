@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -63,12 +64,13 @@ class SubmissionTable {
   absl::StatusOr<int64_t> Submit(const Request& request);
   // Finds a submission for a waiting thread, which must call DoneWaiting with it. Null: no such handle.
   Submission* BeginWaiting(int64_t handle);
-  // Returns the submission's status and releases it if `release` is set and it is complete.
-  absl::Status DoneWaiting(Submission* submission, bool release);
+  // Gives whether the submission is complete, or its error, and releases it if it is complete and `release` is set.
+  absl::StatusOr<bool> DoneWaiting(Submission* submission, bool release);
   // Forgets a handle; a pending submission goes on by itself.
   void Release(int64_t handle);
-  // Waits until the submission (may be null) has completed, anything else has, or `Notify` was called; at most `ns`.
-  void WaitForNotice(const Submission* submission, int64_t ns);
+  // Waits until `done`, anything has completed, or Notify was called; at most `ns`. `done` is asked with the table's lock
+  // held, so what it depends on must change before a notice.
+  void WaitForNotice(const std::function<bool()>& done, int64_t ns);
   void Notify();
 
   // Control thread: answers of the coordinator.
@@ -86,9 +88,9 @@ class SubmissionTable {
   // Any thread: states that this rank leaves.
   void PostLeave();
 
-  // Engine role.
-  // Posts that did not fit into the channel; true if any went.
+  // Any thread: posts what did not fit into the channel; true if any went.
   bool FlushPosts();
+  // Engine role.
   bool HasUnposted() const { return unposted_count_.load() > 0; }
   std::vector<OrdererNews> TakeNews();
   bool HasOrdererNews() const { return has_news_.load(); }

@@ -23,7 +23,10 @@ absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
   std::unique_ptr<AnswerLedger> ledger(new AnswerLedger(store));
   absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store, kPrefix);
   if (!rows.ok()) return rows.status();
+  const absl::StatusOr<uint64_t> revision = AcquireAndWait(store, kOwner);
+  if (!revision.ok()) return revision.status();
   absl::MutexLock lock(&ledger->mutex_);
+  ledger->revision_ = *revision;
   for (const StoreRow& row : *rows) {
     const std::vector<std::string> parts = absl::StrSplit(row.key, '/');
     Entry entry;
@@ -133,6 +136,7 @@ std::string AnswerLedger::RowKey(const Key& key) {
 }
 
 const AnswerLedger::Key* AnswerLedger::OldestToForget(const std::string& tenant) const {
+  if (entries_.size() <= kMaxAnswersKept) return nullptr;
   const Key* oldest = nullptr;
   int64_t oldest_unix_ms = 0;
   size_t count = 0;

@@ -1,0 +1,62 @@
+#ifndef FARANDOLE_DEPLOY_CLI_SERVE_OPTIONS_H_
+#define FARANDOLE_DEPLOY_CLI_SERVE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/coordinator.h"
+
+namespace farandole {
+
+// The settings of `farandole serve`, as the command line and the environment give them.
+struct ServeOptions {
+  std::string listen;
+  std::string state_dir;
+  std::string http;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string log_level;
+  uint64_t job_loops = 0;
+  uint64_t heartbeat_interval_ms = 0;
+  uint64_t silence_limit_ms = 0;
+  uint64_t reattach_window_ms = 0;
+  uint64_t max_workers = 0;
+  uint64_t max_slots = 0;
+  uint64_t max_groups = 0;
+  uint64_t drain_grace_ms = 0;
+};
+
+// One row of the table of settings. A setting is a text or a number within bounds.
+struct ServeSetting {
+  const char* flag;
+  // The environment variable that says the same; the flag goes first.
+  const char* variable;
+  // What the value is: "HOST:PORT", "ms", "threads".
+  const char* unit;
+  const char* default_value;
+  const char* meaning;
+  std::string ServeOptions::*text = nullptr;
+  uint64_t ServeOptions::*number = nullptr;
+  uint64_t least = 0;
+  uint64_t most = 0;
+};
+
+// All settings, in the order of the help.
+absl::Span<const ServeSetting> ServeSettings();
+
+// Adds the settings to `command`, with their defaults; `options` outlives it. The environment is read here, and nowhere
+// else.
+void AddServeOptions(CLI::App* command, ServeOptions* options);
+
+// What the settings say to the coordinator.
+//   INVALID_ARGUMENT     two settings contradict each other (both are named)
+//   FAILED_PRECONDITION  no state directory is given, and there is no home directory for the default one
+absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_SERVE_OPTIONS_H_

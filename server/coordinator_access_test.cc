@@ -1,0 +1,223 @@
+// Who may do what with a coordinator, and what it bears: tokens, tenants, quotas, bounds, TLS.
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/testing/coordinator_fixture.h"
+#include "server/testing/test_client.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CoordinatorAccessTest : public CoordinatorFixture {
+ protected:
+  std::string MakeTenant(const std::string& name, uint32_t max_jobs = 0, uint32_t max_workers = 0) {
+    v1::CreateTenantRequest request;
+    request.set_tenant(name);
+    request.set_max_jobs(max_jobs);
+    request.set_max_workers(max_workers);
+    request.set_idempotency_key("make-" + name);
+    const auto made = Client().CreateTenant(request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->token() : "";
+  }
+};
+
+TEST_F(CoordinatorAccessTest, NothingIsAnsweredWithoutAKnownToken) {
+  Start();
+  for (const std::string& token : {std::string(), std::string("wrong"), coordinator_->token() + "x"}) {
+    TestClient client(coordinator_->address(), token);
+    EXPECT_EQ(client.ListJobs().status().code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_EQ(client.AbortJob(v1::AbortJobRequest()).code(), absl::StatusCode::kUnauthenticated);
+    TestWorker worker(coordinator_->address(), token, "train", 0);
+    EXPECT_EQ(worker.Join(1).status().code(), absl::StatusCode::kUnauthenticated);
+    worker.Attach();
+    EXPECT_EQ(worker.End().code(), absl::StatusCode::kUnauthenticated);
+  }
+}
+
+TEST_F(CoordinatorAccessTest, ATenantNeitherSeesNorRulesAnother) {
+  Start();
+  TestClient other(coordinator_->address(), MakeTenant("other"));
+  const auto ours = Train("train", 1);
+  EXPECT_EQ(other.GetJob("train").status().code(), absl::StatusCode::kNotFound);
+  const absl::Status denied = other.GetJob("train", "default").status();
+  EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(denied.message(), HasSubstr("tenant other does not show the jobs of tenant default"));
+  v1::AbortJobRequest abort;
+  abort.set_tenant("default");
+  abort.set_job("train");
+  abort.set_idempotency_key("k");
+  EXPECT_EQ(other.AbortJob(abort).code(), absl::StatusCode::kPermissionDenied);
+  Leave(ours);
+}
+
+TEST_F(CoordinatorAccessTest, AStreamMustNameAJobThatItsWorkerJoined) {
+  Start();
+  const auto stranger = Worker("unknown", 0);
+  stranger->Attach();
+  EXPECT_EQ(stranger->End().code(), absl::StatusCode::kNotFound);
+  const auto misnamed = Worker("a/b", 0);
+  EXPECT_EQ(misnamed->Join(1).status().code(), absl::StatusCode::kInvalidArgument);
+  misnamed->Attach();
+  EXPECT_EQ(misnamed->End().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CoordinatorAccessTest, AStreamStartsWithHelloAndHasOnlyOne) {
+  Start();
+  const TestClient client = Client();
+  const auto stub = v1::WorkerService::NewStub(client.channel());
+  grpc::ClientContext context;
+  client.Prepare(&context);
+  const auto stream = stub->Attach(&context);
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_epoch(1);
+  stream->Write(message);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("must be `hello`"));
+
+  const auto workers = Train("train", 1);
+  v1::WorkerMessage again;
+  again.mutable_hello()->set_job("train");
+  ASSERT_TRUE(workers[0]->Send(again));
+  EXPECT_THAT(workers[0]->End().message(), HasSubstr("`hello` came a second time"));
+}
+
+TEST_F(CoordinatorAccessTest, AMessageBeyondSixteenMebibytesIsRefused) {
+  Start();
+  v1::JoinRequest request;
+  request.set_job("train");
+  request.set_version(std::string(17 << 20, 'v'));
+  EXPECT_EQ(Client().Join(request).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(CoordinatorAccessTest, AWorkerThatDoesNotReadIsCutOff) {
+  options_.stream_queue_limit = 50;
+  Start();
+  const auto workers = Train("train", 1);
+  // Each is answered, and nobody reads the answers: gRPC's own buffers fill, then the queue. A closed stream fails the
+  // writing.
+  bool is_open = true;
+  for (int i = 0; is_open && i < 1'000'000; ++i) {
+    const std::string name = absl::StrCat("grad/", i % 1000, "/", std::string(400, 'x'));
+    is_open = workers[0]->Send(workers[0]->ReadyFor(name, {i}));
+  }
+  EXPECT_FALSE(is_open);
+  const absl::Status end = workers[0]->End();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted) << end;
+}
+
+TEST_F(CoordinatorAccessTest, QuotasBoundATenantsJobsAndWorkers) {
+  Start();
+  const std::string token = MakeTenant("small", /*max_jobs=*/1, /*max_workers=*/2);
+  const absl::Status wide = Worker("wide", 0, token)->Join(3).status();
+  EXPECT_EQ(wide.code(), absl::StatusCode::kResourceExhausted) << wide;
+  const auto first = Train("first", 1, token);
+  const absl::Status second = Worker("second", 0, token)->Join(1).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kResourceExhausted) << second;
+  EXPECT_THAT(second.message(), HasSubstr("tenant small runs 1 jobs, its quota is 1"));
+  Leave(first);
+  EXPECT_TRUE(Worker("second", 0, token)->Join(1).ok());
+}
+
+TEST_F(CoordinatorAccessTest, ARepeatedAdminCallIsAnsweredAsTheFirstAlsoAfterARestart) {
+  Start();
+  const std::string token = MakeTenant("other");
+  EXPECT_EQ(MakeTenant("other"), token);
+  v1::CreateTenantRequest reused;
+  reused.set_tenant("third");
+  reused.set_idempotency_key("make-other");
+  const absl::Status refused = Client().CreateTenant(reused).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("was used for another request"));
+  v1::CreateTenantRequest twin;
+  twin.set_tenant("other");
+  twin.set_idempotency_key("another-key");
+  EXPECT_EQ(Client().CreateTenant(twin).status().code(), absl::StatusCode::kAlreadyExists);
+  coordinator_.reset();
+  Start();
+  EXPECT_EQ(MakeTenant("other"), token);
+  EXPECT_TRUE(TestClient(coordinator_->address(), token).ListJobs().ok());
+}
+
+TEST_F(CoordinatorAccessTest, AnAbortedJobTellsItsWorkersTheReasonAndIsAbortedOnce) {
+  Start();
+  v1::AbortJobRequest abort;
+  abort.set_tenant("default");
+  abort.set_job("train");
+  abort.set_reason("the cluster is needed elsewhere");
+  abort.set_idempotency_key("k");
+  EXPECT_EQ(Client().AbortJob(abort).code(), absl::StatusCode::kNotFound);
+  {
+    const auto workers = Train("train", 1);
+    EXPECT_TRUE(Client().AbortJob(abort).ok());
+    const auto ended =
+        workers[0]->Await([](const v1::CoordinatorMessage& message) { return message.has_epoch_ended(); });
+    ASSERT_TRUE(ended.ok()) << ended.status();
+    EXPECT_THAT(ended->epoch_ended().reason(), HasSubstr("the cluster is needed elsewhere"));
+  }
+  EXPECT_TRUE(Client().AbortJob(abort).ok());
+  abort.set_idempotency_key("");
+  EXPECT_EQ(Client().AbortJob(abort).code(), absl::StatusCode::kInvalidArgument);
+  abort.set_idempotency_key("l");
+  abort.set_reason(std::string(1025, 'r'));
+  EXPECT_EQ(Client().AbortJob(abort).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A self-signed certificate for "localhost" and its key, as PEM files.
+std::string MakeCertificate(const std::string& certificate_file, const std::string& key_file) {
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
+  ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
+  X509_set_pubkey(certificate.get(), key.get());
+  X509_NAME* name = X509_get_subject_name(certificate.get());
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
+  X509_set_issuer_name(certificate.get(), name);
+  X509_sign(certificate.get(), key.get(), EVP_sha256());
+  FILE* file = fopen(key_file.c_str(), "w");
+  PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  fclose(file);
+  file = fopen(certificate_file.c_str(), "w");
+  PEM_write_X509(file, certificate.get());
+  fclose(file);
+  std::ifstream written(certificate_file);
+  return std::string(std::istreambuf_iterator<char>(written), {});
+}
+
+TEST_F(CoordinatorAccessTest, WithACertificateItSpeaksTlsAlsoBeyondLoopback) {
+  options_.tls_cert = ::testing::TempDir() + "/access.crt";
+  options_.tls_key = ::testing::TempDir() + "/access.key";
+  const std::string certificate = MakeCertificate(options_.tls_cert, options_.tls_key);
+  options_.listen = "0.0.0.0:0";
+  Start();
+  const std::string port = coordinator_->address().substr(coordinator_->address().rfind(':'));
+  grpc::SslCredentialsOptions trust;
+  trust.pem_root_certs = certificate;
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("localhost");
+  const auto channel = grpc::CreateCustomChannel("127.0.0.1" + port, grpc::SslCredentials(trust), arguments);
+  const auto stub = v1::MonitorService::NewStub(channel);
+  grpc::ClientContext context;
+  Client().Prepare(&context);
+  v1::ListJobsResponse response;
+  const grpc::Status status = stub->ListJobs(&context, v1::ListJobsRequest(), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+}  // namespace
+}  // namespace farandole

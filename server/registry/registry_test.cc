@@ -1,0 +1,122 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "farandole/v1/store.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/registry/job_directory.h"
+#include "server/registry/tenants.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::TenantRecord TenantWithToken(const std::string& name, const std::string& token) {
+  v1::TenantRecord record;
+  record.set_name(name);
+  record.add_token_sha256(Sha256(token));
+  return record;
+}
+
+v1::JobSummary Job(const std::string& tenant, const std::string& job, v1::JobState state, int64_t created) {
+  v1::JobSummary summary;
+  summary.set_tenant(tenant);
+  summary.set_job(job);
+  summary.set_state(state);
+  summary.set_wanted_size(2);
+  summary.set_created_unix_ms(created);
+  return summary;
+}
+
+TEST(TenantsTest, ATokenBelongsToTheTenantThatHasItsHash) {
+  Tenants tenants;
+  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "token-a")).ok());
+  v1::TenantRecord b = TenantWithToken("b", "token-b");
+  b.set_admin(true);
+  ASSERT_TRUE(tenants.Put(b).ok());
+  EXPECT_EQ(tenants.Authenticate("token-a")->tenant, "a");
+  EXPECT_FALSE(tenants.Authenticate("token-a")->admin);
+  EXPECT_TRUE(tenants.Authenticate("token-b")->admin);
+  for (const char* wrong : {"", "token-", "token-aa"}) {
+    EXPECT_EQ(tenants.Authenticate(wrong).status().code(), absl::StatusCode::kUnauthenticated);
+  }
+}
+
+TEST(TenantsTest, AReplacedRecordRevokesItsOldToken) {
+  Tenants tenants;
+  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "old")).ok());
+  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "new")).ok());
+  EXPECT_FALSE(tenants.Authenticate("old").ok());
+  EXPECT_TRUE(tenants.Authenticate("new").ok());
+}
+
+TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
+  EXPECT_TRUE(CheckTenantName("team-7").ok());
+  for (const std::string& bad : {std::string(), std::string("A"), std::string("a/b"), std::string(65, 'a')}) {
+    EXPECT_EQ(CheckTenantName(bad).code(), absl::StatusCode::kInvalidArgument) << bad;
+  }
+  Tenants tenants;
+  for (size_t i = 0; i < kMaxTenants; ++i) ASSERT_TRUE(tenants.Put(TenantWithToken(absl::StrCat("t", i), "x")).ok());
+  EXPECT_EQ(tenants.Put(TenantWithToken("one-more", "x")).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(tenants.Put(TenantWithToken("t0", "y")).ok());
+}
+
+TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
+  const Tenants tenants;
+  JobDirectory directory(&tenants);
+  directory.Update({"a", "old"}, Job("a", "old", v1::JOB_STATE_FINISHED, 1));
+  directory.Update({"a", "new"}, Job("a", "new", v1::JOB_STATE_RUNNING, 3));
+  directory.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
+  const auto names = [&](const std::string& tenant) {
+    std::vector<std::string> found;
+    for (const v1::JobSummary& job : directory.List(tenant)) found.push_back(job.job());
+    return found;
+  };
+  EXPECT_THAT(names(""), ::testing::ElementsAre("new", "mid", "old"));
+  EXPECT_THAT(names("a"), ::testing::ElementsAre("new", "old"));
+}
+
+TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
+  Tenants tenants;
+  v1::TenantRecord tenant;
+  tenant.set_name("a");
+  tenant.set_max_jobs(1);
+  ASSERT_TRUE(tenants.Put(tenant).ok());
+  JobDirectory directory(&tenants);
+  ASSERT_TRUE(directory.Admit({"a", "first"}, 2).ok());
+  EXPECT_TRUE(directory.List("a").empty()) << "room is no job yet";
+  EXPECT_EQ(directory.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
+  directory.Update({"a", "first"}, v1::JobSummary());
+  EXPECT_FALSE(directory.Knows({"a", "first"}));
+  EXPECT_TRUE(directory.Admit({"a", "second"}, 2).ok());
+  EXPECT_TRUE(directory.Admit({"a", "second"}, 2).ok()) << "an active job has its room already";
+}
+
+TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
+  Tenants tenants;
+  v1::TenantRecord tenant;
+  tenant.set_name("a");
+  tenant.set_max_workers(5);
+  ASSERT_TRUE(tenants.Put(tenant).ok());
+  JobDirectory directory(&tenants);
+  ASSERT_TRUE(directory.Admit({"a", "first"}, 3).ok());
+  const absl::Status refused = directory.Admit({"a", "second"}, 3);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("it wants 3 workers, tenant a has 3 in its other jobs, and its quota is 5"));
+  EXPECT_TRUE(directory.Admit({"a", "third"}, 2).ok());
+  EXPECT_TRUE(directory.Admit({"b", "other"}, 4096).ok()) << "another tenant has a quota of its own";
+}
+
+TEST(JobDirectoryTest, ARowThatIsNoRecordIsNamed) {
+  const Tenants tenants;
+  JobDirectory directory(&tenants);
+  const std::vector<StoreRow> rows = {{"job/a/x", "\xff\xff"}};
+  const absl::Status status = directory.Load(rows);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("job/a/x"));
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,169 @@
+#include "server/testing/test_client.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace farandole {
+namespace {
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // Each client has a connection of its own, as separate processes have.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+TestClient::TestClient(const std::string& address, std::string token)
+    : channel_(Connect(address)),
+      token_(std::move(token)),
+      worker_(v1::WorkerService::NewStub(channel_)),
+      monitor_(v1::MonitorService::NewStub(channel_)),
+      admin_(v1::AdminService::NewStub(channel_)) {}
+
+void TestClient::Prepare(grpc::ClientContext* context) const {
+  context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kTestDeadlineSeconds));
+  context->set_wait_for_ready(true);
+  if (!token_.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+}
+
+template <typename Response, typename Stub, typename Request>
+absl::StatusOr<Response> TestClient::Call(Stub* stub,
+                                          grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                          const Request& request) {
+  grpc::ClientContext context;
+  Prepare(&context);
+  Response response;
+  const grpc::Status status = (stub->*method)(&context, request, &response);
+  if (!status.ok()) return ToAbsl(status);
+  return response;
+}
+
+absl::StatusOr<v1::JoinResponse> TestClient::Join(const v1::JoinRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::Join, request);
+}
+absl::StatusOr<v1::GetJobResponse> TestClient::GetJob(const std::string& job, const std::string& tenant) {
+  v1::GetJobRequest request;
+  request.set_job(job);
+  request.set_tenant(tenant);
+  return Call(monitor_.get(), &v1::MonitorService::Stub::GetJob, request);
+}
+absl::StatusOr<v1::ListJobsResponse> TestClient::ListJobs() {
+  return Call(monitor_.get(), &v1::MonitorService::Stub::ListJobs, v1::ListJobsRequest());
+}
+absl::StatusOr<v1::FindCheckpointResponse> TestClient::FindCheckpoint(const v1::FindCheckpointRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::FindCheckpoint, request);
+}
+absl::StatusOr<v1::BeginCheckpointResponse> TestClient::BeginCheckpoint(const v1::BeginCheckpointRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::BeginCheckpoint, request);
+}
+absl::StatusOr<v1::CommitCheckpointResponse> TestClient::CommitCheckpoint(const v1::CommitCheckpointRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::CommitCheckpoint, request);
+}
+absl::StatusOr<v1::CreateTenantResponse> TestClient::CreateTenant(const v1::CreateTenantRequest& request) {
+  return Call(admin_.get(), &v1::AdminService::Stub::CreateTenant, request);
+}
+absl::Status TestClient::AbortJob(const v1::AbortJobRequest& request) {
+  return Call(admin_.get(), &v1::AdminService::Stub::AbortJob, request).status();
+}
+
+TestWorker::TestWorker(const std::string& address, std::string token, std::string job, uint32_t number)
+    : client_(address, std::move(token)),
+      job_(std::move(job)),
+      number_(number),
+      incarnation_(absl::StrFormat("%032x", number + 1)),
+      stub_(v1::WorkerService::NewStub(client_.channel())) {}
+
+TestWorker::~TestWorker() {
+  if (context_ != nullptr) context_->TryCancel();
+  stream_.reset();
+}
+
+absl::StatusOr<v1::JoinResponse> TestWorker::Join(uint32_t wanted_size) {
+  v1::JoinRequest request;
+  request.set_job(job_);
+  request.mutable_member()->set_incarnation(incarnation_);
+  request.mutable_member()->set_host_id("host");
+  request.mutable_member()->set_hostname("host");
+  request.mutable_member()->set_pid(getpid());
+  request.mutable_member()->add_endpoints(absl::StrCat("unix-abstract:", incarnation_));
+  request.set_wanted_size(wanted_size);
+  request.set_launch_index(number_);
+  request.set_protocol_version(1);
+  request.set_version("test");
+  request.set_join_timeout_ms(60'000);
+  request.set_stall_warning_ms(60'000);
+  return client_.Join(request);
+}
+
+void TestWorker::Attach(uint64_t epoch) {
+  context_ = std::make_unique<grpc::ClientContext>();
+  client_.Prepare(context_.get());
+  stream_ = stub_->Attach(context_.get());
+  v1::WorkerMessage message;
+  message.mutable_hello()->set_job(job_);
+  message.mutable_hello()->set_incarnation(incarnation_);
+  message.mutable_hello()->set_epoch(epoch);
+  Send(message);
+}
+
+bool TestWorker::Send(const v1::WorkerMessage& message) { return stream_->Write(message); }
+
+absl::StatusOr<v1::CoordinatorMessage> TestWorker::Await(
+    const std::function<bool(const v1::CoordinatorMessage&)>& wanted) {
+  v1::CoordinatorMessage message;
+  while (stream_->Read(&message)) {
+    if (wanted(message)) return message;
+  }
+  return absl::NotFoundError("the stream ended before the message came");
+}
+
+absl::StatusOr<v1::Epoch> TestWorker::AwaitEpoch() {
+  absl::StatusOr<v1::CoordinatorMessage> message =
+      Await([](const v1::CoordinatorMessage& one) { return one.has_epoch_formed(); });
+  if (!message.ok()) return message.status();
+  return message->epoch_formed();
+}
+
+absl::Status TestWorker::End() {
+  v1::CoordinatorMessage message;
+  while (stream_->Read(&message)) {
+  }
+  absl::Status status = ToAbsl(stream_->Finish());
+  stream_.reset();
+  context_.reset();
+  return status;
+}
+
+v1::WorkerMessage TestWorker::ReadyFor(const std::string& tensor, const std::vector<int64_t>& shape) const {
+  v1::WorkerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  ready->set_name(tensor);
+  ready->set_op(v1::OP_TYPE_ALLREDUCE);
+  ready->set_dtype(v1::DTYPE_F32);
+  ready->set_reduce_op(v1::REDUCE_OP_SUM);
+  for (const int64_t dimension : shape) ready->add_shape(dimension);
+  ready->set_prescale(1);
+  ready->set_postscale(1);
+  return message;
+}
+
+v1::WorkerMessage TestWorker::LeaveOf(uint64_t epoch) const {
+  v1::WorkerMessage message;
+  message.mutable_leave()->set_epoch(epoch);
+  return message;
+}
+
+}  // namespace farandole

@@ -1,0 +1,181 @@
+#include "web/http_edge.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/read.hpp"
+#include "boost/asio/write.hpp"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace farandole {
+namespace {
+
+using boost::asio::ip::tcp;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// One raw connection.
+class Connection {
+ public:
+  explicit Connection(uint16_t port) : socket_(io_) {
+    socket_.connect(tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), port));
+  }
+  void Send(const std::string& text) { boost::asio::write(socket_, boost::asio::buffer(text)); }
+  // All that comes until the other end closes.
+  std::string ReadAll() {
+    std::string text;
+    boost::system::error_code error;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(text), error);
+    return text;
+  }
+  // One reply with a body of which `end` is the end.
+  std::string ReadUntil(const std::string& end) {
+    std::string text;
+    std::vector<char> byte(1);
+    while (text.find(end) == std::string::npos && boost::asio::read(socket_, boost::asio::buffer(byte)) == 1)
+      text += byte[0];
+    return text;
+  }
+
+ private:
+  boost::asio::io_context io_;
+  tcp::socket socket_;
+};
+
+class HttpEdgeTest : public ::testing::Test {
+ protected:
+  void Start() {
+    HttpSite site;
+    site.access_of = [](const std::string& token) {
+      return token == "admin" ? HttpAccess::kAdmin : token == "tenant" ? HttpAccess::kTenant : HttpAccess::kNobody;
+    };
+    const auto echo = [](const HttpRequest& request) {
+      HttpReply reply;
+      reply.body = request.method + " " + request.path + " " + request.query + " " + request.body + "\n";
+      return reply;
+    };
+    site.routes.push_back({"GET", "/open", HttpAccess::kNobody, echo});
+    site.routes.push_back({"POST", "/tenant", HttpAccess::kTenant, echo});
+    site.routes.push_back({"GET", "/admin", HttpAccess::kAdmin, echo});
+    edge_ = HttpEdge::Start(options_, std::move(site)).value();
+  }
+
+  // The whole answer to one request, which asks for the connection's end.
+  std::string Ask(const std::string& line, const std::string& headers = "", const std::string& body = "") {
+    Connection connection(edge_->port());
+    connection.Send(line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers + "\r\n" + body);
+    return connection.ReadAll();
+  }
+
+  HttpEdgeOptions options_;
+  std::unique_ptr<HttpEdge> edge_;
+};
+
+TEST_F(HttpEdgeTest, ARouteGetsPathQueryAndBody) {
+  Start();
+  EXPECT_THAT(Ask("GET /open?a=b"), HasSubstr("\r\n\r\nGET /open a=b \n"));
+  EXPECT_THAT(Ask("POST /tenant", "Authorization: Bearer tenant\r\nContent-Length: 2\r\n", "hi"),
+              HasSubstr("POST /tenant  hi\n"));
+}
+
+TEST_F(HttpEdgeTest, AccessIsTheRoutesToSay) {
+  Start();
+  EXPECT_THAT(Ask("GET /admin"), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Ask("GET /admin"), HasSubstr("WWW-Authenticate: Bearer"));
+  EXPECT_THAT(Ask("GET /admin", "Authorization: Bearer wrong\r\n"), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Ask("GET /admin", "Authorization: Basic admin\r\n"), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Ask("GET /admin", "Authorization: Bearer tenant\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Ask("GET /admin", "Authorization: bearer admin\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, UnknownPathsAndMethodsAreAnsweredInJson) {
+  Start();
+  const std::string unknown = Ask("GET /nothing");
+  EXPECT_THAT(unknown, StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(unknown, HasSubstr("Content-Type: application/json"));
+  const std::string body = unknown.substr(unknown.find("\r\n\r\n") + 4);
+  EXPECT_EQ(nlohmann::json::parse(body)["error"], "there is nothing at /nothing");
+  const std::string method = Ask("DELETE /open");
+  EXPECT_THAT(method, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(method, HasSubstr("Allow: GET"));
+}
+
+TEST_F(HttpEdgeTest, AConnectionServesRequestAfterRequest) {
+  Start();
+  Connection connection(edge_->port());
+  for (int i = 0; i < 3; ++i) {
+    connection.Send("GET /open?" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(connection.ReadUntil(" \n"), HasSubstr("GET /open " + std::to_string(i)));
+  }
+}
+
+TEST_F(HttpEdgeTest, WhatIsNoHttpIsAnswered400) {
+  Start();
+  for (const std::string& nonsense :
+       {std::string("\x16\x03\x01\x02\r\n\r\n"), std::string("GET\r\n\r\n"),
+        std::string("GET /open HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), std::string("GET /open HTTP/9.9\r\n\r\n")}) {
+    Connection connection(edge_->port());
+    connection.Send(nonsense);
+    EXPECT_THAT(connection.ReadAll(), StartsWith("HTTP/1.1 400"));
+  }
+  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, HeadersAndBodiesAreBounded) {
+  Start();
+  EXPECT_THAT(Ask("GET /open", "X: " + std::string(options_.max_header_bytes, 'x') + "\r\n"),
+              StartsWith("HTTP/1.1 431"));
+  const std::string length = std::to_string(options_.max_body_bytes + 1);
+  EXPECT_THAT(Ask("POST /tenant", "Content-Length: " + length + "\r\n"), StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(HttpEdgeTest, ASlowClientIsCutOff) {
+  options_.timeout = std::chrono::milliseconds(50);
+  Start();
+  Connection connection(edge_->port());
+  connection.Send("GET /open HTTP/1.1\r\nHos");
+  EXPECT_EQ(connection.ReadAll(), "");
+}
+
+TEST_F(HttpEdgeTest, OneConnectionTooManyIsTurnedAwayAndPlaceIsMadeAgain) {
+  options_.max_connections = 1;
+  Start();
+  {
+    Connection first(edge_->port());
+    first.Send("GET /open HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(first.ReadUntil(" \n"), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 503"));
+  }
+  // The edge sees the first connection's end in its own time.
+  std::string answer = Ask("GET /open");
+  while (answer.rfind("HTTP/1.1 503", 0) == 0) answer = Ask("GET /open");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, APortInUseIsSaid) {
+  Start();
+  HttpEdgeOptions second;
+  second.port = edge_->port();
+  const absl::Status status = HttpEdge::Start(second, HttpSite()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr(std::to_string(edge_->port())));
+}
+
+TEST_F(HttpEdgeTest, ItStopsWithConnectionsOpen) {
+  Start();
+  Connection idle(edge_->port());
+  Connection half(edge_->port());
+  half.Send("GET /op");
+  edge_.reset();
+  EXPECT_EQ(half.ReadAll(), "");
+}
+
+}  // namespace
+}  // namespace farandole

@@ -53,11 +53,11 @@ TEST_P(EngineEndTest, AnAbortEndsAllWaitsWithItsReason) {
 }
 
 TEST_P(EngineEndTest, AnAbortAtAnyMomentEndsEverythingThatIsOnItsWay) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     TestEpoch epoch(size(), {seed, 200'000, 20'000});
     std::mt19937 random(seed);
-    const int after = std::uniform_int_distribution<int>(0, 40 * size())(random);
+    const int after = std::uniform_int_distribution<int>(0, 12 * size())(random);
     std::atomic<int> done{0};
     std::thread killer([&] {
       while (done.load() < after) std::this_thread::yield();
@@ -67,7 +67,7 @@ TEST_P(EngineEndTest, AnAbortAtAnyMomentEndsEverythingThatIsOnItsWay) {
       for (int round = 0;; ++round) {
         // What is in flight when the epoch ends must stay in place until its handle says so.
         std::vector<TestTensor> tensors;
-        for (size_t count : {1, 300, 40'000, 90'000})
+        for (size_t count : {1, 300, 5'000, 70'000})
           tensors.emplace_back(absl::StrCat("t", count), Filled(count, 1.0f));
         bool ended = false;
         for (TestTensor& tensor : tensors) {

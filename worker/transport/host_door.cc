@@ -51,11 +51,14 @@ void Mac(const std::string& secret, char side, const Greeting& greeting, const u
        reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, &bytes);
 }
 
-// Waits for `events`, at most until `deadline`.
+// Waits for `events`, at most until `deadline`. A signal does not end it: programs have theirs while they start.
 bool Await(int fd, short events, absl::Time deadline) {
-  struct pollfd entry = {fd, events, 0};
-  const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
-  return poll(&entry, 1, static_cast<int>(left)) > 0;
+  for (;;) {
+    struct pollfd entry = {fd, events, 0};
+    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
+    const int found = poll(&entry, 1, static_cast<int>(left));
+    if (found >= 0 || errno != EINTR) return found > 0;
+  }
 }
 
 bool ReadAll(int fd, void* to, size_t bytes, absl::Time deadline) {
@@ -221,10 +224,16 @@ absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Meeting& m
     if (WriteAll(connection, mac, sizeof(mac))) fd = ReceiveDescriptor(connection, meeting.deadline);
   }
   close(connection);
-  if (fd < 0)
+  if (fd >= 0) return fd;
+  if (absl::Now() >= meeting.deadline) {
+    return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
+  }
+  if (good) {
     return absl::PermissionDeniedError(
         absl::StrCat("what answers at ", endpoint, " does not know this epoch's secret"));
-  return fd;
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));
 }
 
 }  // namespace farandole

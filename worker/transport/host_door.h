@@ -40,7 +40,8 @@ class HostDoor {
   //   DEADLINE_EXCEEDED: some did not come (named)
   absl::Status Offer(const Meeting& meeting, int fd, std::vector<int> peers);
   // Takes the descriptor at the door of another.
-  //   DEADLINE_EXCEEDED: it was not answered; PERMISSION_DENIED: what answers does not know the secret
+  //   DEADLINE_EXCEEDED: it was not answered; PERMISSION_DENIED: what answers does not know the secret, or does not
+  //   expect this rank of this epoch
   static absl::StatusOr<int> Enter(absl::string_view endpoint, const Meeting& meeting, int rank);
 
  private:

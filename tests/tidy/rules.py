@@ -46,6 +46,7 @@ PURE_EXCEPT = ["*_test.cc", "*/script*", "*/scenario*"]
 # Reading the environment elsewhere than in a program's options, with the reason.
 ENVIRONMENT_READERS: Dict[str, str] = {
     "*/options.cc": "a program's settings",
+    "*/*_options.cc": "a program's settings",
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",

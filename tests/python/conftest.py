@@ -2,7 +2,7 @@
 
 import pathlib
 import sys
-from typing import Callable, Dict, Tuple
+from typing import Callable, Dict
 
 import pytest
 
@@ -12,14 +12,15 @@ import harness  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], harness.Outcome]:
-    """The outcome of a module's checks at a size; the job runs when it is asked for first."""
-    outcomes: Dict[Tuple[str, int], harness.Outcome] = {}
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], harness.Outcome]:
+    """The outcome of all checks that are made for a size; the job runs when it is asked for first."""
+    outcomes: Dict[int, harness.Outcome] = {}
 
-    def outcome(module: str, size: int) -> harness.Outcome:
-        if (module, size) not in outcomes:
-            outcomes[module, size] = harness.run_checks(module, size, tmp_path_factory.mktemp(f"{module}{size}"))
-        return outcomes[module, size]
+    def outcome(size: int) -> harness.Outcome:
+        if size not in outcomes:
+            modules = [module for module, sizes in harness.SIZES.items() if size in sizes]
+            outcomes[size] = harness.run_checks(modules, size, tmp_path_factory.mktemp(f"ranks{size}"))
+        return outcomes[size]
 
     return outcome
 
@@ -31,6 +32,6 @@ def job(tmp_path: pathlib.Path) -> Callable[..., "harness.subprocess.CompletedPr
     def run(size: int, program: str, *arguments: str):
         path = tmp_path / "program.py"
         path.write_text(program, encoding="utf-8")
-        return harness.run(size, sys.executable, str(path), *arguments)
+        return harness.run(size, tmp_path / "state", sys.executable, str(path), *arguments)
 
     return run

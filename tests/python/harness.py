@@ -1,23 +1,34 @@
 """Many checks in one job: what runs on the ranks, and what pytest asks about it.
 
-A check is a function in a module of `checks/` that all ranks of a job call. One job runs all checks of a module in
-order, which is much quicker than a job for each. Each rank appends a line of JSON for every check that it has passed
-or failed; it ends at its first failure, and so do the others, by its death.
+A check is a function in a module of `checks/` that all ranks of a job call. One job runs all checks of several
+modules in order, which is much quicker than a job for each. Each rank appends a line of JSON for every check that it
+has passed or failed; it ends at its first failure, and so do the others, by its death.
 
-    farandole run -np 2 python tests/python/harness.py ops DIRECTORY
+    farandole run -np 2 python tests/python/harness.py numpy_ops,state DIRECTORY
 """
 
 import importlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CLI = ROOT / ".venv" / "bin" / "farandole"
+
+# The sizes of jobs in which a module's checks run.
+SIZES = {
+    "numpy_ops": (1, 2, 3),
+    "torch_ops": (1, 2, 3),
+    "state": (1, 2, 3),
+    "optimizer": (2, 3),
+    "disagreement": (2, 3),
+    "groups": (3,),
+}
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
 JOB_SECONDS = 240
@@ -76,11 +87,18 @@ def require_cli() -> None:
         raise AssertionError(f"there is no {CLI}: run `make install` first")
 
 
-def run(size: int, *command: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a command as a job of `size` workers, with stdout and stderr together. Fails if it hangs."""
+def run(size: int, state: pathlib.Path, *command: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command as a job of `size` workers, with stdout and stderr together. Fails if it hangs.
+
+    `state` is a directory for the job's state, so that no test meets what another one has left.
+    """
     require_cli()
-    launch = [str(CLI), "run", "-np", str(size), *command]
-    process = subprocess.Popen(launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    launch = [str(CLI), "run", "-np", str(size), "--state-dir", str(state), *command]
+    # A thread a rank: more ranks than cores with a pool of threads each spend their time in turning each other out.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=environment
+    )
     try:
         output, _ = process.communicate(timeout=JOB_SECONDS)
     except subprocess.TimeoutExpired:
@@ -90,9 +108,9 @@ def run(size: int, *command: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.CompletedProcess(launch, process.returncode, output)
 
 
-def run_checks(module: str, size: int, directory: pathlib.Path) -> Outcome:
-    """Runs all checks of a module in one job."""
-    result = run(size, sys.executable, str(HERE / "harness.py"), module, str(directory))
+def run_checks(modules: Sequence[str], size: int, directory: pathlib.Path) -> Outcome:
+    """Runs all checks of some modules in one job."""
+    result = run(size, directory / "state", sys.executable, str(HERE / "harness.py"), ",".join(modules), str(directory))
     reports = []
     for rank in range(size):
         path = directory / f"{rank}.jsonl"
@@ -101,20 +119,21 @@ def run_checks(module: str, size: int, directory: pathlib.Path) -> Outcome:
     return Outcome(size, result.returncode, result.stdout, reports)
 
 
-def names(module: str) -> List[str]:
-    """The checks of a module."""
-    return list(importlib.import_module(f"checks.{module}").check.functions)
+def functions(module: str) -> Dict[str, Callable[[], None]]:
+    """The checks of a module, by `module.name`."""
+    found = importlib.import_module(f"checks.{module}").check.functions
+    return {f"{module}.{name}": function for name, function in found.items()}
 
 
 def main() -> int:
     """A rank's part."""
-    module, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    functions = importlib.import_module(f"checks.{module}").check.functions
+    modules, directory = sys.argv[1].split(","), pathlib.Path(sys.argv[2])
+    checks = {name: function for module in modules for name, function in functions(module).items()}
     import farandole
 
     farandole.init()
     with open(directory / f"{farandole.rank()}.jsonl", "w", encoding="utf-8", buffering=1) as report:
-        for name, function in functions.items():
+        for name, function in checks.items():
             try:
                 function()
             except BaseException:  # pylint: disable=broad-except; whatever it is belongs into the report

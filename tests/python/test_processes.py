@@ -13,8 +13,7 @@ Job = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def alone(program: str, *options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a program without the launcher; `environment` replaces all but PATH, HOME and the SDK's choice of
-    library."""
+    """Runs a program without the launcher, in `environment` with PATH, HOME and the SDK's choice of library."""
     kept = {name: os.environ[name] for name in ("FARANDOLE_LIBRARY", "FARANDOLE_DEEPBIND") if name in os.environ}
     variables = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **kept, **environment}
     return subprocess.run(
@@ -35,11 +34,12 @@ import farandole.torch as hvd, torch
 assert not hvd.is_initialized()
 hvd.init()
 hvd.init()  # Horovod's may be called again too
-assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()) == (0, 1, 0, 1, 0, 1)
+who = (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+assert who == (0, 1, 0, 1, 0, 1), who
 assert hvd.allreduce(torch.ones(3), op=hvd.Sum).tolist() == [1, 1, 1]
 model = torch.nn.Linear(2, 1)
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
-named_parameters=model.named_parameters()) model(torch.ones(1, 2)).sum().backward()
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 hvd.broadcast_parameters(model.state_dict(), 0)
 hvd.shutdown()
@@ -62,10 +62,10 @@ def expect(call):
         assert "init" in str(error) and "\\n" not in str(error), error
     else:
         raise AssertionError("no RuntimeError")
+def wrap():
+    return hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0))
 calls = [hvd.rank, hvd.size, hvd.local_rank, hvd.is_homogeneous, hvd.barrier, lambda: hvd.allreduce(torch.ones(1)),
-lambda: hvd.allgather(torch.ones(1)),
-         lambda: hvd.broadcast_object(1), lambda:
-         hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0))]
+         lambda: hvd.allgather(torch.ones(1)), lambda: hvd.broadcast_object(1), wrap]
 for call in calls:
     expect(call)
 hvd.init()
@@ -195,14 +195,14 @@ class Data(Dataset):
                 raise AssertionError("no RuntimeError in a forked child")
         return torch.full((3,), float(index))
 pending = hvd.allreduce_async(torch.ones(100_000), name="across")
-loader = DataLoader(Data(), batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True)
-for epoch in range(2):
-    for batch in loader:
-        hvd.allreduce_(batch, name="batch")
 child = os.fork()
 if child == 0:
     raise SystemExit(0)  # the way out with atexit and destructors
 assert os.waitpid(child, 0)[1] == 0
+loader = DataLoader(Data(), batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True)
+for epoch in range(2):
+    for batch in loader:
+        hvd.allreduce_(batch, name="batch")
 assert (pending.synchronize() == 1).all()
 print("good", flush=True)
 """
@@ -302,8 +302,11 @@ def fails(path):
 if hvd.rank() == 0:
     expect(hvd.CheckpointError, lambda: save(fails, directory, 30), "No space left", directory)
     expect(FileExistsError, lambda: save({}, directory, 20), "20")
-    expect((hvd.CheckpointError, ConnectionError), lambda: save({}, "/proc/nowhere", 31), "/proc/nowhere")
-    save({"step": 30}, directory, 30)
+    expect(hvd.CheckpointError, lambda: save({}, "/proc/nowhere", 31), "/proc/nowhere")
+    save({"step": 29}, directory, 30)
+    replaced = latest(directory)
+    save({"step": 30}, directory, 30, replace=True)
+    assert not os.path.exists(replaced)
 hvd.barrier()
 expect(hvd.CheckpointError, lambda: save(fails, directory, 40, wait=True), "No space left")
 assert load(latest(directory))["step"] == 30

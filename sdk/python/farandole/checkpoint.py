@@ -55,8 +55,8 @@ def save(
     way: the new one takes its place in the catalogue at once, and then its file is removed.
 
     CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
-    there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer has taken over; nothing is
-    left behind. ConnectionError: the coordinator cannot be reached.
+    there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer
+    has taken over; nothing is left behind. ConnectionError: the coordinator cannot be reached.
     """
     path, error = None, None
     if rank() == 0:
@@ -99,7 +99,7 @@ def _save(
 def _check(code: int) -> None:
     if code != OK:
         error = failure(code)
-        raise CheckpointError(str(error)) if isinstance(error, QuotaError) else error
+        raise CheckpointError(str(error)) if isinstance(error, (QuotaError, LookupError)) else error
 
 
 def find(directory: str, name: str = "checkpoint", step: int = -1) -> Optional[str]:

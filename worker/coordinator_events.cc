@@ -58,7 +58,10 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
     has_epoch_ = true;
     changed_.notify_all();
   } else if (message.has_epoch_ended() && (!has_epoch_ || message.epoch_ended().epoch() >= epoch_.number())) {
-    if (ended_.ok()) ended_ = absl::AbortedError(message.epoch_ended().reason());
+    // Epoch 0: none was formed, as not all workers came in time.
+    const bool was_formed = message.epoch_ended().epoch() != 0;
+    const absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
+    if (ended_.ok()) ended_ = absl::Status(code, message.epoch_ended().reason());
     if (engine_ != nullptr) engine_->Abort(ended_);
     changed_.notify_all();
   } else if (message.has_waiting()) {

@@ -227,8 +227,7 @@ void Engine::LeaveRole() {
   // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
   // thread takes it up.
   if (table_.pending() > 0) bell_.Concern();
-  const bool relevant =
-      table_.pending() > 0 || attends_always_.load() || aborted_.load() || table_.HasOrdererNews();
+  const bool relevant = table_.pending() > 0 || attends_always_.load() || aborted_.load() || table_.HasOrdererNews();
   if (relevant && HasWork()) bell_.RingAll();
 }
 

@@ -55,7 +55,8 @@ absl::Status Engine::StartBatch(const Entry& entry) {
     if (entry.op == OpType::kAllgather) {
       const int64_t row = entry.rows_are_empty != 0 ? 1 : submission->row_elements();
       for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
-      if (entry.rows_are_empty == 0) collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
+      if (entry.rows_are_empty == 0)
+        collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
       submission->result_bytes = collective.count * element_bytes;
       submission->result.reset(new char[submission->result_bytes]);
       const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;

@@ -128,8 +128,8 @@ TEST_P(EngineEndTest, WhoIsLeftBehindIsToldWhoHasLeft) {
         // Whether it is submitted before or after the notice is read.
         TestTensor next("t", {1.0f});
         EXPECT_EQ(epoch.Run(rank, next),
-                  absl::AbortedError(absl::StrCat("rank ", leaver,
-                                                  " has left the job; nothing that needs it can complete any more")));
+                  absl::AbortedError(
+                      absl::StrCat("rank ", leaver, " has left the job; nothing that needs it can complete any more")));
       }
       ASSERT_TRUE(epoch.engine(rank).Leave(nullptr).ok());
     });
@@ -184,8 +184,7 @@ TEST_P(EngineEndTest, LeavingIsInterruptedWhereOthersStay) {
   if (size() < 2) return;
   TestEpoch epoch(size());
   int asked = 0;
-  EXPECT_EQ(epoch.engine(0).Leave([&] { return ++asked > 2; }),
-            absl::AbortedError("leaving the job was interrupted"));
+  EXPECT_EQ(epoch.engine(0).Leave([&] { return ++asked > 2; }), absl::AbortedError("leaving the job was interrupted"));
   // It is taken up again, and counts once.
   epoch.OnEachRank([&](int rank) { EXPECT_TRUE(epoch.engine(rank).Leave(nullptr).ok()); });
 }

@@ -64,8 +64,8 @@ class Program {
  private:
   Step MakeStep(int name) {
     const size_t counts[] = {0, 1, 17, 18, 19, 700, 20'000, 90'000};
-    const OpType ops[] = {OpType::kAllreduce, OpType::kAllreduce, OpType::kAllreduce, OpType::kAllgather,
-                          OpType::kBroadcast, OpType::kBarrier};
+    const OpType ops[] = {OpType::kAllreduce, OpType::kAllreduce, OpType::kAllreduce,
+                          OpType::kAllgather, OpType::kBroadcast, OpType::kBarrier};
     Step step;
     step.group = name % static_cast<int>(groups_.size());
     const int members = static_cast<int>(groups_[step.group].ranks.size());
@@ -145,7 +145,8 @@ class RankRun {
     } while (complete.ok() && !*complete && absl::Now() - started < absl::Seconds(60));
     if (step.deviator >= 0) {
       ASSERT_EQ(complete.status().code(), absl::StatusCode::kInvalidArgument) << step.name;
-      ASSERT_TRUE(absl::StartsWith(complete.status().message(), absl::StrCat(step.name, ": rank "))) << complete.status();
+      ASSERT_TRUE(absl::StartsWith(complete.status().message(), absl::StrCat(step.name, ": rank ")))
+          << complete.status();
     } else {
       ASSERT_TRUE(complete.ok()) << step.name << ": " << complete.status();
       ASSERT_TRUE(*complete) << step.name << " did not complete";

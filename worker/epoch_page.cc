@@ -66,7 +66,11 @@ struct EpochPage::RankBlock {
 size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
 
 EpochPage::EpochPage(void* memory, int rank, int size)
-    : memory_(static_cast<char*>(memory)), rank_(rank), size_(size), posts_read_(size, 0), left_at_(size, ~uint64_t{0}) {
+    : memory_(static_cast<char*>(memory)),
+      rank_(rank),
+      size_(size),
+      posts_read_(size, 0),
+      left_at_(size, ~uint64_t{0}) {
   static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
 }

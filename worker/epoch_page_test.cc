@@ -20,7 +20,7 @@ constexpr uint64_t kCells = 4096;
 // The page of one epoch in private memory, with the end of every rank.
 class Page {
  public:
-  explicit Page(int size) : memory_(new(std::align_val_t(64)) char[EpochPage::Bytes(size)]()) {
+  explicit Page(int size) : memory_(new (std::align_val_t(64)) char[EpochPage::Bytes(size)]()) {
     for (int rank = 0; rank < size; ++rank) {
       ends_.push_back(std::make_unique<EpochPage>(memory_, rank, size));
       all_.push_back(rank);

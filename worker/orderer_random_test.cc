@@ -247,9 +247,9 @@ class RandomEpoch {
   Orderer orderer_;
   std::map<uint32_t, std::vector<int>> groups_;
   std::vector<Name> names_;
-  std::vector<std::vector<size_t>> left_;     // by rank: names to submit
-  std::vector<std::deque<Post>> in_flight_;   // by rank
-  std::deque<uint32_t> untold_;               // slots that the orderer was not told of
+  std::vector<std::vector<size_t>> left_;    // by rank: names to submit
+  std::vector<std::deque<Post>> in_flight_;  // by rank
+  std::deque<uint32_t> untold_;              // slots that the orderer was not told of
   std::map<size_t, uint32_t> slot_of_name_;
   std::map<uint32_t, size_t> name_of_slot_;
   std::set<uint32_t> retired_;

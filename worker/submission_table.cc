@@ -275,8 +275,8 @@ absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
   Submission* submission = Accept(request, **group, key);
   ++name->outstanding;
   pending_count_.fetch_add(1);
-  // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that it
-  // left is changed here; and no answer to the post can find the rank unconcerned.
+  // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that
+  // it left is changed here; and no answer to the post can find the rank unconcerned.
   channel_->doorbell().Concern();
   ++counters_.submissions;
   last_submitted_ns_ = submission->submitted_ns;

@@ -68,8 +68,8 @@ class SubmissionTable {
   absl::StatusOr<bool> DoneWaiting(Submission* submission, bool release);
   // Forgets a handle; a pending submission goes on by itself.
   void Release(int64_t handle);
-  // Waits until `done`, anything has completed, or Notify was called; at most `ns`. `done` is asked with the table's lock
-  // held, so what it depends on must change before a notice.
+  // Waits until `done`, anything has completed, or Notify was called; at most `ns`. `done` is asked with the table's
+  // lock held, so what it depends on must change before a notice.
   void WaitForNotice(const std::function<bool()>& done, int64_t ns);
   void Notify();
 

@@ -21,9 +21,9 @@ class RecordedLink final : public ControlLink {
  public:
   void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
                  uint32_t attempt) override {
-    said.push_back(submission.name + (retired_slot == 0 ? "" : " retired " + std::to_string(retired_slot)) +
-                   (disputed_slot == 0 ? ""
-                                       : " disputed " + std::to_string(disputed_slot) + "." + std::to_string(attempt)));
+    said.push_back(
+        submission.name + (retired_slot == 0 ? "" : " retired " + std::to_string(retired_slot)) +
+        (disputed_slot == 0 ? "" : " disputed " + std::to_string(disputed_slot) + "." + std::to_string(attempt)));
   }
   void ReportRetired(uint32_t slot) override { said.push_back("retired " + std::to_string(slot)); }
   std::vector<std::string> Take() { return std::exchange(said, {}); }

@@ -172,9 +172,8 @@ void TestCoordinator::Decide(const Question& question, const std::map<int, State
   std::vector<int> audience = groups_[group];
   if (audience.front() != 0) audience.push_back(0);
   for (int rank : audience) {
-    Tell(rank, [name = name, group = group, slot](Engine& engine) {
-      engine.table().OnSlotAssigned(name, group, slot);
-    });
+    Tell(rank,
+         [name = name, group = group, slot](Engine& engine) { engine.table().OnSlotAssigned(name, group, slot); });
   }
 }
 

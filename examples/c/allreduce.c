@@ -47,7 +47,8 @@ int main(void) {
   void* data = NULL;
   int64_t bytes = 0;
   check(farandole_result(gathered, &data, &bytes, NULL));
-  printf("rank %d of %d: average %g, gathered %lld rows\n", rank, size, values[0], (long long)(bytes / (int64_t)sizeof(int64_t)));
+  printf("rank %d of %d: average %g, gathered %lld rows\n", rank, size, values[0],
+         (long long)(bytes / (int64_t)sizeof(int64_t)));
   farandole_release(gathered);
   free(own);
 

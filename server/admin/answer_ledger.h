@@ -34,7 +34,8 @@ struct AdminCall {
 // which the rows of tenants are written as well. Owned by the coordinator; any thread.
 class AnswerLedger {
  public:
-  // Takes the owner over and reads the ledger. `store` outlives it. Blocks. Errors: the store's, DATA_LOSS where a row cannot be parsed.
+  // Takes the owner over and reads the ledger. `store` outlives it. Blocks. Errors: the store's, DATA_LOSS where a row
+  // cannot be parsed.
   static absl::StatusOr<std::unique_ptr<AnswerLedger>> Load(Store* store);
 
   // Begins a call. true: carry it out, then Finish or Abandon it. false: it was carried out before.

@@ -28,11 +28,13 @@ struct StoreBatch {
   bool empty() const { return deletes.empty() && puts.empty(); }
 };
 
-// Durable, ordered key-value rows. All calls may come from any thread and return at once; `done` is called exactly once, on a
-// thread of the store, and must not block. Calls made before destruction are completed (with ABORTED if they were not carried out).
+// Durable, ordered key-value rows. All calls may come from any thread and return at once; `done` is called exactly
+// once, on a thread of the store, and must not block. Calls made before destruction are completed (with ABORTED if they
+// were not carried out).
 //
-// An owner is a name (a job) that one coordinator holds at a time. Acquire makes a new, greater revision of it; a Commit that
-// carries an older revision is refused, so that a coordinator which lost a job cannot write for it any more.
+// An owner is a name (a job) that one coordinator holds at a time. Acquire makes a new, greater revision of it; a
+// Commit that carries an older revision is refused, so that a coordinator which lost a job cannot write for it any
+// more.
 class Store {
  public:
   virtual ~Store() = default;
@@ -41,11 +43,12 @@ class Store {
   // UNAVAILABLE: the store cannot write (the text says why, e.g. a full disk).
   virtual void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
 
-  // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in the order of
-  // the calls; commits of several owners share one write to disk.
+  // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in
+  // the order of the calls; commits of several owners share one write to disk.
   //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values)
   //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
-  //   UNAVAILABLE          the store cannot write; this and all later commits of the owner fail until it is acquired anew
+  //   UNAVAILABLE          the store cannot write; this and all later commits of the owner fail until it is acquired
+  //   anew
   virtual void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
                       std::function<void(absl::Status)> done) = 0;
 

@@ -139,8 +139,7 @@ TEST_F(HostDoorTest, TheDeadlineNamesWhoDidNotCome) {
 
 TEST_F(HostDoorTest, WhoIsNotAnsweredSaysSo) {
   EXPECT_EQ(Enter(1, MeetingOf("secret", 7, absl::Milliseconds(50))).status(),
-            absl::DeadlineExceededError(
-                absl::StrCat("the host's first rank did not answer at ", door_->endpoint())));
+            absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", door_->endpoint())));
 }
 
 TEST_F(HostDoorTest, BothSidesGiveUpWhenTold) {

@@ -22,7 +22,10 @@ class Owned(NamedTuple):
 
 # The rest of the code sees our own types.
 LIBRARIES = [
-    Owned(r"grpc(?:pp|\+\+)?/|[\w/]+\.grpc\.pb\.h", ["server/edge/*", "server/testing/*", "server/*_test.cc", "worker/control/*", "deploy/cli/*", "tests/*"]),
+    Owned(
+        r"grpc(?:pp|\+\+)?/|[\w/]+\.grpc\.pb\.h",
+        ["server/edge/*", "server/testing/*", "server/*_test.cc", "worker/control/*", "deploy/cli/*", "tests/*"],
+    ),
     Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
     Owned(r"gloo/", ["worker/transport/gloo_*"]),
     Owned(r"nccl\.h", ["worker/transport/nccl_*"]),

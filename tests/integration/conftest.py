@@ -1,0 +1,65 @@
+"""Fixtures of the tests of whole jobs: programs of .venv/bin/farandole, which leave nothing behind whatever a test does."""
+
+import pathlib
+import sys
+from typing import Callable, Iterator, List
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+import harness  # noqa: E402
+from coordinators import Coordinator  # noqa: E402
+from gates import Gate  # noqa: E402
+from programs_run import Program  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+
+
+@pytest.fixture
+def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., Program]]:
+    """Starts a command with environment variables of its own; whatever still runs of it is killed after the test."""
+    harness.require_cli()
+    started: List[Program] = []
+
+    def program(*command: str, **environment: str) -> Program:
+        started.append(Program(command, tmp_path / f"program{len(started)}", environment))
+        return started[-1]
+
+    yield program
+    for each in started:
+        each.kill_all()
+
+
+@pytest.fixture
+def job(start: Callable[..., Program]) -> Callable[..., Program]:
+    """job(size, NAME, *arguments, options=(), **environment) starts programs/NAME.py as a job."""
+
+    def run(size: int, name: str, *arguments: object, options: object = (), **environment: str) -> Program:
+        worker = [sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, arguments)]
+        return start(str(harness.CLI), "run", "-np", str(size), *options, *worker, **environment)
+
+    return run
+
+
+@pytest.fixture
+def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Coordinator]:
+    """Starts `farandole serve` on a free port, or where an earlier one was."""
+
+    def coordinator(again: "Coordinator | None" = None) -> Coordinator:
+        listen = again.address if again else "127.0.0.1:0"
+        state = again.state if again else tmp_path / "coordinator"
+        return Coordinator(
+            start(str(harness.CLI), "serve", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", str(state)),
+            state,
+        )
+
+    return coordinator
+
+
+@pytest.fixture
+def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
+    """Something that programs wait at until the test lets them go on."""
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.close()

@@ -1,0 +1,43 @@
+"""Trains with a DataLoader of two processes until it is told that the epoch has ended."""
+
+import os
+import sys
+
+import farandole.torch as hvd
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Points(Dataset):
+    """Points without end, for a test."""
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((8,), index / 1_000_000)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    hvd.init()
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    batches = iter(DataLoader(Points(), batch_size=16, num_workers=2, multiprocessing_context="fork"))
+    print("process", os.getpid(), "loaders", *(child.pid for child in batches._workers))
+    for step, batch in enumerate(batches):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        try:
+            optimizer.step()
+        except hvd.EpochEnded as error:
+            print(f"EpochEnded: {error}")
+            sys.exit(3)
+        if step % 10 == 0:
+            print("step", step)
+
+
+if __name__ == "__main__":
+    main()

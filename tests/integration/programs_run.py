@@ -1,0 +1,165 @@
+"""Programs that tests start, watch, kill, and hold to leaving nothing behind."""
+
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from typing import Dict, List, Sequence, Set
+
+# Most of it is importing PyTorch on a busy machine.
+START_SECONDS = 150
+# What must happen "within seconds" takes one or two, and more where other work has the processors.
+SOON_SECONDS = 20
+END_SECONDS = 60
+
+MARK = "FARANDOLE_TEST_MARK"
+# Of Python's multiprocessing, where it is killed before it can tidy up, and PyTorch's cache.
+OTHERS_FILES = ("pymp-", "torchinductor_")
+SHARED_MEMORY = pathlib.Path("/dev/shm")
+
+
+def _environment(directory: pathlib.Path, mark: str, given: Dict[str, str]) -> Dict[str, str]:
+    """This process's, without settings of Farandole but the SDK's choice of library, and with directories of its own."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FARANDOLE_") or name in ("FARANDOLE_LIBRARY", "FARANDOLE_DEEPBIND")
+    }
+    own = {"HOME": str(directory), "XDG_STATE_HOME": str(directory / "state"), "TMPDIR": str(directory / "tmp")}
+    return {**kept, **own, MARK: mark, "OMP_NUM_THREADS": "1", **given}
+
+
+def _segments() -> Set[str]:
+    # Bazel's sandboxes, of a build beside the tests, lie there too.
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith("bazel-")}
+
+
+class Program:
+    """A running command. Its environment is marked, so that all its descendants are known, orphans too."""
+
+    def __init__(self, command: Sequence[str], directory: pathlib.Path, environment: Dict[str, str]) -> None:
+        (directory / "tmp").mkdir(parents=True)
+        self._mark = uuid.uuid4().hex
+        self._temporary = directory / "tmp"
+        self._segments_before = _segments()
+        self._text = ""
+        self._is_over = False
+        self._changed = threading.Condition()
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=_environment(directory, self._mark, environment),
+        )
+        self.pid = self._process.pid
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with self._process.stdout as pipe:
+            for chunk in iter(lambda: os.read(pipe.fileno(), 65536), b""):
+                with self._changed:
+                    self._text += chunk.decode(errors="replace")
+                    self._changed.notify_all()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    @property
+    def output(self) -> str:
+        """What it and its descendants have written so far, stdout and stderr together."""
+        with self._changed:
+            return self._text
+
+    def expect(self, pattern: str, seconds: float = START_SECONDS, since: int = 0) -> "re.Match[str]":
+        """Waits until the output, from offset `since` on, has a whole line with the pattern."""
+        expression = re.compile(f"{pattern}.*\\n")
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or expression.search(self._text, since), seconds)
+            found = expression.search(self._text, since)
+            state = "it has ended" if self._is_over else f"{seconds} s are over"
+        assert found, f"no line with {pattern!r}, and {state}; its last output:\n{self.output[-5000:]}"
+        return re.compile(pattern).search(found.group())
+
+    def end(self, seconds: float = END_SECONDS) -> int:
+        """Waits until it ends, and all its output is read; returns its exit code."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s; its last output:\n{self.output[-5000:]}") from None
+        self._reader.join(SOON_SECONDS)
+        assert not self._reader.is_alive(), f"a descendant that holds its output outlives it: {self.descendants()}"
+        return code
+
+    def require_end(self, code: int, seconds: float = END_SECONDS) -> None:
+        """Waits until it ends; fails unless with that code and with nothing left."""
+        found = self.end(seconds)
+        assert found == code, f"it ended with {found}, not {code}; its output:\n{self.output[-5000:]}"
+        self.require_nothing_left()
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        self._process.send_signal(number)
+
+    def descendants(self) -> List[int]:
+        """Processes with its mark, itself included. Zombies have none any more."""
+        found = []
+        for directory in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if f"{MARK}={self._mark}".encode() in (directory / "environ").read_bytes().split(b"\0"):
+                    found.append(int(directory.name))
+            except OSError:  # ended meanwhile
+                continue
+        return found
+
+    def require_nothing_left(self, seconds: float = SOON_SECONDS) -> None:
+        """Waits until none of its processes is left; fails if that takes longer, or if a file of theirs stays."""
+        deadline = time.monotonic() + seconds
+        while left := self.descendants():
+            remaining = deadline - time.monotonic()
+            assert remaining > 0, f"left after {seconds} s: {[_describe(pid) for pid in left]}\n{self.output[-3000:]}"
+            _wait_for_end(left[0], remaining)
+        files = [path.name for path in self._temporary.iterdir() if not path.name.startswith(OTHERS_FILES)]
+        assert not files, f"files are left: {files}"
+        segments = _segments() - self._segments_before
+        assert not segments, f"segments are left: {segments}"
+
+    def kill_all(self) -> None:
+        """Ends it with all its descendants."""
+        while left := self.descendants():
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            _wait_for_end(left[0], SOON_SECONDS)
+        self._process.wait(SOON_SECONDS)
+
+
+def _describe(pid: int) -> str:
+    try:
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        command = "ended meanwhile"
+    return f"{pid}: {command}"
+
+
+def _wait_for_end(pid: int, seconds: float) -> None:
+    """Returns when a process of any parent has ended, or the time is over."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(descriptor)

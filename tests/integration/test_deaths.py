@@ -1,0 +1,129 @@
+"""kill -9, and stop, of every part of a job in mid-training: a named error or a continued run, and nothing left."""
+
+import os
+import pathlib
+import re
+import signal
+from typing import Callable, List
+
+import pytest
+from coordinators import Coordinator
+from programs_run import SOON_SECONDS, START_SECONDS, Program
+
+# How long a worker looks for a coordinator that is gone, before it says so; worker/control/coordinator_client.h.
+GIVE_UP_SECONDS = 30
+
+
+def process_of(program: Program, rank: int) -> List[int]:
+    """Ids of a rank's process and of its data loaders, when it has told them."""
+    found = program.expect(rf"\[{rank}\] process (\d+)(?: loaders ([\d ]+))?")
+    return [int(pid) for pid in " ".join(filter(None, found.groups())).split()]
+
+
+def expect_steps(program: Program, ranks: int, since: int = 0) -> None:
+    """Waits until all ranks have told of two steps after that offset of the output."""
+    for rank in range(ranks):
+        found = re.compile(rf"\[{rank}\] step \d+\n(?s:.*?)\[{rank}\] step")
+        program.expect(found.pattern, START_SECONDS, since)
+
+
+def launcher_of(guard: int) -> int:
+    """The only child of the process that the user starts."""
+    children = pathlib.Path(f"/proc/{guard}/task/{guard}/children").read_text(encoding="ascii").split()
+    assert len(children) == 1, children
+    return int(children[0])
+
+
+def test_killed_worker_ends_the_job_with_its_name(job: Callable[..., Program]) -> None:
+    run = job(2, "loading")
+    victims = process_of(run, 1)
+    process_of(run, 0)
+    expect_steps(run, 2)
+    assert len(victims) == 3 and set(victims) <= set(run.descendants()), "its data loaders are alive"
+    os.kill(victims[0], signal.SIGKILL)
+    run.expect(r"\[0\] EpochEnded: .*rank 1\b", SOON_SECONDS)
+    run.require_end(128 + signal.SIGKILL, SOON_SECONDS)
+    assert f"worker 1 (pid {victims[0]}" in run.output and "SIGKILL" in run.output, run.output
+
+
+@pytest.mark.parametrize("which", ("the process that the user started", "its child"))
+def test_killed_launcher_takes_all_along(which: str, job: Callable[..., Program]) -> None:
+    run = job(2, "loading")
+    expect_steps(run, 2)
+    assert len(process_of(run, 0)) == len(process_of(run, 1)) == 3
+    os.kill(launcher_of(run.pid) if which == "its child" else run.pid, signal.SIGKILL)
+    run.require_nothing_left()
+    assert run.end(SOON_SECONDS) != 0
+
+
+def test_interrupted_launcher_ends_its_workers(job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    run = job(2, "stepping", tmp_path)
+    expect_steps(run, 2)
+    run.signal(signal.SIGINT)
+    run.require_end(128 + signal.SIGINT, SOON_SECONDS)
+
+
+def test_job_goes_on_beside_a_killed_coordinator_and_with_its_successor(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    first = serve()
+    run = job(2, "stepping", tmp_path, options=first.options())
+    expect_steps(run, 2)
+    first.program.signal(signal.SIGKILL)
+    assert first.program.end() == -signal.SIGKILL
+    expect_steps(run, 2, since=len(run.output))
+    second = serve(first)
+    (tmp_path / "new").touch()
+    for rank in range(2):
+        run.expect(rf"\[{rank}\] a new tensor at step", SOON_SECONDS)
+    expect_steps(run, 2, since=len(run.output))
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+    second.program.signal(signal.SIGTERM)
+    second.program.require_end(0)
+
+
+def test_what_needs_a_killed_coordinator_ends_with_a_named_error(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    run = job(2, "stepping", tmp_path, options=coordinator.options())
+    expect_steps(run, 2)
+    coordinator.program.signal(signal.SIGKILL)
+    coordinator.program.require_end(-signal.SIGKILL)
+    expect_steps(run, 2, since=len(run.output))
+    (tmp_path / "new").touch()
+    for rank in range(2):
+        run.expect(rf"\[{rank}\] ConnectionError: .*{coordinator.address}", GIVE_UP_SECONDS + SOON_SECONDS)
+    run.require_end(3, SOON_SECONDS)
+
+
+def test_stopped_worker_is_named_and_ends_when_it_goes_on(job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    run = job(2, "stepping", tmp_path)
+    victim = process_of(run, 1)[0]
+    expect_steps(run, 2)
+    os.kill(victim, signal.SIGSTOP)
+    run.expect(r"\[0\] EpochEnded: .*rank 1\b", SOON_SECONDS)
+    os.kill(victim, signal.SIGCONT)
+    run.expect(r"\[1\] (EpochEnded|StallError): .*rank 1\b", SOON_SECONDS)
+    run.require_end(3, SOON_SECONDS)
+
+
+def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program]) -> None:
+    run = job(2, "absent", "killed")
+    run.require_end(128 + signal.SIGKILL)
+    assert "farandole: worker 1 (pid" in run.output, run.output
+
+
+def test_coordinator_drains_at_sigterm(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    run = job(2, "stepping", tmp_path, options=coordinator.options())
+    expect_steps(run, 2)
+    coordinator.program.signal(signal.SIGTERM)
+    coordinator.program.expect("SIGTERM: draining", SOON_SECONDS)
+    expect_steps(run, 2, since=len(run.output))
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+    coordinator.program.require_end(0)

@@ -1,0 +1,93 @@
+"""What goes wrong is told in one sentence, by whoever can tell it."""
+
+import pathlib
+import re
+import sys
+from typing import Callable
+
+import harness
+from coordinators import Coordinator
+from gates import Gate
+from programs_run import SOON_SECONDS, Program
+
+EXAMPLES = harness.ROOT / "examples"
+
+
+def test_rank_that_never_joins_is_counted(job: Callable[..., Program], gate: Gate) -> None:
+    run = job(2, "absent", gate, options=["--start-timeout", "2"])
+    run.expect(r"\[0\] StallError: .*\b1 of 2 workers", SOON_SECONDS + 20)
+    run.require_end(3)
+    assert "Traceback" not in run.output, run.output
+
+
+def test_wrong_token_is_refused(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong", encoding="utf-8")
+    run = job(1, "absent", "no", options=["--coordinator", coordinator.address, "--token-file", str(wrong)])
+    run.expect(rf"PermissionError: coordinator {coordinator.address} refused the token in {wrong}: ")
+    run.require_end(3)
+    assert "Traceback" not in run.output, run.output
+
+
+def test_unreadable_token_file_is_named(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    missing = tmp_path / "missing"
+    options = ["-np", "1", "--coordinator", "127.0.0.1:1", "--token-file", str(missing)]
+    run = start(str(harness.CLI), "run", *options, "true")
+    run.require_end(1)
+    assert run.output == f"farandole: --token-file {missing} cannot be read: No such file or directory\n"
+
+
+def test_port_in_use_is_named(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    address = serve().address
+    second = start(str(harness.CLI), "serve", "--listen", address, "--state-dir", str(tmp_path / "second"))
+    second.require_end(1)
+    assert re.fullmatch(rf"farandole serve: [^\n]*{address}[^\n]*in use[^\n]*\n", second.output), second.output
+
+
+def test_ranks_that_disagree_see_both_values_and_go_on(job: Callable[..., Program]) -> None:
+    run = job(2, "mismatch")
+    run.require_end(0)
+    for rank in range(2):
+        said = re.findall(rf"^\[{rank}\] ValueError: (.*)$", run.output, re.MULTILINE)
+        assert len(said) == 2, run.output
+        for sentence, words in zip(said, (("shapes", "4,8", "8,4"), ("dtypes", "32", "64"))):
+            assert all(word in sentence for word in (*words, "rank 0", "rank 1")), sentence
+        assert f"[{rank}] done" in run.output, run.output
+
+
+def test_stalled_tensor_is_named_with_who_is_missing(job: Callable[..., Program], gate: Gate) -> None:
+    run = job(2, "late", gate, FARANDOLE_STALL_WARNING_MS="1000")
+    said = run.expect(r"\[0\] .*tensor late.*rank 1 \(.*\)").group()
+    assert "rank 0" in said and "last submitted before" in said, said
+    gate.let_through(1)
+    run.require_end(0)
+    assert run.output.count("done") == 2, run.output
+
+
+def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    disk, state = tmp_path / "disk", tmp_path / "state"
+    disk.mkdir()
+    program = pathlib.Path(__file__).resolve().parent / "programs" / "full_disk.py"
+    # A mount that nobody else sees, and that ends with the last process in it.
+    script = 'mount -t tmpfs -o size=1m none "$2" || exit 9; "$1" run -np 1 --state-dir "$3" "$4" "$5" "$2" || exit 8; '
+    script += '"$1" checkpoint verify --state-dir "$3"; code=$?; ls -A "$2"; exit $code'
+    arguments = [str(harness.CLI), str(disk), str(state), sys.executable, str(program)]
+    run = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *arguments)
+    run.require_end(0, 200)
+    said = run.expect(r"CheckpointError: (.*)").group(1)
+    assert "No space left on device" in said and str(disk) in said, said
+    path = run.expect(r"written: (\S+)").group(1)
+    assert run.expect(r"latest: (\S+)").group(1) == path
+    assert re.search(rf"{re.escape(path)}.*OK|OK.*{re.escape(path)}", run.output), run.output
+    assert "1 verified, 0 bad" in run.output and ".tmp" not in run.output, run.output
+
+
+def test_unreadable_data_of_the_demo_are_named(start: Callable[..., Program]) -> None:
+    run = start(sys.executable, str(EXAMPLES / "fashion_mnist.py"), "--data", "/nonexistent")
+    run.require_end(1, 200)
+    assert re.fullmatch(r"/nonexistent/\S+ cannot be read: [^\n]*\n", run.output), run.output

@@ -8,6 +8,7 @@ from typing import Callable, List
 
 import pytest
 from coordinators import Coordinator
+from gates import Gate
 from programs_run import SOON_SECONDS, START_SECONDS, Program
 
 # How long a worker looks for a coordinator that is gone, before it says so; worker/control/coordinator_client.h.
@@ -46,6 +47,17 @@ def test_killed_worker_ends_the_job_with_its_name(job: Callable[..., Program]) -
     assert f"worker 1 (pid {victims[0]}" in run.output and "SIGKILL" in run.output, run.output
 
 
+@pytest.mark.parametrize("victim", (0, 2))
+def test_killed_rank_is_named_to_all_others(victim: int, job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    run = job(3, "stepping", tmp_path)
+    pids = [process_of(run, rank)[0] for rank in range(3)]
+    expect_steps(run, 3)
+    os.kill(pids[victim], signal.SIGKILL)
+    for rank in {0, 1, 2} - {victim}:
+        run.expect(rf"\[{rank}\] EpochEnded: .*rank {victim}\b", SOON_SECONDS)
+    run.require_end(128 + signal.SIGKILL, SOON_SECONDS)
+
+
 @pytest.mark.parametrize("which", ("the process that the user started", "its child"))
 def test_killed_launcher_takes_all_along(which: str, job: Callable[..., Program]) -> None:
     run = job(2, "loading")
@@ -56,11 +68,12 @@ def test_killed_launcher_takes_all_along(which: str, job: Callable[..., Program]
     assert run.end(SOON_SECONDS) != 0
 
 
-def test_interrupted_launcher_ends_its_workers(job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+def test_signalled_launcher_ends_its_workers(number: int, job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
     run = job(2, "stepping", tmp_path)
     expect_steps(run, 2)
-    run.signal(signal.SIGINT)
-    run.require_end(128 + signal.SIGINT, SOON_SECONDS)
+    run.signal(number)
+    run.require_end(128 + number, SOON_SECONDS)
 
 
 def test_job_goes_on_beside_a_killed_coordinator_and_with_its_successor(
@@ -98,15 +111,33 @@ def test_what_needs_a_killed_coordinator_ends_with_a_named_error(
     run.require_end(3, SOON_SECONDS)
 
 
-def test_stopped_worker_is_named_and_ends_when_it_goes_on(job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("victim", (0, 1))
+def test_stopped_worker_is_named_and_ends_when_it_goes_on(
+    victim: int, job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
     run = job(2, "stepping", tmp_path)
-    victim = process_of(run, 1)[0]
+    pid = process_of(run, victim)[0]
     expect_steps(run, 2)
-    os.kill(victim, signal.SIGSTOP)
-    run.expect(r"\[0\] EpochEnded: .*rank 1\b", SOON_SECONDS)
-    os.kill(victim, signal.SIGCONT)
-    run.expect(r"\[1\] (EpochEnded|StallError): .*rank 1\b", SOON_SECONDS)
+    os.kill(pid, signal.SIGSTOP)
+    run.expect(rf"\[{1 - victim}\] EpochEnded: .*rank {victim}\b", SOON_SECONDS)
+    os.kill(pid, signal.SIGCONT)
+    run.expect(rf"\[{victim}\] (EpochEnded|StallError): .*rank {victim}\b", SOON_SECONDS)
     run.require_end(3, SOON_SECONDS)
+
+
+def test_workers_join_the_successor_of_a_coordinator_that_was_killed_meanwhile(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], gate: Gate
+) -> None:
+    first = serve()
+    run = job(2, "absent", gate, options=first.options())
+    first.program.expect("begins to form: the first is worker")
+    first.program.signal(signal.SIGKILL)
+    first.program.require_end(-signal.SIGKILL)
+    second = serve(first)
+    gate.let_through(1)
+    run.require_end(0)
+    second.program.signal(signal.SIGTERM)
+    second.program.require_end(0)
 
 
 def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program]) -> None:

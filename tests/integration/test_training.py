@@ -75,7 +75,7 @@ def test_demo_trains_and_goes_on_from_its_checkpoint(start: Callable[..., Progra
     options = ["--data", str(tmp_path), "--checkpoint-dir", str(checkpoints), "--batch-size", "8"]
     same_catalogue = {"XDG_STATE_HOME": str(tmp_path / "state")}
     first = example(start, "fashion_mnist.py", "--epochs", "1", *options, **same_catalogue)
-    path = pathlib.Path(first.expect(r"checkpoint +(\S+)$").group(1))
+    path = pathlib.Path(first.expect(r"checkpoint +(\S+)").group(1))
     assert path.parent == checkpoints and path.exists(), first.output
     assert first.expect(r"coordinator messages per step +(\S+)").group(1) == "0"
     second = example(start, "fashion_mnist.py", "--epochs", "2", "--resume", *options, **same_catalogue)

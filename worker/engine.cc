@@ -219,6 +219,12 @@ bool Engine::HasWork() const {
 }
 
 void Engine::LeaveRole() {
+  if (unappended_.has_value() || orderer_.HasReady()) {
+    // What was held back while a batch ran goes into the log, where it is seen below. What did not fit into a full log
+    // is tried once more with the bell set, so that whoever makes room either is seen or rings.
+    bell_.SetAttention(IdleAttention());
+    OrderPass();
+  }
   bell_.SetAttention(IdleAttention());
   role_.unlock();
   if (table_.has_waiters()) table_.Notify();

@@ -44,6 +44,8 @@ class Orderer {
   // takes part in and that need a transport are left for later, so that more can be fused into them; everything else is
   // given.
   std::optional<Entry> Next(bool collectives);
+  // Whether Next would give something with `collectives`.
+  bool HasReady() const { return !urgent_.empty() || !foreign_.empty() || !batches_.empty() || !notices_.empty(); }
   // The ranks of a group; empty if it is not known.
   absl::Span<const int> ranks(uint32_t group) const;
   // Whether a group without rank 0 exists, whose posts rank 0 must attend to at any time.

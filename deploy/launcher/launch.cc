@@ -180,10 +180,10 @@ void Launch::OnSignal(int signal) {
       break;
   }
   const int decided = policy_.StopRequested(signal, Now());
-  if (stage_ == kFlushing) gave_up_ = true;
+  if (stage_ == kFlushing && decided != 0) gave_up_ = true;
   if (decided == SIGKILL) {
     console_.Say(absl::StrCat("got ", SignalName(signal), " again: the workers are killed"));
-  } else if (!policy_.all_ended()) {
+  } else if (decided != 0 && !policy_.all_ended()) {
     console_.Say(
         absl::StrCat("got ", SignalName(signal), ", which is passed on to the workers; SIGINT twice kills them"));
   }

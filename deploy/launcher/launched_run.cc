@@ -50,14 +50,14 @@ bool IsZombie(pid_t pid) {
 
 }  // namespace
 
-LaunchedRun::LaunchedRun(const Scenario& setup) {
+LaunchedRun::LaunchedRun(const Scenario& scenario) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::string pattern = absl::StrCat(testing::TempDir(), "/launched.XXXXXX");
   directory_ = mkdtemp(pattern.data());
-  std::ofstream(directory_ + "/in") << setup.input;
+  std::ofstream(directory_ + "/in") << scenario.input;
   for (const char* fifo : {"/marks", "/gate0", "/gate1"}) EXPECT_EQ(mkfifo((directory_ + fifo).c_str(), 0600), 0);
   pid_ = fork();
-  if (pid_ == 0) RunHere(setup);
+  if (pid_ == 0) RunHere(scenario);
 }
 
 LaunchedRun::~LaunchedRun() {
@@ -66,25 +66,25 @@ LaunchedRun::~LaunchedRun() {
   std::filesystem::remove_all(directory_);
 }
 
-void LaunchedRun::RunHere(const Scenario& setup) const {
+void LaunchedRun::RunHere(const Scenario& scenario) const {
   setpgid(0, 0);
   dup2(open((directory_ + "/in").c_str(), O_RDONLY | O_CLOEXEC), 0);
   const int out = open((directory_ + "/out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  dup2(setup.stdout_fd >= 0 ? setup.stdout_fd : out, 1);
+  dup2(scenario.stdout_fd >= 0 ? scenario.stdout_fd : out, 1);
   dup2(open((directory_ + "/err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
-  auto body = [this, &setup](const GuardLink& link) {
+  auto body = [this, &scenario](const GuardLink& link) {
     LaunchPlan plan;
-    plan.arguments = setup.command;
-    if (plan.arguments.empty()) plan.arguments = {"sh", "-c", setup.script};
+    plan.arguments = scenario.command;
+    if (plan.arguments.empty()) plan.arguments = {"sh", "-c", scenario.script};
     absl::StatusOr<std::string> executable = FindExecutable(plan.arguments[0], "/usr/bin:/bin");
-    plan.workers = setup.workers;
+    plan.workers = scenario.workers;
     plan.environment = [this](int index) {
       return std::vector<std::string>{"PATH=/usr/bin:/bin", absl::StrCat("INDEX=", index),
                                       absl::StrCat("DIR=", directory_)};
     };
-    plan.output_directory = setup.output_directory;
-    plan.limits = setup.limits;
-    plan.verbose = setup.verbose;
+    plan.output_directory = scenario.output_directory;
+    plan.limits = scenario.limits;
+    plan.verbose = scenario.verbose;
     plan.guard = link;
     absl::StatusOr<int> code = 0;
     if (executable.ok()) {

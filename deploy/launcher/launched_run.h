@@ -30,7 +30,7 @@ class LaunchedRun {
     int stdout_fd = -1;
   };
 
-  explicit LaunchedRun(const Scenario& setup);
+  explicit LaunchedRun(const Scenario& scenario);
   // Kills what is left.
   ~LaunchedRun();
   LaunchedRun(const LaunchedRun&) = delete;
@@ -53,7 +53,7 @@ class LaunchedRun {
   std::vector<pid_t> LeftBehind() const;
 
  private:
-  [[noreturn]] void RunHere(const Scenario& setup) const;
+  [[noreturn]] void RunHere(const Scenario& scenario) const;
 
   std::string directory_;
   pid_t pid_ = -1;

@@ -31,17 +31,19 @@ using testing::Not;
 using Scenario = LaunchedRun::Scenario;
 
 Scenario Script(int workers, const std::string& script) {
-  Scenario setup;
-  setup.workers = workers;
-  setup.script = script;
-  return setup;
+  Scenario scenario;
+  scenario.workers = workers;
+  scenario.script = script;
+  return scenario;
 }
 
 // Limits that a test can wait for.
 Scenario Impatient(int workers, const std::string& script) {
-  Scenario setup = Script(workers, script);
-  setup.limits = {absl::Milliseconds(100), absl::Milliseconds(200), absl::Milliseconds(300)};
-  return setup;
+  Scenario scenario = Script(workers, script);
+  scenario.limits.after_failure = absl::Milliseconds(100);
+  scenario.limits.after_request = absl::Milliseconds(200);
+  scenario.limits.after_terminate = absl::Milliseconds(300);
+  return scenario;
 }
 
 std::string Slurp(const std::string& path) {
@@ -97,27 +99,27 @@ TEST(LauncherTest, BytesThatAreNoTextArriveUnchanged) {
   for (int value = 1; value < 256; ++value) {
     if (value != '\n' && value != '\r') bytes.push_back(static_cast<char>(value));
   }
-  Scenario setup = Script(1, "cat; head -c 3 /dev/zero");
-  setup.input = bytes;
-  LaunchedRun run(setup);
+  Scenario scenario = Script(1, "cat; head -c 3 /dev/zero");
+  scenario.input = bytes;
+  LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 0);
   EXPECT_EQ(run.Out(), absl::StrCat("[0] ", bytes, std::string(3, '\0'), "\n"));
 }
 
 TEST(LauncherTest, OutputFilesHoldEveryByteOfTheirWorker) {
-  Scenario setup = Script(11, "printf '1%%\\r2%%\\nend of '$INDEX; echo e$INDEX >&2");
-  setup.output_directory = testing::TempDir() + "/output/of/run";
-  LaunchedRun run(setup);
+  Scenario scenario = Script(11, "printf '1%%\\r2%%\\nend of '$INDEX; echo e$INDEX >&2");
+  scenario.output_directory = testing::TempDir() + "/output/of/run";
+  LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 0);
-  EXPECT_EQ(Slurp(setup.output_directory + "/rank.03/stdout"), "1%\r2%\nend of 3");
-  EXPECT_EQ(Slurp(setup.output_directory + "/rank.10/stderr"), "e10\n");
+  EXPECT_EQ(Slurp(scenario.output_directory + "/rank.03/stdout"), "1%\r2%\nend of 3");
+  EXPECT_EQ(Slurp(scenario.output_directory + "/rank.10/stderr"), "e10\n");
   EXPECT_THAT(run.Out(), HasSubstr("[ 3] 2%\n"));
 }
 
 TEST(LauncherTest, AnOutputDirectoryThatCannotBeMadeIsNamed) {
-  Scenario setup = Script(1, "echo never");
-  setup.output_directory = "/dev/null/directory";
-  LaunchedRun run(setup);
+  Scenario scenario = Script(1, "echo never");
+  scenario.output_directory = "/dev/null/directory";
+  LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 1);
   EXPECT_THAT(run.Err(), HasSubstr("cannot make the directory /dev/null: Not a directory"));
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
@@ -143,9 +145,9 @@ TEST(LauncherTest, AWorkerKilledBySignalIsNamedWithIt) {
 }
 
 TEST(LauncherTest, WorkersThatEndByThemselvesInTimeAreLeftInPeace) {
-  Scenario setup = Script(2, "if [ $INDEX = 0 ]; then exit 5; fi; trap 'echo disturbed' TERM; echo done; exit 1");
-  setup.limits.after_failure = absl::Hours(1);
-  LaunchedRun run(setup);
+  Scenario scenario = Script(2, "if [ $INDEX = 0 ]; then exit 5; fi; trap 'echo disturbed' TERM; echo done; exit 1");
+  scenario.limits.after_failure = absl::Hours(1);
+  LaunchedRun run(scenario);
   EXPECT_THAT(run.Wait(), testing::AnyOf(5, 1)) << "whichever ends first";
   EXPECT_EQ(run.Out(), "[1] done\n");
 }
@@ -219,9 +221,11 @@ TEST(LauncherTest, ASignalToTheWholeForegroundGroupCountsOnceAndNeverNot) {
 }
 
 TEST(LauncherTest, ASecondInterruptKills) {
-  LaunchedRun run(Script(2,
-                         "trap '' TERM; trap 'echo 1 >$DIR/marks' INT; echo 1 >$DIR/marks; "
-                         "while :; do sleep 1000 & wait; done"));
+  Scenario scenario = Script(2,
+                             "trap '' TERM; trap 'echo 1 >$DIR/marks' INT; echo 1 >$DIR/marks; "
+                             "while :; do sleep 1000 & wait; done");
+  scenario.limits.same_interrupt = absl::ZeroDuration();
+  LaunchedRun run(scenario);
   run.AwaitMarks(4);
   kill(run.pid(), SIGINT);
   run.AwaitMarks(4);
@@ -309,10 +313,10 @@ TEST(LauncherTest, ACommandThatCannotBeExecutedIsNamed) {
       {directory + "/noformat", 126, "Exec format error"},
   };
   for (const Case& wrong : cases) {
-    Scenario setup;
-    setup.workers = 3;
-    setup.command = {wrong.command};
-    LaunchedRun run(setup);
+    Scenario scenario;
+    scenario.workers = 3;
+    scenario.command = {wrong.command};
+    LaunchedRun run(scenario);
     EXPECT_EQ(run.Wait(), wrong.code) << wrong.command;
     EXPECT_THAT(run.Err(), HasSubstr(wrong.reason));
     EXPECT_EQ(run.Err().find('\n'), run.Err().size() - 1) << "one sentence: " << run.Err();
@@ -321,9 +325,9 @@ TEST(LauncherTest, ACommandThatCannotBeExecutedIsNamed) {
 }
 
 TEST(LauncherTest, Worker0HasTheInputAndTheOthersHaveNone) {
-  Scenario setup = Script(2, "read line; echo \"got '$line'\"");
-  setup.input = "typed\n";
-  LaunchedRun run(setup);
+  Scenario scenario = Script(2, "read line; echo \"got '$line'\"");
+  scenario.input = "typed\n";
+  LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 0);
   EXPECT_THAT(run.Out(), HasSubstr("[0] got 'typed'\n"));
   EXPECT_THAT(run.Out(), HasSubstr("[1] got ''\n"));
@@ -332,10 +336,10 @@ TEST(LauncherTest, Worker0HasTheInputAndTheOthersHaveNone) {
 TEST(LauncherTest, AReaderThatIsGoneDoesNotEndTheRun) {
   int pipe_fds[2];
   ASSERT_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
-  Scenario setup = Script(1, "seq 1 100000; echo finished >&2");
-  setup.stdout_fd = pipe_fds[1];
+  Scenario scenario = Script(1, "seq 1 100000; echo finished >&2");
+  scenario.stdout_fd = pipe_fds[1];
   close(pipe_fds[0]);
-  LaunchedRun run(setup);
+  LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 0);
   EXPECT_THAT(run.Err(), HasSubstr("cannot write to stdout (Broken pipe)"));
   EXPECT_THAT(run.Err(), HasSubstr("[0] finished\n"));
@@ -345,9 +349,9 @@ TEST(LauncherTest, AReaderThatIsGoneDoesNotEndTheRun) {
 TEST(LauncherTest, ASlowReaderMakesTheWorkersWaitAndLosesNothing) {
   int pipe_fds[2];
   ASSERT_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
-  Scenario setup = Script(2, "echo 1 >$DIR/marks; seq 1 500000");
-  setup.stdout_fd = pipe_fds[1];
-  LaunchedRun run(setup);
+  Scenario scenario = Script(2, "echo 1 >$DIR/marks; seq 1 500000");
+  scenario.stdout_fd = pipe_fds[1];
+  LaunchedRun run(scenario);
   close(pipe_fds[1]);
   run.AwaitMarks(4);
   std::string text;
@@ -363,9 +367,9 @@ TEST(LauncherTest, ASlowReaderMakesTheWorkersWaitAndLosesNothing) {
 TEST(LauncherTest, AReaderThatStandsStillDoesNotKeepAnInterruptedRun) {
   int pipe_fds[2];
   ASSERT_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
-  Scenario setup = Impatient(1, "echo 1 >$DIR/marks; exec yes");
-  setup.stdout_fd = pipe_fds[1];
-  LaunchedRun run(setup);
+  Scenario scenario = Impatient(1, "echo 1 >$DIR/marks; exec yes");
+  scenario.stdout_fd = pipe_fds[1];
+  LaunchedRun run(scenario);
   run.AwaitMarks(2);
   kill(run.pid(), SIGTERM);
   EXPECT_EQ(run.Wait(), 143);

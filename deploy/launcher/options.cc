@@ -126,7 +126,7 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
     const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
     marked.push_back(argument);
     const CLI::Option* option = run.get_option_no_throw(parts[0]);
-    const bool takes_next = option != nullptr && option->get_type_size() > 0 && parts.size() == 1;
+    const bool takes_next = option != nullptr && option->get_items_expected_min() > 0 && parts.size() == 1;
     if (takes_next && i + 1 < arguments.size()) marked.push_back(arguments[++i]);
   }
   if (i < arguments.size() && arguments[i] == "--") ++i;

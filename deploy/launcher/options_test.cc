@@ -42,6 +42,13 @@ TEST(OptionsTest, TheCommandKeepsItsOwnOptions) {
   EXPECT_EQ(options->command, (Words{"python", "train.py", "-np", "7", "--verbose", "--", "--job=x"}));
 }
 
+TEST(OptionsTest, AFlagTakesNoValue) {
+  const absl::StatusOr<RunOptions> options = Parse({"--verbose", "-np", "2", "--verbose", "--job", "j", "prog"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->job, "j");
+  EXPECT_EQ(options->command, Words{"prog"});
+}
+
 TEST(OptionsTest, TheNumberOfWorkersHasHorovodsNames) {
   for (const Words& form : {Words{"-np", "3"}, Words{"-np=3"}, Words{"--np", "3"}, Words{"--np=3"}, Words{"-n", "3"},
                             Words{"-n3"}, Words{"--num-proc", "3"}, Words{"--num-proc=3"}}) {

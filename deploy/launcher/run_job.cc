@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "deploy/launcher/earlier_run.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/job_directory.h"
 #include "deploy/launcher/launch.h"
@@ -69,7 +70,7 @@ absl::StatusOr<OwnCoordinator> StartCoordinator(const RunOptions& options, const
       std::make_shared<spdlog::logger>("farandole", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("farandole: coordinator: %v");
   // What it says about the workers of an earlier run, which ended long ago, is for those who asked for everything.
-  spdlog::set_level(options.verbose ? spdlog::level::info : spdlog::level::err);
+  spdlog::set_level(options.verbose ? spdlog::level::info : spdlog::level::off);
   absl::StatusOr<JobDirectory> directory = OpenDirectory(options, environment.state_home);
   if (!directory.ok()) return directory.status();
   CoordinatorOptions coordinator_options;
@@ -77,12 +78,13 @@ absl::StatusOr<OwnCoordinator> StartCoordinator(const RunOptions& options, const
   coordinator_options.http = "127.0.0.1:0";
   coordinator_options.job_loops = 1;
   // No worker of an earlier run can come back: each ended with its launcher, whose lock on the directory is ours now.
-  coordinator_options.job.reattach_window = absl::Milliseconds(1);
+  coordinator_options.job.reattach_window = absl::ZeroDuration();
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(std::move(coordinator_options));
   if (!coordinator.ok()) {
     return absl::Status(coordinator.status().code(), absl::StrCat("the coordinator of this run cannot be started: ",
                                                                   coordinator.status().message()));
   }
+  AwaitEndOfEarlierRun(**coordinator, directory->job());
   if (!options.verbose) spdlog::set_level(spdlog::level::warn);
   return OwnCoordinator{*std::move(directory), *std::move(coordinator)};
 }

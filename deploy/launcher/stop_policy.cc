@@ -31,7 +31,10 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
 }
 
 int StopPolicy::StopRequested(int signal, absl::Duration now) {
-  if (signal == SIGINT && ++interrupts_ > 1) return Kill();
+  if (signal == SIGINT && interrupted_ != -absl::InfiniteDuration()) {
+    return now - interrupted_ < limits_.same_interrupt ? 0 : Kill();
+  }
+  if (signal == SIGINT) interrupted_ = now;
   if (stage_ == kRunning && stop_signal_ == 0) {
     stop_signal_ = signal;
     // Where some have ended already, those left may be waiting for them in vain.

@@ -32,6 +32,8 @@ struct StopLimits {
   absl::Duration after_request = absl::Seconds(10);
   // From SIGTERM to SIGKILL.
   absl::Duration after_terminate = absl::Seconds(5);
+  // A second SIGINT that comes sooner is the same request: `timeout` signals its child, and then the child's group.
+  absl::Duration same_interrupt = absl::Milliseconds(250);
 };
 
 // Decides when the workers of a launch are signalled and what the launch's exit code is. Pure: no process, no clock.
@@ -43,7 +45,7 @@ class StopPolicy {
 
   // Worker `index` has ended, or (with any end that failed) could not be started.
   int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
-  // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on; a second SIGINT kills.
+  // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on, once; a second SIGINT kills.
   int StopRequested(int signal, absl::Duration now);
   // The launcher lost the process that stands for it: nobody waits for the result.
   int Abandoned();
@@ -77,7 +79,8 @@ class StopPolicy {
   absl::Duration deadline_ = absl::InfiniteDuration();
   int first_failed_ = -1;
   int stop_signal_ = 0;
-  int interrupts_ = 0;
+  // When the last SIGINT came.
+  absl::Duration interrupted_ = -absl::InfiniteDuration();
   bool abandoned_ = false;
 };
 

@@ -66,15 +66,16 @@ TEST(StopPolicyTest, AStopEndsWith128PlusTheSignalEvenIfAllEndWithZero) {
 TEST(StopPolicyTest, ASecondInterruptKills) {
   StopPolicy policy(2, {});
   EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), SIGINT);
-  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), SIGKILL);
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(1)), 0) << "still the same one";
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(2)), SIGKILL);
 }
 
 TEST(StopPolicyTest, AStopAfterAFailureLeavesTheFailureTheCause) {
   StopPolicy policy(2, {});
   policy.WorkerEnded(0, kCode3, absl::Seconds(1));
   EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(2)), SIGINT);
-  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(2)), SIGKILL);
-  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(2));
+  EXPECT_EQ(policy.StopRequested(SIGINT, absl::Seconds(3)), SIGKILL);
+  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(3));
   EXPECT_EQ(policy.first_failed(), 0);
   EXPECT_EQ(policy.exit_code(), 3);
 }

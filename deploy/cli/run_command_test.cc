@@ -1,0 +1,109 @@
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/version.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Runs the built binary as a user does, with a state directory of the test's own.
+class RunCommandTest : public testing::Test {
+ protected:
+  RunCommandTest() {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/state.XXXXXX");
+    state_ = mkdtemp(pattern.data());
+  }
+
+  // `farandole ARGUMENTS`; the exit code. What was printed, stdout and stderr together, is in `printed_`.
+  int Run(const std::string& arguments) {
+    const std::string command = absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS= deploy/cli/farandole ",
+                                             arguments, " 2>&1 </dev/null");
+    FILE* pipe = popen(command.c_str(), "r");
+    printed_.clear();
+    char bytes[4096];
+    for (size_t count; (count = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) printed_.append(bytes, count);
+    const int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::string state_;
+  std::string printed_;
+};
+
+TEST_F(RunCommandTest, WorkersAreToldWhereToJoinAndTheTokenIsPrivate) {
+  ASSERT_EQ(Run("run -np 2 --job a.b --start-timeout 1.5 sh -c '"
+                "echo $FARANDOLE_JOB $FARANDOLE_SIZE $FARANDOLE_LAUNCH_INDEX $FARANDOLE_JOIN_TIMEOUT_MS; "
+                "echo at $FARANDOLE_COORDINATOR; stat -c %a $FARANDOLE_TOKEN_FILE'"),
+            0)
+      << printed_;
+  EXPECT_THAT(printed_, AllOf(HasSubstr("[0] a.b 2 0 1500\n"), HasSubstr("[1] a.b 2 1 1500\n")));
+  EXPECT_THAT(printed_, AllOf(HasSubstr("[0] at 127.0.0.1:"), HasSubstr("[1] 600\n")));
+}
+
+TEST_F(RunCommandTest, NothingSecretIsOnACommandLine) {
+  ASSERT_EQ(Run("run -np 1 sh -c 'grep -rlaF -f $FARANDOLE_TOKEN_FILE /proc/[0-9]*/cmdline 2>/dev/null; "
+                "env | grep -F -f $FARANDOLE_TOKEN_FILE; echo searched'"),
+            0)
+      << printed_;
+  EXPECT_EQ(printed_, "[0] searched\n");
+}
+
+TEST_F(RunCommandTest, ADefaultedNameIsNumberedWhileItRunsAndAGivenOneRefused) {
+  // The inner run is part of the outer one, so that both run at the same time.
+  const std::string inner = absl::StrCat("XDG_STATE_HOME=", state_, " deploy/cli/farandole run -np 1");
+  ASSERT_EQ(Run(absl::StrCat("run -np 1 sh -c '", inner, " sh -c \"echo \\$FARANDOLE_JOB\"; ", inner,
+                             " --job sh true; echo code $?'")),
+            0)
+      << printed_;
+  EXPECT_THAT(printed_, HasSubstr("job 'sh' is running already, so this run is job 'sh-2'"));
+  EXPECT_THAT(printed_, HasSubstr("[0] [0] sh-2\n"));
+  EXPECT_THAT(printed_, HasSubstr("job 'sh' is running already: the launcher with pid "));
+  EXPECT_THAT(printed_, HasSubstr("[0] code 1\n"));
+}
+
+TEST_F(RunCommandTest, ANamedCoordinatorIsUsedAndNoStateIsKept) {
+  const std::string token_file = state_ + "/token";
+  fclose(fopen(token_file.c_str(), "w"));
+  ASSERT_EQ(Run(absl::StrCat("run -np 1 --coordinator far:1234 --token-file ", token_file,
+                             " sh -c 'echo $FARANDOLE_COORDINATOR $FARANDOLE_TOKEN_FILE'")),
+            0)
+      << printed_;
+  EXPECT_EQ(printed_, absl::StrCat("[0] far:1234 ", token_file, "\n"));
+  EXPECT_EQ(Run("run -np 1 --coordinator far:1234 --token-file /no/such true"), 1);
+  EXPECT_EQ(printed_, "farandole: --token-file /no/such cannot be read: No such file or directory\n");
+}
+
+TEST_F(RunCommandTest, WithoutAPlaceForTheStateOneSentenceSaysSo) {
+  EXPECT_EQ(Run("run -np 1 --state-dir /dev/null/state true"), 1);
+  EXPECT_EQ(printed_, "farandole: cannot make the directory /dev/null: Not a directory\n");
+}
+
+TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {
+  ASSERT_EQ(Run(absl::StrCat("run -np 2 --verbose --output-filename ", state_, "/output true")), 0) << printed_;
+  EXPECT_THAT(printed_, HasSubstr("farandole: job 'true', 2 workers, coordinator 127.0.0.1:"));
+  EXPECT_THAT(printed_, HasSubstr(absl::StrCat(state_, "/farandole/jobs/true, metrics at http://127.0.0.1:")));
+  EXPECT_THAT(printed_, HasSubstr("ended with exit code 0 after "));
+  EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS"))) << "the user has set it";
+}
+
+TEST_F(RunCommandTest, TheBinaryHasAllItsCommands) {
+  EXPECT_EQ(Run("--version"), 0);
+  EXPECT_EQ(printed_, absl::StrCat("farandole ", kVersion, "\n"));
+  EXPECT_EQ(Run("--help"), 0);
+  EXPECT_THAT(printed_, AllOf(HasSubstr("  run "), HasSubstr("  serve "), HasSubstr("  checkpoint ")));
+  EXPECT_EQ(Run("sevre"), 2);
+  EXPECT_THAT(printed_, HasSubstr("did you mean 'serve'?"));
+}
+
+}  // namespace
+}  // namespace farandole

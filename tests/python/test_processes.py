@@ -232,22 +232,24 @@ def test_killed_worker_is_named_to_its_peers(job: Job) -> None:
     result = job(
         3,
         """
-import os, signal, sys
+import os, signal
 import farandole.torch as hvd, torch
+from torch.utils.data import DataLoader
 hvd.init()
+loader = iter(DataLoader(torch.ones(1000), num_workers=2))  # its children hold all that the worker holds
 for i in range(5):
-    hvd.allreduce(torch.ones(1), name="a")
+    hvd.allreduce(next(loader), name="a")
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
-    hvd.allreduce(torch.ones(1), name="a")
-except hvd.EpochEnded as error:
-    assert isinstance(error, hvd.HorovodInternalError)
+    hvd.allreduce(next(loader), name="a")
+except hvd.HorovodInternalError as error:
+    assert isinstance(error, hvd.EpochEnded)
     print(f"told: {error}", flush=True)
 """,
     )
-    assert result.returncode != 0, result.stdout
-    assert "rank 1" in result.stdout, result.stdout
+    assert result.returncode == 128 + 9, result.stdout
+    assert result.stdout.count("told: rank 1 ") == 2, result.stdout
 
 
 def test_ranks_may_leave_without_shutdown_and_at_different_times(job: Job) -> None:

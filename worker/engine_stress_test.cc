@@ -202,6 +202,10 @@ void RunSeed(uint32_t seed) {
   epoch.OnEachRank([&](int rank) {
     RankRun(&epoch, &program, rank, seed).Run();
     if (::testing::Test::HasFatalFailure() || !leaves) return;
+    // A rank that leaves ends what others still negotiate, also where the answer to it is on its way.
+    TestTensor barrier("", {});
+    barrier.op = OpType::kBarrier;
+    ASSERT_TRUE(epoch.Run(rank, barrier).ok());
     ASSERT_TRUE(epoch.engine(rank).Leave(nullptr).ok());
   });
   for (int rank = 0; rank < size; ++rank) EXPECT_EQ(epoch.engine(rank).table().pending(), 0);

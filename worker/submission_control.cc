@@ -82,7 +82,9 @@ void SubmissionTable::OnGroupRemoved(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = groups_.find(number);
   if (found == groups_.end()) return;
-  FailPending(number, absl::InvalidArgumentError(absl::StrCat("process set ", number, " was removed")));
+  const absl::Status removed = absl::InvalidArgumentError(absl::StrCat("process set ", number, " was removed"));
+  FailPending(number, removed);
+  FailDisputed(number, removed);
   for (const auto& [key, name] : found->second.names) slots_.erase(name->slot);
   groups_.erase(found);
   NotifyLocked();
@@ -98,7 +100,10 @@ void SubmissionTable::AskAgain() {
     for (auto& [key, name] : group.names) {
       if (name->asked && !name->waiting.empty()) Ask(name.get());
     }
+    // Who has left will not describe it again.
+    if (!group.broken.ok()) FailDisputed(number, group.broken);
   }
+  NotifyLocked();
   for (const Disputed& one : disputed_) {
     ++counters_.negotiation_messages;
     link_->Negotiate(*one.submission, 0, one.slot, one.attempt);
@@ -149,6 +154,9 @@ void SubmissionTable::FailPending(uint32_t number, const absl::Status& reason) {
     }
     name->asked = false;
   }
+}
+
+void SubmissionTable::FailDisputed(uint32_t number, const absl::Status& reason) {
   for (auto one = disputed_.begin(); one != disputed_.end();) {
     if (one->submission->group == number) {
       Finish(one->submission, reason);
@@ -162,11 +170,14 @@ void SubmissionTable::FailPending(uint32_t number, const absl::Status& reason) {
 void SubmissionTable::OnLeft(int rank, const std::string& who) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [number, group] : groups_) {
-    if (!group.broken.ok() || !std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
-    group.broken = absl::AbortedError(
-        rank == rank_ ? absl::StrCat("this worker (", who, ") has left the job")
-                      : absl::StrCat(who, " has left the job; nothing that needs it can complete any more"));
-    FailPending(number, group.broken);
+    if (!std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
+    if (group.broken.ok()) {
+      group.broken = absl::AbortedError(
+          rank == rank_ ? absl::StrCat("this worker (", who, ") has left the job")
+                        : absl::StrCat(who, " has left the job; nothing that needs it can complete any more"));
+      FailPending(number, group.broken);
+    }
+    if (rank == rank_) FailDisputed(number, group.broken);
   }
   NotifyLocked();
 }
@@ -175,7 +186,10 @@ bool SubmissionTable::End(const absl::Status& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   const bool first = ended_.ok();
   if (first) ended_ = reason;
-  for (auto& [number, group] : groups_) FailPending(number, ended_);
+  for (auto& [number, group] : groups_) {
+    FailPending(number, ended_);
+    FailDisputed(number, ended_);
+  }
   NotifyLocked();
   return first;
 }

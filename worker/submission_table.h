@@ -99,7 +99,7 @@ class SubmissionTable {
   void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
   void OnDispute(uint32_t slot, uint32_t attempt);
   void OnRetired(uint32_t slot);
-  // `rank` has left: groups with it end.
+  // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
   void OnLeft(int rank, const std::string& who);
 
   // Any thread.
@@ -176,7 +176,9 @@ class SubmissionTable {
   void PostOne(Submission* submission);
   void Send(const Post& post);
   void Finish(Submission* submission, const absl::Status& status);
+  // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
+  void FailDisputed(uint32_t group, const absl::Status& reason);
   void NotifyLocked();
 
   const int rank_;

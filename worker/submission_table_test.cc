@@ -242,6 +242,39 @@ TEST_F(SubmissionTableTest, ARankThatLeavesEndsItsGroupsOnly) {
   EXPECT_TRUE(Submit("b", {1}, 1).ok());
 }
 
+TEST_F(SubmissionTableTest, ADisputeIsAnsweredAlsoWhereARankHasLeftMeanwhile) {
+  const int64_t disputed = *Submit("a");
+  const int64_t waiting = *Submit("b");
+  table_.OnSlotAssigned("a", 0, 5);
+  table_.OnDispute(5, 1);
+  table_.OnLeft(2, "rank 2");
+  EXPECT_EQ(StateOf(disputed), "pending");
+  EXPECT_EQ(StateOf(waiting), "rank 2 has left the job; nothing that needs it can complete any more");
+  table_.OnMismatch("a", 0, "differs", 5, 1);
+  EXPECT_EQ(StateOf(disputed), "differs");
+}
+
+TEST_F(SubmissionTableTest, WhoLeavesAfterOthersEndsItsDisputes) {
+  const int64_t disputed = *Submit("a");
+  table_.OnSlotAssigned("a", 0, 5);
+  table_.OnDispute(5, 1);
+  table_.OnLeft(2, "rank 2");
+  table_.OnLeft(1, "rank 1");
+  EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
+  EXPECT_EQ(table_.pending(), 0);
+}
+
+TEST_F(SubmissionTableTest, ADisputeThatACoordinatorHasForgottenEndsWithTheRankThatLeft) {
+  const int64_t disputed = *Submit("a");
+  table_.OnSlotAssigned("a", 0, 5);
+  table_.OnDispute(5, 1);
+  table_.OnLeft(2, "rank 2");
+  link_.Take();
+  table_.AskAgain();
+  EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
+  EXPECT_THAT(link_.Take(), IsEmpty());
+}
+
 TEST_F(SubmissionTableTest, ARemovedGroupEndsWhatIsPendingInIt) {
   table_.OnGroupAdded(1, {0, 1});
   const int64_t handle = *Submit("a", {1}, 1);

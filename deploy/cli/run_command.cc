@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/run_job.h"
 #include "deploy/launcher/options.h"
-#include "deploy/launcher/run_job.h"
 
 namespace farandole {
 

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_LAUNCHER_EARLIER_RUN_H_
-#define FARANDOLE_DEPLOY_LAUNCHER_EARLIER_RUN_H_
+#ifndef FARANDOLE_DEPLOY_CLI_EARLIER_RUN_H_
+#define FARANDOLE_DEPLOY_CLI_EARLIER_RUN_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ void AwaitEndOfEarlierRun(const Coordinator& coordinator, const std::string& job
 
 }  // namespace farandole::launcher
 
-#endif  // FARANDOLE_DEPLOY_LAUNCHER_EARLIER_RUN_H_
+#endif  // FARANDOLE_DEPLOY_CLI_EARLIER_RUN_H_

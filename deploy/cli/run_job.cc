@@ -1,4 +1,4 @@
-#include "deploy/launcher/run_job.h"
+#include "deploy/cli/run_job.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "deploy/launcher/earlier_run.h"
+#include "deploy/cli/earlier_run.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/job_directory.h"
 #include "deploy/launcher/launch.h"

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_LAUNCHER_RUN_JOB_H_
-#define FARANDOLE_DEPLOY_LAUNCHER_RUN_JOB_H_
+#ifndef FARANDOLE_DEPLOY_CLI_RUN_JOB_H_
+#define FARANDOLE_DEPLOY_CLI_RUN_JOB_H_
 
 #include "deploy/launcher/options.h"
 
@@ -13,4 +13,4 @@ int RunJob(const RunOptions& options);
 
 }  // namespace farandole::launcher
 
-#endif  // FARANDOLE_DEPLOY_LAUNCHER_RUN_JOB_H_
+#endif  // FARANDOLE_DEPLOY_CLI_RUN_JOB_H_

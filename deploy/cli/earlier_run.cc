@@ -1,4 +1,4 @@
-#include "deploy/launcher/earlier_run.h"
+#include "deploy/cli/earlier_run.h"
 
 #include <memory>
 

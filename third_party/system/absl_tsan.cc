@@ -1,7 +1,9 @@
-// Tells ThreadSanitizer what Debian's Abseil, which is not instrumented, does inside of Mutex, CondVar and
-// Notification; without it every use of absl::Mutex is reported as a race. Linked under --config=tsan only, where the
-// linker sends our calls of X to __wrap_X (system.bzl lists them) and __real_X is Abseil's own.
+// Tells ThreadSanitizer what Debian's Abseil, which is not instrumented, does inside of Mutex, CondVar,
+// Notification and Status; without it every use of absl::Mutex is reported as a race. Linked under --config=tsan only,
+// where the linker sends our calls of X to __wrap_X (system.bzl lists them) and __real_X is Abseil's own.
 #include <sanitizer/tsan_interface.h>
+
+#include <cstdint>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -42,6 +44,7 @@ bool REAL_CONST(4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_
     const absl::Notification* notification, absl::Duration timeout);
 bool REAL_CONST(4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE)(
     const absl::Notification* notification, absl::Time deadline);
+void REAL(4absl7debian36Status15UnrefNonInlinedEm)(uintptr_t status);
 }
 
 namespace {
@@ -184,6 +187,15 @@ bool WRAP_CONST(4absl7debian312Notification31WaitForNotificationWithDeadlineENS0
       REAL_CONST(4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE)(notification, deadline);
   if (notified) __tsan_acquire(Address(notification));
   return notified;
+}
+
+// A status that threads share counts its owners inside of Abseil; the last one deletes what the others have read.
+void WRAP(4absl7debian36Status15UnrefNonInlinedEm)(uintptr_t status) {
+  // The low bits are flags (absl/status/status.h).
+  void* counted = reinterpret_cast<void*>(status & ~uintptr_t{3});
+  __tsan_release(counted);
+  __tsan_acquire(counted);
+  REAL(4absl7debian36Status15UnrefNonInlinedEm)(status);
 }
 
 }  // extern "C"

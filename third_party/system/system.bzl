@@ -41,4 +41,5 @@ WATCHED_BY_TSAN = [
     "_ZNK4absl7debian312Notification19WaitForNotificationEv",
     "_ZNK4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_8DurationE",
     "_ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE",
+    "_ZN4absl7debian36Status15UnrefNonInlinedEm",
 ]

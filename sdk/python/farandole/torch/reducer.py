@@ -1,13 +1,13 @@
 """Allreduce of gradients while backward runs: the part of DistributedOptimizer that does not know torch.optim."""
 
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch
 
-from .. import _ops
+from .. import _handles, _ops
 from .._handles import Handle
-from .._library import lib
+from .._library import failure, forked, lib
 from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Average, Sum
 from . import ops
@@ -39,17 +39,24 @@ class _Gradient:
 
 
 class _Unit:
-    """What travels together: one gradient, or a group of them."""
+    """What travels together: one gradient, or a group of them.
 
-    __slots__ = ("gradients", "name", "waiting", "handle", "sent", "dims")
+    A lone gradient goes the short way where it can, and `number` is the library's for it; else `handle` is ours. Neither
+    is set while nothing travels.
+    """
+
+    __slots__ = ("gradients", "parameter", "name", "encoded", "dims", "waiting", "number", "handle", "sent")
 
     def __init__(self, gradients: List[_Gradient], name: str) -> None:
         self.gradients = gradients
+        self.parameter = gradients[0].parameter
         self.name = name
+        self.encoded = _ops.encode_name(name)
+        self.dims = _ops.shape_for(self.parameter.shape)
         self.waiting = len(gradients)  # gradients that are not ready
+        self.number = 0
         self.handle: Optional[Handle] = None
-        self.sent: List[Tuple[torch.Tensor, Any]] = []  # compressed gradients with their contexts
-        self.dims = _ops.shape_for(gradients[0].parameter.shape)
+        self.sent: Any = None  # the gradient; of the long way the compressed gradients with their contexts
         for gradient in gradients:
             gradient.unit = self
 
@@ -67,11 +74,11 @@ class Reducer:
 
     def __init__(self, settings: Settings, passes: int) -> None:
         """`passes`: backward passes whose gradients are added up before they travel."""
+        self._units: List[_Unit] = []
         self._settings = settings
         self._passes = passes
-        self._group = group_of(settings.process_set)
+        self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
-        self._units: List[_Unit] = []
         self._submitted = 0
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
@@ -101,8 +108,8 @@ class Reducer:
 
     def _watch(self, gradient: _Gradient) -> None:
         if gradient.hook is None and gradient.parameter.requires_grad:
-            # A parameter outlives its optimizer: the hook must not keep the optimizer alive, nor act for one that is gone.
-            gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self))
+            # A parameter outlives its optimizer: the hook must not keep it alive, nor act for one that is gone.
+            gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self, gradient))
             weakref.finalize(self, gradient.hook.remove)
 
     def set_passes(self, passes: int) -> None:
@@ -117,67 +124,53 @@ class Reducer:
         """Whether gradients are travelling."""
         return self._submitted > 0
 
-    def on_gradient(self, parameter: torch.Tensor) -> None:
-        """A backward pass has added to the parameter's gradient."""
-        gradient = self._gradients[parameter]
-        if gradient.passes_left <= 0:
+    def on_gradient(self, gradient: _Gradient) -> None:
+        """A backward pass has added to the gradient."""
+        left = gradient.passes_left - 1
+        if left < 0:
             raise AssertionError(
                 "Gradients were computed more than backward_passes_per_step times before call to step(). "
                 f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})"
             )
-        gradient.passes_left -= 1
-        if gradient.passes_left == 0:
+        gradient.passes_left = left
+        if left == 0:
             unit = gradient.unit
             unit.waiting -= 1
             if unit.waiting == 0:
                 self._submit(unit)
 
     def _submit(self, unit: _Unit) -> None:
-        settings = self._settings
-        grad = unit.gradients[0].parameter.grad
-        if len(unit.gradients) == 1 and settings.compression is Compression.none and grad.layout is torch.strided:
-            unit.handle = self._submit_one(unit, grad)
-        else:
-            unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
-            tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
-            call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
-            unit.handle = (
-                _ops.allreduce(ops.adapter, tensors[0], True, *call)
-                if len(tensors) == 1
-                else _ops.grouped_allreduce(ops.adapter, tensors, True, *call)
-            )
-        self._submitted += 1
-
-    def _submit_one(self, unit: _Unit, grad: torch.Tensor) -> Handle:
-        settings = self._settings
-        if not (grad.is_cpu and grad.is_contiguous()):
-            return _ops.allreduce(
-                ops.adapter,
-                _in_memory_order(grad),
-                True,
-                unit.name,
-                settings.op,
-                settings.prescale,
-                settings.postscale,
-                settings.process_set,
-            )
+        grad = unit.parameter.grad
+        if (
+            len(unit.gradients) > 1
+            or self._settings.compression is not Compression.none
+            or grad.layout is not torch.strided
+            or not (grad.is_cpu and grad.is_contiguous())
+        ):
+            self._submit_any(unit)
+            return
         dims, ndim = unit.dims
         address, _, dtype = ops.adapter.describe(grad)
-        handle = Handle((grad, dims), _nothing)
-        handle.submit(
-            lib.farandole_allreduce,
-            _ops.encode_name(unit.name),
-            address,
-            address,
-            dims,
-            ndim,
-            dtype,
-            settings.op,
-            settings.prescale,
-            settings.postscale,
-            self._group,
-        )
-        return handle
+        try:
+            number = lib.farandole_allreduce(unit.encoded, address, address, dims, ndim, dtype, *self._call)
+        except BaseException as error:
+            _handles.rescue(error, grad)
+            raise
+        if number < 0:
+            raise failure(-number)
+        unit.number, unit.sent = number, grad
+        self._submitted += 1
+
+    def _submit_any(self, unit: _Unit) -> None:
+        settings = self._settings
+        unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
+        tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
+        call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
+        if len(tensors) == 1:
+            unit.handle = _ops.allreduce(ops.adapter, tensors[0], True, *call)
+        else:
+            unit.handle = _ops.grouped_allreduce(ops.adapter, tensors, True, *call)
+        self._submitted += 1
 
     def _dense(self, gradient: _Gradient) -> torch.Tensor:
         grad = gradient.parameter.grad
@@ -201,7 +194,8 @@ class Reducer:
         error: Optional[Exception] = None
         try:
             for unit in self._units:
-                self._complete(unit)
+                if not unit.number and unit.handle is None:
+                    self._complete(unit)
             for unit in self._units:
                 try:
                     self._collect(unit)
@@ -214,8 +208,6 @@ class Reducer:
 
     def _complete(self, unit: _Unit) -> None:
         """Submits what the hooks have not."""
-        if unit.handle is not None:
-            return
         trainable = False
         for gradient in unit.gradients:
             self._watch(gradient)
@@ -228,22 +220,30 @@ class Reducer:
         self._submit(unit)
 
     def _collect(self, unit: _Unit) -> None:
-        if unit.handle is None:
-            return
-        unit.handle.synchronize()
-        for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
-            grad = gradient.parameter.grad
-            if tensor is not grad:
-                grad.copy_(self._settings.compression.decompress(tensor, context))
+        if unit.number:
+            number, unit.number = unit.number, 0
+            _handles.finish(number, unit.sent)
+        elif unit.handle is not None:
+            unit.handle.synchronize()
+            for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
+                grad = gradient.parameter.grad
+                if tensor is not grad:
+                    grad.copy_(self._settings.compression.decompress(tensor, context))
 
     def _reset(self) -> None:
+        """Ready for the next step. What still travels, because its wait was interrupted, keeps its memory."""
         self._submitted = 0
         for unit in self._units:
-            unit.handle = None
-            unit.sent = []
+            if unit.number:
+                _handles.keep(unit.number, unit.sent)
+            unit.number, unit.handle, unit.sent = 0, None, None
             unit.waiting = len(unit.gradients)
-        for gradient in self._gradients.values():
-            gradient.passes_left = self._passes
+            for gradient in unit.gradients:
+                gradient.passes_left = self._passes
+
+    def __del__(self) -> None:
+        if not forked():
+            self._reset()
 
     def reduce_loss(self, loss: Any) -> Any:
         """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. None and other
@@ -257,16 +257,12 @@ class Reducer:
         return reduced if isinstance(loss, torch.Tensor) else reduced.item()
 
 
-def _nothing(_ids: Iterable[int]) -> None:
-    return None
-
-
-def _weak_hook(reducer: Reducer) -> Callable[[torch.Tensor], None]:
+def _weak_hook(reducer: Reducer, gradient: _Gradient) -> Callable[[torch.Tensor], None]:
     reference = weakref.ref(reducer)
 
-    def hook(parameter: torch.Tensor) -> None:
+    def hook(_parameter: torch.Tensor) -> None:
         alive = reference()
         if alive is not None:
-            alive.on_gradient(parameter)
+            alive.on_gradient(gradient)
 
     return hook

@@ -1,6 +1,5 @@
 #include "server/metrics.h"
 
-#include <regex>
 #include <set>
 #include <string>
 
@@ -25,7 +24,7 @@ TEST(MetricsTest, EveryRowIsNamedByTheRuleOnceAndShown) {
   const std::string text = metrics.Text();
   std::set<std::string> names;
   for (const MetricRow& row : MetricRows()) {
-    EXPECT_TRUE(std::regex_match(row.name, std::regex("farandole_[a-z]+(_[a-z]+)*"))) << row.name;
+    EXPECT_THAT(row.name, ::testing::MatchesRegex("farandole_[a-z]+(_[a-z]+)*"));
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_THAT(std::string(row.labels), Not(HasSubstr("rank")));
     const bool is_total = std::string(row.name).find("_total") != std::string::npos;

@@ -56,7 +56,7 @@ void JobLoop::Run() {
   while (true) {
     Mailbox::Delivery delivery = mailbox_.Take(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first);
     for (const auto& complete : delivery.completions) complete();
-    for (Mailbox::Letter& letter : delivery.letters) Accept(std::move(letter));
+    AcceptAll(std::move(delivery.letters));
     // Once closed, no deadline counts any more: the workers' silence would be ours.
     if (delivery.closed) {
       timers_.clear();
@@ -74,21 +74,28 @@ bool JobLoop::IsQuiet() const {
   });
 }
 
-void JobLoop::Accept(Mailbox::Letter letter) {
-  const auto found = places_.find(letter.job);
-  Place* place = found == places_.end() ? nullptr : found->second.get();
-  if (place == nullptr) {
-    // Only a worker that joins makes a job; nothing else may leave a trace in the store.
-    if (!std::holds_alternative<JoinRequested>(letter.event) && !surroundings_.directory->Knows(letter.job)) {
-      Refuse(letter.event,
-             absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job)));
-      mailbox_.Release(letter.job, 1);
-      return;
-    }
-    place = Open(letter.job);
+// A job's events are taken together, so that what follows from them all (its summary, its timer) is looked at once.
+void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
+  std::vector<JobKey> touched;
+  for (Mailbox::Letter& letter : letters) {
+    Place* place = PlaceFor(letter);
+    if (place == nullptr) continue;
+    if (place->waiting.empty()) touched.push_back(letter.job);
+    place->waiting.push_back(std::move(letter.event));
   }
-  place->waiting.push_back(std::move(letter.event));
-  Advance(letter.job, place);
+  for (const JobKey& key : touched) Advance(key, places_.find(key)->second.get());
+}
+
+JobLoop::Place* JobLoop::PlaceFor(const Mailbox::Letter& letter) {
+  const auto found = places_.find(letter.job);
+  if (found != places_.end()) return found->second.get();
+  // Only a worker that joins makes a job; nothing else may leave a trace in the store.
+  if (std::holds_alternative<JoinRequested>(letter.event) || surroundings_.directory->Knows(letter.job)) {
+    return Open(letter.job);
+  }
+  Refuse(letter.event, absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job)));
+  mailbox_.Release(letter.job, 1);
+  return nullptr;
 }
 
 JobLoop::Place* JobLoop::Open(const JobKey& key) {

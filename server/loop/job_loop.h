@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -83,7 +84,9 @@ class JobLoop {
   using Places = absl::flat_hash_map<JobKey, std::unique_ptr<Place>>;
 
   void Run();
-  void Accept(Mailbox::Letter letter);
+  void AcceptAll(std::vector<Mailbox::Letter> letters);
+  // Null: the event was refused.
+  Place* PlaceFor(const Mailbox::Letter& letter);
   Place* Open(const JobKey& key);
   void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows);
   absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const;

@@ -51,11 +51,11 @@ absl::Status DescribeOpenFailure(const std::string& directory, const rocksdb::St
   const std::string words = status.ToString();
   if (absl::StrContains(words, "lock hold by current process")) {
     return absl::FailedPreconditionError(
-        absl::StrCat("state directory ", directory, " is held by another coordinator in this process"));
+        absl::StrCat("store ", directory, " is held by another coordinator in this process"));
   }
   if (absl::StrContains(words, "While lock file")) {
     const pid_t holder = LockHolder(directory);
-    return absl::FailedPreconditionError(absl::StrCat("state directory ", directory, " is held by another coordinator",
+    return absl::FailedPreconditionError(absl::StrCat("store ", directory, " is held by another coordinator",
                                                       holder > 0 ? absl::StrCat(" (process ", holder, ")") : "",
                                                       "; stop it, or choose another directory with --state-dir"));
   }

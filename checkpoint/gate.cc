@@ -12,6 +12,8 @@ constexpr char kDefaultName[] = "checkpoint";
 constexpr size_t kMostNameBytes = 256;
 constexpr size_t kMostPathBytes = 4096;
 constexpr size_t kMostKeyBytes = 64;
+// Leaves room to count on from there.
+constexpr uint64_t kMostTokenOnDisk = uint64_t{1} << 62;
 
 std::string NameOrDefault(const std::string& name) { return name.empty() ? kDefaultName : name; }
 
@@ -99,6 +101,7 @@ absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::Begi
     return absl::ResourceExhaustedError(
         absl::StrCat("checkpoints of ", grants_.size(), " names are being written; ", kMostGrants, " is the most"));
   }
+  SkipTokens(request.greatest_token_on_disk());
   v1::GrantRecord& grant = grants_[name];
   grant.set_token(++last_token_);
   grant.set_name(name);
@@ -127,6 +130,10 @@ absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& reques
   if (request.idempotency_key().empty() || request.idempotency_key().size() > kMostKeyBytes) {
     return absl::InvalidArgumentError(absl::StrCat("idempotency_key has ", request.idempotency_key().size(),
                                                    " bytes; it must have 1 to ", kMostKeyBytes));
+  }
+  if (request.greatest_token_on_disk() > kMostTokenOnDisk) {
+    return absl::InvalidArgumentError(absl::StrCat("greatest_token_on_disk is ", request.greatest_token_on_disk(),
+                                                   "; it must be at most ", kMostTokenOnDisk));
   }
   if (request.epoch() != present.epoch) {
     return absl::AbortedError(absl::StrCat("epoch ", request.epoch(),

@@ -53,7 +53,8 @@ class CheckpointGate {
   void SkipTokens(uint64_t last_token) { last_token_ = std::max(last_token_, last_token); }
   uint64_t last_token() const { return last_token_; }
 
-  // Grants the writing of a checkpoint; the same request (by idempotency key) is given the same token.
+  // Grants the writing of a checkpoint, with a token above the greatest that a file on disk has; the same request (by
+  // idempotency key) is given the same token.
   //   INVALID_ARGUMENT    a field is out of bounds
   //   ABORTED             no epoch runs, or not the one that the request names
   //   PERMISSION_DENIED   the asking worker is not rank 0 (both named)

@@ -25,6 +25,7 @@ class CheckpointGateTest : public testing::Test {
     request.set_step(step);
     request.set_idempotency_key(key);
     request.set_replace(replace_);
+    request.set_greatest_token_on_disk(greatest_token_on_disk_);
     CheckpointGate::Writes writes;
     const auto response = gate_.Begin(request, present_, &writes);
     Keep(writes);
@@ -77,6 +78,7 @@ class CheckpointGateTest : public testing::Test {
 
   uint64_t epoch_ = 1;
   bool replace_ = false;
+  uint64_t greatest_token_on_disk_ = 0;
   CheckpointGate::Present present_ = {1, true, kWriter};
   CheckpointGate gate_ = CheckpointGate("acme", "mnist");
   absl::Time now_ = absl::FromUnixMillis(1'000'000);
@@ -132,6 +134,19 @@ TEST_F(CheckpointGateTest, TokensGrowOverRestarts) {
     }
     if (i % 2 == 0) Restart();
   }
+}
+
+TEST_F(CheckpointGateTest, ATokenIsAboveThoseOnDiskOfWhichTheCatalogueHasLostTheMemory) {
+  greatest_token_on_disk_ = 41;
+  EXPECT_EQ(Begin(100, "k").value(), 42u);
+  EXPECT_EQ(Begin(100, "k").value(), 42u);
+  greatest_token_on_disk_ = 7;
+  EXPECT_EQ(Begin(101, "l").value(), 43u);
+  Restart();
+  EXPECT_EQ(Begin(102, "m").value(), 44u);
+  greatest_token_on_disk_ = (uint64_t{1} << 62) + 1;
+  EXPECT_EQ(Begin(103, "n").status().message(),
+            "greatest_token_on_disk is 4611686018427387905; it must be at most 4611686018427387904");
 }
 
 TEST_F(CheckpointGateTest, CommitIsIdempotentByToken) {

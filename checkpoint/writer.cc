@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -57,6 +58,17 @@ bool TokenOfTemporary(absl::string_view file, absl::string_view name, uint64_t* 
          absl::EndsWith(file, kPartial);
 }
 
+// The token in the name of a file of any checkpoint; 0 for any other file.
+uint64_t TokenOfFile(absl::string_view file) {
+  const size_t mark = file.rfind("-step-");
+  if (mark == absl::string_view::npos) return 0;
+  file.remove_prefix(mark + 6);
+  uint64_t step = 0, token = 0;
+  const bool is_checkpoint = ConsumeNumber(&file, &step) && absl::ConsumePrefix(&file, ".t") &&
+                             ConsumeNumber(&file, &token) && absl::StartsWith(file, ".");
+  return is_checkpoint ? token : 0;
+}
+
 absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   char* const resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return FileError(errno, "open directory", path);
@@ -100,6 +112,15 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view direct
   writer.open_ = true;
   close(fd);
   return writer;
+}
+
+absl::StatusOr<uint64_t> CheckpointWriter::GreatestToken(const std::string& directory) {
+  const absl::StatusOr<std::vector<std::string>> files = ListDirectory(directory.empty() ? "." : directory);
+  if (absl::IsNotFound(files.status())) return 0;
+  if (!files.ok()) return files.status();
+  uint64_t greatest = 0;
+  for (const std::string& file : *files) greatest = std::max(greatest, TokenOfFile(file));
+  return greatest;
 }
 
 CheckpointWriter::~CheckpointWriter() { Abandon(); }

@@ -27,6 +27,9 @@ class CheckpointWriter {
   //   255 bytes; step < 0
   static absl::StatusOr<CheckpointWriter> Open(absl::string_view directory, absl::string_view name, int64_t step,
                                                uint64_t token, absl::string_view extension);
+  // The greatest token in the name of any file in `directory`, of whatever job and finished or not; 0 where there is
+  // none or no such directory. A writer whose token is greater collides with none of them.
+  static absl::StatusOr<uint64_t> GreatestToken(const std::string& directory);
   ~CheckpointWriter();
   CheckpointWriter(CheckpointWriter&& other) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&& other) noexcept;

@@ -92,6 +92,17 @@ TEST_F(CheckpointWriterTest, AFinishedFileCarriesStepAndTokenAndHasAManifest) {
   EXPECT_EQ(writer->Finish("mnist", 3).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(CheckpointWriterTest, TheGreatestTokenIsThatOfAnyFileOfACheckpoint) {
+  EXPECT_EQ(CheckpointWriter::GreatestToken(In("missing")).value(), 0u);
+  EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 0u);
+  for (const char* name : {"model-step-00000100.t7.pt", "model-step-00000100.t7.pt.json", "notes.t99.txt",
+                           "model-step-1.t12", "model-step-00000002.t99999999999999999999.pt"})
+    WriteFile(In(name), "");
+  EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 7u);
+  WriteFile(In(".other-step-step-00000001.t11.pt.partial"), "");
+  EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 11u);
+}
+
 TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
   {
     absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +33,8 @@ void RemoveOlder(const v1::Checkpoint& newest) {
 
 absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, absl::string_view name, int64_t step,
                                                   bool replace) {
+  absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(directory);
+  if (!greatest.ok()) return greatest.status();
   if (link_ != nullptr) {
     v1::BeginCheckpointRequest request;
     request.set_job(job_);
@@ -42,22 +43,21 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
     request.set_name(std::string(name));
     request.set_step(step);
     request.set_replace(replace);
+    request.set_greatest_token_on_disk(*greatest);
     absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->client().BeginCheckpoint(std::move(request));
     if (!granted.ok()) return granted.status();
     return granted->token();
   }
   absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(directory);
-  if (absl::IsNotFound(manifests.status())) return 1;
+  if (absl::IsNotFound(manifests.status())) return *greatest + 1;
   if (!manifests.ok()) return manifests.status();
-  uint64_t last = 0;
   for (const Manifest& manifest : *manifests) {
     if (!replace && manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
       return absl::AlreadyExistsError(
           absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", manifest.checkpoint.path()));
     }
-    last = std::max(last, manifest.checkpoint.token());
   }
-  return last + 1;
+  return *greatest + 1;
 }
 
 absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,

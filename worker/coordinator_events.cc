@@ -46,7 +46,11 @@ void CoordinatorLink::OnAttached() {
 
 void CoordinatorLink::OnEnded(const absl::Status& status) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (ended_.ok()) ended_ = status.ok() ? absl::AbortedError("the coordinator closed the conversation") : status;
+  if (ended_.ok()) {
+    ended_ = status.ok() ? absl::AbortedError("the coordinator closed the conversation") : status;
+    // This worker itself was silent for too long. What follows is the same for it as for its peers: the epoch is over.
+    if (absl::IsDeadlineExceeded(status)) ended_ = absl::AbortedError(status.message());
+  }
   if (engine_ != nullptr) engine_->Abort(ended_);
   changed_.notify_all();
 }

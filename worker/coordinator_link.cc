@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.address = options.coordinator;
   client.token = options.token;
   client.token_origin = options.token_file;
+  client.give_up_after = options.outage_limit;
   client.is_interrupted = std::move(interrupted);
   CoordinatorLink* self = link.get();
   CoordinatorClient::Callbacks callbacks;

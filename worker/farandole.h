@@ -86,6 +86,7 @@ typedef struct farandole_init_options {
   int64_t stall_warning_ms;       /* FARANDOLE_STALL_WARNING_MS; default 10,000. */
   const char* transport;          /* FARANDOLE_TRANSPORT: "auto" (default) or "shm". */
   int64_t fusion_threshold_bytes; /* FARANDOLE_FUSION_THRESHOLD_BYTES: most bytes of a fused batch; default 64 MiB. */
+  int64_t outage_limit_ms;        /* FARANDOLE_OUTAGE_LIMIT_MS: how long the coordinator may be away; default 30,000. */
 } farandole_init_options;
 
 FARANDOLE_EXPORT int farandole_abi_version(void);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
@@ -42,6 +43,8 @@ constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 1
                                          "when a tensor counts as stalled"};
 constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20, 0, int64_t{1} << 40,
                                    "most bytes of a fused batch"};
+constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
+                                        "how long the coordinator may be away"};
 
 std::string ReadText(const TextSetting& setting, const char* given) {
   if (given != nullptr && *given != '\0') return given;
@@ -88,9 +91,10 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
               {kLaunchIndex, given.launch_index},
               {kJoinTimeout, given.join_timeout_ms},
               {kStallWarning, given.stall_warning_ms},
-              {kFusion, given.fusion_threshold_bytes}};
-  int64_t values[5];
-  for (int row = 0; row < 5; ++row) {
+              {kFusion, given.fusion_threshold_bytes},
+              {kOutageLimit, given.outage_limit_ms}};
+  int64_t values[std::size(rows)];
+  for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
     const bool is_index = &rows[row].setting == &kLaunchIndex;
     absl::StatusOr<int64_t> value = is_index && rows[row].given != 0 ? absl::StatusOr<int64_t>(rows[row].given - 1)
@@ -103,6 +107,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
   options->join_timeout = absl::Milliseconds(values[2]);
   options->stall_warning = absl::Milliseconds(values[3]);
   options->fusion_bytes = values[4];
+  options->outage_limit = absl::Milliseconds(values[5]);
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@ struct WorkerOptions {
   absl::Duration stall_warning;
   std::string transport;
   int64_t fusion_bytes = 0;
+  absl::Duration outage_limit;
 };
 
 // The caller's settings, completed by the environment and the defaults. The token is read from its file.

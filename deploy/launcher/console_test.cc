@@ -19,7 +19,7 @@ constexpr char kErase[] = "\r\x1b[K";
 // A terminal of 20 columns, both stdout and stderr.
 class ConsoleTest : public testing::Test {
  protected:
-  ConsoleTest() : screen_(posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK)) {
+  ConsoleTest() : screen_(posix_openpt(O_RDWR | O_NOCTTY)) {
     grantpt(screen_);
     unlockpt(screen_);
     terminal_ = open(ptsname(screen_), O_RDWR | O_NOCTTY);
@@ -35,10 +35,14 @@ class ConsoleTest : public testing::Test {
     close(screen_);
   }
 
+  // What was written since the last call. A terminal hands bytes on in its own time, but in their order; so this one
+  // reads up to a mark that it writes itself.
   std::string Shown() {
-    char bytes[4096];
-    const ssize_t count = read(screen_, bytes, sizeof(bytes));
-    return std::string(bytes, count > 0 ? static_cast<size_t>(count) : 0);
+    constexpr char kMark = '\0';
+    EXPECT_EQ(write(terminal_, &kMark, 1), 1);
+    std::string shown;
+    for (char byte = 1; read(screen_, &byte, 1) == 1 && byte != kMark;) shown += byte;
+    return shown;
   }
 
   int screen_;

@@ -104,7 +104,7 @@ void AttachStream::TellJob(absl::string_view evidence) {
     Close(status);
 }
 
-void AttachStream::Send(v1::CoordinatorMessage message) {
+void AttachStream::Send(SharedMessage message) {
   bool is_full = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -167,7 +167,7 @@ void AttachStream::Proceed() {
   if (finish.has_value()) {
     Finish(*finish);
   } else {
-    StartWrite(&outgoing_);
+    StartWrite(outgoing_.get());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "server/edge/front_desk.h"
+#include "server/job/actions.h"
 #include "server/loop/job_key.h"
 #include "server/registry/tenants.h"
 
@@ -35,7 +36,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   static AttachStream* Start(FrontDesk* desk, grpc::CallbackServerContext* context, absl::StatusOr<Access> access);
 
   // Any thread. Queues a message; nothing happens where the stream has ended.
-  void Send(v1::CoordinatorMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Send(SharedMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Any thread. Ends the stream after what is queued; the job is not told.
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -71,13 +72,13 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
   // 0: no hello yet.
   StreamId id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<v1::CoordinatorMessage> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<SharedMessage> queue_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
   // The message that gRPC is writing; touched by nobody else while `writing_`.
-  v1::CoordinatorMessage outgoing_;
+  SharedMessage outgoing_;
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;
 };

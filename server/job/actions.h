@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_SERVER_JOB_ACTIONS_H_
 #define FARANDOLE_SERVER_JOB_ACTIONS_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,9 +17,15 @@
 
 namespace farandole {
 
+// Shared by the Sends of one message to many streams and by the streams that write it: copies for each of an epoch's
+// members would cost the square of their number.
+using SharedMessage = std::shared_ptr<const v1::CoordinatorMessage>;
+inline SharedMessage Share(v1::CoordinatorMessage message) {
+  return std::make_shared<const v1::CoordinatorMessage>(std::move(message));
+}
 struct Send {
   StreamId stream = 0;
-  v1::CoordinatorMessage message;
+  SharedMessage message;
 };
 // Ends a stream; nothing is sent on it afterwards, and no StreamClosed comes for it.
 struct CloseStream {

@@ -78,7 +78,7 @@ class RandomWorld {
       Worker* worker = send == nullptr ? nullptr : OwnerOf(send->stream);
       // Now and then a message is lost with its stream.
       if (worker == nullptr || OneIn(50)) continue;
-      const v1::CoordinatorMessage& message = send->message;
+      const v1::CoordinatorMessage& message = *send->message;
       if (message.has_epoch_formed()) worker->epoch = message.epoch_formed().number();
       if (message.has_slot_assigned()) worker->slots[message.slot_assigned().slot()] = message.slot_assigned();
       if (message.has_slot_assigned()) ++slots_;

@@ -33,8 +33,9 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Dur
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};
   *effects.record_changed = true;
-  v1::CoordinatorMessage message;
-  *message.mutable_epoch_formed() = epoch_;
+  v1::CoordinatorMessage formed;
+  *formed.mutable_epoch_formed() = epoch_;
+  const SharedMessage message = Share(std::move(formed));
   for (uint32_t rank = 0; rank < streams.size(); ++rank) {
     roster_.Attach(rank, streams[rank], effects.now);
     SendTo(rank, message, effects);
@@ -64,7 +65,7 @@ void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello
   if (hello.epoch() == 0) {
     v1::CoordinatorMessage message;
     *message.mutable_epoch_formed() = epoch_;
-    SendTo(rank, message, effects);
+    SendTo(rank, Share(std::move(message)), effects);
   }
   if (reattachment_ == nullptr || !reattachment_->missing().empty()) return;
   reattachment_->AwaitRepeats(groups_, effects.now);
@@ -100,7 +101,7 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
     if (known_slots.contains(number) || groups_.Contains(slot.group(), 0)) continue;
     v1::CoordinatorMessage message;
     *message.mutable_slot_assigned() = slot;
-    SendTo(0, message, effects);
+    SendTo(0, Share(std::move(message)), effects);
   }
 }
 
@@ -172,7 +173,7 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
 }
 
 void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
-  if (const auto owed = owed_.Take(rank, message); owed.has_value()) return SendTo(rank, *owed, effects);
+  if (const auto owed = owed_.Take(rank, message); owed.has_value()) return SendTo(rank, Share(*owed), effects);
   Posts posts;
   if (message.has_ready()) {
     negotiation_.Add(rank, message.ready(), effects.now, &posts);
@@ -288,12 +289,13 @@ absl::Time RunningEpoch::Deadline() const {
 }
 
 void RunningEpoch::End(const Ending& ending, Effects effects) {
-  v1::CoordinatorMessage message;
-  v1::EpochEnded* ended = message.mutable_epoch_ended();
+  v1::CoordinatorMessage ending_message;
+  v1::EpochEnded* ended = ending_message.mutable_epoch_ended();
   ended->set_epoch(epoch_.number());
   ended->set_reason(ending.reason);
   ended->mutable_lost_ranks()->Assign(ending.lost.begin(), ending.lost.end());
   ended->set_job_ended(true);
+  const SharedMessage message = Share(std::move(ending_message));
   for (const uint32_t rank : ending.lost) roster_.MarkLost(rank, ending.reason);
   for (const uint32_t rank : roster_.Staying()) {
     const StreamId stream = roster_.seat(rank).stream;
@@ -308,9 +310,10 @@ void RunningEpoch::End(const Ending& ending, Effects effects) {
 void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
   for (const Post& post : posts) {
     const bool has_error = post.message.has_mismatch() || !post.message.group_assigned().error().empty();
+    const SharedMessage message = Share(post.message);
     for (const uint32_t rank : post.ranks) {
       if (roster_.seat(rank).stream != 0) {
-        SendTo(rank, post.message, effects);
+        SendTo(rank, message, effects);
       } else if (has_error && !roster_.seat(rank).left) {
         // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
         owed_.Add(rank, post.message);
@@ -319,8 +322,8 @@ void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
   }
 }
 
-void RunningEpoch::SendTo(uint32_t rank, const v1::CoordinatorMessage& message, Effects effects) {
-  if (IsAboutTensors(message)) ++negotiation_messages_;
+void RunningEpoch::SendTo(uint32_t rank, const SharedMessage& message, Effects effects) {
+  if (IsAboutTensors(*message)) ++negotiation_messages_;
   effects.actions->outputs.push_back(Send{roster_.seat(rank).stream, message});
 }
 

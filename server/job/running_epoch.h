@@ -109,7 +109,7 @@ class RunningEpoch {
   void CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects);
   void FinishReattachment(Effects effects);
   void Deliver(const Posts& posts, Effects effects);
-  void SendTo(uint32_t rank, const v1::CoordinatorMessage& message, Effects effects);
+  void SendTo(uint32_t rank, const SharedMessage& message, Effects effects);
   // Makes sure that all numbers given so far are reserved.
   void Reserve(Effects effects);
   void Tell(LogLine::Level level, const std::string& sentence, Effects effects);

@@ -131,11 +131,11 @@ void Script::Show(const Actions& actions) {
   for (const Output& output : actions.outputs) {
     if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
       const std::string name = NameOf(send->stream);
-      const v1::Epoch& epoch = send->message.epoch_formed();
+      const v1::Epoch& epoch = send->message->epoch_formed();
       for (int rank = 0; rank < epoch.members_size(); ++rank) {
         if (IncarnationOf(name) == epoch.members(rank).incarnation()) place_of_[name] = {epoch.number(), rank};
       }
-      const std::string text = ShowMessage(send->message);
+      const std::string text = ShowMessage(*send->message);
       if (text != shown) flush();
       absl::StrAppend(&receivers, receivers.empty() ? "" : " ", name);
       shown = text;

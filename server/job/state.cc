@@ -252,9 +252,10 @@ void Job::State::CloseEpoch(const std::string& reason) {
 }
 
 void Job::State::DismissLobby(const std::string& reason) {
-  v1::CoordinatorMessage message;
-  message.mutable_epoch_ended()->set_reason(reason);
-  message.mutable_epoch_ended()->set_job_ended(true);
+  v1::CoordinatorMessage ended;
+  ended.mutable_epoch_ended()->set_reason(reason);
+  ended.mutable_epoch_ended()->set_job_ended(true);
+  const SharedMessage message = Share(std::move(ended));
   for (const Lobby::Worker& worker : lobby_.Take()) {
     fence_.Shut(worker.member.incarnation(), reason);
     if (worker.stream == 0) continue;
@@ -279,7 +280,7 @@ void Job::State::TellWaiting(const Lobby::Worker& worker) {
   if (worker.stream == 0) return;
   v1::CoordinatorMessage message;
   message.mutable_waiting()->set_sentence(WaitingSentence());
-  actions_.outputs.push_back(Send{worker.stream, std::move(message)});
+  actions_.outputs.push_back(Send{worker.stream, Share(std::move(message))});
 }
 
 std::string Job::State::WaitingSentence() const {

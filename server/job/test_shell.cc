@@ -87,10 +87,10 @@ void TestShell::Apply(const StoreBatch& batch) {
 void TestShell::Apply(const Output& output) {
   if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
     Expect(IsOpen(send->stream),
-           absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message.ShortDebugString()));
-    Expect(!send->message.SerializeAsString().empty(), "an empty message is sent");
-    if (send->message.has_epoch_formed()) CheckEpoch(send->message.epoch_formed());
-    if (send->message.has_slot_assigned()) CheckSlot(send->message.slot_assigned());
+           absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message->ShortDebugString()));
+    Expect(!send->message->SerializeAsString().empty(), "an empty message is sent");
+    if (send->message->has_epoch_formed()) CheckEpoch(send->message->epoch_formed());
+    if (send->message->has_slot_assigned()) CheckSlot(send->message->slot_assigned());
   } else if (const auto* close = std::get_if<CloseStream>(&output); close != nullptr) {
     Expect(open_.erase(close->stream) == 1, absl::StrCat("stream ", close->stream, " is closed and was not open"));
   } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {

@@ -165,7 +165,7 @@ class JobLoopTest : public ::testing::Test {
     while (true) {
       const Output output = outputs_.Next();
       const auto* send = std::get_if<Send>(&output);
-      if (send != nullptr && send->message.has_epoch_formed()) return;
+      if (send != nullptr && send->message->has_epoch_formed()) return;
     }
   }
 

@@ -44,7 +44,7 @@ void JobSeat::Take(const Event& event, absl::Time now) {
   surroundings_.metrics->ObserveStep(absl::Now() - before);
   // Whatever the job makes of it, an ended stream is released after all that was decided before.
   if (const auto* closed = std::get_if<StreamClosed>(&event)) {
-    actions.outputs.push_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
+    actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
   }
   CarryOut(std::move(actions));
 }
@@ -94,7 +94,7 @@ void JobSeat::CarryOut(Actions actions) {
 void JobSeat::Account(const std::vector<Output>& outputs) {
   std::string stall;
   for (const Output& output : outputs) {
-    if (const auto* send = std::get_if<Send>(&output)) CountEpochs(send->message, &stall);
+    if (const auto* send = std::get_if<Send>(&output)) CountEpochs(*send->message, &stall);
     if (const auto* close = std::get_if<CloseStream>(&output)) streams_.erase(close->stream);
     if (const auto* reply = std::get_if<Reply>(&output)) calls_.erase(reply->call);
   }
@@ -135,7 +135,7 @@ void JobSeat::Deliver(Output output) {
     Log(owner_, *line);
     return;
   }
-  if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, send->message);
+  if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, *send->message);
   surroundings_.outlet->Deliver(std::move(output));
 }
 

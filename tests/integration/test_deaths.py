@@ -11,9 +11,6 @@ from coordinators import Coordinator
 from gates import Gate
 from programs_run import SOON_SECONDS, START_SECONDS, Program
 
-# How long a worker looks for a coordinator that is gone, before it says so; worker/control/coordinator_client.h.
-GIVE_UP_SECONDS = 30
-
 
 def process_of(program: Program, rank: int) -> List[int]:
     """Ids of a rank's process and of its data loaders, when it has told them."""
@@ -100,14 +97,14 @@ def test_what_needs_a_killed_coordinator_ends_with_a_named_error(
     job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> None:
     coordinator = serve()
-    run = job(2, "stepping", tmp_path, options=coordinator.options())
+    run = job(2, "stepping", tmp_path, options=coordinator.options(), FARANDOLE_OUTAGE_LIMIT_MS="2000")
     expect_steps(run, 2)
     coordinator.program.signal(signal.SIGKILL)
     coordinator.program.require_end(-signal.SIGKILL)
     expect_steps(run, 2, since=len(run.output))
     (tmp_path / "new").touch()
     for rank in range(2):
-        run.expect(rf"\[{rank}\] ConnectionError: .*{coordinator.address}", GIVE_UP_SECONDS + SOON_SECONDS)
+        run.expect(rf"\[{rank}\] ConnectionError: .*{coordinator.address}", SOON_SECONDS)
     run.require_end(3, SOON_SECONDS)
 
 
@@ -121,7 +118,7 @@ def test_stopped_worker_is_named_and_ends_when_it_goes_on(
     os.kill(pid, signal.SIGSTOP)
     run.expect(rf"\[{1 - victim}\] EpochEnded: .*rank {victim}\b", SOON_SECONDS)
     os.kill(pid, signal.SIGCONT)
-    run.expect(rf"\[{victim}\] (EpochEnded|StallError): .*rank {victim}\b", SOON_SECONDS)
+    run.expect(rf"\[{victim}\] EpochEnded: .*rank {victim}\b", SOON_SECONDS)
     run.require_end(3, SOON_SECONDS)
 
 

@@ -82,3 +82,8 @@ def test_demo_trains_and_goes_on_from_its_checkpoint(start: Callable[..., Progra
     second.expect(rf"going on from {path}")
     second.expect("pass 2/2: test loss")
     assert "pass 1/2" not in second.output, second.output
+    # A catalogue that is lost takes no file along, and what it has forgotten is not in the way.
+    kept = path.read_bytes()
+    third = example(start, "fashion_mnist.py", "--epochs", "1", *options, XDG_STATE_HOME=str(tmp_path / "new"))
+    other = pathlib.Path(third.expect(r"checkpoint +(\S+)").group(1))
+    assert other != path and other.exists() and path.read_bytes() == kept, third.output

@@ -9,13 +9,14 @@ MAKEFLAGS += --jobs=2
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so
 
-.PHONY: help system tools python build install demo test fmt fmt-check clean
+.PHONY: help system tools python build install demo test soak fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
 	@echo "make install  build, then make .venv with farandole, torch and the command .venv/bin/farandole"
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
+	@echo "make soak     install, then what takes too long for each change"
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
@@ -39,6 +40,9 @@ demo: install
 
 test: install
 	@tools/test
+
+soak: install
+	@tools/test --soak
 
 fmt: tools
 	@tools/fmt

@@ -44,7 +44,7 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
     request.set_step(step);
     request.set_replace(replace);
     request.set_greatest_token_on_disk(*greatest);
-    absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->client().BeginCheckpoint(std::move(request));
+    absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->conversation().BeginCheckpoint(std::move(request));
     if (!granted.ok()) return granted.status();
     return granted->token();
   }
@@ -93,7 +93,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   request.set_job(job_);
   request.set_incarnation(link_->incarnation());
   *request.mutable_checkpoint() = *std::move(finished);
-  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->client().CommitCheckpoint(std::move(request));
+  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(std::move(request));
   if (committed.ok()) {
     RemoveReplaced(committed->replaced_path());
     return committed->checkpoint().path();
@@ -126,7 +126,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointSession::Find(const std::string& direct
   request.set_job(job_);
   request.set_name(std::string(name));
   request.set_step(step);
-  absl::StatusOr<v1::FindCheckpointResponse> found = link_->client().FindCheckpoint(std::move(request));
+  absl::StatusOr<v1::FindCheckpointResponse> found = link_->conversation().FindCheckpoint(std::move(request));
   if (!found.ok()) return found.status();
   return found->checkpoint();
 }

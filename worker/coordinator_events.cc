@@ -122,7 +122,7 @@ void CoordinatorLink::OnTick() {
   if (!has_epoch_) return;
   ++beat_;
   if (engine_ == nullptr) return SendOwnPulse();
-  const int64_t now = MonotonicNs();
+  const int64_t now = conversation_->NowNs();
   channel_->Beat(beat_, engine_->counters().batches);
   SendHeartbeat(now);
   const bool stalled = engine_->table().OldestPendingAge(now) > stall_warning_ns_;
@@ -141,7 +141,7 @@ void CoordinatorLink::SendOwnPulse() {
     v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
     pulse->set_rank(static_cast<uint32_t>(rank));
     pulse->set_beat(beat_);
-    if (client_ != nullptr) client_->Send(std::move(message));
+    if (conversation_ != nullptr) conversation_->Send(std::move(message));
   }
 }
 
@@ -164,11 +164,11 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
     row->set_beat(pulse.beat);
     row->set_batches(pulse.batches);
   }
-  if (speaks_for_host) client_->Send(std::move(message));
+  if (speaks_for_host) conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::SendStallReport(uint64_t inquiry) {
-  const SubmissionTable::Activity activity = engine_->table().ReadActivity(MonotonicNs());
+  const SubmissionTable::Activity activity = engine_->table().ReadActivity(conversation_->NowNs());
   v1::WorkerMessage message;
   v1::StallReport* report = message.mutable_stall_report();
   report->set_epoch(epoch_.number());
@@ -183,7 +183,7 @@ void CoordinatorLink::SendStallReport(uint64_t inquiry) {
     row->set_op(static_cast<v1::OpType>(pending.op));
     row->set_age_ms(static_cast<uint64_t>(pending.age_ns / 1'000'000));
   }
-  client_->Send(std::move(message));
+  conversation_->Send(std::move(message));
 }
 
 }  // namespace farandole

@@ -1,9 +1,6 @@
 #include "worker/coordinator_link.h"
 
-#include <errno.h>
 #include <openssl/rand.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
+#include "worker/control/coordinator_client.h"
 #include "worker/host_identity.h"
 #include "worker/log.h"
 
@@ -35,53 +33,55 @@ std::string RandomHex(int bytes) {
 absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const WorkerOptions& options,
                                                                        const std::string& endpoint,
                                                                        std::function<bool()> interrupted) {
-  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
-  link->incarnation_ = RandomHex(16);
-  link->job_ = options.job;
-  link->speaks_ = options.launch_index == 0;
-  link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
-  v1::JoinRequest join;
-  join.set_job(options.job);
-  v1::Member* member = join.mutable_member();
-  member->set_incarnation(link->incarnation_);
-  member->set_host_id(HostIdentity());
-  member->set_hostname(HostName());
-  member->set_pid(getpid());
-  member->add_endpoints(endpoint);
-  join.set_wanted_size(options.size);
-  join.set_launch_index(options.launch_index);
-  join.set_protocol_version(kProtocolVersion);
-  join.set_version(kVersion);
-  join.set_join_timeout_ms(absl::ToInt64Milliseconds(options.join_timeout));
-  join.set_stall_warning_ms(absl::ToInt64Milliseconds(options.stall_warning));
-
+  v1::Member member;
+  member.set_incarnation(RandomHex(16));
+  member.set_host_id(HostIdentity());
+  member.set_hostname(HostName());
+  member.set_pid(getpid());
+  member.add_endpoints(endpoint);
   CoordinatorClientOptions client;
   client.address = options.coordinator;
   client.token = options.token;
   client.token_origin = options.token_file;
   client.give_up_after = options.outage_limit;
   client.is_interrupted = std::move(interrupted);
+  return JoinOver(options, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
+    return CoordinatorClient::Start(std::move(client), std::move(join), kTick, std::move(callbacks));
+  });
+}
+
+absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const WorkerOptions& options,
+                                                                           const v1::Member& member,
+                                                                           const Starter& start) {
+  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
+  link->incarnation_ = member.incarnation();
+  link->job_ = options.job;
+  link->speaks_ = options.launch_index == 0;
+  link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
+  v1::JoinRequest join;
+  join.set_job(options.job);
+  *join.mutable_member() = member;
+  join.set_wanted_size(options.size);
+  join.set_launch_index(options.launch_index);
+  join.set_protocol_version(kProtocolVersion);
+  join.set_version(kVersion);
+  join.set_join_timeout_ms(absl::ToInt64Milliseconds(options.join_timeout));
+  join.set_stall_warning_ms(absl::ToInt64Milliseconds(options.stall_warning));
   CoordinatorLink* self = link.get();
-  CoordinatorClient::Callbacks callbacks;
+  Conversation::Callbacks callbacks;
   callbacks.on_message = [self](const v1::CoordinatorMessage& message) { self->OnMessage(message); };
   callbacks.make_hello = [self] { return self->MakeHello(); };
   callbacks.on_attached = [self] { self->OnAttached(); };
   callbacks.on_ended = [self](const absl::Status& status) { self->OnEnded(status); };
-  callbacks.on_tick = [self](absl::Time) { self->OnTick(); };
-  absl::StatusOr<std::unique_ptr<CoordinatorClient>> started =
-      CoordinatorClient::Start(std::move(client), std::move(join), kTick, std::move(callbacks));
+  callbacks.on_tick = [self] { self->OnTick(); };
+  absl::StatusOr<std::unique_ptr<Conversation>> started = start(std::move(join), std::move(callbacks));
   if (!started.ok()) return started.status();
   std::lock_guard<std::mutex> lock(link->mutex_);
-  link->client_ = *std::move(started);
+  link->conversation_ = *std::move(started);
   return link;
 }
 
-CoordinatorLink::~CoordinatorLink() {
-  Silence();
-  for (Peer& peer : peers_) {
-    if (peer.pidfd >= 0) close(peer.pidfd);
-  }
-}
+CoordinatorLink::~CoordinatorLink() { Silence(); }
 
 absl::StatusOr<v1::Epoch> CoordinatorLink::AwaitEpoch(const std::function<bool()>& interrupted) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -113,27 +113,15 @@ absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, std
     for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
     if (!ended_.ok()) engine_->Abort(ended_);
   }
-  const int64_t now = MonotonicNs();
+  const int64_t now = conversation_->NowNs();
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].advanced_ns = now;
     if (static_cast<int>(rank) == rank_) continue;
-    if (absl::Status status = WatchPeer(static_cast<int>(rank)); !status.ok()) return status;
+    const absl::Status watched = conversation_->WatchProcess(epoch_.members(static_cast<int>(rank)).pid(),
+                                                             [this, rank] { OnPeerExit(static_cast<int>(rank)); });
+    if (!watched.ok()) return absl::Status(watched.code(), absl::StrCat(who_[rank], ": ", watched.message()));
   }
   return absl::OkStatus();
-}
-
-absl::Status CoordinatorLink::WatchPeer(int rank) {
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, epoch_.members(rank).pid(), 0));
-  if (pidfd < 0) {
-    if (errno == ESRCH) {
-      client_->Post([this, rank] { OnPeerExit(rank); });
-      return absl::OkStatus();
-    }
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot watch the process of ", who_[rank], ": ", strerror(errno)));
-  }
-  peers_[rank].pidfd = pidfd;
-  return client_->WatchProcess(pidfd, [this, rank] { OnPeerExit(rank); });
 }
 
 void CoordinatorLink::OnPeerExit(int rank) {
@@ -145,7 +133,7 @@ void CoordinatorLink::OnPeerExit(int rank) {
   lost->set_epoch(epoch_.number());
   lost->set_rank(static_cast<uint32_t>(rank));
   lost->set_evidence(evidence);
-  client_->Send(std::move(message));
+  conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::Leave(const std::string& reason) {
@@ -157,10 +145,10 @@ void CoordinatorLink::Leave(const std::string& reason) {
     ended = !ended_.ok();
   }
   // Where the coordinator has ended the epoch itself, nobody waits for the word.
-  client_->Leave(epoch, reason, ended ? absl::ZeroDuration() : kLeaveTimeout);
+  conversation_->Leave(epoch, reason, ended ? absl::ZeroDuration() : kLeaveTimeout);
 }
 
-void CoordinatorLink::Silence() { client_.reset(); }
+void CoordinatorLink::Silence() { conversation_.reset(); }
 
 absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, uint32_t remove,
                                                       const std::function<bool()>& interrupted) {
@@ -188,7 +176,7 @@ void CoordinatorLink::SendGroupRequest(const v1::GroupRequest& request) {
   group_messages_.fetch_add(1);
   v1::WorkerMessage message;
   *message.mutable_group_request() = request;
-  client_->Send(std::move(message));
+  conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
@@ -213,14 +201,14 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_retired_slot(retired_slot);
   ready->set_disputed_slot(disputed_slot);
   ready->set_attempt(attempt);
-  client_->Send(std::move(message));
+  conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::ReportRetired(uint32_t slot) {
   v1::WorkerMessage message;
   message.mutable_slot_retired()->set_epoch(epoch_.number());
   message.mutable_slot_retired()->set_slot(slot);
-  client_->Send(std::move(message));
+  conversation_->Send(std::move(message));
 }
 
 }  // namespace farandole

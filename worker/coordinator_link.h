@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
-#include "worker/control/coordinator_client.h"
+#include "worker/control/conversation.h"
 #include "worker/engine.h"
 #include "worker/options.h"
 
@@ -31,6 +31,11 @@ class CoordinatorLink final : public ControlLink {
   static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options,
                                                                const std::string& endpoint,
                                                                std::function<bool()> interrupted);
+  // The same by another way than gRPC. `start` makes the conversation that it is given the callbacks of.
+  using Starter =
+      std::function<absl::StatusOr<std::unique_ptr<Conversation>>(v1::JoinRequest, Conversation::Callbacks)>;
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> JoinOver(const WorkerOptions& options,
+                                                                   const v1::Member& member, const Starter& start);
   ~CoordinatorLink() override;
 
   // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted.
@@ -50,7 +55,7 @@ class CoordinatorLink final : public ControlLink {
   absl::StatusOr<uint32_t> ChangeGroup(std::vector<int> ranks, uint32_t remove,
                                        const std::function<bool()>& interrupted);
 
-  CoordinatorClient& client() { return *client_; }
+  Conversation& conversation() { return *conversation_; }
   const std::string& incarnation() const { return incarnation_; }
   const std::string& job() const { return job_; }
   uint64_t messages() const { return group_messages_.load(); }
@@ -67,7 +72,6 @@ class CoordinatorLink final : public ControlLink {
     v1::GroupAssigned answer;
   };
   struct Peer {
-    int pidfd = -1;
     uint64_t beat = 0;
     int64_t advanced_ns = 0;  // when the beat last went up
   };
@@ -83,7 +87,6 @@ class CoordinatorLink final : public ControlLink {
   void SendOwnPulse();
   void SendHeartbeat(int64_t now_ns);
   void SendStallReport(uint64_t inquiry);
-  absl::Status WatchPeer(int rank);
   void OnPeerExit(int rank);
   void SendGroupRequest(const v1::GroupRequest& request);
 
@@ -111,7 +114,7 @@ class CoordinatorLink final : public ControlLink {
   int64_t last_stall_report_ns_ = 0;
   bool waited_before_ = false;
 
-  std::unique_ptr<CoordinatorClient> client_;
+  std::unique_ptr<Conversation> conversation_;
 };
 
 }  // namespace farandole

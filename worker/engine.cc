@@ -35,19 +35,19 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       channel_(channel),
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
-      table_(options_.rank, options_.size, channel, link),
+      table_(options_.rank, options_.size, channel, link, options_.clock),
       bell_(channel->doorbell()),
       orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
       running_(std::make_unique<RunningBatch>()) {
   bell_.SetAttention(Attention::kUnconcerned);
-  data_thread_ = std::thread([this] { DataThread(); });
+  if (options_.has_data_thread) data_thread_ = std::thread([this] { DataThread(); });
 }
 
 Engine::~Engine() {
   Abort(absl::AbortedError("the worker is shutting down"));
   stopping_.store(true);
   bell_.RingAll();
-  data_thread_.join();
+  if (data_thread_.joinable()) data_thread_.join();
   std::lock_guard<std::mutex> role(role_);
   FailAll();
 }
@@ -206,6 +206,14 @@ void Engine::DataThread() {
     }
     bell_.Sleep(ticket, Attention::kDataThreadAsleep, absl::Seconds(1));
   }
+}
+
+void Engine::Attend() {
+  if (!role_.try_lock()) return;
+  bell_.SetAttention(Attention::kPolling);
+  while (Pass()) {
+  }
+  LeaveRole();
 }
 
 Attention Engine::IdleAttention() const {

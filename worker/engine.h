@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/clock.h"
 #include "worker/orderer.h"
 #include "worker/ready_channel.h"
 #include "worker/submission_table.h"
@@ -32,6 +33,10 @@ struct EngineOptions {
   int64_t fusion_bytes = 64 << 20;
   // How long who waits yields before it sleeps.
   int64_t yield_ns = 50'000;
+  // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
+  bool has_data_thread = true;
+  // What the ages of submissions go by.
+  ClockNs clock = MonotonicNs;
 };
 
 // Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
@@ -60,6 +65,9 @@ class Engine {
   bool IsKnown(int64_t handle);
   // A complete allgather's result; null if the handle is not that of one.
   const Submission* Result(int64_t handle);
+
+  // Takes the role, if it is free, and does what can be done now, without waiting.
+  void Attend();
 
   SubmissionTable& table() { return table_; }
   // Control thread: the table was given slots, groups or errors. Has them acted upon, and waiters look again.

@@ -1,7 +1,5 @@
 #include "worker/submission_table.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -116,14 +114,8 @@ bool TravelsInline(const Submission& submission) {
 
 }  // namespace
 
-int64_t MonotonicNs() {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link)
-    : rank_(rank), channel_(channel), link_(link) {
+SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock)
+    : rank_(rank), channel_(channel), link_(link), clock_(clock) {
   Group& all = groups_[0];
   all.ranks.resize(size);
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
@@ -249,7 +241,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     if (count > 0) submission->fragments.push_back({tensor.input, tensor.output, count});
   }
   submission->signature = SignatureOf(*submission);
-  submission->submitted_ns = MonotonicNs();
+  submission->submitted_ns = clock_();
   return submission;
 }
 

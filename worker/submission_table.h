@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "worker/clock.h"
 #include "worker/ready_channel.h"
 #include "worker/submission.h"
 
@@ -56,7 +57,7 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 // gives them itself.
 class SubmissionTable {
  public:
-  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link);
+  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
@@ -184,6 +185,7 @@ class SubmissionTable {
   const int rank_;
   ReadyChannel* const channel_;
   ControlLink* const link_;
+  const ClockNs clock_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;
@@ -205,9 +207,6 @@ class SubmissionTable {
   int64_t last_submitted_ns_ = 0;
   Counters counters_;
 };
-
-// CLOCK_MONOTONIC in nanoseconds.
-int64_t MonotonicNs();
 
 }  // namespace farandole
 

@@ -17,7 +17,7 @@ constexpr absl::Duration kJoinDeadline = absl::Seconds(10);
 }  // namespace
 
 Attachment::Attachment(std::shared_ptr<ControlLoop> loop, v1::WorkerService::StubInterface* stub, Options options,
-                       CoordinatorClient::Callbacks callbacks)
+                       Conversation::Callbacks callbacks)
     : loop_(std::move(loop)),
       stub_(stub),
       options_(std::move(options)),
@@ -263,7 +263,7 @@ void Attachment::EndQuietly() {
 
 void Attachment::Tick() {
   tick_timer_ = loop_->RunAfter(options_.tick_interval, [this] { Tick(); });
-  callbacks_.on_tick(absl::Now());
+  callbacks_.on_tick();
 }
 
 void Attachment::CancelTimer(ControlLoop::TimerId* timer) {

@@ -36,7 +36,7 @@ class Attachment {
 
   // `loop`: shared with the streams, which post to it until gRPC is done with them. `stub` is borrowed.
   Attachment(std::shared_ptr<ControlLoop> loop, v1::WorkerService::StubInterface* stub, Options options,
-             CoordinatorClient::Callbacks callbacks);
+             Conversation::Callbacks callbacks);
 
   // Starts the ticks and opens the first stream.
   void Begin();
@@ -77,7 +77,7 @@ class Attachment {
   const std::shared_ptr<ControlLoop> loop_;
   v1::WorkerService::StubInterface* const stub_;
   const Options options_;
-  const CoordinatorClient::Callbacks callbacks_;
+  const Conversation::Callbacks callbacks_;
 
   absl::Mutex mutex_;
   Sending sending_ ABSL_GUARDED_BY(mutex_) = Sending::kHeldBack;

@@ -1,6 +1,10 @@
 #include "worker/control/coordinator_client.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +17,7 @@
 #include "base/check.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "grpcpp/client_context.h"
+#include "worker/clock.h"
 #include "worker/control/attachment.h"
 #include "worker/control/backoff.h"
 #include "worker/control/control_loop.h"
@@ -168,13 +173,27 @@ void CoordinatorClient::Send(v1::WorkerMessage message) { state_->attachment->Se
 
 void CoordinatorClient::Post(std::function<void()> function) { state_->loop->Post(std::move(function)); }
 
-absl::Status CoordinatorClient::WatchProcess(int pidfd, std::function<void()> on_exit) {
+absl::Status CoordinatorClient::WatchProcess(int64_t pid, std::function<void()> on_exit) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0 && errno == ESRCH) {
+    Post(std::move(on_exit));
+    return absl::OkStatus();
+  }
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("cannot watch process ", pid, ": ", strerror(errno)));
+  // shared: copies of the callback, the last of which closes the descriptor; at the latest with the loop.
+  const std::shared_ptr<const int> pidfd(new int(fd), [](const int* owned) {
+    close(*owned);
+    delete owned;
+  });
+  ControlLoop* const loop = state_->loop.get();
   // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
-  return state_->loop->WatchFd(pidfd, POLLIN, [loop = state_->loop.get(), pidfd, on_exit = std::move(on_exit)](short) {
-    loop->UnwatchFd(pidfd);
+  return loop->WatchFd(fd, POLLIN, [loop, pidfd, on_exit = std::move(on_exit)](short) {
+    loop->UnwatchFd(*pidfd);
     on_exit();
   });
 }
+
+int64_t CoordinatorClient::NowNs() const { return MonotonicNs(); }
 
 // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
 absl::Status CoordinatorClient::WatchFd(int fd, short events, std::function<void(short revents)> on_ready) {

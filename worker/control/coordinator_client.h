@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "worker/control/conversation.h"
 
 namespace farandole {
 
@@ -35,26 +36,8 @@ struct CoordinatorClientOptions {
 //
 // Fork: the control thread and gRPC's threads do not exist in a forked child; nothing here may be used, or destroyed,
 // there. All descriptors are close-on-exec.
-class CoordinatorClient {
+class CoordinatorClient final : public Conversation {
  public:
-  // All are called on the control thread and must not block. Each must be set.
-  struct Callbacks {
-    // In the order in which the coordinator sent them.
-    std::function<void(const v1::CoordinatorMessage&)> on_message;
-    // The first message of every stream.
-    std::function<v1::Hello()> make_hello;
-    // The hello of another than the first stream was sent: send again what is unanswered. What other threads sent
-    // between the hello and the first Send of this call is dropped, as while detached; so a caller that notes a message
-    // as unanswered and sends it under one lock, and takes that lock here, has each message sent once per stream.
-    std::function<void()> on_attached;
-    // Once, and no callback after it: the coordinator said no for good, closed the stream in order (OK), or was away
-    // for too long (UNAVAILABLE); RESOURCE_EXHAUSTED: a bound of Send was reached. Not called for Leave or for the
-    // destructor. Posted functions and watched descriptors go on.
-    std::function<void(absl::Status)> on_ended;
-    // Every `tick_interval` until the end, attached or not.
-    std::function<void(absl::Time now)> on_tick;
-  };
-
   // Joins and opens the stream; blocks until Join was answered, or until the request's join_timeout_ms has passed, and
   // tries again with growing, jittered delays while the coordinator is unreachable. A coordinator that was restarted
   // and does not know this worker any more is sent the same request again.
@@ -69,23 +52,18 @@ class CoordinatorClient {
                                                                   Callbacks callbacks);
   // Never hangs: cancels the stream and joins the control thread. No callback after it. Not from the control thread; no
   // call of another thread may be running.
-  ~CoordinatorClient();
+  ~CoordinatorClient() override;
   CoordinatorClient(const CoordinatorClient&) = delete;
   CoordinatorClient& operator=(const CoordinatorClient&) = delete;
 
   // The answer to the first Join.
   const v1::JoinResponse& join_response() const { return join_response_; }
 
-  // Any thread: queues a message, in the order of the calls. Dropped while detached, and after the end. At most 65,536
-  // messages and 64 MiB wait; one more ends the client with RESOURCE_EXHAUSTED.
-  void Send(v1::WorkerMessage message);
+  void Send(v1::WorkerMessage message) override;
+  void Post(std::function<void()> function) override;
+  absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) override;
+  int64_t NowNs() const override;
 
-  // Any thread: runs `function` on the control thread, in the order of the calls.
-  void Post(std::function<void()> function);
-
-  // Any thread: calls `on_exit` once on the control thread when the process of `pidfd` has ended. The caller keeps the
-  // descriptor and closes it after `on_exit` or UnwatchFd. Errors as WatchFd.
-  absl::Status WatchProcess(int pidfd, std::function<void()> on_exit);
   // Any thread: calls `on_ready` on the control thread with poll(2)'s bits for as long as `fd` is ready for one of
   // `events`, or in error. The caller keeps the descriptor, and unwatches it before closing it.
   //   RESOURCE_EXHAUSTED  the system can watch no further descriptor
@@ -96,17 +74,10 @@ class CoordinatorClient {
   // The caller must not hold a lock that the callback takes.
   void UnwatchFd(int fd);
 
-  // Calls of the checkpoint gate: any thread but the control thread. They block for at most 10 s and try again while
-  // the coordinator is unreachable. UNAVAILABLE: no answer within that time; and what worker.proto lists at each.
-  // BeginCheckpoint chooses the idempotency key where the request has none.
-  absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(v1::BeginCheckpointRequest request);
-  absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request);
-  absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request);
-
-  // Sends Leave as the last message and waits until the coordinator has answered it by closing the stream, at most
-  // `timeout`; where the stream is broken, it is opened anew for that. Then the stream is closed and no callback is
-  // called any more. Any thread but the control thread; once.
-  void Leave(uint64_t epoch, std::string reason, absl::Duration timeout);
+  absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(v1::BeginCheckpointRequest request) override;
+  absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request) override;
+  absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request) override;
+  void Leave(uint64_t epoch, std::string reason, absl::Duration timeout) override;
 
  private:
   struct State;

@@ -144,12 +144,10 @@ TEST(CoordinatorClientTest, TheEndOfAPeerProcessIsSeenOnce) {
   close(release[0]);
   WorkerUnderTest worker(coordinator.address());
   ASSERT_TRUE(worker.Start().ok());
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-  ASSERT_GE(pidfd, 0);
   std::atomic<int> exits = 0;
   absl::Notification exited;
   ASSERT_TRUE(worker
-                  ->WatchProcess(pidfd,
+                  ->WatchProcess(child,
                                  [&] {
                                    ++exits;
                                    exited.Notify();
@@ -161,7 +159,6 @@ TEST(CoordinatorClientTest, TheEndOfAPeerProcessIsSeenOnce) {
   EXPECT_TRUE(exited.WaitForNotificationWithTimeout(kBound));
   EXPECT_TRUE(worker.SeesTicks(2));
   EXPECT_EQ(exits, 1);
-  close(pidfd);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 

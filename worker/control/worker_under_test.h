@@ -46,7 +46,7 @@ class WorkerUnderTest {
   }
 
   absl::Status Start() {
-    CoordinatorClient::Callbacks callbacks;
+    Conversation::Callbacks callbacks;
     callbacks.on_message = [this](const v1::CoordinatorMessage& message) { messages.Push(message); };
     callbacks.make_hello = [this] {
       v1::Hello hello;
@@ -60,7 +60,7 @@ class WorkerUnderTest {
       if (resend) resend(*client_);
     };
     callbacks.on_ended = [this](absl::Status status) { ends.Push(std::move(status)); };
-    callbacks.on_tick = [this](absl::Time) { ++ticks; };
+    callbacks.on_tick = [this] { ++ticks; };
     absl::StatusOr<std::unique_ptr<CoordinatorClient>> client =
         CoordinatorClient::Start(options, join, tick_interval, std::move(callbacks));
     if (!client.ok()) return client.status();

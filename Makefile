@@ -9,7 +9,7 @@ MAKEFLAGS += --jobs=2
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so
 
-.PHONY: help system tools python build install demo test soak fmt fmt-check clean
+.PHONY: help system tools python build install demo test sim soak fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -17,6 +17,7 @@ help:
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "make soak     install, then what takes too long for each change"
+	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
@@ -43,6 +44,11 @@ test: install
 
 soak: install
 	@tools/test --soak
+
+# One simulation, told line by line; its seed is what a failed test has printed.
+SEED ?= 1
+sim: system
+	@$(BAZEL) run --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
 
 fmt: tools
 	@tools/fmt

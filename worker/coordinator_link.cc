@@ -96,6 +96,11 @@ absl::StatusOr<v1::Epoch> CoordinatorLink::AwaitEpoch(const std::function<bool()
   return epoch_;
 }
 
+bool CoordinatorLink::has_epoch() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return has_epoch_;
+}
+
 absl::Status CoordinatorLink::ended() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return ended_;

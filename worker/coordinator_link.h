@@ -40,6 +40,8 @@ class CoordinatorLink final : public ControlLink {
 
   // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted.
   absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
+  // Whether AwaitEpoch would give one at once.
+  bool has_epoch() const;
   // OK, or why the epoch or the conversation has ended.
   absl::Status ended() const;
   // From now on events go to the engine; those that came before first. `channel` as the engine's.

@@ -1,0 +1,107 @@
+#ifndef FARANDOLE_TESTS_SIMULATION_SIM_WORKER_H_
+#define FARANDOLE_TESTS_SIMULATION_SIM_WORKER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/sim_conversation.h"
+#include "tests/simulation/sim_coordinator.h"
+#include "tests/simulation/sim_fabric.h"
+#include "tests/simulation/training_plan.h"
+#include "worker/collectives/buffer_pool.h"
+#include "worker/coordinator_link.h"
+#include "worker/engine.h"
+
+namespace farandole {
+
+// What workers have in common.
+struct SimSite {
+  VirtualTime* time = nullptr;
+  SimCoordinator* coordinator = nullptr;
+  ProcessTable processes;
+  // By the epoch's number.
+  std::map<uint64_t, std::unique_ptr<SimFabric>> fabrics;
+  // What each batch is, by epoch and sequence, as the first rank saw it that ran it.
+  std::map<std::pair<uint64_t, uint64_t>, std::string> batches;
+  // What must not be; the first word of it counts.
+  std::string violation;
+  void Violate(const std::string& sentence) {
+    if (violation.empty()) violation = sentence;
+  }
+};
+
+// One worker process of a simulated job: the real link, engine and schedules, and a training program.
+class SimWorker {
+ public:
+  SimWorker(SimSite* site, const TrainingPlan* plan, std::string job, int index, int workers, std::string host);
+  ~SimWorker();
+
+  SimProcess& process() { return *process_; }
+  const SimProcess& process() const { return *process_; }
+  SimConversation* conversation() { return conversation_; }
+  int rank() const { return rank_; }
+  // How the program has ended; empty while it runs.
+  const std::optional<absl::Status>& outcome() const { return outcome_; }
+  // What it waits for, for people.
+  std::string Describe() const;
+  void Kill();
+
+ private:
+  struct Pending {
+    size_t tensor = 0;
+    int64_t handle = 0;
+    std::vector<float> values;
+    std::vector<int64_t> shape;
+  };
+
+  // Looks at everything soon.
+  void Wake();
+  void Look();
+  void EnterEpoch();
+  absl::StatusOr<std::unique_ptr<Operation>> StartCollective(const Collective& collective);
+  void Train();
+  bool SubmitNext();
+  // Takes what is complete; false: some are not.
+  bool Collect();
+  void Check(const Pending& pending, const absl::Status& status);
+  float Expected(const TrainingPlan::Tensor& tensor, size_t index, int64_t element) const;
+  void CheckGathered(const Pending& pending);
+  void WriteCheckpoint(int64_t step);
+  void Leave();
+  void End(const absl::Status& outcome);
+
+  SimSite* const site_;
+  const TrainingPlan* const plan_;
+  const std::string job_;
+  const int index_;
+  const int workers_;
+  const std::shared_ptr<SimProcess> process_;
+  std::unique_ptr<CoordinatorLink> link_;
+  SimConversation* conversation_ = nullptr;  // owned by `link_`
+  SimFabric* fabric_ = nullptr;
+  int rank_ = -1;
+  uint64_t epoch_ = 0;
+  std::unique_ptr<SimChannel> channel_;
+  std::unique_ptr<SimTransport> transport_;
+  BufferPool buffers_{1 << 20};
+  std::unique_ptr<Engine> engine_;
+  bool is_looking_soon_ = false;
+
+  size_t step_ = 0;
+  std::vector<size_t> order_;  // of this step's tensors that are not submitted yet
+  bool has_begun_step_ = false;
+  int64_t next_submission_ns_ = 0;
+  std::vector<std::unique_ptr<Pending>> pending_;
+  bool is_writing_ = false;
+  bool has_left_ = false;
+  std::optional<absl::Status> outcome_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TESTS_SIMULATION_SIM_WORKER_H_

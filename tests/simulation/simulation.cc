@@ -1,0 +1,164 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kJob[] = "mnist";
+// A launch waits for its workers, trains for seconds, and may spend the outage limit, reattach window and silence limit.
+constexpr int64_t kLongestLaunchNs = 200 * kSecond;
+
+}  // namespace
+
+Simulation::Simulation(uint32_t seed) : time_(seed), coordinator_(&time_, kJob) {
+  site_.time = &time_;
+  site_.coordinator = &coordinator_;
+}
+
+void Simulation::Tell(const std::string& line) {
+  history_.push_back(absl::StrFormat("%9.6f s  %s", static_cast<double>(VirtualTime::NowNs()) / kSecond, line));
+}
+
+std::string Simulation::Run() {
+  const int64_t launches = time_.Between(1, 3);
+  for (launch_ = 1; launch_ <= launches && site_.violation.empty(); ++launch_) {
+    Launch();
+    const int64_t limit_ns = VirtualTime::NowNs() + kLongestLaunchNs;
+    const auto is_over = [this] {
+      return std::all_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<SimWorker>& worker) {
+        return worker->process().is_dead() || worker->process().is_stopped();
+      });
+    };
+    while (site_.violation.empty() && !is_over() && time_.Step(limit_ns)) {
+    }
+    CheckEnd();
+    // The job runs until those who went without a word count as lost; after a restart of the coordinator that takes long.
+    RunFor(40 * kSecond);
+  }
+  // What is still on its way, or stopped, must not do harm either.
+  for (const auto& worker : earlier_) worker->process().Continue();
+  RunFor(10 * kSecond);
+  CheckCatalogue();
+  return site_.violation;
+}
+
+void Simulation::RunFor(int64_t duration_ns) {
+  bool is_over = false;
+  time_.After(duration_ns, [&is_over] { is_over = true; });
+  while (site_.violation.empty() && !is_over) time_.Step(VirtualTime::NowNs() + duration_ns);
+}
+
+void Simulation::Launch() {
+  const int size = static_cast<int>(time_.OneIn(4) ? time_.Between(5, 12) : time_.Between(1, 4));
+  const int64_t hosts = time_.Between(1, std::min(size, 3));
+  if (!coordinator_.is_up()) coordinator_.Restart();
+  disagrees_ = time_.OneIn(3);
+  plan_ = TrainingPlan::Random(&time_, size, disagrees_);
+  worst_ = Fault::kNone;
+  faults_ = 0;
+  killed_ = -1;
+  Tell(absl::StrCat("launch ", launch_, ": ", size, " workers on ", hosts, " hosts, ", plan_.steps.size(), " steps"));
+  for (int index = 0; index < size; ++index) {
+    workers_.push_back(std::make_unique<SimWorker>(&site_, &plan_, kJob, index, size,
+                                                   absl::StrCat("host", index * hosts / size)));
+  }
+  PlanFaults();
+}
+
+void Simulation::PlanFaults() {
+  constexpr Fault kFaults[] = {Fault::kNone, Fault::kRestart, Fault::kRestart, Fault::kPause, Fault::kPartition,
+                               Fault::kKill, Fault::kKill};
+  for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
+    Fault fault = kFaults[time_.Between(0, 6)];
+    // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment compares
+    // its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
+    if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition)) fault = Fault::kNone;
+    time_.After(time_.Between(0, 800 * kMillisecond), [this, fault, launch = launch_] {
+      if (launch == launch_) Strike(fault);
+    });
+  }
+}
+
+SimWorker& Simulation::AnyWorker() { return *workers_[time_.Between(0, static_cast<int64_t>(workers_.size()) - 1)]; }
+
+void Simulation::Strike(Fault fault) {
+  if (workers_.empty()) return;
+  SimWorker& worker = AnyWorker();
+  const bool is_gone = worker.outcome().has_value() || worker.process().is_dead();
+  if (fault == Fault::kRestart && coordinator_.is_up()) {
+    const int64_t away_ns = time_.Between(0, 5 * kSecond);
+    Tell(absl::StrCat("the coordinator crashes, for ", away_ns / kMillisecond, " ms"));
+    coordinator_.Crash();
+    time_.After(away_ns, [this] {
+      if (!coordinator_.is_up()) coordinator_.Restart();
+    });
+  } else if (fault == Fault::kPause && !is_gone) {
+    const int64_t for_ns = time_.OneIn(2) ? time_.Between(0, kSecond) : time_.Between(0, 12 * kSecond);
+    Tell(absl::StrCat("stopped for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
+    worker.process().Stop();
+    time_.After(for_ns, [process = &worker.process()] { process->Continue(); });
+  } else if (fault == Fault::kPartition && !is_gone && worker.conversation() != nullptr) {
+    const int64_t for_ns = time_.Between(0, 8 * kSecond);
+    Tell(absl::StrCat("cut from the coordinator for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
+    worker.conversation()->Partition(for_ns);
+  } else if (fault == Fault::kKill && !is_gone) {
+    Tell(absl::StrCat("killed: ", worker.Describe()));
+    killed_ = worker.rank();
+    worker.Kill();
+  } else {
+    return;
+  }
+  ++faults_;
+  worst_ = std::max(worst_, fault);
+}
+
+void Simulation::CheckEnd() {
+  for (const auto& worker : workers_) {
+    Tell(worker->Describe());
+    CheckOutcome(*worker);
+  }
+  for (auto& worker : workers_) earlier_.push_back(std::move(worker));
+  workers_.clear();
+}
+
+void Simulation::CheckOutcome(const SimWorker& worker) {
+  const std::optional<absl::Status>& outcome = worker.outcome();
+  if (!outcome.has_value()) {
+    if (worker.process().is_dead() || worker.process().is_stopped()) return;
+    return site_.Violate(absl::StrCat("hangs: ", worker.Describe()));
+  }
+  if (outcome->ok()) return;
+  if (worst_ <= Fault::kRestart) {
+    return site_.Violate(absl::StrCat("nothing worse than a restart of the coordinator happened: ", worker.Describe()));
+  }
+  // Before the epoch has formed, those who wait are told how many came.
+  if (worker.rank() < 0) return;
+  if (!absl::IsAborted(*outcome) && !absl::IsUnavailable(*outcome)) {
+    return site_.Violate(absl::StrCat("ends with another code than ABORTED: ", worker.Describe()));
+  }
+  if (faults_ == 1 && worst_ == Fault::kKill && killed_ >= 0 &&
+      !absl::StrContains(outcome->message(), absl::StrCat("rank ", killed_))) {
+    site_.Violate(absl::StrCat("rank ", killed_, " was killed and is not named: ", worker.Describe()));
+  }
+}
+
+void Simulation::CheckCatalogue() {
+  std::set<int64_t> steps;
+  std::set<uint64_t> tokens;
+  const v1::ListCheckpointsResponse catalogue = coordinator_.Catalogue();
+  for (const v1::Checkpoint& checkpoint : catalogue.checkpoints()) {
+    if (!steps.insert(checkpoint.step()).second)
+      site_.Violate(absl::StrCat("step ", checkpoint.step(), " has two checkpoints"));
+    if (!tokens.insert(checkpoint.token()).second)
+      site_.Violate(absl::StrCat("token ", checkpoint.token(), " was given twice"));
+  }
+}
+
+}  // namespace farandole

@@ -288,6 +288,14 @@ absl::Time RunningEpoch::Deadline() const {
   return std::min(roster_.Deadline(), reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline());
 }
 
+bool RunningEpoch::IsForsaken() const {
+  if (reattachment_ != nullptr || roster_.staying() < roster_.size()) return false;
+  for (uint32_t rank = 0; rank < roster_.size(); ++rank) {
+    if (roster_.seat(rank).stream != 0) return false;
+  }
+  return true;
+}
+
 void RunningEpoch::End(const Ending& ending, Effects effects) {
   v1::CoordinatorMessage ending_message;
   v1::EpochEnded* ended = ending_message.mutable_epoch_ended();

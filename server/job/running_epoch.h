@@ -79,6 +79,8 @@ class RunningEpoch {
   Reserved reserved() const { return reserved_; }
   // All members have left in order.
   bool IsLeft() const { return roster_.staying() == 0; }
+  // Nobody has left, and all streams have ended: the workers are cut off, or were killed together.
+  bool IsForsaken() const;
   const std::optional<Ending>& ending() const { return ending_; }
   // Tells all members that the epoch has ended, and the job with it, and closes their streams.
   void End(const Ending& ending, Effects effects);

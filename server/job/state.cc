@@ -62,7 +62,7 @@ absl::Status Job::State::Admit(const v1::JoinRequest& request) {
       return absl::AbortedError(
           absl::StrCat(roster.Describe(*rank), " has left epoch ", run_->epoch().number(), " and must start anew"));
     }
-    if (roster.staying() == roster.size()) {
+    if (roster.staying() == roster.size() && !run_->IsForsaken()) {
       return absl::AlreadyExistsError(
           absl::StrCat("job ", name_, " runs already, with the ", Count(roster.size(), "worker"), " that it wants"));
     }
@@ -116,6 +116,9 @@ absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
         absl::StrCat(run_->roster().Describe(*rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
   }
   streams_[stream] = incarnation;
+  if (run_->IsForsaken() && !lobby_.IsEmpty()) {
+    DismissLobby(absl::StrCat("job ", name_, " runs already: ", run_->roster().Describe(*rank), " has come back"));
+  }
   run_->Attach(*rank, stream, hello, Effects());
   return absl::OkStatus();
 }
@@ -220,11 +223,14 @@ void Job::State::Form() {
 }
 
 void Job::State::OnEpochLost(const RunningEpoch::Ending& ending) {
+  const bool was_forsaken = run_->IsForsaken();
   run_->End(ending, Effects());
   CloseEpoch(ending.reason);
   // Those who wait for the next run are of the same program; one of its processes is gone, so they would wait in vain.
-  DismissLobby(ending.reason);
+  // Where all had gone, they have been started anew.
+  if (!was_forsaken) DismissLobby(ending.reason);
   Enter(v1::JOB_STATE_FAILED, ending.reason, LogLine::Level::kError);
+  if (!lobby_.IsEmpty()) BeginForming();
 }
 
 void Job::State::OnEpochLeft() {

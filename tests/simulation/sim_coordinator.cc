@@ -71,7 +71,8 @@ void SimCoordinator::Call(const std::shared_ptr<SimProcess>& caller, const std::
 StreamId SimCoordinator::Open(v1::Hello hello, Listener listener) {
   const StreamId number = ++last_stream_;
   if (job_ == nullptr) {
-    listener.process->After(Delay(), [closed = listener.on_closed] { closed(absl::UnavailableError("nobody listens")); });
+    listener.process->After(Delay(),
+                            [closed = listener.on_closed] { closed(absl::UnavailableError("nobody listens")); });
     return number;
   }
   Stream& stream = streams_[number];

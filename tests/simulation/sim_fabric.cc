@@ -21,9 +21,8 @@ SimChannel::SimChannel(SimFabric* fabric, int rank)
 bool SimChannel::TryPost(const Post& post) {
   if (unread_posts_ >= kMostUnreadPosts) return false;
   ++unread_posts_;
-  fabric_->Deliver(rank_, 0, kPosts, [from = rank_, post](const SimFabric::End& end) {
-    end.channel->posts_[from].push_back(post);
-  });
+  fabric_->Deliver(rank_, 0, kPosts,
+                   [from = rank_, post](const SimFabric::End& end) { end.channel->posts_[from].push_back(post); });
   return true;
 }
 

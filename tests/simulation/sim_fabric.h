@@ -42,7 +42,7 @@ class SimChannel final : public ReadyChannel {
   SimFabric* const fabric_;
   const int rank_;
   Doorbell bell_{};
-  int unread_posts_ = 0;              // of this rank
+  int unread_posts_ = 0;                 // of this rank
   std::vector<std::deque<Post>> posts_;  // rank 0: by rank
   std::deque<Entry> log_;
   // Rank 0.

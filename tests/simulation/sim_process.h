@@ -12,8 +12,8 @@
 
 namespace farandole {
 
-// A process of the simulation: what is delivered to it waits while it is stopped, and is lost once it is dead. Shared by
-// its worker and by events on their way to it.
+// A process of the simulation: what is delivered to it waits while it is stopped, and is lost once it is dead. Shared
+// by its worker and by events on their way to it.
 class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(VirtualTime* time, int64_t pid, std::string host) : time_(time), pid_(pid), host_(std::move(host)) {}

@@ -39,9 +39,8 @@ SimWorker::SimWorker(SimSite* site, const TrainingPlan* plan, std::string job, i
   member.set_pid(process_->pid());
   absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
       CoordinatorLink::JoinOver(options, member, [this](v1::JoinRequest join, Conversation::Callbacks callbacks) {
-        auto conversation =
-            std::make_unique<SimConversation>(site_->coordinator, &site_->processes, process_, std::move(join),
-                                              std::move(callbacks), [this] { Wake(); });
+        auto conversation = std::make_unique<SimConversation>(
+            site_->coordinator, &site_->processes, process_, std::move(join), std::move(callbacks), [this] { Wake(); });
         conversation_ = conversation.get();
         return absl::StatusOr<std::unique_ptr<Conversation>>(std::move(conversation));
       });
@@ -108,13 +107,13 @@ void SimWorker::EnterEpoch() {
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> SimWorker::StartCollective(const Collective& collective) {
-  const std::string what =
-      absl::StrCat("op ", static_cast<int>(collective.op), " of ", collective.count, " elements, root ", collective.root,
-                   ", ranks ", absl::StrJoin(collective.ranks, ","), ", counts ", absl::StrJoin(collective.counts, ","));
+  const std::string what = absl::StrCat(
+      "op ", static_cast<int>(collective.op), " of ", collective.count, " elements, root ", collective.root, ", ranks ",
+      absl::StrJoin(collective.ranks, ","), ", counts ", absl::StrJoin(collective.counts, ","));
   const auto [known, is_new] = site_->batches.try_emplace({epoch_, collective.sequence}, what);
   if (!is_new && known->second != what) {
-    site_->Violate(absl::StrCat("batch ", collective.sequence, " of epoch ", epoch_, " is ", known->second, " for one rank and ",
-                                what, " for rank ", rank_));
+    site_->Violate(absl::StrCat("batch ", collective.sequence, " of epoch ", epoch_, " is ", known->second,
+                                " for one rank and ", what, " for rank ", rank_));
   }
   absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
   if (!schedule.ok()) return schedule.status();
@@ -194,7 +193,8 @@ void SimWorker::Check(const Pending& pending, const absl::Status& status) {
   const bool is_odd = tensor.odd_rank >= 0;
   if (status.ok() == is_odd) {
     return site_->Violate(absl::StrCat("step ", step_, ": ", tensor.name, " ends on rank ", rank_, " with ",
-                                       status.ToString(), is_odd ? ", but the ranks disagree" : ", but the ranks agree"));
+                                       status.ToString(),
+                                       is_odd ? ", but the ranks disagree" : ", but the ranks agree"));
   }
   if (is_odd || tensor.op == OpType::kBarrier) return;
   if (tensor.op == OpType::kAllgather) return CheckGathered(pending);
@@ -224,7 +224,8 @@ void SimWorker::CheckGathered(const Pending& pending) {
   const size_t bytes = expected.size() * sizeof(float);
   const bool is_right = result != nullptr && static_cast<size_t>(result->result_bytes) == bytes &&
                         (bytes == 0 || std::memcmp(result->result.get(), expected.data(), bytes) == 0);
-  if (!is_right) site_->Violate(absl::StrCat("step ", step_, ": what rank ", rank_, " gathered of ", tensor.name, " is wrong"));
+  if (!is_right)
+    site_->Violate(absl::StrCat("step ", step_, ": what rank ", rank_, " gathered of ", tensor.name, " is wrong"));
 }
 
 void SimWorker::WriteCheckpoint(int64_t step) {
@@ -253,12 +254,19 @@ void SimWorker::WriteCheckpoint(int64_t step) {
     // The file is written meanwhile.
     process_->After(site_->time->Between(0, 300 * kMillisecond), [this, request] {
       site_->coordinator->Call(
-          process_, [request](CallId call) { return Event(CommitCheckpointRequested{call, request}); },
+          process_,
+          [request](CallId call) {
+            return Event(CommitCheckpointRequested{call, request});
+          },
           [](const Reply&) {});
     });
   };
   site_->coordinator->Call(
-      process_, [begin](CallId call) { return Event(BeginCheckpointRequested{call, begin}); }, commit);
+      process_,
+      [begin](CallId call) {
+        return Event(BeginCheckpointRequested{call, begin});
+      },
+      commit);
 }
 
 void SimWorker::Leave() {
@@ -281,11 +289,13 @@ void SimWorker::End(const absl::Status& outcome) {
 }
 
 std::string SimWorker::Describe() const {
-  std::string text = absl::StrCat("worker ", index_, " (pid ", process_->pid(), ", rank ", rank_, ", epoch ", epoch_, "): ");
+  std::string text =
+      absl::StrCat("worker ", index_, " (pid ", process_->pid(), ", rank ", rank_, ", epoch ", epoch_, "): ");
   if (outcome_.has_value()) return absl::StrCat(text, outcome_->ToString());
   if (process_->is_dead()) return absl::StrCat(text, "dead");
   absl::StrAppend(&text, "in step ", step_, " of ", plan_->steps.size());
-  for (const auto& pending : pending_) absl::StrAppend(&text, ", waits for ", plan_->steps[step_][pending->tensor].name);
+  for (const auto& pending : pending_)
+    absl::StrAppend(&text, ", waits for ", plan_->steps[step_][pending->tensor].name);
   return text;
 }
 

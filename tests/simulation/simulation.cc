@@ -12,7 +12,8 @@ namespace farandole {
 namespace {
 
 constexpr char kJob[] = "mnist";
-// A launch waits for its workers, trains for seconds, and may spend the outage limit, reattach window and silence limit.
+// A launch waits for its workers, trains for seconds, and may spend the outage limit, reattach window and silence
+// limit.
 constexpr int64_t kLongestLaunchNs = 200 * kSecond;
 
 }  // namespace
@@ -38,9 +39,12 @@ std::string Simulation::Run() {
     };
     while (site_.violation.empty() && !is_over() && time_.Step(limit_ns)) {
     }
+    is_on_ = false;
     CheckEnd();
-    // The job runs until those who went without a word count as lost; after a restart of the coordinator that takes long.
-    RunFor(40 * kSecond);
+    // A new launch can be there as soon as a process starts.
+    RunFor(LingersOn() ? 40 * kSecond : 100 * kMillisecond);
+    for (auto& worker : workers_) earlier_.push_back(std::move(worker));
+    workers_.clear();
   }
   // What is still on its way, or stopped, must not do harm either.
   for (const auto& worker : earlier_) worker->process().Continue();
@@ -63,25 +67,28 @@ void Simulation::Launch() {
   plan_ = TrainingPlan::Random(&time_, size, disagrees_);
   worst_ = Fault::kNone;
   faults_ = 0;
+  is_on_ = true;
+  restarts_ = false;
+  has_ghost_ = false;
   killed_ = -1;
   Tell(absl::StrCat("launch ", launch_, ": ", size, " workers on ", hosts, " hosts, ", plan_.steps.size(), " steps"));
   for (int index = 0; index < size; ++index) {
-    workers_.push_back(std::make_unique<SimWorker>(&site_, &plan_, kJob, index, size,
-                                                   absl::StrCat("host", index * hosts / size)));
+    workers_.push_back(
+        std::make_unique<SimWorker>(&site_, &plan_, kJob, index, size, absl::StrCat("host", index * hosts / size)));
   }
   PlanFaults();
 }
 
 void Simulation::PlanFaults() {
-  constexpr Fault kFaults[] = {Fault::kNone, Fault::kRestart, Fault::kRestart, Fault::kPause, Fault::kPartition,
-                               Fault::kKill, Fault::kKill};
+  constexpr Fault kFaults[] = {Fault::kNone,      Fault::kRestart, Fault::kRestart, Fault::kPause,
+                               Fault::kPartition, Fault::kKill,    Fault::kKill};
   for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
     Fault fault = kFaults[time_.Between(0, 6)];
-    // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment compares
-    // its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
+    // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment
+    // compares its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
     if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition)) fault = Fault::kNone;
     time_.After(time_.Between(0, 800 * kMillisecond), [this, fault, launch = launch_] {
-      if (launch == launch_) Strike(fault);
+      if (launch == launch_ && is_on_) Strike(fault);
     });
   }
 }
@@ -96,6 +103,7 @@ void Simulation::Strike(Fault fault) {
     const int64_t away_ns = time_.Between(0, 5 * kSecond);
     Tell(absl::StrCat("the coordinator crashes, for ", away_ns / kMillisecond, " ms"));
     coordinator_.Crash();
+    restarts_ = true;
     time_.After(away_ns, [this] {
       if (!coordinator_.is_up()) coordinator_.Restart();
     });
@@ -111,6 +119,7 @@ void Simulation::Strike(Fault fault) {
   } else if (fault == Fault::kKill && !is_gone) {
     Tell(absl::StrCat("killed: ", worker.Describe()));
     killed_ = worker.rank();
+    has_ghost_ = has_ghost_ || killed_ < 0;
     worker.Kill();
   } else {
     return;
@@ -124,8 +133,18 @@ void Simulation::CheckEnd() {
     Tell(worker->Describe());
     CheckOutcome(*worker);
   }
-  for (auto& worker : workers_) earlier_.push_back(std::move(worker));
-  workers_.clear();
+}
+
+// After a restart of the coordinator a job runs until its workers have had time to come back; who has joined and is
+// killed before its stream is open counts until it should be; a stopped worker's launch is not over; and where some
+// have left and one is killed, whoever joins before that is known is taken for one of the same program.
+bool Simulation::LingersOn() const {
+  bool has_left = false, is_alive = false;
+  for (const auto& worker : workers_) {
+    has_left = has_left || (worker->outcome().has_value() && worker->outcome()->ok());
+    is_alive = is_alive || !worker->process().is_dead();
+  }
+  return restarts_ || has_ghost_ || is_alive || (has_left && worst_ == Fault::kKill);
 }
 
 void Simulation::CheckOutcome(const SimWorker& worker) {
@@ -135,6 +154,8 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
     return site_.Violate(absl::StrCat("hangs: ", worker.Describe()));
   }
   if (outcome->ok()) return;
+  // A restarted coordinator gives the launch before the time to come back.
+  if (absl::IsAlreadyExists(*outcome) && launch_ > 1 && restarts_) return;
   if (worst_ <= Fault::kRestart) {
     return site_.Violate(absl::StrCat("nothing worse than a restart of the coordinator happened: ", worker.Describe()));
   }

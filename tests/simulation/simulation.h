@@ -18,8 +18,8 @@ namespace farandole {
 // and disk are not.
 //
 // What must hold: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
-// happens than a restart of the coordinator or a short silence trains to its end on all ranks; one in which a worker dies
-// ends on all others with an error that names it; a step has one checkpoint at most.
+// happens than a restart of the coordinator or a short silence trains to its end on all ranks; one in which a worker
+// dies ends on all others with an error that names it; a step has one checkpoint at most.
 class Simulation {
  public:
   explicit Simulation(uint32_t seed);
@@ -41,6 +41,7 @@ class Simulation {
   void CheckOutcome(const SimWorker& worker);
   void CheckCatalogue();
   void Tell(const std::string& line);
+  bool LingersOn() const;
   SimWorker& AnyWorker();
 
   VirtualTime time_;
@@ -48,11 +49,14 @@ class Simulation {
   SimSite site_;
   TrainingPlan plan_;
   int launch_ = 0;
+  bool is_on_ = false;
   // Those of this launch, and those of earlier ones, which may be stopped and wake up late.
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::vector<std::unique_ptr<SimWorker>> earlier_;
   Fault worst_ = Fault::kNone;
   bool disagrees_ = false;
+  bool restarts_ = false;
+  bool has_ghost_ = false;  // a worker was killed before it had a rank
   int faults_ = 0;
   int killed_ = -1;  // the rank of the last worker that was
   std::vector<std::string> history_;

@@ -1,5 +1,7 @@
 // Runs simulations: some hundred seeds as a test; `simulation_test --seed=N` one of them, telling what happens;
 // `--seeds=FIRST-LAST` many.
+#include "tests/simulation/simulation.h"
+
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -9,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/simulation.h"
 
 namespace farandole {
 namespace {

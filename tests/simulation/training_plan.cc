@@ -20,7 +20,8 @@ TrainingPlan TrainingPlan::Random(VirtualTime* time, int workers, bool disagreem
       tensor.count = time->OneIn(3) ? time->Between(0, 20) : time->Between(1, 3000);
       tensor.root = static_cast<int>(time->Between(0, workers - 1));
       // A rank that is told so and leaves at once may be seen to leave before the others are told.
-      if (disagreements && &step != &plan.steps.back() && workers > 1 && tensor.op == OpType::kAllreduce && time->OneIn(20))
+      if (disagreements && &step != &plan.steps.back() && workers > 1 && tensor.op == OpType::kAllreduce &&
+          time->OneIn(20))
         tensor.odd_rank = static_cast<int>(time->Between(0, workers - 1));
       step.push_back(tensor);
     }

@@ -41,6 +41,10 @@ std::string Simulation::Run() {
     }
     is_on_ = false;
     CheckEnd();
+    // Who is stopped and has no rank yet would take part in the next launch; a launcher ends it.
+    for (const auto& worker : workers_) {
+      if (worker->rank() < 0) worker->Kill();
+    }
     // A new launch can be there as soon as a process starts.
     RunFor(LingersOn() ? 40 * kSecond : 100 * kMillisecond);
     for (auto& worker : workers_) earlier_.push_back(std::move(worker));

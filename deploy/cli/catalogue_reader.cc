@@ -2,28 +2,23 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "checkpoint/durable_file.h"
-#include "farandole/v1/monitor.grpc.pb.h"
-#include "grpcpp/client_context.h"
+#include "deploy/cli/coordinator_session.h"
+#include "deploy/cli/coordinator_source.h"
+#include "farandole/v1/monitor.pb.h"
 #include "server/store/offline_reader.h"
-#include "worker/control/coordinator_channel.h"
 
 namespace farandole {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr absl::Duration kCallDeadline = absl::Seconds(10);
-constexpr size_t kMostTokenBytes = 4096;
 // As in server/state_directory.h.
 constexpr char kStore[] = "store";
 
@@ -81,66 +76,22 @@ absl::StatusOr<Catalogue> ReadJobsDirectory(const std::string& jobs_directory, c
   return catalogue;
 }
 
-// The monitor's side of one coordinator.
-class Monitor {
- public:
-  static absl::StatusOr<Monitor> Connect(const CatalogueSource& source) {
-    if (source.token_file.empty())
-      return absl::InvalidArgumentError("--coordinator needs the --token-file of a token that it knows");
-    absl::StatusOr<std::string> token = ReadSmallFile(source.token_file, kMostTokenBytes);
-    if (!token.ok()) return token.status();
-    CoordinatorAddress where;
-    where.address = source.coordinator;
-    where.token = std::string(absl::StripAsciiWhitespace(*token));
-    where.token_origin = source.token_file;
-    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
-    if (!channel.ok()) return channel.status();
-    return Monitor(std::move(where), v1::MonitorService::NewStub(*channel));
-  }
-
-  absl::StatusOr<v1::ListJobsResponse> ListJobs() const {
-    grpc::ClientContext context;
-    PrepareCall(where_, absl::Now() + kCallDeadline, &context);
-    v1::ListJobsResponse response;
-    const grpc::Status status = stub_->ListJobs(&context, v1::ListJobsRequest(), &response);
-    if (!status.ok()) return Explain(where_, "refused to list its jobs", status);
-    return response;
-  }
-
-  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const {
-    grpc::ClientContext context;
-    PrepareCall(where_, absl::Now() + kCallDeadline, &context);
-    v1::ListCheckpointsRequest request;
-    request.set_tenant(tenant);
-    request.set_job(job);
-    v1::ListCheckpointsResponse response;
-    const grpc::Status status = stub_->ListCheckpoints(&context, request, &response);
-    if (!status.ok()) return Explain(where_, absl::StrCat("refused to list the checkpoints of job ", job), status);
-    return response;
-  }
-
- private:
-  Monitor(CoordinatorAddress where, std::unique_ptr<v1::MonitorService::Stub> stub)
-      : where_(std::move(where)), stub_(std::move(stub)) {}
-
-  CoordinatorAddress where_;
-  std::unique_ptr<v1::MonitorService::Stub> stub_;
-};
-
 absl::StatusOr<Catalogue> AskCoordinator(const CatalogueSource& source) {
-  const absl::StatusOr<Monitor> monitor = Monitor::Connect(source);
-  if (!monitor.ok()) return monitor.status();
+  absl::StatusOr<CoordinatorAddress> where = ReadCoordinatorAddress(source.coordinator, source.token_file, "");
+  if (!where.ok()) return where.status();
+  const absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(*std::move(where));
+  if (!session.ok()) return session.status();
   // By tenant and name; the tenant "" is the token's own.
   std::vector<std::pair<std::string, std::string>> jobs = {{"", source.job}};
   if (source.job.empty()) {
-    const absl::StatusOr<v1::ListJobsResponse> listed = monitor->ListJobs();
+    const absl::StatusOr<v1::ListJobsResponse> listed = session->ListJobs();
     if (!listed.ok()) return listed.status();
     jobs.clear();
     for (const v1::JobSummary& job : listed->jobs()) jobs.emplace_back(job.tenant(), job.job());
   }
   Catalogue catalogue;
   for (const auto& [tenant, job] : jobs) {
-    absl::StatusOr<v1::ListCheckpointsResponse> listed = monitor->ListCheckpoints(tenant, job);
+    absl::StatusOr<v1::ListCheckpointsResponse> listed = session->ListCheckpoints(tenant, job);
     if (!listed.ok() && !source.job.empty()) return listed.status();
     if (!listed.ok()) {
       catalogue.problems.push_back(listed.status());

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <iostream>
@@ -11,21 +10,21 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/text_table.h"
 #include "deploy/launcher/options.h"
 #include "nlohmann/json.hpp"
+#include "web/job_json.h"
 
 namespace farandole {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Line = std::array<std::string, 8>;
 
 constexpr int kBad = 1;
 constexpr int kWrongCommandLine = 2;
@@ -43,58 +42,10 @@ std::string StateOf(const v1::Checkpoint& checkpoint) {
   return static_cast<uint64_t>(found.st_size) == checkpoint.size_bytes() ? "present" : "wrong size";
 }
 
-std::string Size(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
-
-std::string Age(absl::Duration age) {
-  const int64_t seconds = std::max<int64_t>(absl::ToInt64Seconds(age), 0);
-  if (seconds < 120) return absl::StrCat(seconds, " s");
-  if (seconds < 2 * 3600) return absl::StrCat(seconds / 60, " min");
-  if (seconds < 48 * 3600) return absl::StrCat(seconds / 3600, " h");
-  return absl::StrCat(seconds / 86400, " d");
-}
-
-// Names and paths are bytes, JSON is UTF-8: what is not is replaced instead of thrown for.
-void Print(const Json& json, std::ostream& out) {
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-}
-
 Json Fields(const CatalogueRow& row) {
-  const v1::Checkpoint& checkpoint = row.checkpoint;
-  Json json;
-  json["job"] = row.job;
-  json["name"] = checkpoint.name();
-  json["step"] = checkpoint.step();
-  json["token"] = checkpoint.token();
-  json["size_bytes"] = checkpoint.size_bytes();
-  json["sha256"] = absl::BytesToHexString(checkpoint.sha256());
-  json["committed_unix_ms"] = checkpoint.committed_unix_ms();
-  json["epoch"] = checkpoint.epoch();
-  json["path"] = checkpoint.path();
+  Json json = {{"job", row.job}};
+  json.update(CheckpointJson(row.checkpoint));
   return json;
-}
-
-// Columns as wide as their widest cell; numbers to the right, and the last column as long as it is.
-void PrintTable(const std::vector<Line>& lines, std::ostream& out) {
-  constexpr std::array<bool, std::tuple_size<Line>::value> kRight = {false, false, true,  true,
-                                                                     true,  true,  false, false};
-  std::array<size_t, std::tuple_size<Line>::value> widths = {};
-  for (const Line& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  for (const Line& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      const std::string padding = i + 1 < line.size() ? std::string(widths[i] - line[i].size(), ' ') : "";
-      out << (i == 0 ? "" : "  ") << (kRight[i] ? padding : "") << line[i] << (kRight[i] ? "" : padding);
-    }
-    out << "\n";
-  }
 }
 
 // What was verified and how it went; `status` is OK, DATA_LOSS, NOT_FOUND or what kept the file from being read.
@@ -127,7 +78,7 @@ int PrintVerdicts(const std::vector<Verdict>& verdicts, bool json, std::ostream&
       array.push_back(
           {{"path", verdict.path}, {"state", verdict.Word()}, {"message", std::string(verdict.status.message())}});
     }
-    Print(array, out);
+    out << ShowJson(array, 2) << "\n";
   } else {
     for (const Verdict& verdict : verdicts) {
       out << absl::StreamFormat("%-10s  %s\n", verdict.Word(),
@@ -169,17 +120,19 @@ int ListCheckpoints(const CheckpointOptions& options, absl::Time now, std::ostre
       fields["state"] = StateOf(row.checkpoint);
       array.push_back(std::move(fields));
     }
-    Print(array, out);
+    out << ShowJson(array, 2) << "\n";
   } else if (catalogue->rows.empty()) {
     out << "no checkpoints\n";
   } else {
-    std::vector<Line> lines = {{"JOB", "NAME", "STEP", "TOKEN", "SIZE", "AGE", "STATE", "PATH"}};
+    std::vector<std::vector<std::string>> rows;
     for (const auto& [job, checkpoint] : catalogue->rows) {
-      lines.push_back({job, checkpoint.name(), absl::StrCat(checkpoint.step()), absl::StrCat(checkpoint.token()),
-                       Size(checkpoint.size_bytes()), Age(now - absl::FromUnixMillis(checkpoint.committed_unix_ms())),
-                       StateOf(checkpoint), checkpoint.path()});
+      rows.push_back({job, checkpoint.name(), absl::StrCat(checkpoint.step()), absl::StrCat(checkpoint.token()),
+                      ShowSize(checkpoint.size_bytes()),
+                      ShowAge(now - absl::FromUnixMillis(checkpoint.committed_unix_ms())), StateOf(checkpoint),
+                      checkpoint.path()});
     }
-    PrintTable(lines, out);
+    PrintTable({{"JOB"}, {"NAME"}, {"STEP", true}, {"TOKEN", true}, {"SIZE", true}, {"AGE", true}, {"STATE"}, {"PATH"}},
+               rows, out);
   }
   return ReportProblems(*catalogue, err);
 }

@@ -14,6 +14,7 @@ namespace farandole {
 void AddRunCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
+void AddJobCommand(CLI::App* app, int* exit_code);
 
 }  // namespace farandole
 

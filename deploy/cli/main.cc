@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   farandole::AddRunCommand(&app, &exit_code);
   farandole::AddServeCommand(&app, &exit_code);
+  farandole::AddJobCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);
   return farandole::RunCommandLine(&app, std::vector<std::string>(argv + 1, argv + argc), &exit_code);
 }

@@ -96,11 +96,23 @@ TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {
   EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS"))) << "the user has set it";
 }
 
+TEST_F(RunCommandTest, ItsCoordinatorIsFoundFromAnotherTerminalWhileItRunsOnly) {
+  const std::string list = absl::StrCat("XDG_STATE_HOME=", state_, " deploy/cli/farandole job list");
+  ASSERT_EQ(Run(absl::StrCat("run -np 1 --job mnist sh -c '", list, "; ", list, " --state-dir ", state_,
+                             "/farandole/jobs/mnist; kill -9 $PPID'")),
+            137);
+  EXPECT_THAT(printed_, HasSubstr("[0] no jobs\n[0] no jobs\n"));
+  // The address of a coordinator that was killed stays behind, and is not believed.
+  EXPECT_EQ(Run("job list"), 0);
+  EXPECT_EQ(printed_, absl::StrCat("no jobs: no coordinator runs in ", state_, "/farandole\n"));
+}
+
 TEST_F(RunCommandTest, TheBinaryHasAllItsCommands) {
   EXPECT_EQ(Run("--version"), 0);
   EXPECT_EQ(printed_, absl::StrCat("farandole ", kVersion, "\n"));
   EXPECT_EQ(Run("--help"), 0);
-  EXPECT_THAT(printed_, AllOf(HasSubstr("  run "), HasSubstr("  serve "), HasSubstr("  checkpoint ")));
+  EXPECT_THAT(printed_,
+              AllOf(HasSubstr("  run "), HasSubstr("  serve "), HasSubstr("  job "), HasSubstr("  checkpoint ")));
   EXPECT_EQ(Run("sevre"), 2);
   EXPECT_THAT(printed_, HasSubstr("did you mean 'serve'?"));
 }

@@ -243,6 +243,7 @@ void RunningEpoch::Advance(Effects effects) {
   const std::string stall = stalls_.Advance(effects.now, &posts);
   if (!stall.empty()) {
     last_stall_ = stall;
+    last_stall_at_ = effects.now;
     Tell(LogLine::Level::kWarn, stall, effects);
   }
   Deliver(posts, effects);

@@ -87,6 +87,7 @@ class RunningEpoch {
 
   uint64_t negotiation_messages() const { return negotiation_messages_; }
   const std::string& last_stall() const { return last_stall_; }
+  absl::Time last_stall_at() const { return last_stall_at_; }
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
 
  private:
@@ -130,6 +131,7 @@ class RunningEpoch {
   std::optional<Ending> ending_;
   uint64_t negotiation_messages_ = 0;
   std::string last_stall_;
+  absl::Time last_stall_at_;
 };
 
 }  // namespace farandole

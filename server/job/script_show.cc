@@ -32,7 +32,10 @@ std::string ShowSummary(const v1::JobSummary& summary) {
                    " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
   if (summary.batches_per_second() > 0)
     absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
-  if (!summary.last_stall().empty()) absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\"");
+  if (!summary.last_stall().empty()) {
+    absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\" at +",
+                    summary.last_stall_unix_ms() - 1'700'000'000'000, "ms");
+  }
   return text;
 }
 

@@ -253,6 +253,7 @@ void Job::State::CloseEpoch(const std::string& reason) {
     if (worker.state() == "live") worker.set_state("ended");
   }
   last_stall_ = run_->last_stall();
+  last_stall_at_ = run_->last_stall_at();
   last_negotiation_messages_ = run_->negotiation_messages();
   run_.reset();
 }

@@ -105,6 +105,7 @@ class Job::State {
   // The workers of the last epoch when it ended.
   std::vector<v1::WorkerStatus> last_workers_;
   std::string last_stall_;
+  absl::Time last_stall_at_;
   uint64_t last_negotiation_messages_ = 0;
   // Open streams and whose they are (incarnation).
   absl::flat_hash_map<StreamId, std::string> streams_;

@@ -70,6 +70,8 @@ v1::JobSummary Job::State::Summary() const {
   summary.set_created_unix_ms(record_.created_unix_ms());
   if (run_ != nullptr) summary.set_batches_per_second(run_->roster().BatchesPerSecond());
   summary.set_last_stall(run_ == nullptr ? last_stall_ : run_->last_stall());
+  const absl::Time stalled_at = run_ == nullptr ? last_stall_at_ : run_->last_stall_at();
+  if (!summary.last_stall().empty()) summary.set_last_stall_unix_ms(absl::ToUnixMillis(stalled_at));
   return summary;
 }
 

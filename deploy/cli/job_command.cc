@@ -1,0 +1,239 @@
+#include "deploy/cli/job_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/coordinator_session.h"
+#include "deploy/cli/job_text.h"
+#include "deploy/cli/nearest_name.h"
+#include "deploy/launcher/options.h"
+#include "nlohmann/json.hpp"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFailed = 1;
+constexpr int kWrongCommandLine = 2;
+
+int Report(const absl::Status& status, std::ostream& err) {
+  err << "farandole job: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
+}
+
+// A job, and the coordinator that keeps it.
+struct KnownJob {
+  const CoordinatorSession* session;
+  v1::JobSummary summary;
+};
+
+bool IsActive(const KnownJob& job) {
+  return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
+}
+
+// The coordinators that the command asks, and their jobs.
+struct Survey {
+  // Not moved any more once `jobs` points to them.
+  std::vector<CoordinatorSession> sessions;
+  std::vector<KnownJob> jobs;
+  std::vector<absl::Status> problems;
+};
+
+absl::StatusOr<Survey> AskAll(const CoordinatorSource& source) {
+  absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
+  if (!found.ok()) return found.status();
+  Survey survey;
+  survey.problems = std::move(found->problems);
+  for (CoordinatorAddress& where : found->coordinators) {
+    absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(std::move(where));
+    if (!session.ok()) return session.status();
+    survey.sessions.push_back(*std::move(session));
+  }
+  for (const CoordinatorSession& session : survey.sessions) {
+    const absl::StatusOr<v1::ListJobsResponse> listed = session.ListJobs();
+    if (!listed.ok()) {
+      survey.problems.push_back(listed.status());
+      continue;
+    }
+    for (const v1::JobSummary& job : listed->jobs()) survey.jobs.push_back({&session, job});
+  }
+  std::stable_sort(survey.jobs.begin(), survey.jobs.end(), [](const KnownJob& a, const KnownJob& b) {
+    return a.summary.created_unix_ms() > b.summary.created_unix_ms();
+  });
+  return survey;
+}
+
+absl::Status UnknownJob(const Survey& survey, const JobCommandOptions& options) {
+  if (survey.sessions.empty()) {
+    return absl::NotFoundError(absl::StrCat("there is no job ", options.job, ": no coordinator runs in ",
+                                            options.source.state_home, "/farandole; name its --coordinator"));
+  }
+  std::vector<std::string> names;
+  for (const KnownJob& job : survey.jobs) names.push_back(job.summary.job());
+  const std::string nearest = NearestName(options.job, names);
+  const auto address = [](std::string* text, const CoordinatorSession& session) { text->append(session.address()); };
+  return absl::NotFoundError(
+      absl::StrCat("there is no job ", options.job, options.tenant.empty() ? "" : " of tenant ", options.tenant, " at ",
+                   absl::StrJoin(survey.sessions, ", ", address),
+                   nearest.empty() || nearest == options.job ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+}
+
+// The one job that is meant: of several with its name, the one that has not ended.
+absl::StatusOr<KnownJob> FindJob(const Survey& survey, const JobCommandOptions& options) {
+  std::vector<KnownJob> found;
+  for (const KnownJob& job : survey.jobs) {
+    const bool is_meant = options.tenant.empty() || job.summary.tenant() == options.tenant;
+    if (job.summary.job() == options.job && is_meant) found.push_back(job);
+  }
+  // A coordinator lists its newest 1,000 jobs only.
+  if (found.empty()) {
+    for (const CoordinatorSession& session : survey.sessions) {
+      const absl::StatusOr<v1::GetJobResponse> asked = session.GetJob(options.tenant, options.job);
+      if (asked.ok()) return KnownJob{&session, asked->summary()};
+    }
+    return survey.problems.empty() ? UnknownJob(survey, options) : survey.problems[0];
+  }
+  std::vector<KnownJob> active;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(active), IsActive);
+  if (found.size() == 1) return found[0];
+  if (active.size() == 1) return active[0];
+  const auto place = [](std::string* text, const KnownJob& job) {
+    absl::StrAppend(text, "tenant ", job.summary.tenant(), " at ", job.session->address());
+  };
+  return absl::InvalidArgumentError(absl::StrCat("there are ", found.size(), " jobs ", options.job, " (",
+                                                 absl::StrJoin(found, ", ", place),
+                                                 "); name one by --tenant or --coordinator"));
+}
+
+int ReportProblems(const Survey& survey, std::ostream& err) {
+  for (const absl::Status& problem : survey.problems) Report(problem, err);
+  return survey.problems.empty() ? 0 : kFailed;
+}
+
+// Asks whoever sits before the terminal.
+absl::Status AskReason(std::string* reason) {
+  if (reason->empty() && isatty(STDIN_FILENO) != 0) {
+    std::cerr << "Why? The reason reaches every worker and stays in the job's history: " << std::flush;
+    std::getline(std::cin, *reason);
+  }
+  *reason = std::string(absl::StripAsciiWhitespace(*reason));
+  return reason->empty() ? absl::InvalidArgumentError("abort needs a --reason: one sentence, which reaches every worker")
+                         : absl::OkStatus();
+}
+
+void AddOptions(CLI::App* command, JobCommandOptions* options) {
+  AddCoordinatorOptions(command, &options->source);
+  command->add_option("--tenant", options->tenant, "Only jobs of this tenant (needs an admin token for another's)");
+}
+
+void AddName(CLI::App* command, JobCommandOptions* options) {
+  command->add_option("NAME", options->job, "The job's name")->required();
+}
+
+}  // namespace
+
+int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  if (!survey.ok()) return Report(survey.status(), err);
+  std::vector<v1::JobSummary> jobs;
+  Json array = Json::array();
+  for (const KnownJob& job : survey->jobs) {
+    if (!options.tenant.empty() && job.summary.tenant() != options.tenant) continue;
+    jobs.push_back(job.summary);
+    array.push_back(SummaryJson(job.summary));
+    array.back()["coordinator"] = job.session->address();
+  }
+  if (options.json) {
+    out << ShowJson(array, 2) << "\n";
+  } else if (!jobs.empty()) {
+    PrintJobs(jobs, now, out);
+  } else if (survey->sessions.empty()) {
+    out << "no jobs: no coordinator runs in " << options.source.state_home << "/farandole\n";
+  } else {
+    out << "no jobs\n";
+  }
+  return ReportProblems(*survey, err);
+}
+
+int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  if (!survey.ok()) return Report(survey.status(), err);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  if (!known.ok()) return Report(known.status(), err);
+  const absl::StatusOr<v1::GetJobResponse> job = known->session->GetJob(known->summary.tenant(), options.job);
+  if (!job.ok()) return Report(job.status(), err);
+  const absl::StatusOr<v1::ListCheckpointsResponse> checkpoints =
+      known->session->ListCheckpoints(known->summary.tenant(), options.job);
+  if (!checkpoints.ok()) return Report(checkpoints.status(), err);
+  if (!options.json) {
+    PrintJob(*job, *checkpoints, known->session->address(), now, out);
+    return 0;
+  }
+  Json json = JobJson(*job);
+  json["coordinator"] = known->session->address();
+  json["checkpoints"] = Json::array();
+  for (const v1::Checkpoint& checkpoint : checkpoints->checkpoints())
+    json["checkpoints"].push_back(CheckpointJson(checkpoint));
+  out << ShowJson(json, 2) << "\n";
+  return 0;
+}
+
+int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  if (!survey.ok()) return Report(survey.status(), err);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  if (!known.ok()) return Report(known.status(), err);
+  if (!IsActive(*known)) {
+    return Report(absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
+                                                             StateName(known->summary.state()), ": ",
+                                                             known->summary.reason(), ")")),
+                  err);
+  }
+  const absl::Status status = known->session->AbortJob(known->summary.tenant(), options.job, options.reason);
+  if (!status.ok()) return Report(status, err);
+  out << "job " << options.job << " was ended: " << options.reason << "\n";
+  return 0;
+}
+
+void AddJobCommand(CLI::App* app, int* exit_code) {
+  CLI::App* job = app->add_subcommand("job", "List, show and abort the jobs of running coordinators");
+  job->require_subcommand(1);
+  // shared: by the callbacks, of which CLI11 keeps copies.
+  const auto options = std::make_shared<JobCommandOptions>();
+  options->source.state_home = launcher::ReadRunEnvironment().state_home;
+
+  CLI::App* list = job->add_subcommand("list", "Show all jobs, the newest first");
+  AddOptions(list, options.get());
+  list->add_flag("--json", options->json, "Print JSON instead of text");
+  list->callback([options, exit_code] { *exit_code = ListJobs(*options, absl::Now(), std::cout, std::cerr); });
+
+  CLI::App* show = job->add_subcommand("show", "Show one job: state, ranks, last stall, checkpoints, history");
+  AddName(show, options.get());
+  AddOptions(show, options.get());
+  show->add_flag("--json", options->json, "Print JSON instead of text");
+  show->callback([options, exit_code] { *exit_code = ShowJob(*options, absl::Now(), std::cout, std::cerr); });
+
+  CLI::App* abort = job->add_subcommand("abort", "End a job; its workers are told the reason");
+  AddName(abort, options.get());
+  AddOptions(abort, options.get());
+  abort->add_option("--reason", options->reason, "Why: one sentence; asked for at a terminal where it is not given");
+  abort->callback([options, exit_code] {
+    const absl::Status asked = AskReason(&options->reason);
+    *exit_code = asked.ok() ? AbortJob(*options, std::cout, std::cerr) : Report(asked, std::cerr);
+  });
+}
+
+}  // namespace farandole

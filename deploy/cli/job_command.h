@@ -1,0 +1,37 @@
+#ifndef FARANDOLE_DEPLOY_CLI_JOB_COMMAND_H_
+#define FARANDOLE_DEPLOY_CLI_JOB_COMMAND_H_
+
+#include <ostream>
+#include <string>
+
+#include "absl/time/time.h"
+#include "deploy/cli/coordinator_source.h"
+
+namespace farandole {
+
+// The options of `farandole job list|show|abort`.
+struct JobCommandOptions {
+  CoordinatorSource source;
+  std::string job;
+  // "": whichever has a job of this name.
+  std::string tenant;
+  // Why a job is aborted: one sentence of at most 1,024 bytes.
+  std::string reason;
+  bool json = false;
+};
+
+// All write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 where
+// all is well, 1 where a coordinator cannot be asked or does not have the job (the nearest name is told), 2 where the
+// options contradict each other, or more than one job may be meant.
+
+// A table of the jobs that the coordinators keep, the newest first (or with `json` an array of objects).
+int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
+// One job: state, ranks, checkpoints, history (or with `json` an object).
+int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
+// Ends a job that forms or runs; its workers are told the reason. A job that has ended already is left as it is, which
+// is said, with exit code 1.
+int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_JOB_COMMAND_H_

@@ -1,0 +1,195 @@
+// `farandole job` against a coordinator in this process, by its address and token file. State directories need a
+// coordinator of another process: run_command_test and tests/integration have those.
+#include "deploy/cli/job_command.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/testing/coordinator_fixture.h"
+
+namespace farandole {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class JobCommandTest : public CoordinatorFixture {
+ protected:
+  void SetUp() override {
+    Start();
+    command_.source.coordinator = coordinator_->address();
+    command_.source.token_file = coordinator_->token_file();
+  }
+
+  int List() { return Finish(ListJobs(command_, absl::Now(), out_, err_)); }
+  int Show(const std::string& name) {
+    command_.job = name;
+    return Finish(ShowJob(command_, absl::Now(), out_, err_));
+  }
+  int Abort(const std::string& name, const std::string& reason) {
+    command_.job = name;
+    command_.reason = reason;
+    return Finish(AbortJob(command_, out_, err_));
+  }
+  json Json() const { return json::parse(printed_); }
+
+  // A tenant whose token is not the coordinator's own.
+  std::string MakeTenant(const std::string& name) const {
+    v1::CreateTenantRequest create;
+    create.set_tenant(name);
+    create.set_idempotency_key(name);
+    return Client().CreateTenant(create)->token();
+  }
+
+  JobCommandOptions command_;
+  std::string printed_;
+  std::string said_;
+
+ private:
+  int Finish(int code) {
+    printed_ = out_.str();
+    said_ = err_.str();
+    out_.str("");
+    err_.str("");
+    return code;
+  }
+
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(JobCommandTest, WithoutJobsTheListSaysSo) {
+  EXPECT_EQ(List(), 0);
+  EXPECT_EQ(printed_, "no jobs\n");
+  command_.json = true;
+  EXPECT_EQ(List(), 0);
+  EXPECT_EQ(Json(), json::array());
+}
+
+TEST_F(JobCommandTest, AJobIsListedWithStateAndReason) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(List(), 0);
+  EXPECT_THAT(printed_, HasSubstr("JOB    STATE    WORKERS   RATE  AGE  REASON\n"));
+  EXPECT_THAT(printed_, HasSubstr("mnist  running        2  0.0/s  0 s  epoch 1 formed: all 2 workers joined\n"));
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(JobCommandTest, AJobIsShownWithItsRanksAndHistory) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_THAT(printed_, HasSubstr("job          mnist of tenant default, at coordinator " + coordinator_->address()));
+  EXPECT_THAT(printed_, HasSubstr("state        running: epoch 1 formed: all 2 workers joined\n"));
+  EXPECT_THAT(printed_, HasSubstr("last stall   none in this epoch\n"));
+  EXPECT_THAT(printed_, HasSubstr("RANK  HOST"));
+  EXPECT_THAT(printed_, HasSubstr("history\n"));
+  command_.json = true;
+  EXPECT_EQ(Show("mnist"), 0);
+  const json shown = Json();
+  EXPECT_EQ(shown["state"], "running");
+  EXPECT_EQ(shown["coordinator"], coordinator_->address());
+  ASSERT_EQ(shown["workers"].size(), 2u);
+  EXPECT_EQ(shown["workers"][1]["rank"], 1);
+  EXPECT_EQ(shown["workers"][1]["state"], "live");
+  EXPECT_GT(shown["workers"][1]["pid"], 0);
+  EXPECT_EQ(shown["checkpoints"], json::array());
+  EXPECT_FALSE(shown["history"].empty());
+}
+
+TEST_F(JobCommandTest, AnUnknownJobNamesTheNearest) {
+  const auto workers = Train("mnist", 1);
+  for (const bool is_abort : {false, true}) {
+    EXPECT_EQ(is_abort ? Abort("mnits", "why") : Show("mnits"), 1);
+    EXPECT_EQ(said_, "farandole job: there is no job mnits at " + coordinator_->address() + "; did you mean mnist?\n");
+    EXPECT_THAT(printed_, IsEmpty());
+  }
+}
+
+TEST_F(JobCommandTest, AnAbortReachesTheWorkersWithItsReason) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(Abort("mnist", "the disk is needed"), 0) << said_;
+  EXPECT_EQ(printed_, "job mnist was ended: the disk is needed\n");
+  const absl::StatusOr<v1::CoordinatorMessage> told =
+      workers[1]->Await([](const v1::CoordinatorMessage& message) { return message.has_epoch_ended(); });
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_THAT(told->epoch_ended().reason(), HasSubstr("the disk is needed"));
+  EXPECT_EQ(Abort("mnist", "again"), 1);
+  EXPECT_THAT(said_, AllOf(HasSubstr("job mnist has ended already (failed: "), HasSubstr("the disk is needed")));
+}
+
+TEST_F(JobCommandTest, ATenantSeesItsOwnJobsAndMayNotAbort) {
+  const auto ours = Train("mnist", 1);
+  const std::string token = MakeTenant("other");
+  const auto theirs = Train("resnet", 1, token);
+  EXPECT_EQ(List(), 0);
+  EXPECT_THAT(printed_, AllOf(HasSubstr("TENANT"), HasSubstr("other    resnet"), HasSubstr("default  mnist")));
+  const std::string token_file = options_.state_dir + "/other-token";
+  std::ofstream(token_file) << token;
+  command_.source.token_file = token_file;
+  EXPECT_EQ(List(), 0);
+  EXPECT_THAT(printed_, AllOf(HasSubstr("resnet"), Not(HasSubstr("mnist")), Not(HasSubstr("TENANT"))));
+  EXPECT_EQ(Show("mnist"), 1);
+  EXPECT_EQ(Abort("resnet", "why"), 1);
+  EXPECT_THAT(said_, HasSubstr("refused to end job resnet: the token of tenant other is no admin token"));
+}
+
+TEST_F(JobCommandTest, OfTwoJobsOfOneNameTheTenantMustBeNamed) {
+  const auto ours = Train("mnist", 1);
+  const auto theirs = Train("mnist", 2, MakeTenant("other"));
+  EXPECT_EQ(Show("mnist"), 2);
+  EXPECT_THAT(said_, AllOf(HasSubstr("there are 2 jobs mnist"), HasSubstr("--tenant")));
+  command_.tenant = "other";
+  command_.json = true;
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_EQ(Json()["size"], 2);
+}
+
+TEST_F(JobCommandTest, OfTwoJobsOfOneNameTheOneThatRunsIsMeant) {
+  const auto ours = Train("mnist", 1);
+  Leave(ours);
+  const auto theirs = Train("mnist", 2, MakeTenant("other"));
+  command_.json = true;
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_EQ(Json()["tenant"], "other");
+}
+
+TEST_F(JobCommandTest, SourcesThatContradictEachOtherAreRefused) {
+  command_.source.state_dir = options_.state_dir;
+  EXPECT_EQ(List(), 2);
+  EXPECT_EQ(said_, "farandole job: --state-dir and --coordinator exclude each other\n");
+  command_.source.state_dir.clear();
+  command_.source.token_file.clear();
+  EXPECT_EQ(List(), 2);
+  EXPECT_EQ(said_, "farandole job: --coordinator needs the --token-file of a token that it knows\n");
+}
+
+TEST_F(JobCommandTest, ACoordinatorThatIsGoneIsNamed) {
+  const std::string address = coordinator_->address();
+  coordinator_->Drain(absl::ZeroDuration());
+  EXPECT_EQ(List(), 1);
+  EXPECT_THAT(said_, HasSubstr("farandole job: coordinator " + address + " is unreachable: "));
+  command_.source = CoordinatorSource();
+  command_.source.state_dir = options_.state_dir;
+  EXPECT_EQ(List(), 1);
+  EXPECT_EQ(said_, "farandole job: no coordinator works in " + options_.state_dir + "\n");
+}
+
+TEST_F(JobCommandTest, WithoutARunningCoordinatorTheDefaultDirectoriesAreNamed) {
+  command_.source = CoordinatorSource();
+  command_.source.state_home = options_.state_dir;
+  EXPECT_EQ(List(), 0);
+  EXPECT_EQ(printed_, "no jobs: no coordinator runs in " + options_.state_dir + "/farandole\n");
+  EXPECT_EQ(Show("mnist"), 1);
+  EXPECT_THAT(said_, HasSubstr("there is no job mnist: no coordinator runs in "));
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,104 @@
+#include "deploy/cli/job_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "deploy/cli/text_table.h"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+// A screen of them; --json has all.
+constexpr int kMostDecisions = 20;
+
+std::string Rate(double batches_per_second) { return absl::StrFormat("%.1f/s", batches_per_second); }
+
+std::string WorkerCount(const v1::JobSummary& job) {
+  return job.size() == job.wanted_size() ? absl::StrCat(job.size()) : absl::StrCat(job.size(), "/", job.wanted_size());
+}
+
+std::string Since(int64_t unix_ms, absl::Time now) {
+  return absl::StrCat(ShowAge(now - absl::FromUnixMillis(unix_ms)), " ago");
+}
+
+std::string LastStall(const v1::JobSummary& job, absl::Time now) {
+  return absl::StrCat(Since(job.last_stall_unix_ms(), now), ": ", WithoutControls(job.last_stall()));
+}
+
+void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows;
+  const bool has_ranks = job.summary().state() != v1::JOB_STATE_FORMING;
+  for (const v1::WorkerStatus& worker : job.workers()) {
+    const bool is_live = worker.state() == "live";
+    rows.push_back({has_ranks ? absl::StrCat(worker.rank()) : "-", worker.member().hostname(),
+                    absl::StrCat(worker.member().pid()), absl::StrCat(worker.batches()),
+                    is_live ? absl::StrFormat("%.1f s ago", static_cast<double>(worker.silence_ms()) / 1000) : "-",
+                    worker.state()});
+  }
+  PrintTable({{"RANK", true}, {"HOST"}, {"PID", true}, {"COLLECTIVES", true}, {"HEARD OF", true}, {"STATE"}}, rows,
+             out);
+}
+
+void PrintCheckpoints(const v1::ListCheckpointsResponse& checkpoints, absl::Time now, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Checkpoint& checkpoint : checkpoints.checkpoints()) {
+    rows.push_back({checkpoint.name(), absl::StrCat(checkpoint.step()), ShowSize(checkpoint.size_bytes()),
+                    ShowAge(now - absl::FromUnixMillis(checkpoint.committed_unix_ms())), checkpoint.path()});
+  }
+  PrintTable({{"CHECKPOINT"}, {"STEP", true}, {"SIZE", true}, {"AGE", true}, {"PATH"}}, rows, out);
+}
+
+void PrintHistory(const v1::GetJobResponse& job, std::ostream& out) {
+  const int first = std::max(0, job.history_size() - kMostDecisions);
+  out << "history" << (first == 0 ? "" : absl::StrCat(" (the ", first, " decisions before are in --json)")) << "\n";
+  for (int i = first; i < job.history_size(); ++i) {
+    out << "  " << ShowTime(absl::FromUnixMillis(job.history(i).at_unix_ms())) << "  "
+        << WithoutControls(job.history(i).sentence()) << "\n";
+  }
+}
+
+}  // namespace
+
+void PrintJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now, std::ostream& out) {
+  const bool has_tenants = std::any_of(jobs.begin(), jobs.end(),
+                                       [&](const v1::JobSummary& job) { return job.tenant() != jobs[0].tenant(); });
+  std::vector<TextColumn> columns = {{"JOB"}, {"STATE"}, {"WORKERS", true}, {"RATE", true}, {"AGE", true}, {"REASON"}};
+  if (has_tenants) columns.insert(columns.begin(), {"TENANT"});
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::JobSummary& job : jobs) {
+    const bool runs = job.state() == v1::JOB_STATE_RUNNING;
+    rows.push_back({job.job(), StateName(job.state()), WorkerCount(job), runs ? Rate(job.batches_per_second()) : "-",
+                    ShowAge(now - absl::FromUnixMillis(job.created_unix_ms())), job.reason()});
+    if (has_tenants) rows.back().insert(rows.back().begin(), job.tenant());
+  }
+  PrintTable(columns, rows, out);
+  for (const v1::JobSummary& job : jobs) {
+    if (job.state() != v1::JOB_STATE_RUNNING || job.last_stall().empty()) continue;
+    out << job.job() << " stalled " << LastStall(job, now) << "\n";
+  }
+}
+
+void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& checkpoints,
+              const std::string& coordinator, absl::Time now, std::ostream& out) {
+  const v1::JobSummary& summary = job.summary();
+  out << "job          " << summary.job() << " of tenant " << summary.tenant() << ", at coordinator " << coordinator
+      << "\nstate        " << StateName(summary.state()) << ": " << WithoutControls(summary.reason())
+      << "\nworkers      " << summary.size() << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch()
+      << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)"
+      << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
+      << Since(summary.created_unix_ms(), now)
+      << "\nnegotiation  " << job.negotiation_messages() << " messages in this epoch"
+      << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n\n";
+  PrintWorkers(job, out);
+  out << "\n";
+  if (checkpoints.checkpoints_size() > 0) {
+    PrintCheckpoints(checkpoints, now, out);
+    out << "\n";
+  }
+  PrintHistory(job, out);
+}
+
+}  // namespace farandole

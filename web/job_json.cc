@@ -1,0 +1,85 @@
+#include "web/job_json.h"
+
+#include "absl/strings/escaping.h"
+#include "nlohmann/json.hpp"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json WorkerJson(const v1::WorkerStatus& worker) {
+  Json json;
+  json["rank"] = worker.rank();
+  json["hostname"] = worker.member().hostname();
+  json["host_id"] = worker.member().host_id();
+  json["pid"] = worker.member().pid();
+  json["incarnation"] = worker.member().incarnation();
+  json["state"] = worker.state();
+  json["silence_ms"] = worker.silence_ms();
+  json["batches"] = worker.batches();
+  return json;
+}
+
+}  // namespace
+
+const char* StateName(v1::JobState state) {
+  switch (state) {
+    case v1::JOB_STATE_FORMING:
+      return "forming";
+    case v1::JOB_STATE_RUNNING:
+      return "running";
+    case v1::JOB_STATE_FINISHED:
+      return "finished";
+    case v1::JOB_STATE_FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
+Json SummaryJson(const v1::JobSummary& summary) {
+  Json json;
+  json["tenant"] = summary.tenant();
+  json["job"] = summary.job();
+  json["state"] = StateName(summary.state());
+  json["reason"] = summary.reason();
+  json["epoch"] = summary.epoch();
+  json["size"] = summary.size();
+  json["wanted_size"] = summary.wanted_size();
+  json["created_unix_ms"] = summary.created_unix_ms();
+  json["batches_per_second"] = summary.batches_per_second();
+  json["last_stall"] = summary.last_stall();
+  json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
+  return json;
+}
+
+Json JobJson(const v1::GetJobResponse& job) {
+  Json json = SummaryJson(job.summary());
+  json["negotiation_messages"] = job.negotiation_messages();
+  json["workers"] = Json::array();
+  for (const v1::WorkerStatus& worker : job.workers()) json["workers"].push_back(WorkerJson(worker));
+  json["history"] = Json::array();
+  for (const v1::HistoryEntry& entry : job.history())
+    json["history"].push_back({{"at_unix_ms", entry.at_unix_ms()}, {"sentence", entry.sentence()}});
+  return json;
+}
+
+Json CheckpointJson(const v1::Checkpoint& checkpoint) {
+  Json json;
+  json["name"] = checkpoint.name();
+  json["step"] = checkpoint.step();
+  json["token"] = checkpoint.token();
+  json["size_bytes"] = checkpoint.size_bytes();
+  json["sha256"] = absl::BytesToHexString(checkpoint.sha256());
+  json["committed_unix_ms"] = checkpoint.committed_unix_ms();
+  json["epoch"] = checkpoint.epoch();
+  json["path"] = checkpoint.path();
+  return json;
+}
+
+std::string ShowJson(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace farandole

@@ -1,0 +1,28 @@
+#ifndef FARANDOLE_WEB_JOB_JSON_H_
+#define FARANDOLE_WEB_JOB_JSON_H_
+
+#include <string>
+
+#include "farandole/v1/monitor.pb.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace farandole {
+
+// Jobs as programs read them, from the HTTP edge's /api/v1 and from `farandole job --json` alike. Field names are those
+// of proto/farandole/v1/monitor.proto.
+
+// "forming", "running", "finished", "failed"; "unknown" for a number that has no name.
+const char* StateName(v1::JobState state);
+
+nlohmann::ordered_json SummaryJson(const v1::JobSummary& summary);
+// The summary's fields, and "workers", "history", "negotiation_messages".
+nlohmann::ordered_json JobJson(const v1::GetJobResponse& job);
+nlohmann::ordered_json CheckpointJson(const v1::Checkpoint& checkpoint);
+
+// Text of `json`; indented by `indent` columns, on one line where that is negative. Bytes that are no UTF-8 (names and
+// paths may have some) are replaced.
+std::string ShowJson(const nlohmann::ordered_json& json, int indent);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WEB_JOB_JSON_H_

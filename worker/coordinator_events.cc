@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/log_record.h"
 #include "worker/coordinator_link.h"
-#include "worker/log.h"
 
 namespace farandole {
 namespace {
@@ -70,7 +70,7 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
     changed_.notify_all();
   } else if (message.has_waiting()) {
     // At once it is no news; from the second time on somebody is late.
-    if (speaks_ && waited_before_) Log(message.waiting().sentence());
+    if (speaks_ && waited_before_) log_.Write(LogLevel::kInfo, rank_, message.waiting().sentence());
     waited_before_ = true;
   } else if (engine_ == nullptr) {
     early_.push_back(message);
@@ -91,7 +91,7 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
   } else if (message.has_group_assigned()) {
     OnGroupAssigned(message.group_assigned());
   } else if (message.has_stall_notice()) {
-    if (rank_ == 0) Log(message.stall_notice().sentence());
+    if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, message.stall_notice().sentence());
   } else if (message.has_stall_inquiry()) {
     SendStallReport(message.stall_inquiry().inquiry());
   }

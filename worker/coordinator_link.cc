@@ -11,7 +11,6 @@
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/host_identity.h"
-#include "worker/log.h"
 
 namespace farandole {
 namespace {
@@ -56,6 +55,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
   link->incarnation_ = member.incarnation();
   link->job_ = options.job;
+  link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
   link->speaks_ = options.launch_index == 0;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
   v1::JoinRequest join;

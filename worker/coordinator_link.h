@@ -18,6 +18,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "worker/control/conversation.h"
 #include "worker/engine.h"
+#include "worker/log.h"
 #include "worker/options.h"
 
 namespace farandole {
@@ -94,6 +95,7 @@ class CoordinatorLink final : public ControlLink {
 
   std::string incarnation_;
   std::string job_;
+  WorkerLog log_;
   bool speaks_ = false;  // this worker writes what concerns the whole job to the log
   int64_t stall_warning_ns_ = 0;
   std::atomic<uint64_t> group_messages_{0};

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
@@ -35,6 +36,9 @@ constexpr TextSetting kCoordinator = {"FARANDOLE_COORDINATOR", "",
 constexpr TextSetting kTokenFile = {"FARANDOLE_TOKEN_FILE", "", "file with the tenant's token"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
 constexpr TextSetting kTransport = {"FARANDOLE_TRANSPORT", "auto", "\"auto\" or \"shm\""};
+constexpr TextSetting kLogLevel = {"FARANDOLE_LOG_LEVEL", "info",
+                                   "least level of the library's lines on stderr: trace|debug|info|warning|error|off"};
+constexpr TextSetting kLogFormat = {"FARANDOLE_LOG_FORMAT", "text", "how a line is written: text|json"};
 constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of workers"};
 constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 65535, "the launcher's number for this worker"};
 constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1, 86'400'000,
@@ -45,6 +49,10 @@ constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20,
                                    "most bytes of a fused batch"};
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
                                         "how long the coordinator may be away"};
+
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kJob, &kTransport, &kLogLevel, &kLogFormat};
+constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex, &kJoinTimeout,
+                                             &kStallWarning, &kFusion,      &kOutageLimit};
 
 std::string ReadText(const TextSetting& setting, const char* given) {
   if (given != nullptr && *given != '\0') return given;
@@ -111,13 +119,40 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
   return absl::OkStatus();
 }
 
+absl::Status NotOneOf(const TextSetting& setting, const std::string& value, const char* words) {
+  return absl::InvalidArgumentError(absl::StrCat(setting.variable, " is \"", value, "\", but must be one of ", words));
+}
+
+absl::Status ReadLogSettings(WorkerOptions* options) {
+  const std::string level = ReadText(kLogLevel, nullptr);
+  const std::optional<LogLevel> known_level = ParseLogLevel(level);
+  if (!known_level.has_value()) return NotOneOf(kLogLevel, level, kLogLevels);
+  options->log_level = *known_level;
+  const std::string format = ReadText(kLogFormat, nullptr);
+  const std::optional<LogFormat> known_format = ParseLogFormat(format);
+  if (!known_format.has_value()) return NotOneOf(kLogFormat, format, kLogFormats);
+  options->log_format = *known_format;
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::vector<WorkerSetting> WorkerSettings() {
+  std::vector<WorkerSetting> settings;
+  for (const TextSetting* text : kTexts) settings.push_back({text->variable, text->default_value, "", text->meaning});
+  for (const NumberSetting* number : kNumbers) {
+    settings.push_back({number->variable, absl::StrCat(number->default_value),
+                        absl::StrCat(number->least, " to ", number->most), number->meaning});
+  }
+  return settings;
+}
 
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
   WorkerOptions options;
   if (absl::Status status = ReadNumbers(given, &options); !status.ok()) return status;
+  if (absl::Status status = ReadLogSettings(&options); !status.ok()) return status;
   options.coordinator = ReadText(kCoordinator, given.coordinator);
   options.token_file = ReadText(kTokenFile, given.token_file);
   options.job = ReadText(kJob, given.job);

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/log_record.h"
 #include "worker/farandole.h"
 
 namespace farandole {
@@ -24,7 +26,22 @@ struct WorkerOptions {
   std::string transport;
   int64_t fusion_bytes = 0;
   absl::Duration outage_limit;
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
 };
+
+// One row of the table, for people.
+struct WorkerSetting {
+  std::string variable;
+  // "" for none.
+  std::string default_value;
+  // "1 to 65536"; "" where the meaning says it.
+  std::string range;
+  std::string meaning;
+};
+
+// All settings.
+std::vector<WorkerSetting> WorkerSettings();
 
 // The caller's settings, completed by the environment and the defaults. The token is read from its file.
 //   INVALID_ARGUMENT: a setting is not valid; names it, its value and what is allowed

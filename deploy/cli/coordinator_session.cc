@@ -74,7 +74,8 @@ absl::StatusOr<v1::ListCheckpointsResponse> CoordinatorSession::ListCheckpoints(
   request.set_tenant(tenant);
   request.set_job(job);
   return stubs_->Call<v1::ListCheckpointsResponse>(stubs_->monitor.get(), &v1::MonitorService::Stub::ListCheckpoints,
-                                                   request, absl::StrCat("refused to list the checkpoints of job ", job));
+                                                   request,
+                                                   absl::StrCat("refused to list the checkpoints of job ", job));
 }
 
 absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::string& job,

@@ -23,7 +23,12 @@ absl::StatusOr<CoordinatorAddress> ReadStateDirectory(const std::string& state_d
   if (!running.ok()) return running.status();
   const absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
   if (!certificates.ok()) return certificates.status();
-  return CoordinatorAddress{running->address, running->token, running->token_file, *certificates};
+  CoordinatorAddress where;
+  where.address = running->address;
+  where.token = running->token;
+  where.token_origin = running->token_file;
+  where.tls_ca_pem = *certificates;
+  return where;
 }
 
 // `farandole serve` keeps its state in STATE_HOME/farandole/serve, `farandole run` in STATE_HOME/farandole/jobs/NAME.
@@ -61,7 +66,12 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coo
   if (!token.ok()) return token.status();
   const absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
   if (!certificates.ok()) return certificates.status();
-  return CoordinatorAddress{coordinator, std::string(absl::StripAsciiWhitespace(*token)), token_file, *certificates};
+  CoordinatorAddress where;
+  where.address = coordinator;
+  where.token = std::string(absl::StripAsciiWhitespace(*token));
+  where.token_origin = token_file;
+  where.tls_ca_pem = *certificates;
+  return where;
 }
 
 absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& source) {

@@ -130,8 +130,9 @@ absl::Status AskReason(std::string* reason) {
     std::getline(std::cin, *reason);
   }
   *reason = std::string(absl::StripAsciiWhitespace(*reason));
-  return reason->empty() ? absl::InvalidArgumentError("abort needs a --reason: one sentence, which reaches every worker")
-                         : absl::OkStatus();
+  return reason->empty()
+             ? absl::InvalidArgumentError("abort needs a --reason: one sentence, which reaches every worker")
+             : absl::OkStatus();
 }
 
 void AddOptions(CLI::App* command, JobCommandOptions* options) {

@@ -89,8 +89,8 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
       << "\nworkers      " << summary.size() << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch()
       << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)"
       << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
-      << Since(summary.created_unix_ms(), now)
-      << "\nnegotiation  " << job.negotiation_messages() << " messages in this epoch"
+      << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
+      << " messages in this epoch"
       << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n\n";
   PrintWorkers(job, out);
   out << "\n";

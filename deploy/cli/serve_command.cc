@@ -4,13 +4,16 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/log_record.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/log_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -25,13 +28,42 @@ int Report(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kCannotStart;
 }
 
+spdlog::level::level_enum LevelOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
+  }
+  return spdlog::level::info;
+}
+
 // The log goes to stderr, one line each, for people and for journald alike.
-void PrepareLog(spdlog::level::level_enum level) {
+//   INVALID_ARGUMENT  a word that is not known (named)
+absl::Status PrepareLog(const ServeOptions& options) {
+  const std::optional<LogLevel> level = ParseLogLevel(options.log_level);
+  if (!level.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("--log-level ", options.log_level, " is not one of ", kLogLevels));
+  }
+  const std::optional<LogFormat> format = ParseLogFormat(options.log_format);
+  if (!format.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--log-format ", options.log_format, " is not one of ", kLogFormats));
+  }
   auto logger = std::make_shared<spdlog::logger>("farandole", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  logger->set_level(level);
+  logger->set_formatter(std::make_unique<LogFormatter>(*format));
+  logger->set_level(LevelOf(*level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  return absl::OkStatus();
 }
 
 // SIGTERM and SIGINT, which from the first instance on no thread gets any more: they wait until they are asked for. It
@@ -75,17 +107,22 @@ void DrainUntilSignal(Coordinator* coordinator, absl::Duration grace, const EndS
   drain.join();
 }
 
+// The file's part of the settings, and what is to be done with them.
+int ConfigureAndServe(const CLI::App& command, ServeOptions* options) {
+  if (absl::Status status = ApplyConfigFile(command, options); !status.ok()) return Report(status);
+  if (!options->print_config) return RunServe(*options);
+  const absl::StatusOr<CoordinatorOptions> resolved = ToCoordinatorOptions(*options);
+  if (!resolved.ok()) return Report(resolved.status());
+  std::cout << ShowServeOptions(command, *options);
+  return 0;
+}
+
 }  // namespace
 
 int RunServe(const ServeOptions& options) {
   const absl::StatusOr<CoordinatorOptions> coordinator_options = ToCoordinatorOptions(options);
   if (!coordinator_options.ok()) return Report(coordinator_options.status());
-  const spdlog::level::level_enum level = spdlog::level::from_str(options.log_level);
-  if (level == spdlog::level::off) {
-    return Report(absl::InvalidArgumentError(
-        absl::StrCat("--log-level ", options.log_level, " is not debug, info, warning or error")));
-  }
-  PrepareLog(level);
+  if (absl::Status status = PrepareLog(options); !status.ok()) return Report(status);
   const EndSignals signals;
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(*coordinator_options);
   if (!coordinator.ok()) return Report(coordinator.status());
@@ -106,7 +143,7 @@ void AddServeCommand(CLI::App* app, int* exit_code) {
   // shared: with the callback, of which CLI11 keeps copies.
   const auto options = std::make_shared<ServeOptions>();
   AddServeOptions(serve, options.get());
-  serve->callback([options, exit_code] { *exit_code = RunServe(*options); });
+  serve->callback([options, serve, exit_code] { *exit_code = ConfigureAndServe(*serve, options.get()); });
 }
 
 }  // namespace farandole

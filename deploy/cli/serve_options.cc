@@ -1,10 +1,18 @@
 #include "deploy/cli/serve_options.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log_record.h"
+#include "deploy/cli/config_file.h"
+#include "deploy/cli/nearest_name.h"
 
 namespace farandole {
 namespace {
@@ -21,11 +29,12 @@ constexpr ServeSetting kSettings[] = {
      "(~/.local/state/farandole/serve)",
      &O::state_dir},
     {"--http", "FARANDOLE_HTTP", "HOST:PORT", "",
-     "Where /healthz and /metrics are served, on loopback; by default nowhere", &O::http},
+     "Where the status page, /api/v1, /metrics and /healthz are served, on loopback; by default nowhere", &O::http},
     {"--tls-cert", "FARANDOLE_TLS_CERT", "FILE", "", "Certificate chain, PEM", &O::tls_cert},
     {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM", &O::tls_key},
-    {"--log-level", "FARANDOLE_LOG_LEVEL", "debug|info|warning|error", "info", "Least level of the lines on stderr",
-     &O::log_level},
+    {"--log-level", "FARANDOLE_LOG_LEVEL", kLogLevels, "info", "Least level of the lines on stderr", &O::log_level},
+    {"--log-format", "FARANDOLE_LOG_FORMAT", kLogFormats, "text",
+     "How a line is written: for people, or as an object with time, level, tenant, job and sentence", &O::log_format},
     {"--job-loops", "FARANDOLE_JOB_LOOPS", "threads", "2", "Threads that decide about jobs", nullptr, &O::job_loops, 1,
      64},
     {"--heartbeat-interval-ms", "FARANDOLE_HEARTBEAT_INTERVAL_MS", "ms", "500", "How often a worker must be heard of",
@@ -46,6 +55,8 @@ constexpr ServeSetting kSettings[] = {
      &O::drain_grace_ms, 0, kDayMs},
 };
 
+constexpr char kConfigVariable[] = "FARANDOLE_CONFIG";
+
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -61,11 +72,49 @@ absl::StatusOr<std::string> DefaultStateDirectory() {
       "there is no place for the coordinator's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
 }
 
+// A value of the file, unless flag or environment have set it; wrong it must not be in either case.
+absl::Status Apply(const ConfigEntry& entry, const CLI::App& command, ServeOptions* options) {
+  const auto* setting = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                     [&](const ServeSetting& row) { return row.Key() == entry.key; });
+  if (setting == std::end(kSettings)) {
+    std::vector<std::string> keys;
+    for (const ServeSetting& row : kSettings) keys.push_back(row.Key());
+    const std::string nearest = NearestName(entry.key, keys);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no setting has this name; ", nearest.empty() ? absl::StrCat("there are ", absl::StrJoin(keys, ", "))
+                                                      : absl::StrCat("did you mean ", nearest, "?")));
+  }
+  const bool is_given = command.get_option(setting->flag)->count() > 0;
+  if (setting->text != nullptr) {
+    if (!is_given) options->*setting->text = entry.value;
+    return absl::OkStatus();
+  }
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(entry.value, &number) || number < setting->least || number > setting->most) {
+    return absl::InvalidArgumentError(absl::StrCat("'", entry.value, "' is no whole number from ", setting->least,
+                                                   " to ", setting->most, " (", setting->unit, ")"));
+  }
+  if (!is_given) options->*setting->number = number;
+  return absl::OkStatus();
+}
+
+// Where a setting's value comes from. CLI11 does not tell flags from the environment.
+std::string Origin(const ServeSetting& setting, const CLI::App& command, const ServeOptions& options,
+                   const std::string& value) {
+  if (command.get_option(setting.flag)->count() > 0)
+    return Variable(setting.variable) == value ? setting.variable : setting.flag;
+  return value == setting.default_value ? "default" : options.config;
+}
+
 }  // namespace
 
 absl::Span<const ServeSetting> ServeSettings() { return kSettings; }
 
 void AddServeOptions(CLI::App* command, ServeOptions* options) {
+  command->add_option("--config", options->config, "Settings by name, YAML; flags and environment go before it")
+      ->type_name("FILE")
+      ->envname(kConfigVariable);
+  command->add_flag("--print-config", options->print_config, "Print all settings and where they come from, and exit");
   for (const ServeSetting& setting : kSettings) {
     CLI::Option* option = nullptr;
     if (setting.text != nullptr) {
@@ -78,6 +127,30 @@ void AddServeOptions(CLI::App* command, ServeOptions* options) {
     }
     option->type_name(setting.unit)->default_str(setting.default_value)->envname(setting.variable);
   }
+}
+
+absl::Status ApplyConfigFile(const CLI::App& command, ServeOptions* options) {
+  if (options->config.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(options->config);
+  if (!entries.ok()) return entries.status();
+  for (const ConfigEntry& entry : *entries) {
+    if (absl::Status status = Apply(entry, command, options); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options->config, ":", entry.line, ": ", entry.key, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ShowServeOptions(const CLI::App& command, const ServeOptions& options) {
+  std::vector<ConfigEntry> entries;
+  std::vector<std::string> comments;
+  for (const ServeSetting& setting : kSettings) {
+    const std::string value = setting.text != nullptr ? options.*setting.text : absl::StrCat(options.*setting.number);
+    entries.push_back({setting.Key(), value, 0});
+    comments.push_back(Origin(setting, command, options, value));
+  }
+  return ShowConfigFile(entries, comments);
 }
 
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options) {

@@ -12,14 +12,19 @@
 
 namespace farandole {
 
-// The settings of `farandole serve`, as the command line and the environment give them.
+// The settings of `farandole serve`, as the command line, the environment and a file give them, in this order.
 struct ServeOptions {
+  // The file; "": none.
+  std::string config;
+  // Print the settings instead of serving.
+  bool print_config = false;
   std::string listen;
   std::string state_dir;
   std::string http;
   std::string tls_cert;
   std::string tls_key;
   std::string log_level;
+  std::string log_format;
   uint64_t job_loops = 0;
   uint64_t heartbeat_interval_ms = 0;
   uint64_t silence_limit_ms = 0;
@@ -43,14 +48,25 @@ struct ServeSetting {
   uint64_t ServeOptions::*number = nullptr;
   uint64_t least = 0;
   uint64_t most = 0;
+
+  // What a file calls it: the flag without its dashes.
+  std::string Key() const { return flag + 2; }
 };
 
 // All settings, in the order of the help.
 absl::Span<const ServeSetting> ServeSettings();
 
-// Adds the settings to `command`, with their defaults; `options` outlives it. The environment is read here, and nowhere
-// else.
+// Adds the settings to `command`, with their defaults, and --config and --print-config; `options` outlives it. The
+// environment is read here, and nowhere else.
 void AddServeOptions(CLI::App* command, ServeOptions* options);
+
+// Takes over from the file options->config what `command`, which has been parsed, was not told by flag or environment.
+//   INVALID_ARGUMENT  "FILE:LINE: KEY: ..." tells what is wrong, and for an unknown key the nearest one
+//   others            the file cannot be read (named)
+absl::Status ApplyConfigFile(const CLI::App& command, ServeOptions* options);
+
+// All settings as a file for --config, each with its place of origin.
+std::string ShowServeOptions(const CLI::App& command, const ServeOptions& options);
 
 // What the settings say to the coordinator.
 //   INVALID_ARGUMENT     two settings contradict each other (both are named)

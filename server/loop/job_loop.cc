@@ -192,7 +192,7 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   places_.erase(found);
   timers_.erase({place->timer, key});
   const absl::Status told = EndOfDroppedJob(key, status);
-  spdlog::error("{}: dropped from memory: {}", key.Text(), std::string(status.message()));
+  spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
   surroundings_.metrics->CountStoreError();
   if (place->seat != nullptr) place->seat->Abandon(told);
   for (const Event& event : place->waiting) Refuse(event, told);

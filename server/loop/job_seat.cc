@@ -10,18 +10,21 @@
 namespace farandole {
 namespace {
 
-void Log(const std::string& job, const LogLine& line) {
-  switch (line.level) {
+spdlog::level::level_enum LevelOf(LogLine::Level level) {
+  switch (level) {
     case LogLine::Level::kInform:
-      spdlog::info("{}: {}", job, line.sentence);
-      return;
+      return spdlog::level::info;
     case LogLine::Level::kWarn:
-      spdlog::warn("{}: {}", job, line.sentence);
-      return;
+      return spdlog::level::warn;
     case LogLine::Level::kError:
-      spdlog::error("{}: {}", job, line.sentence);
-      return;
+      return spdlog::level::err;
   }
+  return spdlog::level::err;
+}
+
+// A logger of the job's name: whoever formats the lines may show the job as a field.
+void Log(const std::string& job, const LogLine& line) {
+  spdlog::default_logger_raw()->clone(job)->log(LevelOf(line.level), line.sentence);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "server/edge/admin_service.h"
 #include "server/edge/front_desk.h"
 #include "server/edge/grpc_server.h"
+#include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
 #include "server/edge/switchboard.h"
 #include "server/edge/worker_service.h"
@@ -32,6 +33,8 @@
 #include "server/store/store_wait.h"
 #include "spdlog/spdlog.h"
 #include "web/http_edge.h"
+#include "web/sign_in.h"
+#include "web/status_site.h"
 
 namespace farandole {
 namespace {
@@ -210,19 +213,23 @@ class Coordinator::Parts {
   }
 
   absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {
-    HttpSite site;
-    site.access_of = [this](const std::string& token) {
-      const absl::StatusOr<Access> access = tenants_.Authenticate(token);
-      if (!access.ok()) metrics_.CountDeniedCall();
-      return !access.ok() ? HttpAccess::kNobody : access->admin ? HttpAccess::kAdmin : HttpAccess::kTenant;
-    };
-    site.routes.push_back({"GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }});
+    HttpSite site = MakeStatusSite(&sign_in_);
+    for (HttpRoute& route : MonitorRoutes(desk_.get(), &jobs_)) site.routes.push_back(std::move(route));
     site.routes.push_back(
-        {"GET", "/metrics", HttpAccess::kAdmin, [this](const HttpRequest&) { return ShowMetrics(); }});
+        DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
+    site.routes.push_back(
+        DirectRoute("GET", "/metrics", HttpAccess::kAdmin, [this](const HttpRequest&) { return ShowMetrics(); }));
     absl::StatusOr<std::unique_ptr<HttpEdge>> edge = HttpEdge::Start(edge_options, std::move(site));
     if (!edge.ok()) return edge.status();
     http_ = *std::move(edge);
     return absl::OkStatus();
+  }
+
+  HttpIdentity IdentityOf(const std::string& token) {
+    const absl::StatusOr<Access> access = tenants_.Authenticate(token);
+    if (!access.ok()) metrics_.CountDeniedCall();
+    if (!access.ok()) return {};
+    return {access->admin ? HttpAccess::kAdmin : HttpAccess::kTenant, access->tenant};
   }
 
   HttpReply Health() const {
@@ -268,6 +275,7 @@ class Coordinator::Parts {
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<GrpcServer> server_;
+  SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &absl::Now};
   std::unique_ptr<HttpEdge> http_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;

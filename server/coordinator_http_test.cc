@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "boost/asio/connect.hpp"
@@ -11,6 +12,7 @@
 #include "boost/beast/http.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "server/testing/coordinator_fixture.h"
 
 namespace farandole {
@@ -19,6 +21,7 @@ namespace {
 namespace http = boost::beast::http;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using Json = nlohmann::json;
 using Response = http::response<http::string_body>;
 
 class CoordinatorHttpTest : public CoordinatorFixture {
@@ -55,7 +58,7 @@ TEST_F(CoordinatorHttpTest, HealthIsOpenAndMetricsNeedAnAdminToken) {
   create.set_idempotency_key("k");
   EXPECT_EQ(Get("/metrics", Client().CreateTenant(create)->token()).result_int(), 403u);
   EXPECT_EQ(Get("/metrics", coordinator_->token()).result_int(), 200u);
-  EXPECT_EQ(Get("/", coordinator_->token()).result_int(), 404u);
+  EXPECT_EQ(Get("/nothing", coordinator_->token()).result_int(), 404u);
 }
 
 TEST_F(CoordinatorHttpTest, MetricsCountWhatHappened) {
@@ -77,6 +80,53 @@ TEST_F(CoordinatorHttpTest, MetricsCountWhatHappened) {
   Leave(workers);
   EXPECT_THAT(Get("/metrics", coordinator_->token()).body(),
               HasSubstr("farandole_jobs{state=\"finished\",tenant=\"default\"} 1"));
+}
+
+TEST_F(CoordinatorHttpTest, JobsAreShownToWhoeverMaySeeThem) {
+  Start();
+  EXPECT_EQ(Get("/api/v1/jobs").result_int(), 401u);
+  const auto workers = Train("mnist", 2);
+  v1::CreateTenantRequest create;
+  create.set_tenant("other");
+  create.set_idempotency_key("k");
+  const std::string other = Client().CreateTenant(create)->token();
+  const auto theirs = Train("resnet", 1, other);
+
+  const Json all = Json::parse(Get("/api/v1/jobs", coordinator_->token()).body());
+  EXPECT_EQ(all["jobs"].size(), 2u);
+  EXPECT_GT(all["now_unix_ms"], 0);
+  const Json own = Json::parse(Get("/api/v1/jobs", other).body());
+  ASSERT_EQ(own["jobs"].size(), 1u);
+  EXPECT_EQ(own["jobs"][0]["job"], "resnet");
+  EXPECT_EQ(own["jobs"][0]["state"], "running");
+
+  const Json job = Json::parse(Get("/api/v1/jobs/mnist", coordinator_->token()).body());
+  EXPECT_EQ(job["reason"], "epoch 1 formed: all 2 workers joined");
+  EXPECT_EQ(job["workers"].size(), 2u);
+  EXPECT_EQ(job["checkpoints"], Json::array());
+  EXPECT_FALSE(job["history"].empty());
+  EXPECT_EQ(Get("/api/v1/jobs/resnet?tenant=other", coordinator_->token()).result_int(), 200u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist?tenant=default", other).result_int(), 403u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist", other).result_int(), 404u);
+  const Response wrong = Get("/api/v1/jobs/a%20b", other);
+  EXPECT_EQ(wrong.result_int(), 400u);
+  EXPECT_THAT(std::string(Json::parse(wrong.body())["error"]), HasSubstr("[A-Za-z0-9._-]"));
+}
+
+TEST_F(CoordinatorHttpTest, ADrainWaitsForNoPage) {
+  Start();
+  const auto workers = Train("mnist", 2);
+  std::thread reader([this] {
+    // Until the edge is gone.
+    try {
+      while (Get("/api/v1/jobs/mnist", coordinator_->token()).result_int() != 0) continue;
+    } catch (const boost::system::system_error&) {
+      return;
+    }
+  });
+  EXPECT_EQ(Get("/api/v1/jobs/mnist", coordinator_->token()).result_int(), 200u);
+  coordinator_->Drain(absl::ZeroDuration());
+  reader.join();
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct HttpEdgeOptions {
 };
 
 // The HTTP port of the coordinator: HTTP/1.1 without TLS, one thread of its own. Requests beyond a limit are answered
-// 400, 413 or 431; a client that is too slow is cut off. Owned by the coordinator.
+// 400, 413 or 431; a client that is too slow is cut off. Every request that was given to a route must be answered
+// before the edge's end. Owned by the coordinator.
 class HttpEdge {
  public:
   // UNAVAILABLE: the address cannot be listened on (the system's words).

@@ -53,17 +53,32 @@ class HttpEdgeTest : public ::testing::Test {
  protected:
   void Start() {
     HttpSite site;
-    site.access_of = [](const std::string& token) {
-      return token == "admin" ? HttpAccess::kAdmin : token == "tenant" ? HttpAccess::kTenant : HttpAccess::kNobody;
+    site.caller_of = [](const HttpRequest& request) {
+      HttpCaller caller;
+      const std::string& who = request.token + request.session;
+      if (who == "admin") caller.identity = {HttpAccess::kAdmin, "default"};
+      if (who == "tenant") caller.identity = {HttpAccess::kTenant, "team"};
+      if (who == "flood") caller.refusal = HttpError(429, "too many");
+      return caller;
     };
     const auto echo = [](const HttpRequest& request) {
       HttpReply reply;
       reply.body = request.method + " " + request.path + " " + request.query + " " + request.body + "\n";
       return reply;
     };
-    site.routes.push_back({"GET", "/open", HttpAccess::kNobody, echo});
-    site.routes.push_back({"POST", "/tenant", HttpAccess::kTenant, echo});
-    site.routes.push_back({"GET", "/admin", HttpAccess::kAdmin, echo});
+    site.routes.push_back(DirectRoute("GET", "/open", HttpAccess::kNobody, echo));
+    site.routes.push_back(DirectRoute("POST", "/tenant", HttpAccess::kTenant, echo));
+    site.routes.push_back(DirectRoute("GET", "/admin", HttpAccess::kAdmin, echo));
+    site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
+    site.routes.push_back({"GET", "/later", HttpAccess::kTenant,
+                           [this](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                             helpers_.emplace_back([answer = std::move(answer), tenant = identity.tenant,
+                                                    peer = request.peer, host = request.host] {
+                               HttpReply reply;
+                               reply.body = tenant + " " + peer + " " + host + " \n";
+                               answer(std::move(reply));
+                             });
+                           }});
     edge_ = HttpEdge::Start(options_, std::move(site)).value();
   }
 
@@ -74,7 +89,16 @@ class HttpEdgeTest : public ::testing::Test {
     return connection.ReadAll();
   }
 
+  ~HttpEdgeTest() override { End(); }
+  void End() {
+    for (std::thread& helper : helpers_) helper.join();
+    helpers_.clear();
+    edge_.reset();
+  }
+
   HttpEdgeOptions options_;
+  // Of the edge's thread; each answers one request.
+  std::vector<std::thread> helpers_;
   std::unique_ptr<HttpEdge> edge_;
 };
 
@@ -93,6 +117,35 @@ TEST_F(HttpEdgeTest, AccessIsTheRoutesToSay) {
   EXPECT_THAT(Ask("GET /admin", "Authorization: Basic admin\r\n"), StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(Ask("GET /admin", "Authorization: Bearer tenant\r\n"), StartsWith("HTTP/1.1 403"));
   EXPECT_THAT(Ask("GET /admin", "Authorization: bearer admin\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, ACookieIsFoundAmongOthers) {
+  Start();
+  EXPECT_THAT(Ask("GET /admin", "Cookie: a=b; farandole_session=admin; c=d\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("GET /admin", "Cookie: farandole_session=admin\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("GET /admin", "Cookie: xfarandole_session=admin; ; =\r\n"), StartsWith("HTTP/1.1 401"));
+}
+
+TEST_F(HttpEdgeTest, ARefusedCallerGetsNoFurther) {
+  Start();
+  EXPECT_THAT(Ask("GET /admin", "Authorization: Bearer flood\r\n"), StartsWith("HTTP/1.1 429"));
+}
+
+TEST_F(HttpEdgeTest, APathMayEndInOneMorePart) {
+  Start();
+  EXPECT_THAT(Ask("GET /one/a.b?c"), HasSubstr("GET /one/a.b c \n"));
+  for (const char* path : {"/one/", "/one", "/one/a/b", "/ones/a"}) {
+    EXPECT_THAT(Ask(std::string("GET ") + path), StartsWith("HTTP/1.1 404")) << path;
+  }
+}
+
+TEST_F(HttpEdgeTest, AnAnswerMayComeLaterFromAnotherThread) {
+  Start();
+  Connection connection(edge_->port());
+  for (int i = 0; i < 20; ++i) {
+    connection.Send("GET /later HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer tenant\r\n\r\n");
+    EXPECT_THAT(connection.ReadUntil(" \n"), HasSubstr("\r\n\r\nteam 127.0.0.1 x \n"));
+  }
 }
 
 TEST_F(HttpEdgeTest, UnknownPathsAndMethodsAreAnsweredInJson) {

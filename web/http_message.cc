@@ -5,6 +5,24 @@
 #include "nlohmann/json.hpp"
 
 namespace farandole {
+namespace {
+
+bool IsOfPath(const HttpRoute& route, const std::string& path) {
+  if (route.path.size() < 2 || route.path.compare(route.path.size() - 2, 2, "/*") != 0) return route.path == path;
+  const size_t stem = route.path.size() - 1;
+  return path.size() > stem && path.compare(0, stem, route.path, 0, stem) == 0 &&
+         path.find('/', stem) == std::string::npos;
+}
+
+}  // namespace
+
+HttpRoute DirectRoute(std::string method, std::string path, HttpAccess needs,
+                      std::function<HttpReply(const HttpRequest&)> reply) {
+  return {std::move(method), std::move(path), needs,
+          [reply = std::move(reply)](const HttpRequest& request, const HttpIdentity&, const HttpAnswer& answer) {
+            answer(reply(request));
+          }};
+}
 
 HttpReply HttpError(unsigned status, const std::string& sentence) {
   HttpReply reply;
@@ -15,31 +33,33 @@ HttpReply HttpError(unsigned status, const std::string& sentence) {
   return reply;
 }
 
-HttpReply AnswerHttp(const HttpSite& site, const HttpRequest& request) {
-  const auto same_path = [&](const HttpRoute& route) { return route.path == request.path; };
+void AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
+  const auto same_path = [&](const HttpRoute& route) { return IsOfPath(route, request.path); };
   const auto known = std::find_if(site.routes.begin(), site.routes.end(), same_path);
-  if (known == site.routes.end()) return HttpError(404, "there is nothing at " + request.path);
+  if (known == site.routes.end()) return answer(HttpError(404, "there is nothing at " + request.path));
   const auto route = std::find_if(site.routes.begin(), site.routes.end(), [&](const HttpRoute& candidate) {
     return same_path(candidate) && candidate.method == request.method;
   });
   if (route == site.routes.end()) {
     HttpReply reply = HttpError(405, request.path + " answers " + known->method + ", not " + request.method);
     reply.headers.emplace_back("Allow", known->method);
-    return reply;
+    return answer(std::move(reply));
   }
+  HttpCaller caller;
   if (route->needs != HttpAccess::kNobody) {
-    const HttpAccess access = request.token.empty() ? HttpAccess::kNobody : site.access_of(request.token);
-    if (access == HttpAccess::kNobody) {
+    caller = site.caller_of(request);
+    if (caller.refusal.has_value()) return answer(*std::move(caller.refusal));
+    if (caller.identity.access == HttpAccess::kNobody) {
       HttpReply reply =
           HttpError(401, request.path + " needs the header `Authorization: Bearer TOKEN` with a known token");
       reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"farandole\"");
-      return reply;
+      return answer(std::move(reply));
     }
-    if (route->needs == HttpAccess::kAdmin && access != HttpAccess::kAdmin) {
-      return HttpError(403, request.path + " needs an admin token");
+    if (route->needs == HttpAccess::kAdmin && caller.identity.access != HttpAccess::kAdmin) {
+      return answer(HttpError(403, request.path + " needs an admin token"));
     }
   }
-  return route->answer(request);
+  route->serve(request, caller.identity, std::move(answer));
 }
 
 }  // namespace farandole

@@ -2,11 +2,15 @@
 #define FARANDOLE_WEB_HTTP_MESSAGE_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace farandole {
+
+// The cookie that carries a session (web/sign_in.h).
+inline constexpr char kSessionCookie[] = "farandole_session";
 
 // What the HTTP edge tells a route about a request.
 struct HttpRequest {
@@ -17,6 +21,15 @@ struct HttpRequest {
   std::string query;
   // The token of `Authorization: Bearer TOKEN`; "" for none.
   std::string token;
+  // The cookie kSessionCookie; "" for none.
+  std::string session;
+  // The headers Origin and Host; "" for none.
+  std::string origin;
+  std::string host;
+  // A proxy before the edge says that the client speaks TLS with it.
+  bool is_behind_tls = false;
+  // The client's address, without its port.
+  std::string peer;
   std::string body;
 };
 
@@ -31,28 +44,48 @@ struct HttpReply {
 // What a token may see.
 enum class HttpAccess { kNobody, kTenant, kAdmin };
 
-// One path that the edge answers. `answer` is called on the edge's thread and must not block; it is called only for
-// requests whose token has the access that the route needs.
+// Who a token belongs to.
+struct HttpIdentity {
+  HttpAccess access = HttpAccess::kNobody;
+  std::string tenant;
+};
+
+// Who sends a request; with a refusal, that is not even looked at.
+struct HttpCaller {
+  HttpIdentity identity;
+  std::optional<HttpReply> refusal;
+};
+
+// Takes the reply to one request. To be called once, from any thread, before the edge's end.
+using HttpAnswer = std::function<void(HttpReply)>;
+
+// One path that the edge answers. A path that ends in "/*" means all paths that have one more part there, of at least
+// one byte. `serve` is called on the edge's thread and must not block; it is called only for requests whose caller has
+// the access that the route needs. Where that is kNobody, the identity is not looked for.
 struct HttpRoute {
   std::string method;
   std::string path;
   HttpAccess needs = HttpAccess::kAdmin;
-  std::function<HttpReply(const HttpRequest&)> answer;
+  std::function<void(const HttpRequest&, const HttpIdentity&, HttpAnswer)> serve;
 };
+
+// A route that has its reply at once.
+HttpRoute DirectRoute(std::string method, std::string path, HttpAccess needs,
+                      std::function<HttpReply(const HttpRequest&)> reply);
 
 // What the edge serves, given by whoever owns it.
 struct HttpSite {
   std::vector<HttpRoute> routes;
   // On the edge's thread; must not block.
-  std::function<HttpAccess(const std::string& token)> access_of;
+  std::function<HttpCaller(const HttpRequest&)> caller_of;
 };
 
 // {"error": sentence}
 HttpReply HttpError(unsigned status, const std::string& sentence);
 
-// The site's answer: that of the route, or 404 for an unknown path, 405 for another method, 401 without a known token
-// where one is needed, 403 for one that is not enough.
-HttpReply AnswerHttp(const HttpSite& site, const HttpRequest& request);
+// Answers with what the site says: the route's reply, or 404 for an unknown path, 405 for another method, 401 without a
+// known token where one is needed, 403 for one that is not enough, or the caller's refusal.
+void AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer);
 
 }  // namespace farandole
 

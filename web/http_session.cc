@@ -1,8 +1,11 @@
 #include "web/http_session.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "base/check.h"
+#include "boost/asio/post.hpp"
 #include "boost/beast/core/error.hpp"
 #include "boost/beast/http/error.hpp"
 #include "boost/beast/http/field.hpp"
@@ -27,7 +30,21 @@ std::string BearerToken(const http::request<http::string_body>& request) {
   return std::string(value.substr(kSchemeBytes));
 }
 
-HttpRequest Translate(http::request<http::string_body>& message) {
+// RFC 6265: "name=value; name=value".
+std::string SessionCookie(const http::request<http::string_body>& request) {
+  const std::string name = std::string(kSessionCookie) + "=";
+  beast::string_view rest = request[http::field::cookie];
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(';'), rest.size());
+    beast::string_view pair = rest.substr(0, end);
+    while (!pair.empty() && pair.front() == ' ') pair.remove_prefix(1);
+    if (pair.substr(0, name.size()) == name) return std::string(pair.substr(name.size()));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return "";
+}
+
+HttpRequest Translate(http::request<http::string_body>& message, std::string peer) {
   HttpRequest request;
   request.method = std::string(message.method_string());
   const std::string target(message.target());
@@ -35,6 +52,11 @@ HttpRequest Translate(http::request<http::string_body>& message) {
   request.path = target.substr(0, question);
   if (question != std::string::npos) request.query = target.substr(question + 1);
   request.token = BearerToken(message);
+  request.session = SessionCookie(message);
+  request.origin = std::string(message[http::field::origin]);
+  request.host = std::string(message[http::field::host]);
+  request.is_behind_tls = message["X-Forwarded-Proto"] == "https";
+  request.peer = std::move(peer);
   request.body = std::move(message.body());
   return request;
 }
@@ -74,15 +96,30 @@ void HttpSession::Turn(const HttpReply& reply) {
 
 void HttpSession::OnRead(const boost::system::error_code& error) {
   if (!error) {
-    const bool keep_alive = parser_->get().keep_alive();
-    const HttpRequest request = Translate(parser_->get());
-    Write(AnswerHttp(site_, request), keep_alive);
+    Answer();
     return;
   }
   const bool is_malformed = error.category() == make_error_code(http::error::bad_method).category();
   if (is_malformed && error != http::error::end_of_stream && error != http::error::partial_message) {
     Write(RefuseUnreadable(options_, error), /*keep_alive=*/false);
   }
+}
+
+// The reply may come on another thread, and later: until then nothing is read from or written to the connection.
+void HttpSession::Answer() {
+  const bool keep_alive = parser_->get().keep_alive();
+  boost::system::error_code ignored;
+  const auto peer = stream_.socket().remote_endpoint(ignored);
+  const HttpRequest request = Translate(parser_->get(), ignored ? "" : peer.address().to_string());
+  // shared: by the answer's copies. The session itself comes back to the edge's thread, where alone it may end.
+  const auto held = std::make_shared<std::shared_ptr<HttpSession>>(shared_from_this());
+  AnswerHttp(site_, request, [held, keep_alive](HttpReply reply) {
+    std::shared_ptr<HttpSession> self = std::exchange(*held, nullptr);
+    FD_CHECK(self != nullptr);
+    const auto executor = self->stream_.get_executor();
+    boost::asio::post(
+        executor, [self = std::move(self), keep_alive, reply = std::move(reply)] { self->Write(reply, keep_alive); });
+  });
 }
 
 void HttpSession::Write(const HttpReply& reply, bool keep_alive) {

@@ -35,6 +35,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   using Response = boost::beast::http::response<boost::beast::http::string_body>;
 
   void OnRead(const boost::system::error_code& error);
+  void Answer();
   void Write(const HttpReply& reply, bool keep_alive);
   void OnWritten(const boost::system::error_code& error);
   void Linger();

@@ -15,6 +15,7 @@ void AddRunCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
+void AddDoctorCommand(CLI::App* app, int* exit_code);
 
 }  // namespace farandole
 

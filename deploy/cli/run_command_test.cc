@@ -96,6 +96,21 @@ TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {
   EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS"))) << "the user has set it";
 }
 
+TEST_F(RunCommandTest, ItsStatusPageIsWhereItWasAskedFor) {
+  ASSERT_EQ(Run("run -np 1 --job mnist --http 127.0.0.1:0 true"), 0) << printed_;
+  EXPECT_THAT(printed_, testing::ContainsRegex("farandole: status page at http://127\\.0\\.0\\.1:[0-9]+/, token in "));
+  EXPECT_EQ(Run("run -np 1 --http 0.0.0.0:0 true"), 1);
+  EXPECT_THAT(printed_, HasSubstr("--http 0.0.0.0:0: beyond this machine's loopback"));
+  EXPECT_EQ(Run("run -np 1 --http 127.0.0.1:0 --coordinator far:1 --token-file /dev/null true"), 2);
+}
+
+TEST_F(RunCommandTest, TheDoctorFindsNothingThatKeepsJobsFromRunningHere) {
+  EXPECT_EQ(Run("doctor --json"), 0) << printed_;
+  EXPECT_THAT(printed_, AllOf(HasSubstr("\"subject\": \"shm\""), HasSubstr("\"level\": \"OK\"")));
+  EXPECT_EQ(Run("doctor --python no-such-python"), 0) << printed_;
+  EXPECT_THAT(printed_, AllOf(HasSubstr("OK    shm "), HasSubstr("WARN  python "), HasSubstr("name one by --python")));
+}
+
 TEST_F(RunCommandTest, ItsCoordinatorIsFoundFromAnotherTerminalWhileItRunsOnly) {
   const std::string list = absl::StrCat("XDG_STATE_HOME=", state_, " deploy/cli/farandole job list");
   ASSERT_EQ(Run(absl::StrCat("run -np 1 --job mnist sh -c '", list, "; ", list, " --state-dir ", state_,

@@ -75,7 +75,7 @@ absl::StatusOr<OwnCoordinator> StartCoordinator(const RunOptions& options, const
   if (!directory.ok()) return directory.status();
   CoordinatorOptions coordinator_options;
   coordinator_options.state_dir = directory->path();
-  coordinator_options.http = "127.0.0.1:0";
+  coordinator_options.http = options.http.empty() ? "127.0.0.1:0" : options.http;
   coordinator_options.job_loops = 1;
   // No worker of an earlier run can come back: each ended with its launcher, whose lock on the directory is ours now.
   coordinator_options.job.reattach_window = absl::ZeroDuration();
@@ -127,6 +127,9 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     settings.job = options.job.empty() ? DefaultJobName(options.command) : options.job;
   }
   if (options.verbose) SaySettings(options, settings, own.get());
+  if (!options.http.empty() && own != nullptr) {
+    Say(absl::StrCat("status page at http://", own->coordinator->http_address(), "/, token in ", settings.token_file));
+  }
   LaunchPlan plan;
   plan.executable = executable;
   plan.arguments = options.command;

@@ -104,6 +104,9 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   CLI::Option* token_file =
       run->add_option("--token-file", options->token_file, "File that holds the token for --coordinator")
           ->type_name("FILE");
+  run->add_option("--http", options->http, "Where this run's status page is, on loopback, such as 127.0.0.1:7071")
+      ->type_name("HOST:PORT")
+      ->excludes(coordinator);
   coordinator->needs(token_file);
   token_file->needs(coordinator);
   run->add_option("--output-filename", options->output_directory,

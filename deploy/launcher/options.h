@@ -23,6 +23,8 @@ struct RunOptions {
   // HOST:PORT of a coordinator that runs already; "": this process is it.
   std::string coordinator;
   std::string token_file;
+  // HOST:PORT of this run's status page, on loopback; "": any free port, and nothing is said about it.
+  std::string http;
   std::string output_directory;
   // How long the workers wait for each other at the start, in seconds; 0: the library's own default.
   double start_timeout_s = 0;

@@ -55,14 +55,17 @@ absl::StatusOr<Access> FrontDesk::AuthenticateAdmin(const grpc::CallbackServerCo
 absl::StatusOr<JobKey> FrontDesk::KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
                                         const std::string& tenant) {
   const absl::StatusOr<Access> access = Authenticate(context);
-  if (!access.ok()) return access.status();
+  return access.ok() ? KeyFor(*access, job, tenant) : access.status();
+}
+
+absl::StatusOr<JobKey> FrontDesk::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {
   if (absl::Status status = CheckJobName(job); !status.ok()) return status;
-  if (tenant.empty() || tenant == access->tenant) return JobKey{access->tenant, job};
+  if (tenant.empty() || tenant == access.tenant) return JobKey{access.tenant, job};
   if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
-  if (access->admin) return JobKey{tenant, job};
+  if (access.admin) return JobKey{tenant, job};
   metrics_->CountDeniedCall();
   return absl::PermissionDeniedError(
-      absl::StrCat("the token of tenant ", access->tenant, " does not show the jobs of tenant ", tenant));
+      absl::StrCat("the token of tenant ", access.tenant, " does not show the jobs of tenant ", tenant));
 }
 
 grpc::ServerUnaryReactor* FrontDesk::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {

@@ -51,6 +51,9 @@ class FrontDesk {
   absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
                                const std::string& tenant = "");
 
+  // The same for a caller who is known already.
+  absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);
+
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event.
   template <typename Response, typename MakeEvent>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,

@@ -1,0 +1,128 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "deploy/doctor/finding.h"
+#include "deploy/doctor/frameworks.h"
+#include "deploy/doctor/machine.h"
+#include "deploy/doctor/program_output.h"
+#include "deploy/doctor/transports.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::doctor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const Finding* Find(const Findings& findings, const std::string& subject) {
+  for (const Finding& finding : findings) {
+    if (finding.subject == subject) return &finding;
+  }
+  return nullptr;
+}
+
+TEST(ProgramOutputTest, OutputAndExitCodeAreTold) {
+  const auto output = RunProgram({"sh", "-c", "echo out; echo err >&2; exit 3"}, absl::Seconds(60));
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->text, "out\nerr\n");
+  EXPECT_EQ(output->exit_code, 3);
+  EXPECT_EQ(RunProgram({"sh", "-c", "kill -9 $$"}, absl::Seconds(60))->exit_code, 137);
+}
+
+TEST(ProgramOutputTest, WhoTakesTooLongIsKilledWithWhatItStarted) {
+  const std::string pid_file = ::testing::TempDir() + "/pid";
+  const auto output = RunProgram({"sh", "-c", "sleep 1000 & echo $! >" + pid_file + "; wait"}, absl::Milliseconds(500));
+  EXPECT_EQ(output.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(output.status().message()), HasSubstr("sh was stopped: it took longer than 500ms"));
+  int pid = 0;
+  std::ifstream(pid_file) >> pid;
+  ASSERT_GT(pid, 0);
+  // A zombie until init has reaped it.
+  std::ifstream state("/proc/" + std::to_string(pid) + "/stat");
+  std::string words((std::istreambuf_iterator<char>(state)), std::istreambuf_iterator<char>());
+  EXPECT_TRUE(words.empty() || words.find(") Z") != std::string::npos || words.find(") X") != std::string::npos)
+      << words;
+}
+
+TEST(ProgramOutputTest, MuchOutputIsCutAndAMissingProgramNamed) {
+  const auto much = RunProgram({"sh", "-c", "head -c 3000000 /dev/zero"}, absl::Seconds(60));
+  ASSERT_TRUE(much.ok()) << much.status();
+  EXPECT_EQ(much->text.size(), size_t{1} << 20);
+  const absl::Status missing = RunProgram({"no-such-program"}, absl::Seconds(60)).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("no-such-program"));
+}
+
+TEST(FrameworksTest, WhatPythonSaysIsSorted) {
+  const Findings findings =
+      ReadFrameworks("python3", "python 3.11.2\ntorch 2.13.0\nnumpy 2.4.6\nfarandole /x/farandole\n");
+  EXPECT_EQ(Find(findings, "python")->text, "3.11.2 (python3)");
+  EXPECT_EQ(Find(findings, "frameworks")->text, "torch 2.13.0, numpy 2.4.6");
+  EXPECT_EQ(Find(findings, "package")->text, "farandole in /x/farandole");
+  EXPECT_EQ(Find(findings, "horovod"), nullptr);
+}
+
+TEST(FrameworksTest, WhatIsMissingIsAWarningWithAdvice) {
+  const Findings findings = ReadFrameworks("python3", "python 3.11.2\nincomplete /x\nhorovod 0.28\n");
+  for (const char* subject : {"frameworks", "package", "horovod"}) {
+    ASSERT_NE(Find(findings, subject), nullptr) << subject;
+    EXPECT_EQ(Find(findings, subject)->level, Finding::Level::kWarn) << subject;
+    EXPECT_NE(Find(findings, subject)->advice, "") << subject;
+  }
+  const Findings broken = ReadFrameworks("python3", "Traceback:\nImportError: no module\n");
+  EXPECT_EQ(broken[0].text, "python3 does not work: ImportError: no module");
+}
+
+TEST(FrameworksTest, ARealPythonIsAskedWithoutImports) {
+  const Findings findings = CheckFrameworks("python3", absl::Seconds(60));
+  EXPECT_EQ(Find(findings, "python")->level, Finding::Level::kOk) << findings[0].text;
+  EXPECT_EQ(CheckFrameworks("no-such-python", absl::Seconds(60))[0].level, Finding::Level::kWarn);
+}
+
+TEST(MachineTest, TheProcessorsFeaturesAreReadFromItsFlags) {
+  EXPECT_EQ(ReadFeatures("model : x\nflags\t\t: fpu avx2 f16c\nflags : fpu\n").text, "AVX2 and F16C");
+  EXPECT_THAT(ReadFeatures("flags : avx512f avx512bw avx512dq avx512vl f16c\n").text, HasSubstr("AVX-512"));
+  EXPECT_EQ(ReadFeatures("flags : fpu avx512f\n").level, Finding::Level::kWarn);
+  EXPECT_EQ(ReadFeatures("").level, Finding::Level::kWarn);
+}
+
+TEST(MachineTest, TheTightestControlGroupCounts) {
+  std::string root = ::testing::TempDir() + "/cgroup.XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  std::filesystem::create_directories(root + "/a/b");
+  std::ofstream(root + "/a/pids.max") << "500\n";
+  std::ofstream(root + "/a/b/pids.max") << "max\n";
+  EXPECT_EQ(MostProcesses("1:name=x:/\n0::/a/b\n", root), 500u);
+  std::ofstream(root + "/a/b/pids.max") << "7\n";
+  EXPECT_EQ(MostProcesses("0::/a/b\n", root), 7u);
+  EXPECT_EQ(MostProcesses("0::/\n", root), std::nullopt);
+  EXPECT_EQ(MostProcesses("", root), std::nullopt);
+}
+
+TEST(MachineTest, TheStateDirectoryMustBeWritable) {
+  EXPECT_EQ(CheckStateHome(::testing::TempDir() + "/not/there/yet")[0].level, Finding::Level::kOk);
+  EXPECT_EQ(CheckStateHome("")[0].level, Finding::Level::kFail);
+  EXPECT_EQ(CheckStateHome("/proc/1")[0].level, Finding::Level::kFail);
+}
+
+TEST(TransportsTest, WhatThisMachineHasToHaveIsThere) {
+  const Findings findings = CheckTransports();
+  for (const char* subject : {"shm", "pidfd", "tcp"}) {
+    ASSERT_NE(Find(findings, subject), nullptr) << subject;
+    EXPECT_EQ(Find(findings, subject)->level, Finding::Level::kOk) << Find(findings, subject)->text;
+  }
+  for (const char* subject : {"gloo", "nccl", "ptrace"}) EXPECT_NE(Find(findings, subject), nullptr) << subject;
+  bool has_loopback = false;
+  for (const Finding& finding : CheckNetwork())
+    has_loopback = has_loopback || finding.text.find("127.0.0.1") != std::string::npos;
+  EXPECT_TRUE(has_loopback);
+  EXPECT_EQ(CheckSsh().size(), 1u);
+}
+
+}  // namespace
+}  // namespace farandole::doctor

@@ -1,0 +1,94 @@
+#include "deploy/doctor/frameworks.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "deploy/doctor/program_output.h"
+
+namespace farandole::doctor {
+namespace {
+
+constexpr char kPython[] = "python";
+constexpr char kInstall[] = "make install puts it into .venv; use that Python, or name one by --python";
+
+// Lines "NAME VALUE". The current directory is taken out of the path: a torch.py or json.py there is not meant.
+constexpr char kScript[] = R"(
+import sys
+sys.path = [part for part in sys.path if part]
+import importlib.metadata, importlib.util, pathlib
+print("python", sys.version.split()[0])
+for name, packages in {
+    "torch": ["torch"],
+    "tensorflow": ["tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"],
+    "keras": ["keras"],
+    "mxnet": ["mxnet", "mxnet-cu112", "mxnet-mkl"],
+    "jax": ["jax"],
+    "numpy": ["numpy"],
+    "nccl": ["nvidia-nccl-cu13", "nvidia-nccl-cu12"],
+    "horovod": ["horovod"],
+}.items():
+    for package in packages:
+        try:
+            print(name, importlib.metadata.version(package))
+            break
+        except importlib.metadata.PackageNotFoundError:
+            pass
+found = importlib.util.find_spec("farandole")
+if found is not None and found.origin is not None:
+    library = pathlib.Path(found.origin).parent / "_lib" / "libfarandole.so"
+    print("farandole" if library.exists() else "incomplete", pathlib.Path(found.origin).parent)
+)";
+
+std::string ValueOf(const std::string& written, absl::string_view name) {
+  for (const absl::string_view line : absl::StrSplit(written, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    if (parts.first == name) return std::string(parts.second);
+  }
+  return "";
+}
+
+}  // namespace
+
+Findings ReadFrameworks(const std::string& python, const std::string& written) {
+  Findings findings;
+  const std::string version = ValueOf(written, kPython);
+  if (version.empty()) {
+    const std::vector<std::string> lines = absl::StrSplit(written, '\n', absl::SkipWhitespace());
+    return {Warn(kPython, absl::StrCat(python, " does not work: ", lines.empty() ? "it said nothing" : lines.back()),
+                 "repair it, or name another one by --python")};
+  }
+  findings.push_back(Ok(kPython, absl::StrCat(version, " (", python, ")")));
+  std::vector<std::string> frameworks;
+  for (const char* name : {"torch", "tensorflow", "keras", "mxnet", "jax", "numpy"}) {
+    const std::string found = ValueOf(written, name);
+    if (!found.empty()) frameworks.push_back(absl::StrCat(name, " ", found));
+  }
+  findings.push_back(frameworks.empty() ? Warn("frameworks", "none of torch, tensorflow, keras, mxnet, jax and numpy",
+                                               "install the one that your programs use into this Python")
+                                        : Ok("frameworks", absl::StrJoin(frameworks, ", ")));
+  if (const std::string package = ValueOf(written, "farandole"); !package.empty()) {
+    findings.push_back(Ok("package", absl::StrCat("farandole in ", package)));
+  } else if (const std::string incomplete = ValueOf(written, "incomplete"); !incomplete.empty()) {
+    findings.push_back(Warn("package", absl::StrCat("farandole in ", incomplete, " lacks _lib/libfarandole.so"),
+                            "make install builds it"));
+  } else {
+    findings.push_back(Warn("package", absl::StrCat("this Python cannot import farandole"), kInstall));
+  }
+  if (const std::string horovod = ValueOf(written, "horovod"); !horovod.empty()) {
+    findings.push_back(Warn("horovod", absl::StrCat("Horovod ", horovod, " is installed as well"),
+                            "a program must import one of the two only"));
+  }
+  return findings;
+}
+
+Findings CheckFrameworks(const std::string& python, absl::Duration limit) {
+  const absl::StatusOr<ProgramOutput> output = RunProgram({python, "-c", kScript}, limit);
+  if (!output.ok())
+    return {Warn(kPython, std::string(output.status().message()), "install python3, or name one by --python")};
+  return ReadFrameworks(python, output->text);
+}
+
+}  // namespace farandole::doctor

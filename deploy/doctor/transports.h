@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_DEPLOY_DOCTOR_TRANSPORTS_H_
+#define FARANDOLE_DEPLOY_DOCTOR_TRANSPORTS_H_
+
+#include "deploy/doctor/finding.h"
+
+namespace farandole::doctor {
+
+// Tries what workers use to reach each other: shared memory, the watch over processes, TCP, the libraries gloo and
+// nccl, and the right to read another process's memory. Forks; so no other thread may run.
+Findings CheckTransports();
+
+// The interfaces that are up, with their addresses.
+Findings CheckNetwork();
+
+// The system's ssh client.
+Findings CheckSsh();
+
+}  // namespace farandole::doctor
+
+#endif  // FARANDOLE_DEPLOY_DOCTOR_TRANSPORTS_H_

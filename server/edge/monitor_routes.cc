@@ -1,0 +1,114 @@
+#include "server/edge/monitor_routes.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kJobs[] = "/api/v1/jobs";
+constexpr char kOneJob[] = "/api/v1/jobs/*";
+
+unsigned HttpStatusOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+HttpReply Refuse(const absl::Status& status) { return HttpError(HttpStatusOf(status), std::string(status.message())); }
+
+HttpReply Reply200(const Json& json) {
+  HttpReply reply;
+  reply.body = ShowJson(json, -1) + "\n";
+  return reply;
+}
+
+Access AccessOf(const HttpIdentity& identity) { return {identity.tenant, identity.access == HttpAccess::kAdmin}; }
+
+std::string TenantOf(const std::string& query) {
+  for (absl::string_view field : absl::StrSplit(query, '&')) {
+    if (absl::ConsumePrefix(&field, "tenant=")) return std::string(field);
+  }
+  return "";
+}
+
+// Asks a job one question; `use` gets its answer, `answer` a refusal.
+template <typename Message, typename MakeEvent, typename Use>
+void AskJob(FrontDesk* desk, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+  desk->Push(key, make_event,
+             [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
+               const auto* found = std::get_if<Message>(&message);
+               if (!status.ok()) return answer(Refuse(status));
+               if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
+               use(*found, answer);
+             });
+}
+
+void AnswerJob(FrontDesk* desk, const JobKey& key, HttpAnswer answer) {
+  AskJob<v1::GetJobResponse>(
+      desk, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
+      [desk, key](const v1::GetJobResponse& job, const HttpAnswer& next) {
+        const Json json = JobJson(job);
+        AskJob<v1::ListCheckpointsResponse>(
+            desk, key, [](CallId call) { return CheckpointsListed{call}; }, next,
+            [json](const v1::ListCheckpointsResponse& listed, const HttpAnswer& last) {
+              Json whole = json;
+              whole["checkpoints"] = Json::array();
+              for (const v1::Checkpoint& checkpoint : listed.checkpoints())
+                whole["checkpoints"].push_back(CheckpointJson(checkpoint));
+              last(Reply200(whole));
+            });
+      });
+}
+
+HttpReply ListJobs(const JobDirectory& directory, const Access& access) {
+  Json json;
+  json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
+  json["jobs"] = Json::array();
+  for (const v1::JobSummary& job : directory.List(access.admin ? "" : access.tenant))
+    json["jobs"].push_back(SummaryJson(job));
+  return Reply200(json);
+}
+
+}  // namespace
+
+std::vector<HttpRoute> MonitorRoutes(FrontDesk* desk, const JobDirectory* directory) {
+  std::vector<HttpRoute> routes;
+  routes.push_back({"GET", kJobs, HttpAccess::kTenant,
+                    [directory](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
+                      answer(ListJobs(*directory, AccessOf(identity)));
+                    }});
+  routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
+                    [desk](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      const std::string name = request.path.substr(sizeof(kOneJob) - 2);
+                      const absl::StatusOr<JobKey> key =
+                          desk->KeyFor(AccessOf(identity), name, TenantOf(request.query));
+                      if (!key.ok()) return answer(Refuse(key.status()));
+                      AnswerJob(desk, *key, std::move(answer));
+                    }});
+  return routes;
+}
+
+}  // namespace farandole

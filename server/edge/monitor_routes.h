@@ -1,0 +1,22 @@
+#ifndef FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_
+#define FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_
+
+#include <vector>
+
+#include "server/edge/front_desk.h"
+#include "server/registry/job_directory.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+// What MonitorService says, as JSON over HTTP, for whoever has a token:
+//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000
+//   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
+//                                        admin token only
+// The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
+// to. `desk` and `directory` outlive the routes.
+std::vector<HttpRoute> MonitorRoutes(FrontDesk* desk, const JobDirectory* directory);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_

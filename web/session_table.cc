@@ -1,0 +1,45 @@
+#include "web/session_table.h"
+
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "base/check.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+
+std::string Digest(const std::string& secret) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+}  // namespace
+
+std::string SessionTable::Open(const std::string& token, absl::Time now) {
+  const auto is_older = [](const auto& a, const auto& b) { return a.second.opened < b.second.opened; };
+  if (sessions_.size() >= kMost) sessions_.erase(std::min_element(sessions_.begin(), sessions_.end(), is_older));
+  std::string bytes(kSecretBytes, '\0');
+  FD_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kSecretBytes) == 1);
+  std::string secret = absl::BytesToHexString(bytes);
+  sessions_[Digest(secret)] = {token, now};
+  return secret;
+}
+
+std::optional<std::string> SessionTable::Find(const std::string& secret, absl::Time now) {
+  const auto found = sessions_.find(Digest(secret));
+  if (found == sessions_.end()) return std::nullopt;
+  if (found->second.opened + kLifetime > now) return found->second.token;
+  sessions_.erase(found);
+  return std::nullopt;
+}
+
+void SessionTable::Close(const std::string& secret) { sessions_.erase(Digest(secret)); }
+
+}  // namespace farandole

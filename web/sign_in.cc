@@ -1,0 +1,118 @@
+#include "web/sign_in.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "web/page_files.h"
+#include "web/page_reply.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kTooManyTokens[] = "Too many tokens that are not known came from this address; wait some seconds.";
+
+HttpReply Redirect(const std::string& path) {
+  HttpReply reply = HtmlReply("");
+  reply.status = 303;
+  reply.headers.emplace_back("Location", path);
+  return reply;
+}
+
+HttpReply FormWith(unsigned status, const std::string& error) {
+  const std::string line = error.empty() ? "" : absl::StrCat("<p class=\"error\" role=\"alert\">", error, "</p>");
+  HttpReply reply = HtmlReply(absl::StrReplaceAll(kLoginHtml, {{"<!--error-->", line}}));
+  reply.status = status;
+  return reply;
+}
+
+// Of application/x-www-form-urlencoded.
+std::string FormValue(const std::string& body, absl::string_view name) {
+  for (const absl::string_view field : absl::StrSplit(body, '&')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(field, absl::MaxSplits('=', 1));
+    if (parts.first != name) continue;
+    std::string value;
+    for (size_t i = 0; i < parts.second.size(); ++i) {
+      const char c = parts.second[i];
+      const bool is_escape = c == '%' && i + 2 < parts.second.size() && absl::ascii_isxdigit(parts.second[i + 1]) &&
+                             absl::ascii_isxdigit(parts.second[i + 2]);
+      value += is_escape ? absl::HexStringToBytes(parts.second.substr(i + 1, 2)) : std::string(1, c == '+' ? ' ' : c);
+      i += is_escape ? 2 : 0;
+    }
+    return std::string(absl::StripAsciiWhitespace(value));
+  }
+  return "";
+}
+
+// A browser names the site whose form it sends.
+bool IsFromElsewhere(const HttpRequest& request) {
+  return !request.origin.empty() && request.origin != absl::StrCat("http://", request.host) &&
+         request.origin != absl::StrCat("https://", request.host);
+}
+
+std::string Cookie(const HttpRequest& request, const std::string& secret, absl::Duration lifetime) {
+  return absl::StrCat(kSessionCookie, "=", secret,
+                      "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", absl::ToInt64Seconds(lifetime),
+                      request.is_behind_tls ? "; Secure" : "");
+}
+
+HttpReply TooMany() {
+  HttpReply reply = HttpError(429, kTooManyTokens);
+  reply.headers.emplace_back("Retry-After", "5");
+  return reply;
+}
+
+}  // namespace
+
+HttpCaller SignIn::CallerOf(const HttpRequest& request) {
+  if (!request.token.empty()) {
+    if (!limit_.MayTry(request.peer, clock_())) return {{}, TooMany()};
+    HttpIdentity identity = identity_of_(request.token);
+    if (identity.access == HttpAccess::kNobody) limit_.CountWrong(request.peer, clock_());
+    return {std::move(identity), std::nullopt};
+  }
+  if (request.session.empty()) return {};
+  const std::optional<std::string> token = sessions_.Find(request.session, clock_());
+  return {token.has_value() ? identity_of_(*token) : HttpIdentity(), std::nullopt};
+}
+
+HttpReply SignIn::Form() { return FormWith(200, ""); }
+
+HttpReply SignIn::Open(const HttpRequest& request) {
+  if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
+  if (!limit_.MayTry(request.peer, clock_())) {
+    HttpReply reply = FormWith(429, kTooManyTokens);
+    reply.headers.emplace_back("Retry-After", "5");
+    return reply;
+  }
+  const std::string token = FormValue(request.body, "token");
+  if (token.empty()) return FormWith(400, "The form has no token.");
+  if (identity_of_(token).access == HttpAccess::kNobody) {
+    limit_.CountWrong(request.peer, clock_());
+    return FormWith(401, "This token is not known to the coordinator.");
+  }
+  HttpReply reply = Redirect("/");
+  reply.headers.emplace_back("Set-Cookie", Cookie(request, sessions_.Open(token, clock_()), SessionTable::kLifetime));
+  return reply;
+}
+
+HttpReply SignIn::Close(const HttpRequest& request) {
+  if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
+  sessions_.Close(request.session);
+  HttpReply reply = Redirect("/login");
+  reply.headers.emplace_back("Set-Cookie", Cookie(request, "", absl::ZeroDuration()));
+  return reply;
+}
+
+HttpReply SignIn::Page(const HttpRequest& request) {
+  HttpCaller caller = CallerOf(request);
+  if (caller.refusal.has_value()) return *std::move(caller.refusal);
+  return caller.identity.access == HttpAccess::kNobody ? Redirect("/login") : HtmlReply(kStatusHtml);
+}
+
+}  // namespace farandole

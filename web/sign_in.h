@@ -1,0 +1,47 @@
+#ifndef FARANDOLE_WEB_SIGN_IN_H_
+#define FARANDOLE_WEB_SIGN_IN_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "web/http_message.h"
+#include "web/session_table.h"
+#include "web/wrong_token_limit.h"
+
+namespace farandole {
+
+// Who a request comes from: programs send their token in a header, browsers exchange it for a session's cookie, which
+// no script can read and no other site can send. Tokens are never in an address, and never in the log. Owned by
+// whoever owns the edge; the edge's thread only.
+//
+// A client that has shown too many wrong tokens is answered 429, also for a right one: otherwise it could go on trying.
+// Sessions that are open go on.
+class SignIn {
+ public:
+  // `identity_of` compares a token in constant time with those that are known.
+  SignIn(std::function<HttpIdentity(const std::string& token)> identity_of, std::function<absl::Time()> clock)
+      : identity_of_(std::move(identity_of)), clock_(std::move(clock)) {}
+
+  HttpCaller CallerOf(const HttpRequest& request);
+
+  // GET /login: the form.
+  static HttpReply Form();
+  // POST /login, with `token=TOKEN` as a form has it: opens a session and leads to the page, or shows the form again
+  // with what was wrong.
+  HttpReply Open(const HttpRequest& request);
+  // POST /logout: ends the session and leads to the form.
+  HttpReply Close(const HttpRequest& request);
+  // GET /: the page, or where nobody is signed in, the way to the form.
+  HttpReply Page(const HttpRequest& request);
+
+ private:
+  const std::function<HttpIdentity(const std::string&)> identity_of_;
+  const std::function<absl::Time()> clock_;
+  SessionTable sessions_;
+  WrongTokenLimit limit_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WEB_SIGN_IN_H_

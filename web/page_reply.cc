@@ -15,7 +15,8 @@ HttpReply FileReply(const char* content_type, std::string body) {
        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
       {"Cross-Origin-Opener-Policy", "same-origin"},
       {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Referrer-Policy", "no-referrer"},
+      // With "no-referrer" browsers send a form of our own with the origin "null".
+      {"Referrer-Policy", "same-origin"},
       {"X-Frame-Options", "DENY"},
   };
   return reply;

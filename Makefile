@@ -9,7 +9,7 @@ MAKEFLAGS += --jobs=2
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so
 
-.PHONY: help system tools python build install demo test sim soak fmt fmt-check clean
+.PHONY: help system browser tools python build install demo test sim soak fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -23,6 +23,9 @@ help:
 
 system:
 	@tools/setup system
+
+browser: system
+	@tools/setup browser
 
 tools: system
 	@tools/setup tools
@@ -39,7 +42,7 @@ install: build python
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install
+test: install browser
 	@tools/test
 
 soak: install

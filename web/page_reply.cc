@@ -26,6 +26,7 @@ HttpReply FileReply(const char* content_type, std::string body) {
 
 HttpReply HtmlReply(std::string body) { return FileReply("text/html; charset=utf-8", std::move(body)); }
 HttpReply StyleReply(std::string body) { return FileReply("text/css; charset=utf-8", std::move(body)); }
+HttpReply IconReply(std::string body) { return FileReply("image/svg+xml", std::move(body)); }
 HttpReply ScriptReply(std::string body) { return FileReply("text/javascript; charset=utf-8", std::move(body)); }
 
 }  // namespace farandole

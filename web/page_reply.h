@@ -12,6 +12,7 @@ namespace farandole {
 HttpReply HtmlReply(std::string body);
 HttpReply StyleReply(std::string body);
 HttpReply ScriptReply(std::string body);
+HttpReply IconReply(std::string body);
 
 }  // namespace farandole
 

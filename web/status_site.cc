@@ -20,6 +20,8 @@ HttpSite MakeStatusSite(SignIn* sign_in) {
       DirectRoute("GET", "/status.css", kNobody, [](const HttpRequest&) { return StyleReply(kStatusCss); }));
   site.routes.push_back(
       DirectRoute("GET", "/status.js", kNobody, [](const HttpRequest&) { return ScriptReply(kStatusJs); }));
+  site.routes.push_back(
+      DirectRoute("GET", "/icon.svg", kNobody, [](const HttpRequest&) { return IconReply(kIconSvg); }));
   return site;
 }
 

@@ -158,7 +158,7 @@ TEST_F(StatusSiteTest, WhoTriesManyTokensMustWaitAndOthersNeedNot) {
 }
 
 TEST_F(StatusSiteTest, PagesAllowNothingThatTheyDoNotNeed) {
-  for (const char* path : {"/login", "/status.css", "/status.js"}) {
+  for (const char* path : {"/login", "/status.css", "/status.js", "/icon.svg"}) {
     const HttpReply reply = Ask("GET", path);
     EXPECT_EQ(reply.status, 200u) << path;
     EXPECT_THAT(Header(reply, "Content-Security-Policy"),

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -30,7 +31,7 @@ constexpr absl::Duration kPythonLimit = absl::Seconds(30);
 
 struct DoctorOptions {
   std::string python = "python3";
-  std::string state_home;
+  launcher::RunEnvironment environment;
   bool json = false;
 };
 
@@ -48,10 +49,10 @@ const char* Word(Finding::Level level) {
 
 Findings LookAtAll(const DoctorOptions& options) {
   Findings all = {doctor::Ok("farandole", kVersion)};
-  for (Findings& part :
-       std::vector<Findings>{doctor::CheckMachine(), doctor::CheckLimits(), doctor::CheckStateHome(options.state_home),
-                             doctor::CheckTransports(), doctor::CheckNetwork(), doctor::CheckSsh(),
-                             doctor::CheckFrameworks(options.python, kPythonLimit)}) {
+  for (Findings& part : std::vector<Findings>{
+           doctor::CheckMachine(), doctor::CheckLimits(), doctor::CheckStateHome(options.environment.state_home),
+           doctor::CheckTransports(), doctor::CheckNetwork(), doctor::CheckSsh(options.environment.variables),
+           doctor::CheckFrameworks(options.python, options.environment.variables, kPythonLimit)}) {
     for (Finding& finding : part) all.push_back(std::move(finding));
   }
   return all;
@@ -95,7 +96,7 @@ void AddDoctorCommand(CLI::App* app, int* exit_code) {
   CLI::App* doctor = app->add_subcommand("doctor", "Look at this machine: what works, what does not, what to do");
   // shared: with the callback, of which CLI11 keeps copies.
   const auto options = std::make_shared<DoctorOptions>();
-  options->state_home = launcher::ReadRunEnvironment().state_home;
+  options->environment = launcher::ReadRunEnvironment();
   doctor->add_option("--python", options->python, "The Python whose packages count")
       ->type_name("FILE")
       ->capture_default_str();

@@ -84,8 +84,8 @@ Findings ReadFrameworks(const std::string& python, const std::string& written) {
   return findings;
 }
 
-Findings CheckFrameworks(const std::string& python, absl::Duration limit) {
-  const absl::StatusOr<ProgramOutput> output = RunProgram({python, "-c", kScript}, limit);
+Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit) {
+  const absl::StatusOr<ProgramOutput> output = RunProgram({python, "-c", kScript}, environment, limit);
   if (!output.ok())
     return {Warn(kPython, std::string(output.status().message()), "install python3, or name one by --python")};
   return ReadFrameworks(python, output->text);

@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_DOCTOR_FRAMEWORKS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "deploy/doctor/finding.h"
@@ -10,7 +11,7 @@ namespace farandole::doctor {
 
 // What the Python at `python` has installed: torch, tensorflow, keras, mxnet, jax, numpy, and Farandole's own package.
 // Another process reads that from the packages' metadata, without importing them.
-Findings CheckFrameworks(const std::string& python, absl::Duration limit);
+Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit);
 
 // The findings about what that process has written. Pure.
 Findings ReadFrameworks(const std::string& python, const std::string& written);

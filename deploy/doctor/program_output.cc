@@ -20,7 +20,16 @@ namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
 
-absl::StatusOr<pid_t> Start(const std::vector<std::string>& arguments, int output) {
+// As execve wants them; borrows the strings.
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+absl::StatusOr<pid_t> Start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                            int output) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -30,11 +39,10 @@ absl::StatusOr<pid_t> Start(const std::vector<std::string>& arguments, int outpu
   posix_spawnattr_init(&attributes);
   // A group of its own: what it starts is killed with it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> words;
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = Pointers(arguments);
+  const std::vector<char*> variables = Pointers(environment);
   pid_t pid = 0;
-  const int error = posix_spawnp(&pid, words[0], &actions, &attributes, words.data(), ::environ);
+  const int error = posix_spawnp(&pid, words[0], &actions, &attributes, words.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error == 0) return pid;
@@ -60,11 +68,12 @@ bool ReadUntilEnd(int fd, absl::Time deadline, std::string* text) {
 
 }  // namespace
 
-absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, absl::Duration limit) {
+absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& arguments,
+                                         const std::vector<std::string>& environment, absl::Duration limit) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("no pipe: ", strerror(errno)));
   const absl::Cleanup close_read_end = [&] { close(pipe_ends[0]); };
-  const absl::StatusOr<pid_t> pid = Start(arguments, pipe_ends[1]);
+  const absl::StatusOr<pid_t> pid = Start(arguments, environment, pipe_ends[1]);
   close(pipe_ends[1]);
   if (!pid.ok()) return pid.status();
   ProgramOutput output;

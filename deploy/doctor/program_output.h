@@ -16,12 +16,13 @@ struct ProgramOutput {
   std::string text;
 };
 
-// Runs a program (arguments[0], which PATH finds) without a terminal and waits for its end. Who still runs after
-// `limit` is killed.
+// Runs a program (arguments[0], which PATH finds) without a terminal, with `environment` ("NAME=value" each), and waits
+// for its end. Who still runs after `limit` is killed.
 //   NOT_FOUND          there is no such program
 //   DEADLINE_EXCEEDED  it took longer
 //   UNAVAILABLE        it cannot be started (the system's words)
-absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, absl::Duration limit);
+absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& arguments,
+                                         const std::vector<std::string>& environment, absl::Duration limit);
 
 }  // namespace farandole::doctor
 

@@ -185,8 +185,8 @@ Findings CheckNetwork() {
   return findings;
 }
 
-Findings CheckSsh() {
-  const absl::StatusOr<ProgramOutput> version = RunProgram({"ssh", "-V"}, absl::Seconds(10));
+Findings CheckSsh(const std::vector<std::string>& environment) {
+  const absl::StatusOr<ProgramOutput> version = RunProgram({"ssh", "-V"}, environment, absl::Seconds(10));
   if (version.ok() && version->exit_code == 0)
     return {Ok("ssh", std::string(absl::StripAsciiWhitespace(version->text)))};
   return {Warn(

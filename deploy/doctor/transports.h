@@ -1,6 +1,9 @@
 #ifndef FARANDOLE_DEPLOY_DOCTOR_TRANSPORTS_H_
 #define FARANDOLE_DEPLOY_DOCTOR_TRANSPORTS_H_
 
+#include <string>
+#include <vector>
+
 #include "deploy/doctor/finding.h"
 
 namespace farandole::doctor {
@@ -13,7 +16,7 @@ Findings CheckTransports();
 Findings CheckNetwork();
 
 // The system's ssh client.
-Findings CheckSsh();
+Findings CheckSsh(const std::vector<std::string>& environment);
 
 }  // namespace farandole::doctor
 

@@ -1,6 +1,7 @@
 """The committed tree keeps docs/style.md's guides."""
 
 import pathlib
+import re
 import subprocess
 from typing import List
 
@@ -48,6 +49,16 @@ def test_the_package_and_the_programs_are_of_one_version() -> None:
     assert f'version = "{version}"' in project, f"sdk/python/pyproject.toml is not at {version}, as VERSION is"
 
 
-def test_the_list_of_packages_is_sorted() -> None:
-    lines = (ROOT / "tools/apt-packages.txt").read_text().splitlines()
+@pytest.mark.parametrize("path", ["worker/options.cc", "deploy/cli/serve_options.cc"])
+def test_every_setting_is_documented(path: str) -> None:
+    page = (ROOT / "docs/settings.md").read_text()
+    settings = set(re.findall(r'"(FARANDOLE_[A-Z_]+)"', (ROOT / path).read_text()))
+    missing = sorted(name for name in settings if f"`{name}`" not in page)
+    command = 'bazel run //tools/reference:write_reference -- "$PWD/docs"'
+    assert settings and not missing, f"{missing}: put them into the table of {path}, then {command}"
+
+
+@pytest.mark.parametrize("name", ["apt-packages.txt", "apt-packages-test.txt"])
+def test_the_list_of_packages_is_sorted(name: str) -> None:
+    lines = (ROOT / "tools" / name).read_text().splitlines()
     assert lines == sorted(lines), "tools/setup compares it with comm: sort it by LC_ALL=C sort"

@@ -136,6 +136,8 @@ function showJob(job, nowMs) {
     setText(committed, clock(one.committed_unix_ms));
     setText(path, one.path);
   });
+  byId("checkpoints").hidden = job.checkpoints.length === 0;
+  byId("no-checkpoints").hidden = job.checkpoints.length > 0;
   const makeEntry = () => {
     const entry = document.createElement("li");
     entry.append(document.createElement("time"), document.createElement("span"));

@@ -14,6 +14,7 @@ namespace farandole {
 namespace {
 
 constexpr size_t kMostFileBytes = 4096;
+constexpr size_t kMostCertificateBytes = 1 << 20;
 
 // RocksDB holds a POSIX lock on this file for as long as the database is open; the kernel ends it with the process.
 absl::StatusOr<bool> IsHeld(const std::string& lock_file) {
@@ -44,6 +45,12 @@ absl::StatusOr<RunningCoordinator> FindRunningCoordinator(const std::string& sta
   const absl::StatusOr<std::string> token = ReadSmallFile(found.token_file, kMostFileBytes);
   if (!token.ok()) return token.status();
   found.token = std::string(absl::StripAsciiWhitespace(*token));
+  const std::string ca_file = state_dir + "/ca.pem";
+  absl::StatusOr<std::string> ca = ReadSmallFile(ca_file, kMostCertificateBytes);
+  if (absl::IsNotFound(ca.status())) return found;
+  if (!ca.ok()) return ca.status();
+  found.ca_file = ca_file;
+  found.ca_pem = *std::move(ca);
   return found;
 }
 

@@ -13,6 +13,10 @@ struct RunningCoordinator {
   std::string address;
   std::string token;
   std::string token_file;
+  // STATE_DIR/ca.pem, where whoever started the coordinator has put the certificates, in PEM, that its own descends
+  // from; "": there is no such file.
+  std::string ca_file;
+  std::string ca_pem;
 };
 
 // Looks for the coordinator that works in `state_dir`: the one that holds its database. The address that a killed

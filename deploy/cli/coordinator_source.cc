@@ -21,13 +21,15 @@ absl::StatusOr<std::string> ReadCertificates(const std::string& ca_file) {
 absl::StatusOr<CoordinatorAddress> ReadStateDirectory(const std::string& state_dir, const std::string& ca_file) {
   const absl::StatusOr<RunningCoordinator> running = FindRunningCoordinator(state_dir);
   if (!running.ok()) return running.status();
-  const absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
-  if (!certificates.ok()) return certificates.status();
   CoordinatorAddress where;
   where.address = running->address;
   where.token = running->token;
   where.token_origin = running->token_file;
-  where.tls_ca_pem = *certificates;
+  where.tls_ca_pem = running->ca_pem;
+  if (ca_file.empty()) return where;
+  absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
+  if (!certificates.ok()) return certificates.status();
+  where.tls_ca_pem = *std::move(certificates);
   return where;
 }
 

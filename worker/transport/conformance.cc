@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace farandole {
 namespace {
 
@@ -280,14 +282,16 @@ TEST_P(TransportConformanceTest, TransfersOfAPairMatchInTheirOrder) {
       }
     }
   }
-  bool moved = true;
-  while (moved) {
-    moved = false;
+  const auto complete = [](const Transfer& transfer) { return transfer.complete; };
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (!std::all_of(transfers.begin(), transfers.end(), complete) && absl::Now() < deadline) {
+    bool moved = false;
     for (const std::unique_ptr<Transport>& transport : set.transports) {
       const absl::StatusOr<bool> progressed = transport->Progress();
       ASSERT_TRUE(progressed.ok()) << progressed.status();
       moved = moved || *progressed;
     }
+    if (!moved) std::this_thread::yield();
   }
   size_t at = 0;
   for (int rank = 0; rank < size(); ++rank) {
@@ -316,7 +320,7 @@ TEST_P(TransportConformanceTest, AbortEndsAllWithItsReason) {
       threads.emplace_back([&, rank] {
         BufferPool pool(0);
         const auto operation = StartAsEngine(*set.transports[rank], memory.CollectiveOf(rank), pool);
-        results[rank] = operation.ok() ? Drive(**operation, *set.doorbells[rank], rank) : operation.status();
+        results[rank] = operation.ok() ? Drive(**operation, set, rank, rank) : operation.status();
       });
     }
     AbortAll(set, absl::AbortedError("rank 9 died of signal 9"));

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, c
   return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), transport, pool);
 }
 
-absl::Status Drive(Operation& operation, Doorbell& bell, int most_yields) {
+absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int most_yields) {
+  Doorbell& bell = *set.doorbells[static_cast<size_t>(rank)];
   const absl::Time deadline = absl::Now() + kLimit;
   int idle = 0;
   while (absl::Now() < deadline) {
@@ -46,6 +47,7 @@ absl::Status Drive(Operation& operation, Doorbell& bell, int most_yields) {
       ++idle;
       std::this_thread::yield();
     } else {
+      if (set.rest) set.rest(rank);
       bell.Sleep(ticket, Attention::kDriverAsleep, deadline - absl::Now());
     }
   }
@@ -102,7 +104,7 @@ absl::Status ConformanceRun::RunBatch(int rank, size_t index, BufferPool& pool) 
   if (!operation.ok()) return operation.status();
   // Every second time the rank sleeps at once, so that a forgotten ring shows.
   const int most_yields = (index + rank) % 2 == 0 ? 0 : 20;
-  absl::Status driven = Drive(**operation, *set_.doorbells[rank], most_yields);
+  absl::Status driven = Drive(**operation, set_, rank, most_yields);
   if (!driven.ok()) return driven;
   if (collective.op == OpType::kBarrier && begun_[index].load() != ranks.size()) {
     return absl::InternalError(

@@ -24,6 +24,8 @@ struct TransportSet {
   std::vector<std::unique_ptr<Transport>> transports;
   // By rank; those that the transports ring.
   std::vector<Doorbell*> doorbells;
+  // What a rank does before it sleeps at its bell; may be empty.
+  std::function<void(int rank)> rest;
 };
 
 // Begins a collective on one rank.
@@ -34,9 +36,10 @@ using StartOperation = std::function<absl::StatusOr<std::unique_ptr<Operation>>(
 absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
                                                          BufferPool& pool);
 
-// Advances an operation to its end as an engine does: while nothing moves it yields `most_yields` times, then sleeps at
-// the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody rings.
-absl::Status Drive(Operation& operation, Doorbell& bell, int most_yields);
+// Advances an operation to its end as the engine of `rank` does: while nothing moves it yields `most_yields` times,
+// then sleeps at the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody
+// rings.
+absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int most_yields);
 
 // Ends the epoch as the engines of all ranks do when they learn that it has ended. Any thread.
 void AbortAll(TransportSet& set, const absl::Status& reason);

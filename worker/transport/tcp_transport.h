@@ -3,11 +3,9 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,18 +21,17 @@ namespace farandole {
 // The transport between ranks of different hosts: one TCP connection for each pair that talks, made and proven by the
 // PeerPort when the first transfer between the two is started. A transfer is its length (8 bytes, little-endian) and
 // its bytes, which go straight from and into the caller's memory. Owned by the rank's engine; threads as Transport
-// says.
+// says. What arrives rings the rank's bell only while its SocketSet rests.
 //
 // Errors of Progress, which stick: the reason of the first Abort; ABORTED where a peer's connection has ended or broken
 // and a transfer with that peer is not complete (the sentence has the peer's name and the system's words); INTERNAL
-// where transfers that match have different lengths; DEADLINE_EXCEEDED where a peer was not reached in `connect_limit`.
-//
-// What arrives rings the rank's bell only while its SocketSet rests.
+// where transfers that match have different lengths, of which the bytes of a receive may then hold any part;
+// DEADLINE_EXCEEDED where a peer was not reached within `connect_limit`.
 class TcpTransport final : public Transport {
  public:
   static constexpr absl::Duration kConnectLimit = absl::Seconds(60);
 
-  // `port`, in which the rank has entered its epoch, and `sockets` are borrowed.
+  // `port`, at which the rank has entered its epoch, and `sockets` are borrowed.
   TcpTransport(int rank, int size, PeerPort* port, SocketSet* sockets, absl::Duration connect_limit = kConnectLimit);
   ~TcpTransport() override;
 
@@ -48,11 +45,12 @@ class TcpTransport final : public Transport {
   void Abort(absl::Status reason) override;
 
  private:
+  static constexpr size_t kLengthBytes = 8;
   // One direction of a connection: transfers that are not complete, in the order of their start, and how far the first
-  // is.
+  // one's length has got.
   struct Lane {
     std::deque<Transfer*> transfers;
-    unsigned char length[8] = {};
+    unsigned char length[kLengthBytes] = {};
     size_t length_done = 0;
   };
   struct Peer {
@@ -60,28 +58,32 @@ class TcpTransport final : public Transport {
     int fd = -1;
     Lane out;
     Lane in;
-    // A transfer was started: it is tried without waiting for the poll.
+    // In fresh_: to be tried without waiting for the poll.
     bool fresh = false;
-    // The socket was reported while nothing was wanted of it.
+    bool wants_read = true;
+    bool wants_write = false;
+    // The poll has found it readable where no receive was in progress.
     bool readable = false;
-    // It has hung up and is out of the set.
+    // It has hung up, and the set knows it no more.
     bool removed = false;
   };
-  // Where the port's thread leaves connections; shared with callbacks of the port that may outlive the transport.
+  // What one call of the system moves.
+  struct Portion;
+  // Where the port's thread leaves connections.
   struct Inbox;
 
   Peer& PeerOf(int rank);
-  void Touch(Peer* peer);
-  // Takes the connections that the port's thread has left.
+  void Try(Peer* peer);
   void TakeConnections();
   void OnReady(Peer* peer, bool readable, bool writable);
-  // Move what the socket takes or has, within bounds; note errors.
+  void OnUnwanted(Peer* peer);
+  // Move what the socket takes or has, within bounds.
   void Write(Peer* peer);
   void Read(Peer* peer);
-  void Advance(Peer* peer, size_t bytes);
-  bool AdvanceIn(Peer* peer, size_t bytes);
-  // An error that concerns all.
-  void Fail(absl::Status reason);
+  void WantRead(Peer* peer, bool want);
+  void WantWrite(Peer* peer, bool want);
+  // Notes that the first `bytes` of the portion are moved.
+  void Advance(Peer* peer, Lane* lane, const Portion& portion, size_t bytes);
   absl::Status error() const;
 
   const int rank_;
@@ -91,6 +93,7 @@ class TcpTransport final : public Transport {
   // By rank; null until the first transfer.
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> fresh_;
+  // shared: by callbacks of the port, which may outlive the transport.
   const std::shared_ptr<Inbox> inbox_;
   bool moved_ = false;
 

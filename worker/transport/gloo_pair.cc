@@ -80,6 +80,11 @@ GlooPair::~GlooPair() {
 }
 
 void GlooPair::Join() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Gloo's own connecting ends by this.
+    if (context_ != nullptr && !met_) context_->getPair(ends_.peer)->close();
+  }
   out_.thread.join();
   in_.thread.join();
 }
@@ -88,7 +93,7 @@ void GlooPair::Connected(absl::StatusOr<int> fd) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (fd.ok()) {
     fd_ = *fd;
-    if (stopped_) shutdown(fd_, SHUT_RDWR);
+    if (stopped_) shutdown(fd_, SHUT_RD);
   } else {
     unreached_ = fd.status();
   }
@@ -118,11 +123,10 @@ bool GlooPair::TakeCompleted() {
 void GlooPair::Stop() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::exchange(stopped_, true)) return;
-  if (fd_ >= 0) shutdown(fd_, SHUT_RDWR);
+  // Of this the peer sees nothing: it is to hear the reason of the end, not that this side has ended.
+  if (fd_ >= 0) shutdown(fd_, SHUT_RD);
   if (out_.buffer != nullptr) out_.buffer->abortWaitSend();
   if (in_.buffer != nullptr) in_.buffer->abortWaitRecv();
-  // Its own connecting ends by this.
-  if (context_ != nullptr && !met_) context_->getPair(ends_.peer)->close();
   changed_.notify_all();
 }
 
@@ -203,6 +207,10 @@ void GlooPair::Meet() {
   }
   std::vector<char> address(size);
   Hear(address.data(), address.size());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return;
+  }
   pair.connect(address);
   const std::lock_guard<std::mutex> lock(mutex_);
   met_ = true;

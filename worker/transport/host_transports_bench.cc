@@ -1,5 +1,6 @@
-// Moves bytes between two processes as two hosts would, and prints how long it takes: over TcpTransport, and over plain
-// blocking sockets, one or several. With --namespaces each process is in a network namespace of its own, for instance
+// Moves bytes between two processes as two hosts would, and prints how long it takes: over TcpTransport and
+// GlooTransport, and over plain blocking sockets, one or several. With --namespaces each process is in a network
+// namespace of its own, for instance
 //
 //   ip netns add fa; ip netns add fb; ip link add va netns fa type veth peer name vb netns fb
 //   ip -n fa addr add 10.77.0.1/24 dev va; ip -n fb addr add 10.77.0.2/24 dev vb
@@ -27,6 +28,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "worker/doorbell.h"
+#include "worker/transport/gloo_transport.h"
 #include "worker/transport/interface_address.h"
 #include "worker/transport/peer_port.h"
 #include "worker/transport/socket_set.h"
@@ -156,7 +158,8 @@ Move Over(Transport& transport, SocketSet& sockets, Doorbell& bell) {
   };
 }
 
-void MeasureTcp(const Process& process, const std::vector<std::string>& interfaces, int bulk_rounds) {
+void MeasureTransport(const Process& process, const std::string& name, const std::vector<std::string>& interfaces,
+                      int bulk_rounds) {
   Doorbell bell{};
   auto port = PeerPort::Open(interfaces);
   FD_CHECK(port.ok()) << port.status();
@@ -171,8 +174,16 @@ void MeasureTcp(const Process& process, const std::vector<std::string>& interfac
   if (process.rank == 0) std::swap(identity.endpoints[0], identity.endpoints[1]);
   identity.who = {"rank 0", "rank 1"};
   (*port)->Enter(std::move(identity));
-  TcpTransport transport(process.rank, 2, port->get(), sockets->get());
-  MeasureAll(process, "tcp", Over(transport, **sockets, bell), bulk_rounds);
+  std::unique_ptr<Transport> transport;
+  if (name == "tcp") {
+    transport = std::make_unique<TcpTransport>(process.rank, 2, port->get(), sockets->get());
+  } else {
+    transport = std::make_unique<GlooTransport>(process.rank, 2, port->get(), &bell);
+  }
+  MeasureAll(process, name, Over(*transport, **sockets, bell), bulk_rounds);
+  // Neither ends before the other is done.
+  Tell(process, "done");
+  Hear(process);
 }
 
 void MoveAll(int fd, char* data, size_t bytes, bool out) {
@@ -260,7 +271,8 @@ int Main(int argc, char** argv) {
   const Process process = child == 0 ? Process{1, down[0], up[1]} : Process{0, up[0], down[1]};
   if (!namespaces.empty()) EnterNamespace(namespaces[static_cast<size_t>(process.rank)]);
   for (const int each : streams) MeasureRaw(process, interfaces, each, bulk_rounds);
-  MeasureTcp(process, interfaces, bulk_rounds);
+  MeasureTransport(process, "tcp", interfaces, bulk_rounds);
+  MeasureTransport(process, "gloo", interfaces, bulk_rounds);
   std::fflush(stdout);
   if (child != 0) waitpid(child, nullptr, 0);
   return 0;

@@ -64,6 +64,8 @@ class TcpTransport final : public Transport {
     bool wants_write = false;
     // The poll has found it readable where no receive was in progress.
     bool readable = false;
+    // The poll reports it when kLowWater bytes are there, not at the first.
+    bool low_water = false;
     // It has hung up, and the set knows it no more.
     bool removed = false;
   };
@@ -80,6 +82,8 @@ class TcpTransport final : public Transport {
   // Move what the socket takes or has, within bounds.
   void Write(Peer* peer);
   void Read(Peer* peer);
+  // The system reports a socket also where its buffer is full or the peer has ended.
+  void SetLowWater(Peer* peer);
   void WantRead(Peer* peer, bool want);
   void WantWrite(Peer* peer, bool want);
   // Notes that the first `bytes` of the portion are moved.

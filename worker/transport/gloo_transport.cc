@@ -43,7 +43,9 @@ GlooPair& GlooTransport::PairOf(int rank) {
     pair = made;
     if (failed_.load()) made->Stop();
   }
-  port_->Connect(rank, PeerPort::Purpose::kData, absl::Now() + connect_limit_,
+  // Who connects says when it cannot. Who waits has no limit: the other may have much to do before.
+  const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
+  port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                  [weak = std::weak_ptr<GlooPair>(made)](absl::StatusOr<int> fd) {
                    if (const std::shared_ptr<GlooPair> alive = weak.lock()) {
                      alive->Connected(std::move(fd));

@@ -22,7 +22,7 @@ namespace farandole {
 
 // Where ranks of other hosts reach this worker, and how it reaches them: TCP connections, each proven on both sides by
 // the epoch's secret before a byte of payload (peer_proof.h). A stranger's connection is closed after at most
-// kPeerClaimBytes bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
+// 88 bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
 // oldest is closed. What is sent after the proof is neither encrypted nor authenticated: who can change packets on the
 // way can change it (docs/decisions/0003-tcp-between-hosts.md).
 //
@@ -70,7 +70,8 @@ class PeerPort {
   // peer's addresses at once, and the first that proves itself wins; what is closed or refused is tried again. The
   // higher rank waits for it. `on_done` is called once, on the port's thread, with a connected, proven, non-blocking,
   // close-on-exec, TCP_NODELAY socket that is then the caller's, or
-  //   DEADLINE_EXCEEDED  not reached by `deadline`; the sentence names the peer, and each address with what was wrong
+  //   DEADLINE_EXCEEDED  not reached by `deadline`, which may be infinite; the sentence names the peer, and each
+  //   address with what was wrong
   void Connect(int peer, Purpose purpose, absl::Time deadline, OnDone on_done);
 
   // Its thread, which others may have watch their descriptors, too (SocketSet).

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -374,6 +375,26 @@ TEST_F(PeerPortTest, AFloodKeepsNobodyOut) {
     EXPECT_TRUE(Ends(flood[i]));
   }
   for (const int fd : flood) close(fd);
+}
+
+TEST_F(PeerPortTest, AProcessWithoutDescriptorsAdmitsItsPeersWhenItHasSomeAgain) {
+  EnterBoth();
+  const int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  MakeBlocking(peer);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const SocketAddress address = *ParseEndpoint(second_->endpoints()[0]);
+  EXPECT_EQ(connect(peer, address.get(), address.bytes), 0) << strerror(errno);
+  // The port's thread has tried, or will find descriptors at its first attempt.
+  std::promise<void> passed;
+  second_->loop().Post([&] { passed.set_value(); });
+  passed.get_future().wait();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(Hear(peer, sizeof(PeerNonce)).size(), sizeof(PeerNonce));
+  close(peer);
+  ExpectStillOpen();
 }
 
 TEST_F(PeerPortTest, AProvenConnectionIsNotMadeTwice) {

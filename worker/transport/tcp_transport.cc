@@ -110,7 +110,9 @@ TcpTransport::Peer& TcpTransport::PeerOf(int rank) {
   if (peer == nullptr) {
     peer = std::make_unique<Peer>();
     peer->rank = rank;
-    port_->Connect(rank, PeerPort::Purpose::kData, absl::Now() + connect_limit_,
+    // Who connects says when it cannot. Who waits has no limit: the other may have much to do before.
+    const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
+    port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                    [inbox = inbox_, rank](absl::StatusOr<int> fd) { inbox->Leave(rank, std::move(fd)); });
   }
   return *peer;

@@ -26,7 +26,8 @@ namespace farandole {
 // Errors of Progress, which stick: the reason of the first Abort; ABORTED where a peer's connection has ended or broken
 // and a transfer with that peer is not complete (the sentence has the peer's name and the system's words); INTERNAL
 // where transfers that match have different lengths, of which the bytes of a receive may then hold any part;
-// DEADLINE_EXCEEDED where a peer was not reached within `connect_limit`.
+// DEADLINE_EXCEEDED where a peer of a higher rank, to which this rank connects, was not reached within `connect_limit`
+// (that peer waits without a limit).
 class TcpTransport final : public Transport {
  public:
   static constexpr absl::Duration kConnectLimit = absl::Seconds(60);

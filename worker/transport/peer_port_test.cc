@@ -155,6 +155,11 @@ TEST_F(PeerPortTest, EndpointsAreThoseOfTheInterfaces) {
   ASSERT_EQ(first_->endpoints().size(), 1u);
   EXPECT_TRUE(absl::StartsWith(first_->endpoints()[0], "tcp:127.0.0.1:")) << first_->endpoints()[0];
   EXPECT_EQ(PeerPort::Open({"nosuch0"}).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::StatusOr<std::unique_ptr<PeerPort>> loopback = PeerPort::Open({"lo"});
+  ASSERT_TRUE(loopback.ok()) << loopback.status();
+  for (const std::string& endpoint : (*loopback)->endpoints()) {
+    EXPECT_EQ(ParseEndpoint(endpoint)->port(), ParseEndpoint((*loopback)->endpoints()[0])->port()) << endpoint;
+  }
   const absl::StatusOr<std::unique_ptr<PeerPort>> all = PeerPort::Open({});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_FALSE((*all)->endpoints().empty());

@@ -269,6 +269,25 @@ TEST(TcpTransportConnectTest, WhoCannotReachAPeerSleepsUntilItsDeadline) {
                                                "tcp:127.0.0.1:1: Connection refused"));
 }
 
+TEST(TcpTransportConnectTest, RanksMeetOverIpv6) {
+  if (!PeerPort::Open({"::1"}).ok()) GTEST_SKIP() << "this machine has no ::1";
+  TestHosts hosts(2, {"::1"});
+  TcpTransport sender(0, 2, &hosts.port(0), &hosts.sockets(0));
+  TcpTransport receiver(1, 2, &hosts.port(1), &hosts.sockets(1));
+  char out = 'x';
+  char in = ' ';
+  Transfer send = {1, &out, 1};
+  Transfer receive = {0, &in, 1};
+  sender.Send(&send);
+  receiver.Receive(&receive);
+  const absl::Time deadline = absl::Now() + kLimit;
+  while (!receive.complete && absl::Now() < deadline) {
+    ASSERT_TRUE(sender.Progress().ok() && receiver.Progress().ok());
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(in, 'x');
+}
+
 TEST(TcpTransportConnectTest, ATransportMayGoWhileItConnects) {
   TestHosts hosts(2);
   for (int round = 0; round < 2; ++round) {

@@ -70,7 +70,8 @@ absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& opt
                                                    options.tls_cert.empty() ? "--tls-cert" : "--tls-key",
                                                    " is missing"));
   }
-  const bool has_tls = !options.tls_cert.empty();
+  const bool has_files = !options.tls_cert.empty();
+  const bool has_tls = has_files || !options.tls_cert_pem.empty();
   if (absl::Status status =
           CheckExposure(*address, "--listen", has_tls, "give --tls-cert and --tls-key, or listen on 127.0.0.1");
       !status.ok()) {
@@ -78,7 +79,9 @@ absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& opt
   }
   GrpcServerOptions grpc_options;
   grpc_options.listen = address->Text();
-  if (has_tls) {
+  grpc_options.tls_certificate = options.tls_cert_pem;
+  grpc_options.tls_key = options.tls_key_pem;
+  if (has_files) {
     absl::StatusOr<std::string> certificate = ReadFile(options.tls_cert, "--tls-cert");
     if (!certificate.ok()) return certificate.status();
     absl::StatusOr<std::string> key = ReadFile(options.tls_key, "--tls-key");
@@ -148,7 +151,10 @@ class Coordinator::Parts {
     Stop();
   }
 
-  std::string address() const { return WithPort(options_.listen, server_->port()); }
+  std::string address() const {
+    if (options_.advertised_host.empty()) return WithPort(options_.listen, server_->port());
+    return absl::StrCat(options_.advertised_host, ":", server_->port());
+  }
   std::string http_address() const { return http_ == nullptr ? "" : WithPort(options_.http, http_->port()); }
   const std::string& token() const { return token_; }
   std::string token_file() const { return directory_.has_value() ? directory_->token_path() : ""; }

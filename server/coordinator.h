@@ -21,6 +21,11 @@ struct CoordinatorOptions {
   // PEM files; both or none.
   std::string tls_cert;
   std::string tls_key;
+  // The same in memory, for who makes a certificate for this coordinator only; instead of the files.
+  std::string tls_cert_pem;
+  std::string tls_key_pem;
+  // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
+  std::string advertised_host;
   JobOptions job;
   // Threads that decide about jobs; 1 to 64.
   size_t job_loops = 2;

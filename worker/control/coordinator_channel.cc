@@ -104,6 +104,11 @@ bool IsPassing(const grpc::Status& status) {
   }
 }
 
+bool MayBeTlsFault(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         !absl::StrContains(status.error_message(), "Connection refused");
+}
+
 absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const auto code = static_cast<absl::StatusCode>(status.error_code());

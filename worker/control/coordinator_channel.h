@@ -24,6 +24,8 @@ struct CoordinatorAddress {
   std::string token_origin;
   // Certificates, in PEM, that the coordinator's must descend from; "": no TLS.
   std::string tls_ca_pem;
+  // Where they were read from, for people. May be "".
+  std::string tls_ca_origin;
 };
 
 // A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback
@@ -39,6 +41,10 @@ void PrepareCall(const CoordinatorAddress& where, absl::Time deadline, grpc::Cli
 // Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, as opposed to
 // having said no.
 bool IsPassing(const grpc::Status& status);
+
+// Whether a handshake of our own (tls_probe.h) may tell more about why the call failed: there was a connection, and the
+// two sides did not understand each other.
+bool MayBeTlsFault(const grpc::Status& status);
 
 // The call's outcome in a sentence that names the coordinator. `refusal` says what it did where it answered with an
 // error: "refused the join of job mnist". The code is the call's; OK for OK.

@@ -23,6 +23,7 @@
 #include "worker/control/control_loop.h"
 #include "worker/control/coordinator_channel.h"
 #include "worker/control/join_call.h"
+#include "worker/control/tls_probe.h"
 
 namespace farandole {
 namespace {
@@ -30,6 +31,8 @@ namespace {
 constexpr absl::Duration kFirstDelay = absl::Milliseconds(50);
 constexpr absl::Duration kLongestDelay = absl::Seconds(2);
 constexpr absl::Duration kCallDeadline = absl::Seconds(10);
+// For a handshake that tells why gRPC's failed.
+constexpr absl::Duration kTlsPatience = absl::Seconds(3);
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 constexpr char kThreadName[] = "farandole-ctl";
 
@@ -54,6 +57,7 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
   // Nobody notifies it: it is what the thread waits on between two attempts.
   const absl::Notification never;
   Backoff backoff(kFirstDelay, kLongestDelay);
+  bool is_tls_checked = false;
   for (;;) {
     const absl::Duration left = std::max(deadline - absl::Now(), kFirstDelay);
     std::unique_ptr<JoinCall> call = JoinCall::Start(stub, where, request, std::min(left, kCallDeadline), nullptr);
@@ -65,6 +69,11 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     if (call->status().ok()) return call->response();
     if (!MayJoinLater(call->status()))
       return Explain(where, absl::StrCat("refused the join of job ", request.job()), call->status());
+    if (!is_tls_checked && MayBeTlsFault(call->status())) {
+      is_tls_checked = true;
+      const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
+      if (!fault.ok()) return fault;
+    }
     const absl::Duration delay = backoff.Next();
     if (absl::Now() + delay >= deadline) {
       return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
@@ -144,7 +153,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   if (absl::Status valid = CheckStart(options, tick_interval, callbacks); !valid.ok()) return valid;
   std::unique_ptr<CoordinatorClient> client(new CoordinatorClient);
   State& state = *client->state_;
-  state.where = CoordinatorAddress{options.address, options.token, options.token_origin, options.tls_ca_pem};
+  state.where = CoordinatorAddress{options.address, options.token, options.token_origin, options.tls_ca_pem,
+                                   options.tls_ca_origin};
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(state.where);
   if (!channel.ok()) return channel.status();
   state.stub = v1::WorkerService::NewStub(*channel);

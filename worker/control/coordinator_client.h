@@ -23,6 +23,8 @@ struct CoordinatorClientOptions {
   std::string token_origin;
   // Certificates, in PEM, that the coordinator's must descend from; "": no TLS.
   std::string tls_ca_pem;
+  // Where they were read from, for people. May be "".
+  std::string tls_ca_origin;
   // How long the coordinator may be away, or not know this worker, before the client gives up.
   absl::Duration give_up_after = absl::Seconds(30);
   // Asked every 100 ms while Start waits; true makes it return CANCELLED. May be empty. Called on the thread that
@@ -46,6 +48,9 @@ class CoordinatorClient final : public Conversation {
   //   INVALID_ARGUMENT   an option is not valid, or as below
   //   RESOURCE_EXHAUSTED no thread or descriptor left, or as below
   //   UNIMPLEMENTED      what listens there does not speak this protocol
+  //   UNAUTHENTICATED    the coordinator's certificate does not prove it, or one side speaks TLS and the other does
+  //   not;
+  //                      found at once, not after the join timeout; or as below
   //   and what Join answers in proto/farandole/v1/worker.proto, in a sentence that names the coordinator.
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Start(CoordinatorClientOptions options,
                                                                   v1::JoinRequest join, absl::Duration tick_interval,

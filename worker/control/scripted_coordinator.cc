@@ -42,7 +42,13 @@ ScriptedCoordinator::~ScriptedCoordinator() { Kill(); }
 bool ScriptedCoordinator::Listen() {
   grpc::ServerBuilder builder;
   int bound = 0;
-  builder.AddListeningPort(address(), grpc::InsecureServerCredentials(), &bound);
+  std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+  if (!tls_certificate_pem.empty()) {
+    grpc::SslServerCredentialsOptions tls;
+    tls.pem_key_cert_pairs.push_back({tls_key_pem, tls_certificate_pem});
+    credentials = grpc::SslServerCredentials(tls);
+  }
+  builder.AddListeningPort(address(), credentials, &bound);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
   return server_ != nullptr && bound == port_;

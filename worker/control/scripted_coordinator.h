@@ -61,6 +61,10 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   std::function<grpc::Status(const v1::BeginCheckpointRequest&, v1::BeginCheckpointResponse*)> on_begin;
   std::function<grpc::Status(const v1::FindCheckpointRequest&, v1::FindCheckpointResponse*)> on_find;
 
+  // Set before Listen: it speaks TLS with these.
+  std::string tls_certificate_pem;
+  std::string tls_key_pem;
+
   // What arrived: joins, their token headers, and by the default script the streams' messages.
   Inbox<v1::JoinRequest> joins;
   Inbox<std::string> tokens;

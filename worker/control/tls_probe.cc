@@ -1,0 +1,99 @@
+#include "worker/control/tls_probe.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "worker/control/tls_trial.h"
+
+namespace farandole {
+namespace {
+
+// A better way that answers so soon after the first is taken instead.
+constexpr absl::Duration kSecondThought = absl::Milliseconds(200);
+
+using Trials = std::vector<std::unique_ptr<TlsTrial>>;
+
+// Lets all go on until `deadline`, or until `is_enough` after a trial's end, which may bring the deadline nearer.
+template <typename IsEnough>
+void RunTrials(const Trials& trials, absl::Time deadline, IsEnough is_enough) {
+  for (const auto& trial : trials) trial->Go();
+  for (;;) {
+    if (is_enough(&deadline)) return;
+    std::vector<pollfd> waiting;
+    std::vector<TlsTrial*> waiters;
+    for (const auto& trial : trials) {
+      if (trial->is_over()) continue;
+      waiting.push_back(pollfd{trial->fd(), trial->events(), 0});
+      waiters.push_back(trial.get());
+    }
+    const absl::Duration left = deadline - absl::Now();
+    if (waiting.empty() || left <= absl::ZeroDuration()) return;
+    const auto patience_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+    if (poll(waiting.data(), waiting.size(), patience_ms) < 0) continue;
+    for (size_t i = 0; i < waiters.size(); ++i) {
+      if (waiting[i].revents != 0) waiters[i]->Go();
+    }
+  }
+}
+
+absl::StatusOr<std::string> FindProvenOne(const std::vector<std::string>& addresses, const std::string& ca_pem,
+                                          absl::Duration timeout) {
+  Trials trials;
+  for (const std::string& address : addresses) {
+    trials.push_back(std::make_unique<TlsTrial>(TlsQuestion{address, ca_pem, "the launcher's certificate"}));
+  }
+  const auto is_proven = [](const std::unique_ptr<TlsTrial>& trial) {
+    return trial->is_over() && trial->status().ok();
+  };
+  bool has_one = false;
+  RunTrials(trials, absl::Now() + timeout, [&](absl::Time* deadline) {
+    if (!has_one && std::any_of(trials.begin(), trials.end(), is_proven)) {
+      has_one = true;
+      *deadline = std::min(*deadline, absl::Now() + kSecondThought);
+    }
+    return !trials.empty() && is_proven(trials[0]);
+  });
+  const auto best = std::find_if(trials.begin(), trials.end(), is_proven);
+  if (best != trials.end()) return (*best)->address();
+  return absl::UnavailableError(
+      absl::StrJoin(trials, "; ", [](std::string* out, const std::unique_ptr<TlsTrial>& trial) {
+        absl::StrAppend(out, trial->address(), ": ", std::string(trial->status().message()));
+      }));
+}
+
+bool HasLetter(const std::string& address) {
+  return std::any_of(address.begin(), address.end(),
+                     [](char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); });
+}
+
+}  // namespace
+
+absl::Status FindTlsFault(const TlsQuestion& question, absl::Duration timeout) {
+  Trials trials;
+  trials.push_back(std::make_unique<TlsTrial>(question));
+  RunTrials(trials, absl::Now() + timeout, [](absl::Time*) { return false; });
+  const absl::Status& status = trials[0]->status();
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+}
+
+absl::StatusOr<std::string> FindProvenAddress(const std::vector<std::string>& addresses, const std::string& ca_pem,
+                                              absl::Duration timeout) {
+  // A name's look-up may take seconds, and blocks.
+  std::vector<std::string> sorted = addresses;
+  const auto names = std::stable_partition(sorted.begin(), sorted.end(),
+                                           [](const std::string& a) { return a[0] == '[' || !HasLetter(a); });
+  const std::vector<std::string> numbers(sorted.begin(), names);
+  const absl::StatusOr<std::string> by_number = FindProvenOne(numbers, ca_pem, timeout / 2);
+  if (by_number.ok() || names == sorted.end()) return by_number;
+  const absl::StatusOr<std::string> by_name = FindProvenOne({names, sorted.end()}, ca_pem, timeout / 2);
+  if (by_name.ok() || numbers.empty()) return by_name;
+  return absl::UnavailableError(absl::StrCat(by_number.status().message(), "; ", by_name.status().message()));
+}
+
+}  // namespace farandole

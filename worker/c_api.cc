@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "worker/c_call.h"
+#include "worker/embedded_coordinator.h"
 #include "worker/farandole.h"
 #include "worker/worker.h"
 
@@ -104,6 +105,10 @@ int farandole_init(const farandole_init_options* options, int (*interrupted)(voi
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
   absl::StatusOr<farandole::WorkerOptions> read = farandole::ReadWorkerOptions(options);
   if (!read.ok()) return Code(read.status());
+  if (read->launch.has_value() && !farandole_is_initialized()) {
+    const absl::Status found = farandole::FindEmbeddedCoordinator(&*read, Wrap(interrupted));
+    if (!found.ok()) return Code(found);
+  }
   return Code(Process().Start(*std::move(read), Wrap(interrupted)));
 }
 

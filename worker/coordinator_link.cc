@@ -42,6 +42,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.address = options.coordinator;
   client.token = options.token;
   client.token_origin = options.token_file;
+  client.tls_ca_pem = options.ca_pem;
+  client.tls_ca_origin = options.ca_file;
   client.give_up_after = options.outage_limit;
   client.is_interrupted = std::move(interrupted);
   return JoinOver(options, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {

@@ -87,6 +87,10 @@ typedef struct farandole_init_options {
   const char* transport;          /* FARANDOLE_TRANSPORT: "auto" (default) or "shm". */
   int64_t fusion_threshold_bytes; /* FARANDOLE_FUSION_THRESHOLD_BYTES: most bytes of a fused batch; default 64 MiB. */
   int64_t outage_limit_ms;        /* FARANDOLE_OUTAGE_LIMIT_MS: how long the coordinator may be away; default 30,000. */
+  const char* ca_file;            /* FARANDOLE_CA_FILE: certificates (PEM) that the coordinator's must descend from;
+                                     without it TLS is not spoken. */
+  const char* program;            /* FARANDOLE_PROGRAM: path of `farandole`, of which rank 0 under plain mpirun or srun
+                                     starts the job's coordinator; default: what PATH finds. */
 } farandole_init_options;
 
 FARANDOLE_EXPORT int farandole_abi_version(void);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,10 +11,13 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace farandole {
 namespace {
@@ -34,7 +38,12 @@ struct NumberSetting {
 constexpr TextSetting kCoordinator = {"FARANDOLE_COORDINATOR", "",
                                       "HOST:PORT of the coordinator; none: a job of size 1"};
 constexpr TextSetting kTokenFile = {"FARANDOLE_TOKEN_FILE", "", "file with the tenant's token"};
+constexpr TextSetting kCaFile = {"FARANDOLE_CA_FILE", "",
+                                 "file with the certificates (PEM) that the coordinator's descends from; none: no TLS"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
+constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "", "path of `farandole`; none: what PATH finds"};
+constexpr TextSetting kPath = {"PATH", "", "where programs are found"};
+constexpr TextSetting kTemporary = {"TMPDIR", "/tmp", "where temporary files go"};
 constexpr TextSetting kTransport = {"FARANDOLE_TRANSPORT", "auto", "\"auto\" or \"shm\""};
 constexpr TextSetting kLogLevel = {"FARANDOLE_LOG_LEVEL", "info",
                                    "least level of the library's lines on stderr: trace|debug|info|warning|error|off"};
@@ -50,7 +59,8 @@ constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20,
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
                                         "how long the coordinator may be away"};
 
-constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kJob, &kTransport, &kLogLevel, &kLogFormat};
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kCaFile,   &kJob,
+                                         &kProgram,     &kTransport, &kLogLevel, &kLogFormat};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex, &kJoinTimeout,
                                              &kStallWarning, &kFusion,      &kOutageLimit};
 
@@ -58,6 +68,11 @@ std::string ReadText(const TextSetting& setting, const char* given) {
   if (given != nullptr && *given != '\0') return given;
   const char* found = getenv(setting.variable);
   return found != nullptr && *found != '\0' ? found : setting.default_value;
+}
+
+bool IsSet(const char* variable) {
+  const char* found = getenv(variable);
+  return found != nullptr && *found != '\0';
 }
 
 // `given` counts if it is not 0.
@@ -78,17 +93,14 @@ absl::StatusOr<int64_t> ReadNumber(const NumberSetting& setting, int64_t given) 
   return value;
 }
 
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  if (path.empty()) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("a coordinator is named, but no token file; set ", kTokenFile.variable));
-  }
+absl::StatusOr<std::string> ReadFile(const std::string& path, const char* what) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file)
-    return absl::UnauthenticatedError(absl::StrCat("cannot read the token file ", path, ": ", strerror(errno)));
-  return std::string(absl::StripAsciiWhitespace(text.str()));
+  if (!file) {
+    return absl::UnauthenticatedError(absl::StrCat("cannot read the ", what, " ", path, ": ", strerror(errno)));
+  }
+  return text.str();
 }
 
 absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* options) {
@@ -135,6 +147,29 @@ absl::Status ReadLogSettings(WorkerOptions* options) {
   return absl::OkStatus();
 }
 
+// The parent's process, told apart from a later one of the same number by its start (proc(5): stat, 22).
+std::string NameParent() {
+  std::ifstream file(absl::StrCat("/proc/", getppid(), "/stat"));
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::vector<std::string> fields = absl::StrSplit(text.substr(std::min(text.size(), text.rfind(')') + 1)), ' ');
+  return absl::StrCat(getppid(), "-", fields.size() > 20 ? fields[20] : "0");
+}
+
+// What plain mpirun or srun says counts where the user says nothing.
+absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* options) {
+  if (given.size != 0 || IsSet(kSize.variable)) return absl::OkStatus();
+  absl::StatusOr<std::optional<ForeignLaunch>> launch = FindForeignLaunch(&getenv, NameParent());
+  if (!launch.ok()) return launch.status();
+  if (!launch->has_value()) return absl::OkStatus();
+  options->size = (*launch)->size;
+  options->launch_index = (*launch)->rank;
+  if (!options->coordinator.empty() || options->size == 1) return absl::OkStatus();
+  options->launch = **std::move(launch);
+  // Named after the program, where the user names none.
+  if (given.job == nullptr && !IsSet(kJob.variable)) options->job = "";
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<WorkerSetting> WorkerSettings() {
@@ -147,6 +182,16 @@ std::vector<WorkerSetting> WorkerSettings() {
   return settings;
 }
 
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("a coordinator is named, but no token file; set ", kTokenFile.variable));
+  }
+  absl::StatusOr<std::string> text = ReadFile(path, "token file");
+  if (!text.ok()) return text;
+  return std::string(absl::StripAsciiWhitespace(*text));
+}
+
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
@@ -155,12 +200,18 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   if (absl::Status status = ReadLogSettings(&options); !status.ok()) return status;
   options.coordinator = ReadText(kCoordinator, given.coordinator);
   options.token_file = ReadText(kTokenFile, given.token_file);
+  options.ca_file = ReadText(kCaFile, given.ca_file);
   options.job = ReadText(kJob, given.job);
   options.transport = ReadText(kTransport, given.transport);
   if (options.transport != "auto" && options.transport != "shm") {
     return absl::InvalidArgumentError(
         absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
   }
+  options.program = ReadText(kProgram, given.program);
+  options.path = ReadText(kPath, nullptr);
+  options.temporary = ReadText(kTemporary, nullptr);
+  if (absl::Status status = ReadLaunch(given, &options); !status.ok()) return status;
+  if (options.launch.has_value()) return options;
   if (options.coordinator.empty()) {
     if (options.size != 1) {
       return absl::InvalidArgumentError(absl::StrCat(kSize.variable, " is ", options.size,
@@ -172,6 +223,10 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   absl::StatusOr<std::string> token = ReadToken(options.token_file);
   if (!token.ok()) return token.status();
   options.token = *std::move(token);
+  if (options.ca_file.empty()) return options;
+  absl::StatusOr<std::string> ca = ReadFile(options.ca_file, "CA file");
+  if (!ca.ok()) return ca.status();
+  options.ca_pem = *std::move(ca);
   return options;
 }
 

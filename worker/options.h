@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/log_record.h"
 #include "worker/farandole.h"
+#include "worker/foreign_launch.h"
 
 namespace farandole {
 
@@ -18,7 +20,17 @@ struct WorkerOptions {
   std::string coordinator;  // HOST:PORT; "": a job of size 1
   std::string token_file;
   std::string token;
+  std::string ca_file;  // "": no TLS
+  std::string ca_pem;
   std::string job;
+  // Path of `farandole`; "": what PATH finds.
+  std::string program;
+  std::string path;
+  // Where temporary files go.
+  std::string temporary;
+  // Set where no coordinator is named, and plain mpirun or srun has started several processes: they are to find one
+  // (FindEmbeddedCoordinator), `size` and `launch_index` are the launcher's, and `job` may be "".
+  std::optional<ForeignLaunch> launch;
   int size = 1;
   int launch_index = 0;
   absl::Duration join_timeout;
@@ -43,9 +55,13 @@ struct WorkerSetting {
 // All settings.
 std::vector<WorkerSetting> WorkerSettings();
 
-// The caller's settings, completed by the environment and the defaults. The token is read from its file.
+// The token in a file.
+//   UNAUTHENTICATED: there is no file, or it cannot be read
+absl::StatusOr<std::string> ReadToken(const std::string& path);
+
+// The caller's settings, completed by the environment and the defaults. The token and the CA are read from their files.
 //   INVALID_ARGUMENT: a setting is not valid; names it, its value and what is allowed
-//   UNAUTHENTICATED: a coordinator is named, and the token file is missing or cannot be read
+//   UNAUTHENTICATED: a coordinator is named, and the token file is missing, or it or the CA file cannot be read
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* given);
 
 }  // namespace farandole

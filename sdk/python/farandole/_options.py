@@ -6,16 +6,25 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 |----------------------|-----------------------------|----------------------------------------------------------------|
 | FARANDOLE_LIBRARY    | _lib/libfarandole.so beside | path of the worker library                                     |
 |                      | this package                |                                                                |
+| FARANDOLE_PROGRAM    | farandole beside the        | path of `farandole`, of which rank 0 under plain mpirun or     |
+|                      | interpreter, or in PATH     | srun starts the job's coordinator                              |
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
 """
 
 import os
 import pathlib
+import sys
 
 
 def library_path() -> str:
     """Where libfarandole.so is."""
     return os.environ.get("FARANDOLE_LIBRARY") or str(pathlib.Path(__file__).parent / "_lib" / "libfarandole.so")
+
+
+def program_path() -> str:
+    """Where `farandole` is: beside this interpreter; "" where it is not there, then the worker library looks for it."""
+    program = pathlib.Path(sys.executable).with_name("farandole")
+    return str(program) if not os.environ.get("FARANDOLE_PROGRAM") and os.access(program, os.X_OK) else ""
 
 
 def deepbind() -> bool:

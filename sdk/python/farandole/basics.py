@@ -3,6 +3,7 @@
 import atexit
 from typing import Any, NamedTuple, Sequence, Union
 
+from . import _options
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
 
@@ -26,7 +27,10 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
     if not is_initialized():
-        interruptible(lib.farandole_init, ffi.NULL)
+        program = ffi.new("char[]", _options.program_path().encode())
+        options = ffi.new("farandole_init_options*", {"struct_bytes": ffi.sizeof("farandole_init_options")})
+        options.program = program
+        interruptible(lib.farandole_init, options)
     if process_sets is not None and not isinstance(process_sets, str):
         for process_set in process_sets:
             if process_set.process_set_id is None:

@@ -77,7 +77,8 @@ absl::StatusOr<Catalogue> ReadJobsDirectory(const std::string& jobs_directory, c
 }
 
 absl::StatusOr<Catalogue> AskCoordinator(const CatalogueSource& source) {
-  absl::StatusOr<CoordinatorAddress> where = ReadCoordinatorAddress(source.coordinator, source.token_file, "");
+  absl::StatusOr<CoordinatorAddress> where =
+      ReadCoordinatorAddress(source.coordinator, source.token_file, source.ca_file);
   if (!where.ok()) return where.status();
   const absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(*std::move(where));
   if (!session.ok()) return session.status();
@@ -109,6 +110,7 @@ absl::StatusOr<Catalogue> ReadSource(const CatalogueSource& source) {
     return absl::InvalidArgumentError("--state-dir and --coordinator exclude each other");
   }
   if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+  if (!source.ca_file.empty()) return absl::InvalidArgumentError("--ca belongs to a --coordinator");
   if (source.state_dir.empty()) return ReadJobsDirectory(source.jobs_directory, source.job);
   absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(source.state_dir, source.job);
   if (!rows.ok()) return rows.status();

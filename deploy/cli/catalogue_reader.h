@@ -19,6 +19,8 @@ struct CatalogueSource {
   // HOST:PORT of a running coordinator, instead of a state directory, and the file with a token that it knows.
   std::string coordinator;
   std::string token_file;
+  // Certificates (PEM) that its certificate must descend from; "": no TLS.
+  std::string ca_file;
   // Where `farandole run` keeps a state directory per job; "" where that is not known.
   std::string jobs_directory;
 };

@@ -105,6 +105,10 @@ void AddSourceOptions(CLI::App* command, CheckpointOptions* options) {
       ->type_name("HOST:PORT");
   command->add_option("--token-file", options->source.token_file, "The file with a token that the coordinator knows")
       ->type_name("FILE");
+  command
+      ->add_option("--ca", options->source.ca_file,
+                   "Certificates (PEM) that the coordinator's descends from; without it TLS is not spoken")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print JSON instead of text");
 }
 

@@ -13,6 +13,10 @@ namespace farandole {
 // the callback needs beside them it owns itself. Called once each, on the main thread, before any thread is started.
 void AddRunCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
+// Not in the help: what ssh runs on other hosts for `run`.
+void AddHostAgentCommand(CLI::App* app, int* exit_code);
+// Not in the help: what rank 0 of a job of mpirun or srun starts.
+void AddJobCoordinatorCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);

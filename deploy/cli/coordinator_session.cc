@@ -9,11 +9,14 @@
 #include "farandole/v1/admin.grpc.pb.h"
 #include "farandole/v1/monitor.grpc.pb.h"
 #include "grpcpp/client_context.h"
+#include "worker/control/tls_probe.h"
 
 namespace farandole {
 namespace {
 
 constexpr absl::Duration kCallDeadline = absl::Seconds(10);
+// For a handshake that tells why gRPC's failed.
+constexpr absl::Duration kTlsPatience = absl::Seconds(3);
 
 std::string NewIdempotencyKey() {
   std::random_device source;
@@ -35,8 +38,12 @@ struct CoordinatorSession::Stubs {
     PrepareCall(where, absl::Now() + kCallDeadline, &context);
     Response response;
     const grpc::Status status = (stub->*method)(&context, request, &response);
-    if (!status.ok()) return Explain(where, refusal, status);
-    return response;
+    if (status.ok()) return response;
+    if (MayBeTlsFault(status)) {
+      const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
+      if (!fault.ok()) return fault;
+    }
+    return Explain(where, refusal, status);
   }
 };
 

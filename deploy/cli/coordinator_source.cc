@@ -26,10 +26,12 @@ absl::StatusOr<CoordinatorAddress> ReadStateDirectory(const std::string& state_d
   where.token = running->token;
   where.token_origin = running->token_file;
   where.tls_ca_pem = running->ca_pem;
+  where.tls_ca_origin = running->ca_file;
   if (ca_file.empty()) return where;
   absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
   if (!certificates.ok()) return certificates.status();
   where.tls_ca_pem = *std::move(certificates);
+  where.tls_ca_origin = ca_file;
   return where;
 }
 
@@ -73,6 +75,7 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coo
   where.token = std::string(absl::StripAsciiWhitespace(*token));
   where.token_origin = token_file;
   where.tls_ca_pem = *certificates;
+  where.tls_ca_origin = ca_file;
   return where;
 }
 

@@ -15,8 +15,8 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
 
-void AwaitEndOfEarlierRun(const Coordinator& coordinator, const std::string& job) {
-  const CoordinatorAddress where{coordinator.address(), coordinator.token(), coordinator.token_file(), ""};
+void AwaitEndOfEarlierRun(const Coordinator& coordinator, const std::string& ca_pem, const std::string& job) {
+  const CoordinatorAddress where{coordinator.address(), coordinator.token(), coordinator.token_file(), ca_pem, ""};
   const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
   if (!channel.ok()) return;
   grpc::ClientContext context;

@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   farandole::AddRunCommand(&app, &exit_code);
+  farandole::AddHostAgentCommand(&app, &exit_code);
+  farandole::AddJobCoordinatorCommand(&app, &exit_code);
   farandole::AddServeCommand(&app, &exit_code);
   farandole::AddJobCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);

@@ -1,36 +1,39 @@
 #include "deploy/cli/run_job.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "deploy/cli/earlier_run.h"
+#include "deploy/cli/own_coordinator.h"
 #include "deploy/launcher/guard.h"
-#include "deploy/launcher/job_directory.h"
 #include "deploy/launcher/launch.h"
 #include "deploy/launcher/worker_environment.h"
 #include "deploy/launcher/worker_process.h"
-#include "server/coordinator.h"
-#include "spdlog/sinks/stdout_sinks.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole::launcher {
 namespace {
 
 // The workers are gone then; what they did last is to be written down.
 constexpr absl::Duration kDrainGrace = absl::Seconds(1);
+// A connection that is not made by then is not going to be.
+constexpr absl::Duration kConnectLimit = absl::Seconds(30);
 
 void Say(absl::string_view sentence) {
   std::fprintf(stderr, "farandole: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
@@ -41,124 +44,187 @@ int UsableCores() {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-// The coordinator of this run in this process, and the directory that it works in.
-struct OwnCoordinator {
-  JobDirectory directory;
-  std::unique_ptr<Coordinator> coordinator;
-};
+bool IsElsewhere(const HostShare& share) { return !share.is_here; }
 
-absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const std::string& state_home) {
-  const std::string name = options.job.empty() ? DefaultJobName(options.command) : options.job;
-  if (!options.state_dir.empty()) return JobDirectory::Open(options.state_dir, name);
-  if (state_home.empty()) {
-    return absl::FailedPreconditionError(
-        "there is no place for the job's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
-  }
-  const std::string jobs = absl::StrCat(state_home, "/farandole/jobs");
-  if (!options.job.empty()) return JobDirectory::Open(absl::StrCat(jobs, "/", name), name);
-  absl::StatusOr<JobDirectory> opened = JobDirectory::OpenNext(jobs, name);
-  if (opened.ok() && opened->job() != name) {
-    Say(absl::StrCat("job '", name, "' is running already, so this run is job '", opened->job(),
-                     "', with checkpoints of its own"));
-  }
-  return opened;
+bool UsesOtherHosts(const RunOptions& options) {
+  return std::any_of(options.shares.begin(), options.shares.end(), IsElsewhere);
 }
 
-absl::StatusOr<OwnCoordinator> StartCoordinator(const RunOptions& options, const RunEnvironment& environment) {
-  // Its log must not come between the workers' lines on stdout.
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("farandole", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
-  spdlog::set_pattern("farandole: coordinator: %v");
-  // What it says about the workers of an earlier run, which ended long ago, is for those who asked for everything.
-  spdlog::set_level(options.verbose ? spdlog::level::info : spdlog::level::off);
-  absl::StatusOr<JobDirectory> directory = OpenDirectory(options, environment.state_home);
-  if (!directory.ok()) return directory.status();
-  CoordinatorOptions coordinator_options;
-  coordinator_options.state_dir = directory->path();
-  coordinator_options.http = options.http.empty() ? "127.0.0.1:0" : options.http;
-  coordinator_options.job_loops = 1;
-  // No worker of an earlier run can come back: each ended with its launcher, whose lock on the directory is ours now.
-  coordinator_options.job.reattach_window = absl::ZeroDuration();
-  absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(std::move(coordinator_options));
-  if (!coordinator.ok()) {
-    return absl::Status(coordinator.status().code(), absl::StrCat("the coordinator of this run cannot be started: ",
-                                                                  coordinator.status().message()));
+int WorkersHere(const RunOptions& options) {
+  if (options.shares.empty()) return options.workers;
+  int here = 0;
+  for (const HostShare& share : options.shares) here += share.is_here ? share.count : 0;
+  return here;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, absl::string_view flag) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file) return text.str();
+  return absl::FailedPreconditionError(absl::StrCat(flag, " ", path, " cannot be read: ", strerror(errno)));
+}
+
+// "" where it cannot be found.
+std::string OwnPath() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+}
+
+absl::StatusOr<std::string> WorkingDirectory() {
+  char path[PATH_MAX];
+  if (getcwd(path, sizeof(path)) != nullptr) return std::string(path);
+  return absl::FailedPreconditionError(absl::StrCat("the working directory is gone: ", strerror(errno)));
+}
+
+absl::StatusOr<SshOptions> MakeSshOptions(const RunOptions& options, const RunEnvironment& environment,
+                                          absl::Duration reach_limit) {
+  SshOptions ssh;
+  const absl::StatusOr<std::string> client = FindExecutable("ssh", environment.path);
+  if (!client.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("other hosts are reached by ssh: ", client.status().message()));
   }
-  AwaitEndOfEarlierRun(**coordinator, directory->job());
-  if (!options.verbose) spdlog::set_level(spdlog::level::warn);
-  return OwnCoordinator{*std::move(directory), *std::move(coordinator)};
+  ssh.client = *client;
+  ssh.port = options.ssh_port;
+  ssh.identity_file = options.ssh_identity_file;
+  ssh.config_file = options.ssh_config;
+  ssh.environment = environment.variables;
+  ssh.connect_limit = std::min(kConnectLimit, reach_limit);
+  if (!options.remote_farandole.empty()) {
+    if (!IsPlainPath(options.remote_farandole)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--remote-farandole ", options.remote_farandole,
+                       ": the path goes through the other host's shell, and may have letters, digits and /._+- only"));
+    }
+    ssh.programs = {options.remote_farandole};
+    return ssh;
+  }
+  const std::string own = OwnPath();
+  if (IsPlainPath(own)) ssh.programs.push_back(own);
+  ssh.programs.emplace_back("farandole");
+  return ssh;
+}
+
+absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& environment, const WorkerSettings& settings,
+                           const OwnCoordinator* own, LaunchPlan* plan) {
+  if (options.start_timeout_s > 0) plan->reach_limit = absl::Seconds(options.start_timeout_s);
+  absl::StatusOr<SshOptions> ssh = MakeSshOptions(options, environment, plan->reach_limit);
+  if (!ssh.ok()) return ssh.status();
+  plan->ssh = *std::move(ssh);
+  AgentOrder& order = plan->order;
+  absl::StatusOr<std::string> directory = WorkingDirectory();
+  if (!directory.ok()) return directory.status();
+  order.directory = *std::move(directory);
+  order.arguments = options.command;
+  order.environment = TravellingVariables(environment.variables, options.exported);
+  order.size = static_cast<uint32_t>(settings.size);
+  order.job = settings.job;
+  order.join_timeout_ms = static_cast<uint64_t>(settings.join_timeout_ms);
+  if (own != nullptr) {
+    order.coordinators = own->remote_addresses();
+    order.ca_pem = own->ca_pem();
+    order.token = own->token();
+    return absl::OkStatus();
+  }
+  order.coordinators = {settings.coordinator};
+  absl::StatusOr<std::string> token = ReadFile(settings.token_file, "--token-file");
+  if (!token.ok()) return token.status();
+  order.token = std::string(absl::StripAsciiWhitespace(*token));
+  if (settings.ca_file.empty()) return absl::OkStatus();
+  absl::StatusOr<std::string> ca = ReadFile(settings.ca_file, "--ca");
+  if (!ca.ok()) return ca.status();
+  order.ca_pem = *std::move(ca);
+  return absl::OkStatus();
 }
 
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {
   Say(absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
-                   own == nullptr ? "" : " (in this process)", ", token in ", settings.token_file));
+                   own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
+                   ", token in ", settings.token_file));
   if (own != nullptr) {
-    Say(absl::StrCat("state and checkpoint catalogue in ", own->directory.path(), ", metrics at http://",
-                     own->coordinator->http_address(), "/metrics"));
+    Say(absl::StrCat("state and checkpoint catalogue in ", own->state_directory(), ", metrics at http://",
+                     own->http_address(), "/metrics"));
   }
   if (!options.output_directory.empty()) Say(absl::StrCat("output also in ", options.output_directory, "/rank.*"));
-  if (settings.SetsOmpThreads()) {
+  if (settings.SetsOmpThreads() && WorkersHere(options) > 0) {
     Say(absl::StrCat("OMP_NUM_THREADS=", settings.OmpThreads(), " for each worker: ", settings.cores, " cores for ",
-                     settings.size, " workers; set it yourself to change that"));
+                     settings.size_here, " workers; set it yourself to change that"));
   }
+}
+
+int Refuse(const absl::Status& status) {
+  Say(status.message());
+  return Launch::ExitCodeOf(status);
 }
 
 int RunHere(const RunOptions& options, const RunEnvironment& environment, const std::string& executable,
             const GuardLink& guard) {
   WorkerSettings settings;
-  settings.inherited = environment.variables;
+  settings.inherited =
+      OverlayVariables(environment.variables, TravellingVariables(environment.variables, options.exported));
   settings.size = options.workers;
+  settings.size_here = std::max(1, WorkersHere(options));
   settings.join_timeout_ms = std::lround(std::ceil(options.start_timeout_s * 1000));
   settings.cores = UsableCores();
   std::unique_ptr<OwnCoordinator> own;
   if (options.coordinator.empty()) {
-    absl::StatusOr<OwnCoordinator> started = StartCoordinator(options, environment);
+    absl::StatusOr<std::unique_ptr<OwnCoordinator>> started = OwnCoordinator::Start(options, environment);
     if (!started.ok()) {
       Say(started.status().message());
       return 1;
     }
-    own = std::make_unique<OwnCoordinator>(*std::move(started));
-    settings.coordinator = own->coordinator->address();
-    settings.token_file = own->coordinator->token_file();
-    settings.job = own->directory.job();
+    own = *std::move(started);
+    settings.coordinator = own->address();
+    settings.token_file = own->token_file();
+    settings.ca_file = own->ca_file();
+    settings.job = own->job();
   } else {
     settings.coordinator = options.coordinator;
     settings.token_file = options.token_file;
+    settings.ca_file = options.ca_file;
     settings.job = options.job.empty() ? DefaultJobName(options.command) : options.job;
   }
   if (options.verbose) SaySettings(options, settings, own.get());
   if (!options.http.empty() && own != nullptr) {
-    Say(absl::StrCat("status page at http://", own->coordinator->http_address(), "/, token in ", settings.token_file));
+    Say(absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
   }
   LaunchPlan plan;
-  plan.executable = executable;
-  plan.arguments = options.command;
+  if (UsesOtherHosts(options)) {
+    const absl::Status added = AddOtherHosts(options, environment, settings, own.get(), &plan);
+    if (!added.ok()) return Refuse(added);
+  }
+  plan.command.executable = executable;
+  plan.command.arguments = options.command;
+  plan.command.environment = [&settings](int index) { return settings.Environment(index); };
   plan.workers = options.workers;
-  plan.environment = [&settings](int index) { return settings.Environment(index); };
+  plan.shares = options.shares;
   plan.output_directory = options.output_directory;
   plan.verbose = options.verbose;
   plan.guard = guard;
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
-  if (own != nullptr) own->coordinator->Drain(kDrainGrace);
-  if (code.ok()) return *code;
-  Say(code.status().message());
-  return Launch::ExitCodeOf(code.status());
+  if (own != nullptr) own->Drain(kDrainGrace);
+  return code.ok() ? *code : Refuse(code.status());
+}
+
+absl::Status CheckReadable(const std::string& path, absl::string_view flag) {
+  if (path.empty() || access(path.c_str(), R_OK) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(flag, " ", path, " cannot be read: ", strerror(errno)));
 }
 
 }  // namespace
 
-int RunJob(const RunOptions& options) {
-  const RunEnvironment environment = ReadRunEnvironment();
-  const absl::StatusOr<std::string> executable = FindExecutable(options.command[0], environment.path);
-  if (!executable.ok()) {
-    Say(executable.status().message());
-    return Launch::ExitCodeOf(executable.status());
+int RunJob(const RunOptions& options, const RunEnvironment& environment) {
+  std::string executable;
+  if (WorkersHere(options) > 0) {
+    absl::StatusOr<std::string> found = FindExecutable(options.command[0], environment.path);
+    if (!found.ok()) return Refuse(found.status());
+    executable = *std::move(found);
   }
-  if (!options.token_file.empty() && access(options.token_file.c_str(), R_OK) != 0) {
-    Say(absl::StrCat("--token-file ", options.token_file, " cannot be read: ", strerror(errno)));
-    return 1;
-  }
-  return RunGuarded([&](const GuardLink& guard) { return RunHere(options, environment, *executable, guard); });
+  absl::Status readable = CheckReadable(options.token_file, "--token-file");
+  readable.Update(CheckReadable(options.ca_file, "--ca"));
+  if (!readable.ok()) return Refuse(readable);
+  return RunGuarded([&](const GuardLink& guard) { return RunHere(options, environment, executable, guard); });
 }
 
 }  // namespace farandole::launcher

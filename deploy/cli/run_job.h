@@ -9,7 +9,7 @@ namespace farandole::launcher {
 // wrong is said on stderr, one sentence each. The exit code is 0, that of the worker that failed first, 128 + the
 // signal that ended the run, 127 or 126 where the command cannot be executed, or 1. Called on the only thread of the
 // process (see RunGuarded), which may return in the guard process only.
-int RunJob(const RunOptions& options);
+int RunJob(const RunOptions& options, const RunEnvironment& environment);
 
 }  // namespace farandole::launcher
 

@@ -1,51 +1,21 @@
 #include "deploy/launcher/launch.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <climits>
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "deploy/launcher/descendants.h"
 #include "deploy/launcher/failure_report.h"
 #include "deploy/launcher/output_directory.h"
 
 namespace farandole::launcher {
 namespace {
 
-// For what a worker left running: long enough to close files, short enough not to be noticed.
-constexpr absl::Duration kSweepGrace = absl::Seconds(1);
-// What survives SIGKILL for so long hangs in the kernel.
-constexpr absl::Duration kKillPatience = absl::Seconds(5);
 // How long a run that was asked to stop waits for a reader that takes no output.
 constexpr absl::Duration kFlushPatience = absl::Seconds(2);
-
-absl::Duration MonotonicNow() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::DurationFromTimespec(now);
-}
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = "";
-  gethostname(name, HOST_NAME_MAX);
-  return name;
-}
-
-absl::Status NoResource(const char* what) {
-  return absl::ResourceExhaustedError(absl::StrCat("no ", what, " can be made: ", strerror(errno)));
-}
 
 }  // namespace
 
@@ -56,30 +26,27 @@ int Launch::ExitCodeOf(const absl::Status& status) {
 
 Launch::Launch(LaunchPlan plan)
     : plan_(std::move(plan)),
-      start_(MonotonicNow()),
-      console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_,
-               [this] {
-                 is_full_ = false;
-                 if (stage_ == kWorking) ForEachStream([](WorkerStream* stream) { stream->Resume(); });
-               }),
+      console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_, [this] { OnConsoleDrained(); }),
       policy_(plan_.workers, plan_.limits),
       input_(&loop_),
       workers_(static_cast<size_t>(plan_.workers)) {}
 
-Launch::~Launch() {
-  if (signal_fd_ >= 0) close(signal_fd_);
-  if (timer_fd_ >= 0) close(timer_fd_);
-}
+Launch::~Launch() = default;
 
 absl::StatusOr<int> Launch::Run() {
   absl::Status status = OpenEventSources();
   if (!status.ok()) return status;
-  const absl::Status started = StartAll();
-  if (!started.ok()) Apply(policy_.Abandoned());
-  status = RunLoop([this] { return policy_.all_ended(); });
-  status.Update(Sweep());
-  status.Update(DrainAll());
-  if (!started.ok()) return started;
+  MakePlaces();
+  status = MakeOutputs();
+  if (!status.ok()) return status;
+  status = ReachAll();
+  if (status.ok() && policy_.stop_signal() == 0 && !gave_up_) {
+    status = StartAll();
+    if (!status.ok()) Apply(policy_.Abandoned());
+    status.Update(RunLoop([this] { return policy_.all_ended(); }));
+  }
+  status.Update(FinishAll());
+  if (!failure_.ok()) return failure_;
   if (!status.ok()) return status;
   if (policy_.first_failed() >= 0) ReportFailure();
   status = FlushConsole();
@@ -88,66 +55,137 @@ absl::StatusOr<int> Launch::Run() {
 }
 
 absl::Status Launch::OpenEventSources() {
-  sigset_t child_ended;
-  sigemptyset(&child_ended);
-  sigaddset(&child_ended, SIGCHLD);
-  signal_fd_ = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signal_fd_ < 0) return NoResource("signal descriptor");
-  timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  if (timer_fd_ < 0) return NoResource("timer");
+  absl::StatusOr<std::unique_ptr<AlarmClock>> clock = AlarmClock::Make(&loop_, [this] { OnAlarm(); });
+  if (!clock.ok()) return clock.status();
+  clock_ = *std::move(clock);
+  absl::StatusOr<std::unique_ptr<ChildWatch>> children = ChildWatch::Make(&loop_, [this](pid_t pid, WorkerEnd end) {
+    for (const std::unique_ptr<Place>& place : places_) {
+      if (place->OnChildEnded(pid, end)) return;
+    }
+  });
+  if (!children.ok()) return children.status();
+  children_ = *std::move(children);
   // A reader of our output that ends must not end us; the workers get the default back.
   signal(SIGPIPE, SIG_IGN);
-  loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) {
-    signalfd_siginfo arrived{};
-    while (read(signal_fd_, &arrived, sizeof(arrived)) > 0) Reap();
-  });
-  loop_.Watch(timer_fd_, EPOLLIN, [this](uint32_t) { OnTimer(); });
   loop_.Watch(plan_.guard.signals_fd, EPOLLIN, [this](uint32_t) { OnGuard(); });
   return absl::OkStatus();
 }
 
+void Launch::MakePlaces() {
+  PlaceListener* const listener = this;
+  std::unique_ptr<LocalPlace> here;
+  const auto make_here = [&](int first, int count) {
+    here = std::make_unique<LocalPlace>(first, count, &loop_, listener);
+    here->SetCommand(plan_.command);
+  };
+  if (plan_.shares.empty()) make_here(0, plan_.workers);
+  for (const HostShare& share : plan_.shares) {
+    if (share.is_here && here == nullptr) {
+      make_here(share.first, share.count);
+    } else {
+      places_.push_back(
+          std::make_unique<SshPlace>(share.host, share.first, share.count, plan_.ssh, plan_.order, &loop_, listener));
+    }
+  }
+  if (here == nullptr) make_here(0, 0);
+  here_ = here.get();
+  places_.push_back(std::move(here));
+  for (const std::unique_ptr<Place>& place : places_) {
+    for (int i = 0; i < place->count(); ++i) workers_[place->first() + i].place = place.get();
+  }
+}
+
+absl::Status Launch::MakeOutputs() {
+  for (int index = 0; index < plan_.workers; ++index) {
+    Worker& worker = workers_[index];
+    worker.out = std::make_unique<WorkerOutput>(Console::kStdout, index, &console_);
+    worker.err = std::make_unique<WorkerOutput>(Console::kStderr, index, &console_);
+    if (plan_.output_directory.empty()) continue;
+    const absl::StatusOr<std::string> directory = MakeWorkerDirectory(plan_.output_directory, index, plan_.workers);
+    if (!directory.ok()) return directory.status();
+    absl::Status status = worker.out->CopyTo(absl::StrCat(*directory, "/stdout"));
+    status.Update(worker.err->CopyTo(absl::StrCat(*directory, "/stderr")));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Launch::ReachAll() {
+  awaited_ = static_cast<int>(places_.size());
+  clock_->Set(Now() + plan_.reach_limit);
+  for (const std::unique_ptr<Place>& place : places_) place->Prepare();
+  const absl::Status status = RunLoop([this] { return awaited_ == 0 || policy_.stop_signal() != 0 || gave_up_; });
+  if (!status.ok()) return status;
+  if (plan_.verbose && failure_.ok() && places_.size() > 1) {
+    console_.Say(absl::StrCat("all hosts are ready after ", FormatSeconds(Now())));
+  }
+  return failure_;
+}
+
 absl::Status Launch::StartAll() {
-  const absl::StatusOr<int> stdin_fd = input_.Open();
-  if (!stdin_fd.ok()) return stdin_fd.status();
-  const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null_fd < 0) return NoResource("descriptor of /dev/null");
-  absl::Status status;
-  for (int index = 0; index < plan_.workers && status.ok(); ++index) {
-    status = StartOne(index, index == 0 ? *stdin_fd : null_fd);
+  stage_ = kWorking;
+  clock_->Set(policy_.deadline());
+  if (here_->Has(0)) {
+    const absl::StatusOr<int> input = input_.Open();
+    if (!input.ok()) return input.status();
+    here_->SetInput(*input);
   }
-  close(null_fd);
+  for (const std::unique_ptr<Place>& place : places_) place->Start();
   input_.CloseWorkerEnd();
-  return status;
+  return failure_;
 }
 
-absl::Status Launch::StartOne(int index, int stdin_fd) {
-  const absl::StatusOr<WorkerProcess> process =
-      StartWorker(WorkerCommand{plan_.executable, plan_.arguments, plan_.environment(index), stdin_fd});
-  if (!process.ok()) {
-    // Those that were never started count as ended, so that the run is over when the others are.
-    for (int rest = index; rest < plan_.workers; ++rest) policy_.WorkerEnded(rest, WorkerEnd{127, 0}, Now());
-    return process.status();
+void Launch::OnReady(Place*) { --awaited_; }
+
+void Launch::OnFailed(Place*, const absl::Status& status) {
+  if (stage_ == kReaching) {
+    --awaited_;
+    ++unusable_;
+    console_.Say(status.message());
+    failure_ = absl::Status(failure_.ok() ? status.code() : failure_.code(),
+                            absl::StrCat("nothing was started, because of ",
+                                         unusable_ == 1 ? "that host" : absl::StrCat("those ", unusable_, " hosts")));
+  } else if (absl::IsUnavailable(status) || absl::IsInternal(status)) {
+    // A host that is lost is a failure of its workers.
+    console_.Say(status.message());
+  } else {
+    failure_.Update(status);
+    Apply(policy_.Abandoned());
   }
-  Worker& worker = workers_[index];
-  worker.pid = process->pid;
-  worker.out = std::make_unique<WorkerStream>(Console::kStdout, index, process->stdout_fd, &console_, &loop_);
-  worker.err = std::make_unique<WorkerStream>(Console::kStderr, index, process->stderr_fd, &console_, &loop_);
-  absl::Status status;
-  if (!plan_.output_directory.empty()) status = CopyOutput(index);
-  worker.out->Resume();
-  worker.err->Resume();
-  if (plan_.verbose) console_.Say(absl::StrCat("worker ", index, " is started, pid ", worker.pid));
-  if (!status.ok()) {
-    for (int rest = index + 1; rest < plan_.workers; ++rest) policy_.WorkerEnded(rest, WorkerEnd{127, 0}, Now());
-  }
-  return status;
 }
 
-absl::Status Launch::CopyOutput(int index) {
-  const absl::StatusOr<std::string> directory = MakeWorkerDirectory(plan_.output_directory, index, plan_.workers);
-  if (!directory.ok()) return directory.status();
-  const absl::Status out = workers_[index].out->CopyTo(absl::StrCat(*directory, "/stdout"));
-  return out.ok() ? workers_[index].err->CopyTo(absl::StrCat(*directory, "/stderr")) : out;
+void Launch::OnStarted(int worker, pid_t pid) {
+  workers_[worker].pid = pid;
+  if (!plan_.verbose) return;
+  const std::string where = places_.size() > 1 ? absl::StrCat(" on host ", workers_[worker].place->host()) : "";
+  console_.Say(absl::StrCat("worker ", worker, " is started", where, ", pid ", pid));
+}
+
+void Launch::OnOutput(int worker, Console::Stream stream, absl::string_view bytes) {
+  WorkerOutput& output = stream == Console::kStdout ? *workers_[worker].out : *workers_[worker].err;
+  if (bytes.empty()) {
+    output.Finish();
+  } else {
+    output.Push(bytes);
+  }
+  if (is_full_ || gave_up_ || !console_.IsFull()) return;
+  is_full_ = true;
+  for (const std::unique_ptr<Place>& place : places_) place->HoldOutput(true);
+}
+
+void Launch::OnConsoleDrained() {
+  if (!is_full_) return;
+  is_full_ = false;
+  for (const std::unique_ptr<Place>& place : places_) {
+    if (!is_full_) place->HoldOutput(false);
+  }
+}
+
+void Launch::OnEnded(int worker, WorkerEnd end) {
+  const bool had_failed = policy_.first_failed() >= 0;
+  if (worker == 0) input_.Close();
+  Apply(policy_.WorkerEnded(worker, end, Now()));
+  if (plan_.verbose || (policy_.first_failed() == worker && !had_failed && !policy_.all_ended())) SayEnd(worker);
 }
 
 void Launch::OnGuard() {
@@ -158,7 +196,7 @@ void Launch::OnGuard() {
   loop_.Unwatch(plan_.guard.signals_fd);
   console_.Say(absl::StrCat("the process that was started as 'farandole run' (pid ", plan_.guard.pid,
                             ") is gone; its workers are killed"));
-  gave_up_ = stage_ == kFlushing;
+  gave_up_ = stage_ == kFlushing || stage_ == kReaching;
   Apply(policy_.Abandoned());
 }
 
@@ -180,7 +218,8 @@ void Launch::OnSignal(int signal) {
       break;
   }
   const int decided = policy_.StopRequested(signal, Now());
-  if (stage_ == kFlushing && decided != 0) gave_up_ = true;
+  if (decided != 0 && (stage_ == kFlushing || (stage_ == kFinishing && is_full_))) GiveUpConsole();
+  if (stage_ == kReaching) return;
   if (decided == SIGKILL) {
     console_.Say(absl::StrCat("got ", SignalName(signal), " again: the workers are killed"));
   } else if (decided != 0 && !policy_.all_ended()) {
@@ -190,53 +229,35 @@ void Launch::OnSignal(int signal) {
   Apply(decided);
 }
 
-void Launch::OnTimer() {
-  uint64_t expirations = 0;
-  if (read(timer_fd_, &expirations, sizeof(expirations)) < 0) return;
+void Launch::OnAlarm() {
   switch (stage_) {
+    case kReaching: {
+      const std::string why = absl::StrCat("was not ready within ", FormatSeconds(plan_.reach_limit));
+      for (const std::unique_ptr<Place>& place : places_) place->GiveUp(why);
+      return;
+    }
     case kWorking: {
       const int signal = policy_.DeadlineReached(Now());
       if (signal != 0) console_.Say(absl::StrCat("workers that still run get ", SignalName(signal)));
       Apply(signal);
       return;
     }
-    case kSweeping:
-      stage_ = kSweepingHard;
-      SignalDescendants(SIGKILL);
-      SetTimer(Now() + kKillPatience);
-      return;
-    case kSweepingHard:
+    case kFinishing:
     case kFlushing:
-      gave_up_ = true;
+      GiveUpConsole();
       return;
   }
 }
 
-void Launch::Reap() {
-  int status = 0;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    const WorkerEnd end{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0};
-    for (int index = 0; index < plan_.workers; ++index) {
-      if (workers_[index].pid == pid && policy_.is_running(index)) OnWorkerEnded(index, end);
-    }
-  }
-  // A process that was forked while the others were killed has come to us now.
-  if (stage_ == kSweepingHard) SignalDescendants(SIGKILL);
-}
-
-void Launch::OnWorkerEnded(int index, WorkerEnd end) {
-  const bool had_failed = policy_.first_failed() >= 0;
-  // What it said last comes before what is said about it.
-  workers_[index].out->Drain();
-  workers_[index].err->Drain();
-  if (index == 0) input_.Close();
-  Apply(policy_.WorkerEnded(index, end, Now()));
-  if (plan_.verbose || (policy_.first_failed() == index && !had_failed && !policy_.all_ended())) SayEnd(index);
+void Launch::GiveUpConsole() {
+  gave_up_ = true;
+  OnConsoleDrained();
 }
 
 void Launch::SayEnd(int index) {
   const bool is_cause = policy_.first_failed() == index && !policy_.all_ended();
-  console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, ") ended with ",
+  const std::string where = places_.size() > 1 ? absl::StrCat(", host ", workers_[index].place->host()) : "";
+  console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
                             policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)),
                             is_cause
                                 ? absl::StrCat("; the others have ", absl::FormatDuration(plan_.limits.after_failure),
@@ -245,25 +266,14 @@ void Launch::SayEnd(int index) {
 }
 
 void Launch::Apply(int signal) {
-  if (stage_ == kSweeping && signal == SIGKILL) {
-    stage_ = kSweepingHard;
-    SignalDescendants(SIGKILL);
-    SetTimer(Now() + kKillPatience);
-  }
+  if (stage_ == kFinishing && signal == SIGKILL) SignalWorkers(SIGKILL, true);
   if (stage_ != kWorking) return;
   if (signal != 0) SignalWorkers(signal, true);
-  SetTimer(policy_.deadline());
+  clock_->Set(policy_.deadline());
 }
 
 void Launch::SignalWorkers(int signal, bool whole_group) {
-  for (int index = 0; index < plan_.workers; ++index) {
-    const pid_t pid = workers_[index].pid;
-    // The number of a worker that is not reaped yet cannot belong to anybody else.
-    if (pid <= 0 || !policy_.is_running(index)) continue;
-    kill(whole_group ? -pid : pid, signal);
-    // A stopped worker acts on SIGKILL and SIGCONT only.
-    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-pid, SIGCONT);
-  }
+  for (const std::unique_ptr<Place>& place : places_) place->Signal(signal, whole_group);
 }
 
 void Launch::PauseEverything() {
@@ -274,59 +284,49 @@ void Launch::PauseEverything() {
   input_.Resume();
 }
 
-void Launch::SetTimer(absl::Duration at) {
-  itimerspec when{};
-  // All zero disarms it.
-  if (at != absl::InfiniteDuration()) when.it_value = absl::ToTimespec(start_ + at);
-  timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
-}
-
 absl::Status Launch::RunLoop(const std::function<bool()>& is_over) {
   while (!is_over()) {
-    if (!is_full_ && console_.IsFull()) {
-      is_full_ = true;
-      ForEachStream([](WorkerStream* stream) { stream->Pause(); });
-    }
     const absl::Status status = loop_.RunOnce();
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status Launch::Sweep() {
-  if (!HasChildren()) return absl::OkStatus();
-  stage_ = kSweeping;
-  SignalDescendants(SIGTERM);
-  SetTimer(Now() + kSweepGrace);
-  const absl::Status status = RunLoop([this] { return gave_up_ || !HasChildren(); });
-  if (gave_up_) {
-    const std::vector<pid_t> left = Descendants(getpid());
-    console_.Say(absl::StrCat("pid ", absl::StrJoin(left, ", "), ", left behind by a worker, does not end on SIGKILL"));
+absl::Status Launch::FinishAll() {
+  stage_ = kFinishing;
+  gave_up_ = false;
+  // Only a full console can make us wait for long, and only a run that nobody has asked to stop waits for its reader.
+  const bool is_stopped = policy_.stop_signal() != 0 || !failure_.ok();
+  bool is_limited = false;
+  absl::Status status;
+  clock_->Set(absl::InfiniteDuration());
+  for (const bool elsewhere : {true, false}) {
+    const auto is_over = [&] {
+      const bool is_finished = std::all_of(places_.begin(), places_.end(), [&](const std::unique_ptr<Place>& place) {
+        return (place.get() != here_) != elsewhere || place->is_finished();
+      });
+      if (is_full_ && is_stopped && !is_limited) {
+        is_limited = true;
+        clock_->Set(Now() + kFlushPatience);
+      }
+      return is_finished;
+    };
+    for (const std::unique_ptr<Place>& place : places_) {
+      if ((place.get() != here_) == elsewhere) place->Finish();
+    }
+    status.Update(RunLoop(is_over));
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.out != nullptr) worker.out->Finish();
+    if (worker.err != nullptr) worker.err->Finish();
   }
   return status;
 }
 
-bool Launch::HasChildren() const {
-  siginfo_t unused{};
-  return waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
-absl::Status Launch::DrainAll() {
+absl::Status Launch::FlushConsole() {
   stage_ = kFlushing;
   gave_up_ = false;
-  // Whoever could write is gone: what the pipes hold now is all. Only a full console can still make us wait.
-  SetTimer(policy_.stop_signal() == 0 ? absl::InfiniteDuration() : Now() + kFlushPatience);
-  ForEachStream([](WorkerStream* stream) { stream->Pause(); });
-  const absl::Status status = RunLoop([this] {
-    bool is_drained = true;
-    ForEachStream([&is_drained](WorkerStream* stream) { is_drained = stream->Drain() && is_drained; });
-    return is_drained || gave_up_;
-  });
-  ForEachStream([](WorkerStream* stream) { stream->Finish(); });
-  return status;
-}
-
-absl::Status Launch::FlushConsole() {
+  clock_->Set(policy_.stop_signal() == 0 ? absl::InfiniteDuration() : Now() + kFlushPatience);
   const absl::Status status = RunLoop([this] { return gave_up_ || console_.HoldsNothing(); });
   console_.Discard();
   return status;
@@ -337,22 +337,13 @@ void Launch::ReportFailure() {
   FailureReport report;
   report.worker = failed;
   report.pid = workers_[failed].pid;
-  report.host = HostName();
+  report.host = workers_[failed].place->host();
   report.last_lines = workers_[failed].err->tail().lines();
   for (int index = 0; index < plan_.workers; ++index) {
     report.ends.push_back(policy_.end(index));
     report.end_times.push_back(policy_.end_time(index));
   }
   for (const std::string& line : report.Lines()) console_.Report(line);
-}
-
-absl::Duration Launch::Now() const { return MonotonicNow() - start_; }
-
-void Launch::ForEachStream(const std::function<void(WorkerStream*)>& visit) {
-  for (Worker& worker : workers_) {
-    if (worker.out != nullptr) visit(worker.out.get());
-    if (worker.err != nullptr) visit(worker.err.get());
-  }
 }
 
 }  // namespace farandole::launcher

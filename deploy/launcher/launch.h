@@ -11,24 +11,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "deploy/launcher/alarm_clock.h"
+#include "deploy/launcher/child_watch.h"
 #include "deploy/launcher/console.h"
 #include "deploy/launcher/event_loop.h"
 #include "deploy/launcher/guard.h"
+#include "deploy/launcher/host_list.h"
+#include "deploy/launcher/local_place.h"
+#include "deploy/launcher/place.h"
+#include "deploy/launcher/ssh_place.h"
 #include "deploy/launcher/stop_policy.h"
 #include "deploy/launcher/terminal_input.h"
-#include "deploy/launcher/worker_process.h"
-#include "deploy/launcher/worker_stream.h"
+#include "deploy/launcher/worker_output.h"
 
 namespace farandole::launcher {
 
 // What is to be launched.
 struct LaunchPlan {
-  // The program's path (FindExecutable), and its arguments, beginning with its name as the user wrote it.
-  std::string executable;
-  std::vector<std::string> arguments;
+  // What runs here. `executable` may be empty where no worker does.
+  LocalPlace::Command command;
   int workers = 1;
-  // All "NAME=value" of worker `index`.
-  std::function<std::vector<std::string>(int index)> environment;
+  // Which workers run where, in order; empty: all here.
+  std::vector<HostShare> shares;
+  // How the other hosts are reached, what their agents run, and for how long they are waited for.
+  SshOptions ssh;
+  AgentOrder order;
+  absl::Duration reach_limit = absl::Seconds(60);
   // Not empty: DIR/rank.N/stdout and .../stderr get what worker N prints, byte by byte.
   std::string output_directory;
   // Says on stderr what is started and what ends.
@@ -37,79 +45,90 @@ struct LaunchPlan {
   GuardLink guard;
 };
 
-// One run of N workers on this host, from their start to the last descendant's end. Owned by the launcher process, used
-// on the thread on which RunGuarded called, which lives as long as the process.
+// One run of N workers, from their start to the last descendant's end. Owned by the launcher process, used on the
+// thread on which RunGuarded called, which lives as long as the process.
 //
-// Everything is an event: ends of processes by signalfd, signals and the guard's end by its pipe, output by pipes,
-// limits by timerfd. Worker 0 has the launcher's stdin, the others have none.
-class Launch {
+// All hosts are made ready at the same time, and no worker starts before all are. Everything is an event: ends of
+// processes by signalfd, signals and the guard's end by its pipe, output and other hosts by pipes, limits by timerfd.
+// Worker 0 has the launcher's stdin where it runs here; the others have none.
+class Launch final : private PlaceListener {
  public:
   // The exit code that shells give where a command did not run: 127 for NOT_FOUND, 126 for PERMISSION_DENIED;
   // otherwise 1.
   static int ExitCodeOf(const absl::Status& status);
 
   explicit Launch(LaunchPlan plan);
-  ~Launch();
-  Launch(const Launch&) = delete;
-  Launch& operator=(const Launch&) = delete;
+  ~Launch() override;
 
-  // Runs the workers and returns the exit code (StopPolicy::exit_code). No descendant of this process is left then, and
-  // all their output is written. Called once.
+  // Runs the workers and returns the exit code (StopPolicy::exit_code). No descendant of this process, and no process
+  // of an agent that could be reached, is left then, and all their output is written. Called once.
   // After an error nothing is left running either:
   //   NOT_FOUND, PERMISSION_DENIED  the program cannot be executed
-  //   FAILED_PRECONDITION           a file of output_directory cannot be made
+  //   FAILED_PRECONDITION           a file of output_directory cannot be made, or a host has not what it needs
+  //   UNAVAILABLE                   a host cannot be reached; where several cannot, the others were named on stderr
   //   RESOURCE_EXHAUSTED            no process, pipe or timer can be made
   absl::StatusOr<int> Run();
 
  private:
   struct Worker {
     pid_t pid = -1;
-    std::unique_ptr<WorkerStream> out;
-    std::unique_ptr<WorkerStream> err;
+    Place* place = nullptr;
+    std::unique_ptr<WorkerOutput> out;
+    std::unique_ptr<WorkerOutput> err;
   };
+  // What the alarm and another request to stop mean depends on how far the run is.
+  enum Stage { kReaching, kWorking, kFinishing, kFlushing };
 
   absl::Status OpenEventSources();
+  void MakePlaces();
+  absl::Status MakeOutputs();
+  // OK: all places are ready.
+  absl::Status ReachAll();
   absl::Status StartAll();
-  absl::Status StartOne(int index, int stdin_fd);
-  absl::Status CopyOutput(int index);
+  // Ends what is left, first elsewhere, then here.
+  absl::Status FinishAll();
+  absl::Status FlushConsole();
+
+  void OnReady(Place* place) override;
+  void OnFailed(Place* place, const absl::Status& status) override;
+  void OnStarted(int worker, pid_t pid) override;
+  void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) override;
+  void OnEnded(int worker, WorkerEnd end) override;
+  void OnRemark(const std::string& sentence) override { console_.Say(sentence); }
 
   void OnGuard();
   void OnSignal(int signal);
-  void OnTimer();
-  void OnWorkerEnded(int index, WorkerEnd end);
-  void Reap();
-  // Sends what the policy has decided, and sets the timer to its deadline.
+  void OnAlarm();
+  void OnConsoleDrained();
+  // Whoever reads our output takes none, and the run was asked to stop: what is left of it is dropped.
+  void GiveUpConsole();
+  // Sends what the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
   void SignalWorkers(int signal, bool whole_group);
   void PauseEverything();
-  void SetTimer(absl::Duration at);
 
-  // Waits for the next events; keeps the workers waiting while the console is full.
   absl::Status RunLoop(const std::function<bool()>& is_over);
-  // After the last worker's end: what descends from them is asked to end, then killed.
-  absl::Status Sweep();
-  bool HasChildren() const;
-  // Brings out all that the workers have written.
-  absl::Status DrainAll();
-  absl::Status FlushConsole();
   void SayEnd(int index);
   void ReportFailure();
-
-  absl::Duration Now() const;
-  void ForEachStream(const std::function<void(WorkerStream*)>& visit);
+  absl::Duration Now() const { return clock_->Now(); }
 
   const LaunchPlan plan_;
-  const absl::Duration start_;
   EventLoop loop_;
   Console console_;
   StopPolicy policy_;
   TerminalInput input_;
+  std::unique_ptr<AlarmClock> clock_;
+  std::unique_ptr<ChildWatch> children_;
+  // The last one is here.
+  std::vector<std::unique_ptr<Place>> places_;
+  LocalPlace* here_ = nullptr;
   std::vector<Worker> workers_;
-  int signal_fd_ = -1;
-  int timer_fd_ = -1;
-  // What the timer's end and another request to stop mean depends on how far the run is.
-  enum Stage { kWorking, kSweeping, kSweepingHard, kFlushing };
-  Stage stage_ = kWorking;
+  Stage stage_ = kReaching;
+  // Places that are neither ready nor failed; until all are started.
+  int awaited_ = 0;
+  int unusable_ = 0;
+  // Why the launch as a whole failed.
+  absl::Status failure_;
   bool is_full_ = false;
   bool gave_up_ = false;
 };

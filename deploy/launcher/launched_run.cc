@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/descendants.h"
+#include "deploy/launcher/worker_process.h"
 #include "gtest/gtest.h"
 
 namespace farandole::launcher {
@@ -74,11 +75,12 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
   dup2(open((directory_ + "/err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
   auto body = [this, &scenario](const GuardLink& link) {
     LaunchPlan plan;
-    plan.arguments = scenario.command;
-    if (plan.arguments.empty()) plan.arguments = {"sh", "-c", scenario.script};
-    absl::StatusOr<std::string> executable = FindExecutable(plan.arguments[0], "/usr/bin:/bin");
+    LocalPlace::Command& command = plan.command;
+    command.arguments = scenario.command;
+    if (command.arguments.empty()) command.arguments = {"sh", "-c", scenario.script};
+    absl::StatusOr<std::string> executable = FindExecutable(command.arguments[0], "/usr/bin:/bin");
     plan.workers = scenario.workers;
-    plan.environment = [this](int index) {
+    command.environment = [this](int index) {
       return std::vector<std::string>{"PATH=/usr/bin:/bin", absl::StrCat("INDEX=", index),
                                       absl::StrCat("DIR=", directory_)};
     };
@@ -88,7 +90,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     plan.guard = link;
     absl::StatusOr<int> code = 0;
     if (executable.ok()) {
-      plan.executable = *executable;
+      command.executable = *executable;
       code = Launch(std::move(plan)).Run();
     } else {
       code = executable.status();

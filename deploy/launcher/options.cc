@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -51,22 +54,69 @@ std::string ScriptArgument(const std::vector<std::string>& command) {
   return "";
 }
 
-absl::StatusOr<int> LocalSlots(const std::string& hosts) {
-  const std::vector<std::string> entries = absl::StrSplit(hosts, ',');
-  const std::vector<std::string> parts = absl::StrSplit(entries[0], absl::MaxSplits(':', 1));
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  if (entries.size() > 1 || (parts[0] != "localhost" && parts[0] != "127.0.0.1" && parts[0] != name)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--hosts ", hosts, ": several or other hosts are not supported by this version, only localhost:N or ", name,
-        ":N; start the command on each host with --coordinator instead, or leave --hosts out"));
-  }
-  int slots = 0;
-  if (parts.size() < 2 || !absl::SimpleAtoi(parts[1], &slots) || slots < 1) {
+absl::StatusOr<std::vector<HostSlots>> ReadHosts(const RunOptions& options) {
+  if (options.hostfile.empty()) return ParseHosts(options.hosts);
+  std::ifstream file(options.hostfile);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--hosts ", hosts, ": a host is written NAME:SLOTS, with at least one slot"));
+        absl::StrCat("--hostfile ", options.hostfile, " cannot be read: ", strerror(errno)));
   }
-  return slots;
+  return ParseHostfile(text.str(), options.hostfile);
+}
+
+absl::Status CompleteHosts(const std::string& own_name, RunOptions* options) {
+  if (options->hosts.empty() && options->hostfile.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<HostSlots>> hosts = ReadHosts(*options);
+  if (!hosts.ok()) return hosts.status();
+  const int slots = CountSlots(*hosts);
+  if (options->workers == 0) options->workers = slots;
+  if (options->workers > slots) {
+    return absl::InvalidArgumentError(absl::StrCat("-np ", options->workers, " is more than the ", slots, " slots of ",
+                                                   options->hostfile.empty()
+                                                       ? absl::StrCat("--hosts ", options->hosts)
+                                                       : absl::StrCat("--hostfile ", options->hostfile)));
+  }
+  options->shares = SpreadWorkers(*hosts, options->workers, own_name);
+  std::string here;
+  for (const HostShare& share : options->shares) {
+    if (!share.is_here) continue;
+    if (!here.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("hosts ", here, " and ", share.host,
+                                                     " are both this machine; name it once, with all its slots"));
+    }
+    here = share.host;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* options) {
+  if (options->attach && options->coordinator.empty()) {
+    if (environment.coordinator.empty()) {
+      return absl::InvalidArgumentError(
+          "--attach needs a coordinator: give --coordinator HOST:PORT, or set FARANDOLE_COORDINATOR");
+    }
+    options->coordinator = environment.coordinator;
+    if (options->token_file.empty()) options->token_file = environment.token_file;
+    if (options->ca_file.empty()) options->ca_file = environment.ca_file;
+  }
+  if (options->coordinator.empty()) {
+    if (options->token_file.empty() && options->ca_file.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(options->token_file.empty() ? "--ca" : "--token-file", " belongs to a --coordinator"));
+  }
+  if (!options->token_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--coordinator ", options->coordinator, " needs the --token-file of a token that it knows"));
+}
+
+absl::Status CheckExported(const std::vector<std::string>& exported) {
+  for (const std::string& variable : exported) {
+    if (!variable.empty() && variable[0] != '=') continue;
+    return absl::InvalidArgumentError(absl::StrCat("-x ", variable, ": a variable is written NAME or NAME=VALUE"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -82,6 +132,11 @@ RunEnvironment ReadRunEnvironment() {
   } else if (absl::StartsWith(home, "/")) {
     read.state_home = absl::StrCat(home, "/.local/state");
   }
+  read.temporary = Variable("TMPDIR");
+  if (!absl::StartsWith(read.temporary, "/")) read.temporary = "/tmp";
+  read.coordinator = Variable("FARANDOLE_COORDINATOR");
+  read.token_file = Variable("FARANDOLE_TOKEN_FILE");
+  read.ca_file = Variable("FARANDOLE_CA_FILE");
   for (char** variable = environ; *variable != nullptr; ++variable) read.variables.emplace_back(*variable);
   return read;
 }
@@ -90,8 +145,27 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("-n,--np,--num-proc", options->workers, "Number of workers; -np is the same")
       ->check(CLI::Range(1, kMaxWorkers))
       ->type_name("N");
-  run->add_option("-H,--hosts", options->hosts, "Where to run: localhost:SLOTS (this version runs on one host)")
-      ->type_name("HOST:SLOTS");
+  CLI::Option* hosts = run->add_option("-H,--hosts", options->hosts,
+                                       "Where to run, by ssh: HOST:SLOTS, separated by commas; by default here")
+                           ->type_name("HOST:SLOTS,...");
+  run->add_option("--hostfile", options->hostfile, "The same from a file with lines 'HOST slots=N'")
+      ->type_name("FILE")
+      ->excludes(hosts);
+  run->add_option("--ssh-port", options->ssh_port, "Port of the hosts' ssh servers")
+      ->check(CLI::Range(1, 65535))
+      ->type_name("PORT");
+  run->add_option("--ssh-identity-file", options->ssh_identity_file, "Private key for ssh")->type_name("FILE");
+  run->add_option("--ssh-config", options->ssh_config, "Configuration of ssh instead of ~/.ssh/config")
+      ->type_name("FILE");
+  run->add_option("--remote-farandole", options->remote_farandole,
+                  "Path of farandole on the other hosts; by default this program's own, then what PATH finds there")
+      ->type_name("PATH");
+  run->add_option("-x", options->exported,
+                  "Variable that the workers get, also on other hosts: NAME, or NAME=VALUE; may be repeated")
+      ->type_name("NAME[=VALUE]")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_option("--job", options->job, "Name of the job; by default the script's, without its extension")
       ->type_name("NAME");
   run->add_option("--state-dir", options->state_dir,
@@ -99,21 +173,25 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
                   "$XDG_STATE_HOME/farandole/jobs/NAME (~/.local/state/...)")
       ->type_name("DIR");
   CLI::Option* coordinator = run->add_option("--coordinator", options->coordinator,
-                                             "Coordinator to use; by default this command is one, on a loopback port")
+                                             "Coordinator to use; by default this command is one, on a port of its own")
                                  ->type_name("HOST:PORT");
-  CLI::Option* token_file =
-      run->add_option("--token-file", options->token_file, "File that holds the token for --coordinator")
-          ->type_name("FILE");
+  run->add_option("--token-file", options->token_file, "File that holds the token for --coordinator")
+      ->type_name("FILE");
+  run->add_option("--ca", options->ca_file,
+                  "Certificates (PEM) that the coordinator's descends from; without it TLS is not spoken")
+      ->type_name("FILE");
+  run->add_flag("--attach", options->attach,
+                "Use a coordinator that runs already: --coordinator, or FARANDOLE_COORDINATOR with its "
+                "FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE");
   run->add_option("--http", options->http, "Where this run's status page is, on loopback, such as 127.0.0.1:7071")
       ->type_name("HOST:PORT")
       ->excludes(coordinator);
-  coordinator->needs(token_file);
-  token_file->needs(coordinator);
   run->add_option("--output-filename", options->output_directory,
                   "Directory in which rank.N/stdout and rank.N/stderr get each worker's output too")
       ->type_name("DIR");
   run->add_option("--start-timeout", options->start_timeout_s,
-                  "Seconds until which all workers must have joined; by default 600")
+                  "Seconds until which all hosts must be ready (by default 60), and all workers must have joined "
+                  "(by default 600)")
       ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
       ->type_name("S");
   run->add_flag("--verbose", options->verbose, "Say what is started, and with which settings");
@@ -138,25 +216,23 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
   return marked;
 }
 
-absl::Status CompleteRunOptions(RunOptions* options) {
+absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options) {
   if (options->command.empty()) {
     return absl::InvalidArgumentError("no command is given: farandole run -np N COMMAND...");
   }
-  if (!options->hosts.empty()) {
-    const absl::StatusOr<int> slots = LocalSlots(options->hosts);
-    if (!slots.ok()) return slots.status();
-    if (options->workers == 0) options->workers = *slots;
-    if (options->workers > *slots) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("-np ", options->workers, " is more than the ", *slots, " slots of --hosts ", options->hosts));
-    }
-  }
+  absl::Status status = CompleteHosts(own_name, options);
+  status.Update(CompleteCoordinator(environment, options));
+  status.Update(CheckExported(options->exported));
+  if (!status.ok()) return status;
   if (options->workers == 0) return absl::InvalidArgumentError("-np is missing: how many workers are to be started?");
-  if (options->job.empty()) return absl::OkStatus();
-  bool is_valid = options->job.size() <= kMaxNameBytes && options->job != "." && options->job != "..";
-  for (char c : options->job) is_valid = is_valid && IsNameCharacter(c);
+  return options->job.empty() ? absl::OkStatus() : CheckJobName(options->job, "--job");
+}
+
+absl::Status CheckJobName(const std::string& job, const std::string& where) {
+  bool is_valid = !job.empty() && job.size() <= kMaxNameBytes && job != "." && job != "..";
+  for (char c : job) is_valid = is_valid && IsNameCharacter(c);
   if (is_valid) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--job '", options->job, "': a job's name has 1 to ", kMaxNameBytes,
+  return absl::InvalidArgumentError(absl::StrCat(where, " '", job, "': a job's name has 1 to ", kMaxNameBytes,
                                                  " characters of A-Z, a-z, 0-9, '.', '_' and '-'"));
 }
 

@@ -7,15 +7,27 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "deploy/launcher/host_list.h"
 
 namespace farandole::launcher {
 
 // The command line of `farandole run`. Names are Horovod's where it has one (parity.md, A8).
 struct RunOptions {
-  // Number of workers; 0: not given, then the slots of `hosts` count.
+  // Number of workers; 0: not given, then all slots of the hosts count.
   int workers = 0;
-  // "localhost:4"; "" for this host without a bound.
+  // "a:4,b:2", or a file that says the same; both "": this host without a bound.
   std::string hosts;
+  std::string hostfile;
+  // Who runs where; set by CompleteRunOptions where hosts are named.
+  std::vector<HostShare> shares;
+  // 0, "": as ssh's configuration says.
+  int ssh_port = 0;
+  std::string ssh_identity_file;
+  std::string ssh_config;
+  // The path of farandole on other hosts; "": this program's own, then what PATH finds there.
+  std::string remote_farandole;
+  // "NAME" or "NAME=VALUE": variables that the workers get, also on other hosts.
+  std::vector<std::string> exported;
   // "": made of the command (DefaultJobName).
   std::string job;
   // "": under the user's state directory.
@@ -25,6 +37,10 @@ struct RunOptions {
   std::string token_file;
   // HOST:PORT of this run's status page, on loopback; "": any free port, and nothing is said about it.
   std::string http;
+  // Certificates that the coordinator's must descend from; "": no TLS.
+  std::string ca_file;
+  // A coordinator that runs already must be used; without --coordinator, that of the environment.
+  bool attach = false;
   std::string output_directory;
   // How long the workers wait for each other at the start, in seconds; 0: the library's own default.
   double start_timeout_s = 0;
@@ -38,6 +54,12 @@ struct RunEnvironment {
   std::string path;
   // XDG_STATE_HOME, otherwise HOME/.local/state; "" where neither is set.
   std::string state_home;
+  // Where temporary files go: TMPDIR, otherwise /tmp.
+  std::string temporary;
+  // FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE: of --attach.
+  std::string coordinator;
+  std::string token_file;
+  std::string ca_file;
   // All of it, "NAME=value", which the workers inherit.
   std::vector<std::string> variables;
 };
@@ -52,9 +74,13 @@ void AddRunOptions(CLI::App* run, RunOptions* options);
 // value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);
 
-// Checks what CLI11 cannot, and sets `workers` from `hosts` where it was not given.
+// Checks what CLI11 cannot, reads the host file, and sets what was not given: `workers` and `shares` from the hosts (of
+// which the one named `own_name` is this), the coordinator and its files from the environment for --attach.
 //   INVALID_ARGUMENT  one sentence that names the option and the value
-absl::Status CompleteRunOptions(RunOptions* options);
+absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options);
+
+// INVALID_ARGUMENT: it is no job's name; the text names it, and `where` it is from.
+absl::Status CheckJobName(const std::string& job, const std::string& where);
 
 // The job's name where none is given: the script's, without directory and extension, or the program's; each character
 // that a name may not have becomes '-'. Always a valid name.

@@ -1,6 +1,7 @@
 #include "deploy/launcher/options.h"
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,11 @@ absl::StatusOr<RunOptions> Parse(const Words& arguments) {
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  const absl::Status complete = CompleteRunOptions(&options);
+  RunEnvironment environment;
+  environment.coordinator = "env:7070";
+  environment.token_file = "/env/token";
+  environment.ca_file = "/env/ca.pem";
+  const absl::Status complete = CompleteRunOptions(environment, "node-1", &options);
   if (!complete.ok()) return complete;
   return options;
 }
@@ -71,9 +76,47 @@ TEST(OptionsTest, OneLocalHostIsAccepted) {
   EXPECT_EQ(Parse({"-H", "localhost:4", "prog"})->workers, 4);
   EXPECT_EQ(Parse({"-np", "2", "-H", "localhost:4", "prog"})->workers, 2);
   EXPECT_THAT(ErrorOf({"-np", "5", "-H", "localhost:4", "prog"}), HasSubstr("-np 5 is more than the 4 slots"));
-  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "a:1,b:1", "prog"}), HasSubstr("not supported by this version"));
-  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "elsewhere:2", "prog"}), HasSubstr("not supported by this version"));
-  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "localhost:none", "prog"}), HasSubstr("NAME:SLOTS"));
+  EXPECT_THAT(ErrorOf({"-np", "2", "-H", "localhost", "prog"}), HasSubstr("NAME:SLOTS"));
+}
+
+TEST(OptionsTest, WorkersAreSpreadOverTheHostsOfOptionOrFile) {
+  const absl::StatusOr<RunOptions> all = Parse({"-H", "node-1:2,b:3", "prog"});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->workers, 5);
+  ASSERT_EQ(all->shares.size(), 2u);
+  EXPECT_TRUE(all->shares[0].is_here);
+  EXPECT_EQ(all->shares[1].first, 2);
+  const std::string path = testing::TempDir() + "/hosts";
+  std::ofstream(path) << "b slots=1\nc slots=1\n";
+  EXPECT_EQ(Parse({"--hostfile", path, "-np", "1", "prog"})->shares.size(), 1u);
+  EXPECT_EQ(ErrorOf({"--hostfile", path, "-np", "3", "prog"}), "-np 3 is more than the 2 slots of --hostfile " + path);
+  EXPECT_EQ(ErrorOf({"--hostfile", "/no/such", "prog"}),
+            "--hostfile /no/such cannot be read: No such file or directory");
+  EXPECT_THAT(ErrorOf({"--hostfile", path, "-H", "a:1", "prog"}), HasSubstr("excludes"));
+  EXPECT_EQ(ErrorOf({"-H", "localhost:1,b:1,node-1:1", "prog"}),
+            "hosts localhost and node-1 are both this machine; name it once, with all its slots");
+}
+
+TEST(OptionsTest, VariablesForTheWorkersMayBeRepeated) {
+  const absl::StatusOr<RunOptions> options = Parse({"-x", "A", "-x", "B=c d", "-np", "1", "prog", "-x", "mine"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->exported, (Words{"A", "B=c d"}));
+  EXPECT_EQ(options->command, (Words{"prog", "-x", "mine"}));
+  EXPECT_THAT(ErrorOf({"-x", "=b", "-np", "1", "prog"}), HasSubstr("-x =b"));
+}
+
+TEST(OptionsTest, AttachTakesTheCoordinatorOfTheEnvironmentWhereNoneIsNamed) {
+  const absl::StatusOr<RunOptions> options = Parse({"-np", "1", "--attach", "prog"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->coordinator, "env:7070");
+  EXPECT_EQ(options->token_file, "/env/token");
+  EXPECT_EQ(options->ca_file, "/env/ca.pem");
+  const absl::StatusOr<RunOptions> named =
+      Parse({"-np", "1", "--attach", "--coordinator", "h:1", "--token-file", "/t", "prog"});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->coordinator, "h:1");
+  EXPECT_EQ(named->ca_file, "") << "that of the environment belongs to another coordinator";
+  EXPECT_EQ(Parse({"-np", "1", "prog"})->coordinator, "") << "without --attach this run has its own";
 }
 
 TEST(OptionsTest, WhatIsMissingOrWrongIsNamed) {
@@ -85,6 +128,7 @@ TEST(OptionsTest, WhatIsMissingOrWrongIsNamed) {
   EXPECT_THAT(ErrorOf({"-np", "2", "--job", "..", "prog"}), HasSubstr("--job '..'"));
   EXPECT_THAT(ErrorOf({"-np", "2", "--job", std::string(129, 'j'), "prog"}), HasSubstr("1 to 128 characters"));
   EXPECT_THAT(ErrorOf({"-np", "2", "--coordinator", "h:1", "prog"}), HasSubstr("--token-file"));
+  EXPECT_EQ(ErrorOf({"-np", "2", "--ca", "/ca.pem", "prog"}), "--ca belongs to a --coordinator");
   EXPECT_THAT(ErrorOf({"-np", "2", "--start-timeout", "-1", "prog"}), HasSubstr("-1"));
 }
 

@@ -12,7 +12,10 @@ std::string SignalName(int signal) {
   return abbreviation == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", abbreviation);
 }
 
-std::string WorkerEnd::Describe() const { return signal != 0 ? SignalName(signal) : absl::StrCat("exit code ", code); }
+std::string WorkerEnd::Describe() const {
+  if (is_lost) return "the loss of its host";
+  return signal != 0 ? SignalName(signal) : absl::StrCat("exit code ", code);
+}
 
 StopPolicy::StopPolicy(int workers, StopLimits limits)
     : limits_(limits), ends_(workers), end_times_(workers), ended_(workers, false), running_(workers) {}

@@ -8,15 +8,16 @@
 
 namespace farandole::launcher {
 
-// How a process ended: by exit(code), or by a signal (not 0).
+// How a process ended: by exit(code), by a signal (not 0), or unknown, because its host is lost (with ssh's code, 255).
 struct WorkerEnd {
   int code = 0;
   int signal = 0;
+  bool is_lost = false;
 
   bool failed() const { return code != 0 || signal != 0; }
   // The code that a shell would give: 128 + the signal's number.
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
-  // "exit code 3", or "SIGKILL".
+  // "exit code 3", "SIGKILL", or "the loss of its host".
   std::string Describe() const;
 };
 

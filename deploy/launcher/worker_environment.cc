@@ -17,20 +17,62 @@ bool Has(const std::vector<std::string>& variables, absl::string_view name) {
                      [name](const std::string& variable) { return NameOf(variable) == name; });
 }
 
+bool Travels(absl::string_view name) {
+  return name == "PATH" || name == "PYTHONPATH" || name == "LD_LIBRARY_PATH" || name == "VIRTUAL_ENV" ||
+         absl::StartsWith(name, "HOROVOD_") || absl::StartsWith(name, "FARANDOLE_");
+}
+
 }  // namespace
 
-int WorkerSettings::OmpThreads() const { return std::max(1, cores / size); }
+std::string ValueOf(const std::vector<std::string>& variables, const std::string& name) {
+  for (const std::string& variable : variables) {
+    if (NameOf(variable) == name && variable.size() > name.size()) return variable.substr(name.size() + 1);
+  }
+  return "";
+}
+
+std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
+                                          const std::vector<std::string>& overlay) {
+  std::vector<std::string> variables;
+  for (const std::string& variable : base) {
+    if (!Has(overlay, NameOf(variable))) variables.push_back(variable);
+  }
+  variables.insert(variables.end(), overlay.begin(), overlay.end());
+  return variables;
+}
+
+std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
+                                             const std::vector<std::string>& exported) {
+  std::vector<std::string> given;
+  std::vector<std::string> travelling;
+  for (const std::string& variable : exported) {
+    if (absl::StrContains(variable, '=')) given.push_back(variable);
+  }
+  for (const std::string& variable : all) {
+    const absl::string_view name = NameOf(variable);
+    const bool is_exported = std::find(exported.begin(), exported.end(), name) != exported.end();
+    if (variable.size() > name.size() && !name.empty() && (Travels(name) || is_exported))
+      travelling.push_back(variable);
+  }
+  return OverlayVariables(travelling, given);
+}
+
+int WorkerSettings::OmpThreads() const { return std::max(1, cores / size_here); }
 
 bool WorkerSettings::SetsOmpThreads() const { return !Has(inherited, "OMP_NUM_THREADS"); }
 
 std::vector<std::string> WorkerSettings::Environment(int index) const {
   std::map<std::string, std::string> told = {
-      {"FARANDOLE_COORDINATOR", coordinator},
-      {"FARANDOLE_TOKEN_FILE", token_file},
       {"FARANDOLE_JOB", job},
       {"FARANDOLE_SIZE", absl::StrCat(size)},
       {"FARANDOLE_LAUNCH_INDEX", absl::StrCat(index)},
   };
+  if (!coordinator.empty()) {
+    told["FARANDOLE_COORDINATOR"] = coordinator;
+    told["FARANDOLE_TOKEN_FILE"] = token_file;
+    // Where TLS is not spoken, the user's must not meet our coordinator.
+    if (!ca_file.empty() || Has(inherited, "FARANDOLE_CA_FILE")) told["FARANDOLE_CA_FILE"] = ca_file;
+  }
   if (join_timeout_ms > 0) told["FARANDOLE_JOIN_TIMEOUT_MS"] = absl::StrCat(join_timeout_ms);
   if (SetsOmpThreads()) told["OMP_NUM_THREADS"] = absl::StrCat(OmpThreads());
   if (!Has(inherited, "PYTHONUNBUFFERED")) told["PYTHONUNBUFFERED"] = "1";

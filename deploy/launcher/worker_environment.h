@@ -1,27 +1,44 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_WORKER_ENVIRONMENT_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_WORKER_ENVIRONMENT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace farandole::launcher {
 
+// The variable's value; "": it is not there.
+std::string ValueOf(const std::vector<std::string>& variables, const std::string& name);
+
+// `base` with `overlay`'s variables in place of those of the same name. All are "NAME=value".
+std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
+                                          const std::vector<std::string>& overlay);
+
+// The variables that go to other hosts: PATH, PYTHONPATH, LD_LIBRARY_PATH, VIRTUAL_ENV, HOROVOD_* and FARANDOLE_*, and
+// those that `exported` names: NAME (as it is in `all`; left out where it is not there) or NAME=value.
+std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
+                                             const std::vector<std::string>& exported);
+
 // What the launcher tells its workers by environment; the names are those that worker/farandole.h reads.
 struct WorkerSettings {
   // The launcher's own environment, "NAME=value". What is told below replaces variables of the same name.
   std::vector<std::string> inherited;
-  // FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_JOB, FARANDOLE_SIZE.
+  // FARANDOLE_COORDINATOR ("": there is none, and the user's, with its files, is left alone), FARANDOLE_TOKEN_FILE,
+  // FARANDOLE_CA_FILE ("": no TLS), FARANDOLE_JOB, FARANDOLE_SIZE.
   std::string coordinator;
   std::string token_file;
+  std::string ca_file;
   std::string job;
   int size = 1;
+  // How many of them run on this host.
+  int size_here = 1;
   // FARANDOLE_JOIN_TIMEOUT_MS; 0: not set.
-  long join_timeout_ms = 0;
-  // Processor cores that the launcher may use.
+  int64_t join_timeout_ms = 0;
+  // Processor cores of this host that may be used.
   int cores = 1;
 
-  // OMP_NUM_THREADS where the user has not set it: the cores, shared out among the workers, at least 1. Each would take
-  // all of them otherwise.
+  // OMP_NUM_THREADS where the user has not set it: the cores, shared out among this host's workers, at least 1. Each
+  // would take all of them otherwise.
   int OmpThreads() const;
   bool SetsOmpThreads() const;
 

@@ -7,6 +7,7 @@ namespace farandole::launcher {
 namespace {
 
 using testing::Contains;
+using testing::IsSupersetOf;
 using testing::UnorderedElementsAre;
 
 WorkerSettings Settings() {
@@ -15,6 +16,7 @@ WorkerSettings Settings() {
   settings.token_file = "/state/token";
   settings.job = "train";
   settings.size = 3;
+  settings.size_here = 3;
   settings.cores = 8;
   return settings;
 }
@@ -42,8 +44,39 @@ TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
 
 TEST(WorkerEnvironmentTest, EachWorkerHasAtLeastOneThread) {
   WorkerSettings settings = Settings();
-  settings.size = 16;
+  settings.size_here = 16;
   EXPECT_THAT(settings.Environment(0), Contains("OMP_NUM_THREADS=1"));
+}
+
+TEST(WorkerEnvironmentTest, TheCertificateOfAnotherCoordinatorIsNotTold) {
+  WorkerSettings settings = Settings();
+  settings.inherited = {"FARANDOLE_CA_FILE=/mine.pem"};
+  EXPECT_THAT(settings.Environment(0), Contains("FARANDOLE_CA_FILE="));
+  settings.ca_file = "/run/ca.pem";
+  EXPECT_THAT(settings.Environment(0), Contains("FARANDOLE_CA_FILE=/run/ca.pem"));
+}
+
+TEST(WorkerEnvironmentTest, WithoutACoordinatorTheUsersIsLeftAlone) {
+  WorkerSettings settings = Settings();
+  settings.coordinator = "";
+  settings.inherited = {"FARANDOLE_COORDINATOR=far:1", "FARANDOLE_TOKEN_FILE=/t", "FARANDOLE_CA_FILE=/c"};
+  EXPECT_THAT(settings.Environment(0),
+              IsSupersetOf({"FARANDOLE_COORDINATOR=far:1", "FARANDOLE_TOKEN_FILE=/t", "FARANDOLE_CA_FILE=/c"}));
+}
+
+TEST(WorkerEnvironmentTest, OtherHostsGetWhatProgramsAreFoundByAndWhatTheUserNames) {
+  const std::vector<std::string> all = {"PATH=/bin",      "HOME=/home/me",      "HOROVOD_CYCLE_TIME=1",
+                                        "FARANDOLE_X=y",  "SECRET=s",           "MINE=1",
+                                        "PYTHONPATH=a=b", "LD_LIBRARY_PATH=/l", "VIRTUAL_ENV=/v"};
+  EXPECT_THAT(TravellingVariables(all, {"MINE", "GIVEN=2=3", "PATH=/other", "ABSENT"}),
+              UnorderedElementsAre("PATH=/other", "HOROVOD_CYCLE_TIME=1", "FARANDOLE_X=y", "MINE=1", "PYTHONPATH=a=b",
+                                   "LD_LIBRARY_PATH=/l", "VIRTUAL_ENV=/v", "GIVEN=2=3"));
+}
+
+TEST(WorkerEnvironmentTest, AnOverlayReplacesVariablesOfTheSameName) {
+  EXPECT_THAT(OverlayVariables({"A=1", "B=2"}, {"B=3", "C=4"}), UnorderedElementsAre("A=1", "B=3", "C=4"));
+  EXPECT_EQ(ValueOf({"A=1", "AB=2"}, "AB"), "2");
+  EXPECT_EQ(ValueOf({"A=1"}, "AB"), "");
 }
 
 }  // namespace

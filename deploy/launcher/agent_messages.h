@@ -1,0 +1,97 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_AGENT_MESSAGES_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_AGENT_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "deploy/launcher/stop_policy.h"
+
+namespace farandole::launcher {
+
+// The messages of the frames (agent_frames.h): plain data, written and read here only. Reading refuses whatever is not
+// exactly what writing gives, with INVALID_ARGUMENT and a sentence: too short, too long, a number out of bounds, a NUL
+// in what goes to the system. Pure.
+
+// kHello. Every protocol's begins like this.
+struct AgentHello {
+  uint16_t protocol = 0;
+  std::string version;
+};
+
+// kOrder: what an agent is to run. Its workers are those with launch indices from `first` on.
+struct AgentOrder {
+  std::vector<std::string> arguments;
+  // "NAME=value": they replace variables of the agent's own environment.
+  std::vector<std::string> environment;
+  std::string directory;
+  uint32_t first = 0;
+  uint32_t count = 0;
+  // Of the whole job.
+  uint32_t size = 0;
+  std::string job;
+  uint64_t join_timeout_ms = 0;
+  // HOST:PORT each: ways to one coordinator, of which the agent takes one that works. None: the job has none.
+  std::vector<std::string> coordinators;
+  // "" for a coordinator without TLS.
+  std::string ca_pem;
+  std::string token;
+};
+
+// kSignal.
+struct AgentSignal {
+  uint8_t signal = 0;
+  // To the workers' process groups instead of the workers alone.
+  bool whole_group = false;
+};
+
+// kRefused: why the workers cannot be started; nothing runs.
+struct AgentRefusal {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  std::string sentence;
+};
+
+// kStarted.
+struct AgentStart {
+  uint32_t worker = 0;
+  uint32_t pid = 0;
+};
+
+// kOutput. No bytes: the stream has ended. `bytes` is borrowed from the message.
+struct AgentOutput {
+  uint32_t worker = 0;
+  bool is_stderr = false;
+  absl::string_view bytes;
+};
+
+// kEnded.
+struct AgentEnd {
+  uint32_t worker = 0;
+  WorkerEnd end;
+};
+
+std::string Encode(const AgentHello& hello);
+std::string Encode(const AgentOrder& order);
+std::string Encode(const AgentSignal& signal);
+std::string Encode(const AgentRefusal& refusal);
+std::string Encode(const AgentStart& start);
+std::string Encode(const AgentOutput& output);
+std::string Encode(const AgentEnd& end);
+// kTaken.
+std::string EncodeTaken(uint32_t bytes);
+
+absl::StatusOr<AgentHello> DecodeHello(absl::string_view message);
+absl::StatusOr<AgentOrder> DecodeOrder(absl::string_view message);
+absl::StatusOr<AgentSignal> DecodeSignal(absl::string_view message);
+absl::StatusOr<AgentRefusal> DecodeRefusal(absl::string_view message);
+absl::StatusOr<AgentStart> DecodeStart(absl::string_view message);
+absl::StatusOr<AgentOutput> DecodeOutput(absl::string_view message);
+absl::StatusOr<AgentEnd> DecodeEnd(absl::string_view message);
+absl::StatusOr<uint32_t> DecodeTaken(absl::string_view message);
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_AGENT_MESSAGES_H_

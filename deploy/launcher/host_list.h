@@ -1,0 +1,43 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_HOST_LIST_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_HOST_LIST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace farandole::launcher {
+
+// A host, as ssh knows it ("node-3", "user@10.1.2.3", "fd00::7"), and how many workers it takes. Pure.
+struct HostSlots {
+  std::string host;
+  int slots = 0;
+};
+
+// The workers that run on one host: those with launch indices from `first` on.
+struct HostShare {
+  std::string host;
+  int first = 0;
+  int count = 0;
+  // This machine: no ssh.
+  bool is_here = false;
+};
+
+// "a:2,[fd00::7]:4".
+//   INVALID_ARGUMENT  an entry is not HOST:SLOTS, or a host is named twice; the text names it
+absl::StatusOr<std::vector<HostSlots>> ParseHosts(const std::string& text);
+
+// Horovod's host file: lines "HOST slots=N", empty ones, and comments from '#' on. `path` names the file in errors.
+//   INVALID_ARGUMENT  as above; file and line are named
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& text, const std::string& path);
+
+int CountSlots(const std::vector<HostSlots>& hosts);
+
+// Gives `workers` workers, at most CountSlots(hosts), to the hosts in their order, each up to its slots. Hosts that get
+// none are left out. This machine is "localhost", `own_name`, its first part, and, where no other loopback address is
+// named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
+std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers, const std::string& own_name);
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_HOST_LIST_H_

@@ -1,0 +1,77 @@
+#include "deploy/launcher/host_list.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// "a 0+2 here, b 2+1".
+std::vector<std::string> Spread(const std::string& hosts, int workers) {
+  const auto parsed = ParseHosts(hosts);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  std::vector<std::string> shares;
+  for (const HostShare& share : SpreadWorkers(*parsed, workers, "node-1.example.org")) {
+    shares.push_back(absl::StrCat(share.host, " ", share.first, "+", share.count, share.is_here ? " here" : ""));
+  }
+  return shares;
+}
+
+std::string ErrorOf(const std::string& hosts) { return std::string(ParseHosts(hosts).status().message()); }
+
+std::string FileError(const std::string& text) {
+  return std::string(ParseHostfile(text, "hosts.txt").status().message());
+}
+
+TEST(HostListTest, WorkersFillTheSlotsInTheOrderOfTheHosts) {
+  EXPECT_THAT(Spread("a:2,b:4,c:1", 7), ElementsAre("a 0+2", "b 2+4", "c 6+1"));
+  EXPECT_THAT(Spread("a:2,b:4,c:1", 3), ElementsAre("a 0+2", "b 2+1"));
+}
+
+TEST(HostListTest, ThisMachineIsKnownByItsNames) {
+  EXPECT_THAT(Spread("node-1:1,localhost:1,node-1.example.org:1,node-2:1", 4),
+              ElementsAre("node-1 0+1 here", "localhost 1+1 here", "node-1.example.org 2+1 here", "node-2 3+1"));
+  EXPECT_THAT(Spread("me@node-1:1", 1), ElementsAre("me@node-1 0+1")) << "another user";
+}
+
+TEST(HostListTest, ALoopbackAddressIsThisMachineWhereItStandsAlone) {
+  EXPECT_THAT(Spread("127.0.0.1:2,b:1", 3), ElementsAre("127.0.0.1 0+2 here", "b 2+1"));
+  EXPECT_THAT(Spread("[::1]:2", 2), ElementsAre("::1 0+2 here"));
+  EXPECT_THAT(Spread("127.0.0.1:1,127.0.0.2:1", 2), ElementsAre("127.0.0.1 0+1", "127.0.0.2 1+1"));
+}
+
+TEST(HostListTest, WhatIsNoHostIsNamed) {
+  EXPECT_THAT(ErrorOf("a"), HasSubstr("--hosts a: a host is written NAME:SLOTS, not 'a'"));
+  EXPECT_THAT(ErrorOf("a:none"), HasSubstr("not 'none'"));
+  EXPECT_THAT(ErrorOf("a:0"), HasSubstr("not '0'"));
+  EXPECT_THAT(ErrorOf("a:1,,b:1"), HasSubstr("not ''"));
+  EXPECT_THAT(ErrorOf("a:1,b:1,a:1"), HasSubstr("host a is named twice"));
+  EXPECT_THAT(ErrorOf("fd00::7:1"), HasSubstr("in brackets"));
+  EXPECT_THAT(ErrorOf("-oProxyCommand=x:1"), HasSubstr("is no host's name"));
+  EXPECT_THAT(ErrorOf("$(id):1"), HasSubstr("'$(id)' is no host's name"));
+}
+
+TEST(HostListTest, AHostFileIsReadAsHorovodDoes) {
+  const auto hosts = ParseHostfile("# the cluster\n\nnode-1 slots=2\n  node-2\tslots=4  # slow\r\n", "hosts.txt");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  ASSERT_EQ(hosts->size(), 2u);
+  EXPECT_EQ((*hosts)[1].host, "node-2");
+  EXPECT_EQ((*hosts)[1].slots, 4);
+  EXPECT_EQ(CountSlots(*hosts), 6);
+}
+
+TEST(HostListTest, AHostFilesErrorHasItsLine) {
+  EXPECT_EQ(FileError("a slots=1\nb\n"), "--hostfile hosts.txt, line 2: a host is written 'NAME slots=N', not 'b'");
+  EXPECT_THAT(FileError("a slots=x"), HasSubstr("line 1: a host has 1 to 65536 slots, not 'x'"));
+  EXPECT_EQ(FileError("# nobody\n"), "--hostfile hosts.txt names no host");
+}
+
+}  // namespace
+}  // namespace farandole::launcher

@@ -1,0 +1,195 @@
+#include "deploy/launcher/local_place.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "deploy/launcher/descendants.h"
+#include "deploy/launcher/worker_process.h"
+
+namespace farandole::launcher {
+namespace {
+
+// For what a worker left running: long enough to close files, short enough not to be noticed.
+constexpr absl::Duration kSweepGrace = absl::Seconds(1);
+// What survives SIGKILL for so long hangs in the kernel.
+constexpr absl::Duration kKillPatience = absl::Seconds(5);
+
+bool HasChildren() {
+  siginfo_t unused{};
+  return waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+}  // namespace
+
+std::string OwnHostName() {
+  char name[HOST_NAME_MAX + 1] = "";
+  gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
+LocalPlace::LocalPlace(int first, int count, EventLoop* loop, PlaceListener* listener)
+    : Place(OwnHostName(), first, count), loop_(loop), listener_(listener), workers_(static_cast<size_t>(count)) {}
+
+LocalPlace::~LocalPlace() = default;
+
+void LocalPlace::Prepare() {
+  absl::StatusOr<std::unique_ptr<AlarmClock>> clock = AlarmClock::Make(loop_, [this] { OnAlarm(); });
+  if (!clock.ok()) {
+    listener_->OnFailed(this, clock.status());
+    return;
+  }
+  clock_ = *std::move(clock);
+  listener_->OnReady(this);
+}
+
+void LocalPlace::Start() {
+  if (count() == 0) return;
+  const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  absl::Status status;
+  if (null_fd < 0) status = absl::ResourceExhaustedError(absl::StrCat("cannot read /dev/null: ", strerror(errno)));
+  int started = 0;
+  for (; started < count() && status.ok(); ++started) {
+    const int index = first() + started;
+    status = StartOne(index, index == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
+    if (!status.ok()) break;
+  }
+  if (null_fd >= 0) close(null_fd);
+  if (status.ok()) return;
+  listener_->OnFailed(this, status);
+  // Those that were never started count as ended, so that the run is over when the others are.
+  for (int rest = started; rest < count(); ++rest) listener_->OnEnded(first() + rest, WorkerEnd{127, 0});
+}
+
+absl::Status LocalPlace::StartOne(int index, int stdin_fd) {
+  const absl::StatusOr<WorkerProcess> process =
+      StartWorker(WorkerCommand{command_.executable, command_.arguments, command_.environment(index), stdin_fd});
+  if (!process.ok()) return process.status();
+  Worker& worker = workers_[index - first()];
+  worker.pid = process->pid;
+  worker.is_running = true;
+  const auto pipe = [&](int fd, Console::Stream stream) {
+    return std::make_unique<WorkerPipe>(
+        fd, loop_, [this, index, stream](absl::string_view bytes) { listener_->OnOutput(index, stream, bytes); });
+  };
+  worker.out = pipe(process->stdout_fd, Console::kStdout);
+  worker.err = pipe(process->stderr_fd, Console::kStderr);
+  if (!is_held_) {
+    worker.out->Resume();
+    worker.err->Resume();
+  }
+  listener_->OnStarted(index, worker.pid);
+  return absl::OkStatus();
+}
+
+void LocalPlace::Signal(int signal, bool whole_group) {
+  if (signal == SIGKILL && stage_ == kSweeping) SweepHard();
+  for (const Worker& worker : workers_) {
+    // The number of a worker that is not reaped yet cannot belong to anybody else.
+    if (!worker.is_running) continue;
+    kill(whole_group ? -worker.pid : worker.pid, signal);
+    // A stopped worker acts on SIGKILL and SIGCONT only.
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-worker.pid, SIGCONT);
+  }
+}
+
+void LocalPlace::HoldOutput(bool hold) {
+  is_held_ = hold;
+  if (stage_ == kDraining) {
+    if (!hold) DrainAll();
+    return;
+  }
+  for (const Worker& worker : workers_) {
+    for (WorkerPipe* pipe : {worker.out.get(), worker.err.get()}) {
+      if (pipe == nullptr) continue;
+      hold ? pipe->Pause() : pipe->Resume();
+    }
+  }
+}
+
+bool LocalPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
+  const auto found = std::find_if(workers_.begin(), workers_.end(),
+                                  [pid](const Worker& worker) { return worker.is_running && worker.pid == pid; });
+  if (found != workers_.end()) {
+    found->is_running = false;
+    // What it said last comes before what is said about it.
+    Drain(&*found);
+    listener_->OnEnded(first() + static_cast<int>(found - workers_.begin()), end);
+  }
+  ContinueSweep();
+  return found != workers_.end();
+}
+
+void LocalPlace::Drain(Worker* worker) {
+  for (WorkerPipe* pipe : {worker->out.get(), worker->err.get()}) {
+    while (!is_held_ && pipe->ReadSome()) {
+    }
+  }
+}
+
+void LocalPlace::Finish() {
+  if (stage_ != kWorking) return;
+  stage_ = kSweeping;
+  if (HasChildren()) {
+    SignalDescendants(SIGTERM);
+    if (clock_ != nullptr) clock_->Set(clock_->Now() + kSweepGrace);
+  }
+  ContinueSweep();
+}
+
+void LocalPlace::SweepHard() {
+  stage_ = kSweepingHard;
+  SignalDescendants(SIGKILL);
+  if (clock_ != nullptr) clock_->Set(clock_->Now() + kKillPatience);
+}
+
+void LocalPlace::OnAlarm() {
+  if (stage_ == kSweeping) {
+    SweepHard();
+  } else if (stage_ == kSweepingHard) {
+    const std::vector<pid_t> left = Descendants(getpid());
+    listener_->OnRemark(
+        absl::StrCat("pid ", absl::StrJoin(left, ", "), ", left behind by a worker, does not end on SIGKILL"));
+    DrainAll();
+  }
+}
+
+void LocalPlace::ContinueSweep() {
+  if (stage_ != kSweeping && stage_ != kSweepingHard) return;
+  if (!HasChildren()) {
+    DrainAll();
+  } else if (stage_ == kSweepingHard) {
+    // A process that was forked while the others were killed has come to us now.
+    SignalDescendants(SIGKILL);
+  }
+}
+
+void LocalPlace::DrainAll() {
+  if (stage_ != kDraining) {
+    // Whoever could write is gone: what the pipes hold now is all.
+    for (const Worker& worker : workers_) {
+      for (WorkerPipe* pipe : {worker.out.get(), worker.err.get()}) {
+        if (pipe != nullptr) pipe->Pause();
+      }
+    }
+    stage_ = kDraining;
+    if (clock_ != nullptr) clock_->Set(absl::InfiniteDuration());
+  }
+  for (Worker& worker : workers_) {
+    if (worker.out != nullptr) Drain(&worker);
+    if (is_held_) return;
+  }
+  // A listener may have let us go on, and we have finished, while it was told something.
+  if (stage_ == kDraining) stage_ = kFinished;
+}
+
+}  // namespace farandole::launcher

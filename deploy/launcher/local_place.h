@@ -1,0 +1,77 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_LOCAL_PLACE_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_LOCAL_PLACE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deploy/launcher/alarm_clock.h"
+#include "deploy/launcher/event_loop.h"
+#include "deploy/launcher/place.h"
+#include "deploy/launcher/worker_pipe.h"
+
+namespace farandole::launcher {
+
+// The name of this machine.
+std::string OwnHostName();
+
+// Workers that are this process's children, in a launcher or in an agent. Finish ends everything that descends from
+// this process, so that it comes after the end of all other children.
+class LocalPlace final : public Place {
+ public:
+  struct Command {
+    // The program's path (FindExecutable), and its arguments, beginning with its name as the user wrote it.
+    std::string executable;
+    std::vector<std::string> arguments;
+    // All "NAME=value" of worker `index`.
+    std::function<std::vector<std::string>(int index)> environment;
+  };
+
+  // `loop` and `listener` are borrowed. Without workers it only finishes.
+  LocalPlace(int first, int count, EventLoop* loop, PlaceListener* listener);
+  ~LocalPlace() override;
+
+  // Before Start.
+  void SetCommand(Command command) { command_ = std::move(command); }
+  // Before Start: worker 0 reads from this descriptor, which is borrowed; the others read nothing.
+  void SetInput(int fd) { input_fd_ = fd; }
+
+  void Prepare() override;
+  void GiveUp(const std::string&) override {}
+  void Start() override;
+  void Signal(int signal, bool whole_group) override;
+  void HoldOutput(bool hold) override;
+  bool OnChildEnded(pid_t pid, WorkerEnd end) override;
+  void Finish() override;
+  bool is_finished() const override { return stage_ == kFinished; }
+
+ private:
+  struct Worker {
+    pid_t pid = -1;
+    bool is_running = false;
+    std::unique_ptr<WorkerPipe> out;
+    std::unique_ptr<WorkerPipe> err;
+  };
+  enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
+
+  absl::Status StartOne(int index, int stdin_fd);
+  void Drain(Worker* worker);
+  void SweepHard();
+  void OnAlarm();
+  void ContinueSweep();
+  void DrainAll();
+
+  EventLoop* const loop_;
+  PlaceListener* const listener_;
+  Command command_;
+  int input_fd_ = -1;
+  std::unique_ptr<AlarmClock> clock_;
+  std::vector<Worker> workers_;
+  Stage stage_ = kWorking;
+  bool is_held_ = false;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_LOCAL_PLACE_H_

@@ -1,0 +1,77 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_PLACE_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_PLACE_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "deploy/launcher/console.h"
+#include "deploy/launcher/stop_policy.h"
+
+namespace farandole::launcher {
+
+class Place;
+
+// Hears what becomes of the workers of places. All is called on the loop's thread, some of it while the listener calls
+// the place.
+class PlaceListener {
+ public:
+  virtual ~PlaceListener() = default;
+
+  // Once after Prepare: the workers can be started.
+  virtual void OnReady(Place* place) = 0;
+  // At most once: they cannot be started, or not all of them, or the place is lost. In one sentence; NOT_FOUND and
+  // PERMISSION_DENIED: the program cannot be executed. OnEnded follows for each worker that had not ended.
+  virtual void OnFailed(Place* place, const absl::Status& status) = 0;
+  virtual void OnStarted(int worker, pid_t pid) = 0;
+  // Empty: the stream has ended. `bytes` is valid during the call.
+  virtual void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) = 0;
+  // Once for each worker of a place that was told to start, after what the worker had written.
+  virtual void OnEnded(int worker, WorkerEnd end) = 0;
+  // Something for people.
+  virtual void OnRemark(const std::string& sentence) = 0;
+};
+
+// Where some workers of a launch run: this process's children, or another host's agent. It has the workers with launch
+// indices `first` to `first + count - 1`. Owned by the launch or the agent; one thread; works by an EventLoop.
+class Place {
+ public:
+  Place(std::string host, int first, int count) : host_(std::move(host)), first_(first), count_(count) {}
+  virtual ~Place() = default;
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  // For people.
+  const std::string& host() const { return host_; }
+  int first() const { return first_; }
+  int count() const { return count_; }
+  bool Has(int worker) const { return worker >= first_ && worker < first_ + count_; }
+
+  // Makes all ready; OnReady or OnFailed follows, perhaps at once.
+  virtual void Prepare() = 0;
+  // Gives up what Prepare has begun: OnFailed follows, with a sentence that has `why`.
+  virtual void GiveUp(const std::string& why) = 0;
+  // Starts the workers; after OnReady.
+  virtual void Start() = 0;
+  // Sends a signal to all workers that run; SIGKILL also hastens Finish.
+  virtual void Signal(int signal, bool whole_group) = 0;
+  // While held, the workers wait for their output to be read.
+  virtual void HoldOutput(bool hold) = 0;
+  // A child of this process has ended; true: it was one of this place's.
+  virtual bool OnChildEnded(pid_t pid, WorkerEnd end) = 0;
+  // Ends what the workers, which have all ended, left behind, and brings the rest of their output.
+  virtual void Finish() = 0;
+  // Nothing runs any more, and nothing follows.
+  virtual bool is_finished() const = 0;
+
+ private:
+  const std::string host_;
+  const int first_;
+  const int count_;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_PLACE_H_

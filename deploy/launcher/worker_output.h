@@ -1,0 +1,48 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_WORKER_OUTPUT_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_WORKER_OUTPUT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "deploy/launcher/console.h"
+#include "deploy/launcher/line_splitter.h"
+#include "deploy/launcher/line_tail.h"
+
+namespace farandole::launcher {
+
+// What becomes of one output stream of one worker, wherever that runs: lines on the console, and every byte in a file
+// where one is wanted. Owned by the launch; one thread.
+class WorkerOutput {
+ public:
+  // `console` is borrowed.
+  WorkerOutput(Console::Stream stream, int worker, Console* console);
+  ~WorkerOutput();
+  WorkerOutput(const WorkerOutput&) = delete;
+  WorkerOutput& operator=(const WorkerOutput&) = delete;
+
+  // From now on everything is written to this file too, which is made anew.
+  //   FAILED_PRECONDITION  the file cannot be made; the text names it
+  absl::Status CopyTo(const std::string& path);
+  void Push(absl::string_view bytes);
+  // Emits what is left of the last line. May be called again.
+  void Finish();
+
+  const LineTail& tail() const { return tail_; }
+
+ private:
+  void EmitLine(absl::string_view line);
+  void CopyToFile(absl::string_view bytes);
+
+  const Console::Stream stream_;
+  const int worker_;
+  Console* const console_;
+  int file_fd_ = -1;
+  std::string file_path_;
+  LineSplitter splitter_;
+  LineTail tail_;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_WORKER_OUTPUT_H_

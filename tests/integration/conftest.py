@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import harness  # noqa: E402
+import hosts  # noqa: E402
 from coordinators import Coordinator  # noqa: E402
 from gates import Gate  # noqa: E402
 from programs_run import Program  # noqa: E402
@@ -63,3 +64,30 @@ def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
     made = Gate(tmp_path / "gate")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def aliases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Aliases]:
+    """64 hosts that are one machine, 127.0.0.2 and on."""
+    reason = hosts.why_not()
+    if reason:
+        pytest.skip(reason)
+    yield from hosts.aliases_in(tmp_path_factory.mktemp("aliases") / "ssh", 64)
+
+
+@pytest.fixture(scope="session")
+def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Namespaces]:
+    """Two hosts with networks of their own."""
+    reason = hosts.why_not() or hosts.why_no_namespaces()
+    if reason:
+        pytest.skip(reason)
+    yield from hosts.namespaces_in(tmp_path_factory.mktemp("namespaces") / "ssh", 2)
+
+
+@pytest.fixture
+def four_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
+    """Four hosts with networks of their own, which the test may cut off."""
+    reason = hosts.why_not() or hosts.why_no_namespaces()
+    if reason:
+        pytest.skip(reason)
+    yield from hosts.namespaces_in(tmp_path / "ssh", 4)

@@ -6,6 +6,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 from typing import Iterator, List, Sequence
@@ -16,7 +17,6 @@ PRIVILEGE_SEPARATION = pathlib.Path("/run/sshd")
 START_SECONDS = 30
 # Networks that this process has made.
 _NUMBERS = itertools.count()
-_SIGTERM = 15
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,7 +40,7 @@ def why_no_namespaces() -> str:
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGTERM)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _make_key(path: pathlib.Path) -> None:
@@ -198,6 +198,10 @@ class Namespaces:
         for server in self.servers:
             server.stop()
         for namespace in self.namespaces:
+            # The session of a host that was cut off waits for hours, and keeps the network with it.
+            listed = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)
+            for pid in listed.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
 

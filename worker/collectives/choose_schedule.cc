@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "worker/collectives/binomial_tree_broadcast.h"
 #include "worker/collectives/direct_allreduce.h"
 #include "worker/collectives/dissemination_barrier.h"
+#include "worker/collectives/group_shape.h"
+#include "worker/collectives/hierarchical_allreduce.h"
+#include "worker/collectives/hosts_broadcast.h"
+#include "worker/collectives/leaders_allgather.h"
+#include "worker/collectives/leaders_allreduce.h"
+#include "worker/collectives/leaders_barrier.h"
 #include "worker/collectives/recursive_doubling_allreduce.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_allreduce.h"
@@ -70,6 +77,41 @@ constexpr Row kRows[] = {
     {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast}, {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
 };
 
+Schedule HierarchicalOverHosts(const Collective& collective, const GroupShape& shape) {
+  return HierarchicalAllreduce(shape, collective.count, PieceCount(collective));
+}
+
+Schedule LeadersReduce(const Collective& collective, const GroupShape& shape) {
+  return LeadersAllreduce(shape, collective.count);
+}
+
+Schedule LeadersGather(const Collective& collective, const GroupShape& shape) {
+  return LeadersAllgather(shape, collective.counts);
+}
+
+// Neighbours of a host are neighbours in the ring, so that each host sends and receives all elements about once.
+Schedule RingGather(const Collective& collective, const GroupShape&) { return Gather(collective); }
+
+Schedule BroadcastOverHosts(const Collective& collective, const GroupShape& shape) {
+  return HostsBroadcast(shape, collective.root, collective.count, PieceCount(collective));
+}
+
+Schedule BarrierOverHosts(const Collective&, const GroupShape& shape) { return LeadersBarrier(shape); }
+
+struct HostsRow {
+  OpType op;
+  int64_t most_bytes;
+  Schedule (*make)(const Collective& collective, const GroupShape& shape);
+};
+
+// Between hosts a round costs some ten microseconds at best: few elements take the fewest rounds, many the fewest
+// bytes.
+constexpr HostsRow kHostsRows[] = {
+    {OpType::kAllreduce, 64 << 10, LeadersReduce},       {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
+    {OpType::kAllgather, 64 << 10, LeadersGather},       {OpType::kAllgather, kAnyBytes, RingGather},
+    {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts}, {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
+};
+
 absl::Status CheckPositions(const Collective& collective) {
   const int size = SizeOfGroup(collective);
   const auto in_group = [size](int position) { return 0 <= position && position < size; };
@@ -114,20 +156,43 @@ absl::Status CheckReduction(const Collective& collective) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
+absl::Status Check(const Collective& collective) {
   for (const absl::Status& checked :
        {CheckPositions(collective), CheckCounts(collective), CheckReduction(collective)}) {
     if (!checked.ok()) return checked;
   }
-  const int64_t bytes = collective.count * static_cast<int64_t>(SizeOf(collective.dtype));
+  return absl::OkStatus();
+}
+
+int64_t BytesOf(const Collective& collective) {
+  return collective.count * static_cast<int64_t>(SizeOf(collective.dtype));
+}
+
+absl::Status NoSchedule(OpType op) {
+  return absl::UnimplementedError(absl::StrCat("no schedule for op ", static_cast<int>(op)));
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
+  if (absl::Status checked = Check(collective); !checked.ok()) return checked;
   for (const Row& row : kRows) {
-    if (row.op == collective.op && SizeOfGroup(collective) <= row.most_ranks && bytes <= row.most_bytes) {
+    if (row.op == collective.op && SizeOfGroup(collective) <= row.most_ranks && BytesOf(collective) <= row.most_bytes) {
       return row.make(collective);
     }
   }
-  return absl::UnimplementedError(absl::StrCat("no schedule for op ", static_cast<int>(collective.op)));
+  return NoSchedule(collective.op);
+}
+
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts) {
+  const std::vector<int> sizes = hosts.Shape(collective.ranks);
+  if (sizes.size() <= 1) return ChooseSchedule(collective);
+  if (absl::Status checked = Check(collective); !checked.ok()) return checked;
+  const GroupShape shape(collective.position, sizes);
+  for (const HostsRow& row : kHostsRows) {
+    if (row.op == collective.op && BytesOf(collective) <= row.most_bytes) return row.make(collective, shape);
+  }
+  return NoSchedule(collective.op);
 }
 
 }  // namespace farandole

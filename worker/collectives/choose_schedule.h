@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/collectives/schedule.h"
+#include "worker/hosts.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -16,6 +17,10 @@ namespace farandole {
 //                     contradicts itself (counts, position or root)
 //   UNIMPLEMENTED     no schedule for this op or reduction
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective);
+
+// The same where the epoch's ranks are on `hosts`: a group whose ranks share one
+// gets the schedule above, others one from the table for several hosts.
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts);
 
 }  // namespace farandole
 

@@ -53,6 +53,35 @@ TEST(ChooseScheduleTest, OtherOpsHaveOneScheduleEach) {
   EXPECT_EQ(Case(OpType::kBarrier, 3, 0).Algorithm(), "dissemination barrier");
 }
 
+std::string AlgorithmOn(const std::vector<int>& sizes, OpType op, int64_t count) {
+  const Hosts hosts = Hosts::WithSizes(sizes);
+  Case tested(op, hosts.size(), count);
+  const std::vector<int64_t> counts(hosts.size(), count / hosts.size());
+  if (op == OpType::kAllgather) tested.collective.counts = counts;
+  const absl::StatusOr<Schedule> schedule = ChooseSchedule(tested.collective, hosts);
+  return schedule.ok() ? std::string(schedule->algorithm) : schedule.status().ToString();
+}
+
+TEST(ChooseScheduleTest, OverHostsFewElementsTakeFewRoundsAndManyTheRing) {
+  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, (64 << 10) / 4), "recursive doubling allreduce");
+  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, (64 << 10) / 4 + 1), "ring allreduce");
+  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1), "leaders' recursive doubling allreduce");
+  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1 << 20), "hierarchical ring allreduce");
+  EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 400), "leaders' ring allgather");
+  EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 1 << 20), "ring allgather");
+  EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kBroadcast, 7), "broadcast over hosts");
+  EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kBarrier, 0), "leaders' dissemination barrier");
+}
+
+TEST(ChooseScheduleTest, AGroupOnOneHostRunsAsIfThereWereNoOther) {
+  const Hosts hosts = Hosts::WithSizes({1, 2, 1});
+  Case pair(OpType::kAllreduce, 2, 1 << 20);
+  pair.ranks = {1, 2};
+  EXPECT_EQ(ChooseSchedule(pair.collective, hosts)->algorithm, "direct allreduce");
+  pair.ranks = {0, 2};
+  EXPECT_EQ(ChooseSchedule(pair.collective, hosts)->algorithm, "ring allreduce");
+}
+
 TEST(ChooseScheduleTest, WhatHasNoScheduleIsRefused) {
   for (const OpType op : {OpType::kAlltoall, OpType::kReducescatter, OpType::kJoin}) {
     EXPECT_EQ(ChooseSchedule(Case(op, 2, 4).collective).status().code(), absl::StatusCode::kUnimplemented);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "worker/collectives/pipeline.h"
 #include "worker/collectives/schedule.h"
 
 namespace farandole {
@@ -13,6 +14,9 @@ namespace farandole {
 // round k a rank passes the piece of position p - k on to position p + 1: size -
 // 1 rounds, no scratch.
 Schedule RingAllgather(int position, absl::Span<const int64_t> counts);
+
+// The same in size - 1 rounds in step, over pieces that lie anywhere.
+Phases RingAllgatherPhases(int position, absl::Span<const Piece> pieces);
 
 }  // namespace farandole
 

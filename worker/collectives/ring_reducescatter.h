@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "worker/collectives/pipeline.h"
 #include "worker/collectives/schedule.h"
 
 namespace farandole {
@@ -18,6 +19,10 @@ namespace farandole {
 // Share p is added in the order p + 1, p + 2, ..., p (modulo size), rounded to
 // the element type at each step.
 Schedule RingReducescatter(int position, absl::Span<const int64_t> counts);
+
+// The same in size - 1 rounds in step, over shares that lie anywhere. Round k receives into scratch from
+// `scratch` + k * `scratch_each` on, where the longest share fits.
+Phases RingReducescatterPhases(int position, absl::Span<const Piece> shares, int64_t scratch, int64_t scratch_each);
 
 }  // namespace farandole
 

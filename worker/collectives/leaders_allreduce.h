@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_WORKER_COLLECTIVES_LEADERS_ALLREDUCE_H_
+#define FARANDOLE_WORKER_COLLECTIVES_LEADERS_ALLREDUCE_H_
+
+#include <cstdint>
+
+#include "worker/collectives/group_shape.h"
+#include "worker/collectives/schedule.h"
+
+namespace farandole {
+
+// For few elements on at least two hosts: each host's leader combines what its ranks contribute, the leaders run
+// recursive doubling, and give the result to their ranks: log2(hosts) rounds between hosts and one before and after.
+//
+// Equal to the bit on all ranks and wherever an element lies in the batch: the order of additions is that of positions
+// within a host, and that of recursive doubling among hosts. Element types are rounded at each step.
+Schedule LeadersAllreduce(const GroupShape& shape, int64_t count);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_COLLECTIVES_LEADERS_ALLREDUCE_H_

@@ -37,6 +37,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       stop_transport_(std::move(stop_transport)),
       table_(options_.rank, options_.size, channel, link, options_.clock),
       bell_(channel->doorbell()),
+      relays_(channel->Relays()),
       orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
       running_(std::make_unique<RunningBatch>()) {
   bell_.SetAttention(Attention::kUnconcerned);
@@ -44,8 +45,8 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
 }
 
 Engine::~Engine() {
-  Abort(absl::AbortedError("the worker is shutting down"));
   stopping_.store(true);
+  Abort(absl::AbortedError("the worker is shutting down"));
   bell_.RingAll();
   if (data_thread_.joinable()) data_thread_.join();
   std::lock_guard<std::mutex> role(role_);
@@ -59,7 +60,7 @@ absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
 }
 
 void Engine::Kick() {
-  if (options_.rank != 0 && !table_.HasUnposted()) return;
+  if (options_.rank != 0 && !relays_ && !table_.HasUnposted()) return;
   // Rank 0 orders what its own submission completes; whoever has the role sees to it, if it is awake.
   if (role_.try_lock()) {
     bell_.SetAttention(Attention::kPolling);
@@ -161,6 +162,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     const uint32_t ticket = bell_.Ticket();
     bell_.SetAttention(Attention::kDriverAsleep);
     if (!Pass() && !done()) {
+      channel_->Rest();
       bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
     }
     bell_.SetAttention(Attention::kPolling);
@@ -172,10 +174,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
 absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
   if (aborted_.load()) return absl::OkStatus();
   if (!leave_posted_.exchange(true)) table_.PostLeave();
-  auto done = [this] {
-    if (failed_all_.load()) return true;
-    return options_.rank == 0 ? left_count_.load() == options_.size : has_left_.load();
-  };
+  auto done = [this] { return failed_all_.load() || (has_left_.load() && !channel_->IsNeeded()); };
   while (!done()) {
     if (interrupted && interrupted()) return absl::AbortedError("leaving the job was interrupted");
     // Whoever has the role else is at work for it, and gives it back.
@@ -234,6 +233,11 @@ void Engine::LeaveRole() {
     OrderPass();
   }
   bell_.SetAttention(IdleAttention());
+  // As above: what could not be passed on is tried once more, and what comes from now on rings.
+  if (relays_ && !aborted_.load()) {
+    RelayPass();
+    if (!aborted_.load()) channel_->Rest();
+  }
   role_.unlock();
   if (table_.has_waiters()) table_.Notify();
   // A ring for room in the channel, that came before the bell's new state, woke nobody.
@@ -241,18 +245,22 @@ void Engine::LeaveRole() {
   // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
   // thread takes it up.
   if (table_.pending() > 0) bell_.Concern();
-  const bool relevant = table_.pending() > 0 || attends_always_.load() || aborted_.load() || table_.HasOrdererNews();
+  const bool relevant =
+      table_.pending() > 0 || attends_always_.load() || relays_ || aborted_.load() || table_.HasOrdererNews();
   if (relevant && HasWork()) bell_.RingAll();
 }
 
 bool Engine::Pass() {
   if (aborted_.load()) {
     if (failed_all_.load()) return false;
+    // Who shuts down has left before, or its hosts' other ranks and the coordinator see its end.
+    if (relays_ && !stopping_.load()) channel_->End(table_.ended());
     FailAll();
     return true;
   }
   bool moved = false;
-  if (table_.HasUnposted()) moved = table_.FlushPosts();
+  if (relays_ && RelayPass()) moved = true;
+  if (table_.HasUnposted() && table_.FlushPosts()) moved = true;
   if (options_.rank == 0 && OrderPass()) moved = true;
   if (is_running_.load()) {
     // It could not be started, since another thread is about to end the epoch: that thread rings.
@@ -307,6 +315,13 @@ bool Engine::OrderPass() {
   }
 }
 
+bool Engine::RelayPass() {
+  const absl::StatusOr<bool> moved = channel_->Relay();
+  if (moved.ok()) return *moved;
+  Abort(moved.status());
+  return true;
+}
+
 bool Engine::ReadLog() {
   if (!ReadsOn() || !channel_->ReadEntry(&entry_)) return false;
   switch (entry_.kind) {
@@ -332,7 +347,6 @@ bool Engine::ReadLog() {
 }
 
 void Engine::OnLeft(int rank) {
-  left_count_.fetch_add(1);
   if (rank == options_.rank) has_left_.store(true);
   table_.OnLeft(rank, options_.who[rank]);
 }

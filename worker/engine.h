@@ -77,8 +77,8 @@ class Engine {
   // Ends the epoch on this rank: all submissions end with `reason`. From any thread; idempotent, the first reason
   // stays.
   void Abort(const absl::Status& reason);
-  // States that this rank leaves, and waits until the log says so; rank 0 waits for all ranks. OK also when the epoch
-  // has ended meanwhile.
+  // States that this rank leaves, and waits until the log says so and no other rank needs this one. OK also when the
+  // epoch has ended meanwhile.
   //   ABORTED: `interrupted` (may be null) gave true; called about every 100 ms.
   absl::Status Leave(const std::function<bool()>& interrupted);
 
@@ -92,7 +92,7 @@ class Engine {
 
  private:
   void DataThread();
-  // Rank 0: orders what is ready now. Others: posts what did not fit before.
+  // Rank 0: orders what is ready now. Who relays: carries it on. Others: posts what did not fit before.
   void Kick();
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
@@ -100,6 +100,7 @@ class Engine {
   // Has the role: does what can be done now; false: nothing.
   bool Pass();
   bool OrderPass();
+  bool RelayPass();
   void ApplyNews();
   bool ReadLog();
   void OnBatch(const Entry& entry);
@@ -109,8 +110,8 @@ class Engine {
   void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);
   void FailAll();
-  // Whether there may be more for this rank in the log: not after it has left, but rank 0 keeps it to the end.
-  bool ReadsOn() const { return options_.rank == 0 || !has_left_.load(); }
+  // Whether there may be more for this rank in the log: not after it has left, unless it is needed.
+  bool ReadsOn() const { return !has_left_.load() || channel_->IsNeeded(); }
   // Gives the role back, and has somebody attend to what is left.
   void LeaveRole();
   bool HasWork() const;
@@ -122,6 +123,7 @@ class Engine {
   const std::function<void(const absl::Status&)> stop_transport_;
   SubmissionTable table_;
   Doorbell& bell_;
+  const bool relays_;
 
   std::mutex role_;
   // What follows belongs to the role.
@@ -135,7 +137,6 @@ class Engine {
   std::atomic<bool> attends_always_{false};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> failed_all_{false};
-  std::atomic<int> left_count_{0};
   std::atomic<bool> leave_posted_{false};
   std::atomic<bool> has_left_{false};
   std::atomic<bool> stopping_{false};

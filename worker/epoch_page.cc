@@ -65,13 +65,15 @@ struct EpochPage::RankBlock {
 
 size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
 
-EpochPage::EpochPage(void* memory, int rank, int size)
+EpochPage::EpochPage(void* memory, int rank, int size, int first_rank)
     : memory_(static_cast<char*>(memory)),
       rank_(rank),
       size_(size),
+      first_rank_(first_rank),
       posts_read_(size, 0),
       left_at_(size, ~uint64_t{0}) {
   static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
+  static_assert(kMostEntryBytes == kLogCells / 2 * kCellPayload, "an entry takes half of the log at most");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
 }
 
@@ -179,9 +181,10 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   for (uint64_t cell = cells; cell-- > 0;) log_cell(appended_ + cell).sequence.store(appended_ + cell + 1);
   entry.sequence = appended_ + 1;
   appended_ += cells;
-  if (entry.kind == Entry::Kind::kLeft) {
-    left_at_[entry.rank] = appended_;
-    block(entry.rank).has_left.store(1);
+  const int rank_on_page = entry.rank - first_rank_;
+  if (entry.kind == Entry::Kind::kLeft && 0 <= rank_on_page && rank_on_page < size_) {
+    left_at_[rank_on_page] = appended_;
+    block(rank_on_page).has_left.store(1);
   }
   const bool urgent = entry.kind == Entry::Kind::kLeft;
   for (int rank : concerned) {
@@ -237,14 +240,26 @@ bool EpochPage::ReadEntry(Entry* entry) {
   return true;
 }
 
-bool EpochPage::HasNews() const {
-  // The positions are read from the shared words, since the members belong to whoever has the engine's role.
+// The positions are read from the shared words, since the members belong to whoever has the engine's role.
+bool EpochPage::HasEntry() const {
   const uint64_t read = block(rank_).log_read.load();
-  if (log_cell(read).sequence.load() == read + 1) return true;
-  if (rank_ != 0) return false;
+  return log_cell(read).sequence.load() == read + 1;
+}
+
+bool EpochPage::HasPosts() const {
   for (int rank = 0; rank < size_; ++rank) {
     const uint64_t posts_read = block(rank).posts_read.load();
     if (post_cell(rank, posts_read).sequence.load() == posts_read + 1) return true;
+  }
+  return false;
+}
+
+bool EpochPage::HasNews() const { return HasEntry() || (rank_ == 0 && HasPosts()); }
+
+bool EpochPage::IsNeeded() const {
+  if (rank_ != 0) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!HasLeft(rank)) return true;
   }
   return false;
 }

@@ -9,14 +9,19 @@
 
 namespace farandole {
 
-// Readiness and order through memory that all ranks of an epoch map: one ring of posts per rank, which that rank writes
+// Readiness and order through memory that all ranks of a host map: one ring of posts per rank, which that rank writes
 // and rank 0 reads, and one log, which rank 0 writes and all read. Every word has a single writer. The memory is zero
 // at first and outlives the object; it may be private where all ranks are threads of one process.
+//
+// Ranks are those on the page, 0 to size - 1, but for Entry.rank, which is the epoch's: `first_rank` is on the page as
+// 0. Where the epoch has one host the two are the same.
 class EpochPage final : public ReadyChannel {
  public:
   // Bytes that the page needs for `size` ranks.
   static size_t Bytes(int size);
-  EpochPage(void* memory, int rank, int size);
+  EpochPage(void* memory, int rank, int size, int first_rank = 0);
+  // Entries of more bytes do not fit into the log.
+  static constexpr size_t kMostEntryBytes = 240 << 10;
 
   bool TryPost(const Post& post) override;
   bool ReadEntry(Entry* entry) override;
@@ -24,12 +29,17 @@ class EpochPage final : public ReadyChannel {
   bool ReadPost(int rank, Post* post) override;
   bool TryAppend(Entry& entry, absl::Span<const int> concerned) override;
   bool HasLeft(int rank) const override;
+  // Rank 0: until all have left.
+  bool IsNeeded() const override;
   Doorbell& doorbell() override { return bell(rank_); }
   void Beat(uint64_t beat, uint64_t batches) override;
   Pulse ReadPulse(int rank) const override;
 
   // A peer's bell, for transports that share the page.
   Doorbell& bell(int rank);
+  // The two kinds of news.
+  bool HasEntry() const;
+  bool HasPosts() const;
 
  private:
   struct Cell;
@@ -42,6 +52,7 @@ class EpochPage final : public ReadyChannel {
   char* const memory_;
   const int rank_;
   const int size_;
+  const int first_rank_;
   // This rank's positions; counted in cells from the epoch's start.
   uint64_t posted_ = 0;
   uint64_t read_ = 0;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/doorbell.h"
 #include "worker/dtype.h"
@@ -96,9 +98,10 @@ class ReadyChannel {
   // ring.
   virtual bool TryPost(const Post& post) = 0;
   // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet. Not to be
-  // called any more when the log has said that this rank has left, but at rank 0.
+  // called any more when the log has said that this rank has left, and it is not needed.
   virtual bool ReadEntry(Entry* entry) = 0;
-  // Any thread of this rank: whether ReadEntry, or at rank 0 ReadPost of any rank, would give something.
+  // Any thread of this rank: whether ReadEntry, at rank 0 ReadPost of any rank, or Relay of what ranks of this host
+  // have stated would give something.
   virtual bool HasNews() const = 0;
 
   // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
@@ -109,8 +112,23 @@ class ReadyChannel {
 
   // Any thread: whether the log says that `rank` has left in order.
   virtual bool HasLeft(int rank) const = 0;
+  // Any thread: whether other ranks still depend on this one, who writes the log or carries it to them. A rank that has
+  // left stays as long.
+  virtual bool IsNeeded() const = 0;
   // This rank's bell.
   virtual Doorbell& doorbell() = 0;
+
+  // Whether this rank carries posts and the log between hosts; never changes. Ranks of its host and leaders of others
+  // summon it.
+  virtual bool Relays() const { return false; }
+  // Engine role, where the rank relays: moves what is to move between hosts, without blocking; true if anything moved.
+  // An error ends the epoch. A connection that is lost is none: it is reported, and stands still.
+  virtual absl::StatusOr<bool> Relay() { return false; }
+  // Engine role, before it sleeps or is given back, and after the bell's attention was set and the last Relay: from now
+  // until the role's next Relay, or a transport's Progress, whatever arrives from other hosts rings this rank's bell.
+  virtual void Rest() {}
+  // Engine role: the epoch has ended on this rank, by `reason`; tells other hosts as far as that does not block.
+  virtual void End(const absl::Status& reason) { (void)reason; }
 
   // Control thread: this rank's sign of life, and the last one of a rank on the same host.
   virtual void Beat(uint64_t beat, uint64_t batches) = 0;

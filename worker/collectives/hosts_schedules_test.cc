@@ -73,9 +73,8 @@ TEST(HierarchicalAllreduceTest, AllRanksHoldOneExpressionWithEveryContributionOn
   for (const Sizes& sizes : Shapes()) {
     for (const int64_t count : {0, 1, 2, 3, 7, 16, 33, 70}) {
       for (const int64_t most_piece : {1, 3, 1000}) {
-        ExpectReduces(sizes, count, [&](const GroupShape& shape) {
-          return HierarchicalAllreduce(shape, count, most_piece);
-        });
+        ExpectReduces(sizes, count,
+                      [&](const GroupShape& shape) { return HierarchicalAllreduce(shape, count, most_piece); });
       }
     }
   }

@@ -1,5 +1,6 @@
 // How an engine ends: by an error of the epoch, by leaving in order, by destruction.
 #include <atomic>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -15,9 +16,10 @@ namespace {
 
 std::vector<float> Filled(size_t count, float value) { return std::vector<float>(count, value); }
 
-class EngineEndTest : public ::testing::TestWithParam<int> {
+class EngineEndTest : public ::testing::TestWithParam<std::vector<int>> {
  protected:
-  int size() const { return GetParam(); }
+  const std::vector<int>& hosts() const { return GetParam(); }
+  int size() const { return std::accumulate(hosts().begin(), hosts().end(), 0); }
 };
 
 const absl::Status& Reason() {
@@ -27,7 +29,7 @@ const absl::Status& Reason() {
 
 TEST_P(EngineEndTest, AnAbortEndsAllWaitsWithItsReason) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   std::atomic<int> waiting{0};
   std::thread killer([&] {
     while (waiting.load() < 2 * size() - 2) std::this_thread::yield();
@@ -57,7 +59,7 @@ TEST_P(EngineEndTest, AnAbortAtAnyMomentEndsEverythingThatIsOnItsWay) {
   const int64_t end = MonotonicNs() + 4'000'000'000;
   for (uint32_t seed = 0; seed < 25 && MonotonicNs() < end; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    TestEpoch epoch(size(), {seed, 200'000, 20'000});
+    TestEpoch epoch(hosts(), {seed, 200'000, 20'000});
     std::mt19937 random(seed);
     const int after = std::uniform_int_distribution<int>(0, 12 * size())(random);
     std::atomic<int> done{0};
@@ -99,20 +101,20 @@ TEST_P(EngineEndTest, AnAbortAtAnyMomentEndsEverythingThatIsOnItsWay) {
 TEST_P(EngineEndTest, DestructionEndsWhatIsPending) {
   TestTensor tensor("t", {1.0f});
   TestTensor large("u", Filled(100'000, 1.0f));
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   ASSERT_TRUE(epoch.Submit(size() - 1, tensor).ok());
   ASSERT_TRUE(epoch.Submit(size() - 1, large).ok());
 }
 
 TEST_P(EngineEndTest, AllLeaveAfterTheirLastCollective) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (size_t count : {2, 50'000}) {
       TestTensor tensor(absl::StrCat("t", count), Filled(count, 1.0f));
       ASSERT_TRUE(epoch.Run(rank, tensor).ok());
     }
     ASSERT_TRUE(epoch.engine(rank).Leave(nullptr).ok());
-    EXPECT_TRUE(epoch.page(rank).HasLeft(rank));
+    EXPECT_TRUE(epoch.channel(rank).HasLeft(rank));
     TestTensor late("late", {1.0f});
     EXPECT_EQ(epoch.Submit(rank, late).code(), absl::StatusCode::kAborted);
   });
@@ -122,7 +124,7 @@ TEST_P(EngineEndTest, WhoIsLeftBehindIsToldWhoHasLeft) {
   if (size() < 2) return;
   for (int leaver : {0, size() - 1}) {
     SCOPED_TRACE(absl::StrCat("leaver ", leaver));
-    TestEpoch epoch(size());
+    TestEpoch epoch(hosts());
     epoch.OnEachRank([&](int rank) {
       TestTensor tensor("t", {1.0f});
       ASSERT_TRUE(epoch.Run(rank, tensor).ok());
@@ -140,7 +142,7 @@ TEST_P(EngineEndTest, WhoIsLeftBehindIsToldWhoHasLeft) {
 
 TEST_P(EngineEndTest, LeavingEndsWhatIsPendingAndRunsWhatIsReady) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     TestTensor ready("ready", Filled(60'000, 1.0f));
     TestTensor partial("partial", Filled(60'000, 1.0f));
@@ -161,14 +163,14 @@ TEST_P(EngineEndTest, LeavingEndsWhatIsPendingAndRunsWhatIsReady) {
 
 TEST_P(EngineEndTest, AGroupGoesOnWhenOthersHaveLeft) {
   if (size() < 3) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   const int last = size() - 1;
   const uint32_t group = epoch.AddGroup({last - 1, last});
   epoch.OnEachRank([&](int rank) {
     if (rank < last - 1) {
       // Rank 0 keeps the log for the others until all have left.
       ASSERT_TRUE(epoch.engine(rank).Leave(nullptr).ok());
-      EXPECT_TRUE(rank != 0 || (epoch.page(0).HasLeft(last - 1) && epoch.page(0).HasLeft(last)));
+      EXPECT_TRUE(rank != 0 || (epoch.channel(0).HasLeft(last - 1) && epoch.channel(0).HasLeft(last)));
       return;
     }
     for (int round = 0; round < 6000; ++round) {
@@ -184,7 +186,7 @@ TEST_P(EngineEndTest, AGroupGoesOnWhenOthersHaveLeft) {
 
 TEST_P(EngineEndTest, LeavingIsInterruptedWhereOthersStay) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   int asked = 0;
   EXPECT_EQ(epoch.engine(0).Leave([&] { return ++asked > 2; }), absl::AbortedError("leaving the job was interrupted"));
   // It is taken up again, and counts once.
@@ -194,7 +196,7 @@ TEST_P(EngineEndTest, LeavingIsInterruptedWhereOthersStay) {
 TEST_P(EngineEndTest, ThreadsOfARankWaitAndPollWhileItLeaves) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    TestEpoch epoch(size(), {seed, 64 << 20, 20'000});
+    TestEpoch epoch(hosts(), {seed, 64 << 20, 20'000});
     epoch.OnEachRank([&](int rank) {
       std::vector<std::thread> threads;
       for (int thread = 0; thread < 3; ++thread) {
@@ -217,7 +219,11 @@ TEST_P(EngineEndTest, ThreadsOfARankWaitAndPollWhileItLeaves) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, EngineEndTest, ::testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(OneHost, EngineEndTest,
+                         ::testing::ValuesIn(std::vector<std::vector<int>>{{1}, {2}, {3}, {4}, {8}}), ShapeName);
+INSTANTIATE_TEST_SUITE_P(Hosts, EngineEndTest,
+                         ::testing::ValuesIn(std::vector<std::vector<int>>{{1, 1}, {1, 2}, {2, 2}, {3, 1, 2, 2}}),
+                         ShapeName);
 
 }  // namespace
 }  // namespace farandole

@@ -1,5 +1,6 @@
 // Whole epochs by a seed: everything that a program can ask of its engines at once.
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -189,12 +190,13 @@ class RankRun {
 void RunSeed(uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
-  const int sizes[] = {1, 2, 2, 3, 4, 5, 8};
-  const int size = sizes[below(7)];
+  const std::vector<int> shapes[] = {{1}, {2}, {2}, {3}, {4}, {5}, {8}, {1, 1}, {2, 1}, {2, 2}, {1, 2, 2}};
+  const std::vector<int>& hosts = shapes[below(11)];
+  const int size = std::accumulate(hosts.begin(), hosts.end(), 0);
   const int64_t fusion_bytes[] = {1, 5000, 300'000, 64 << 20};
   const int64_t yields[] = {0, 5'000, 50'000};
   Program program(size, seed);
-  TestEpoch epoch(size, {seed, fusion_bytes[below(4)], yields[below(3)]});
+  TestEpoch epoch(hosts, {seed, fusion_bytes[below(4)], yields[below(3)]});
   for (size_t group = 1; group < program.groups().size(); ++group) {
     program.groups()[group].number = epoch.AddGroup(program.groups()[group].ranks);
   }

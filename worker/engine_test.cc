@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -15,9 +16,10 @@
 namespace farandole {
 namespace {
 
-class EngineTest : public ::testing::TestWithParam<int> {
+class EngineTest : public ::testing::TestWithParam<std::vector<int>> {
  protected:
-  int size() const { return GetParam(); }
+  const std::vector<int>& hosts() const { return GetParam(); }
+  int size() const { return std::accumulate(hosts().begin(), hosts().end(), 0); }
 };
 
 std::vector<float> Filled(size_t count, float value) { return std::vector<float>(count, value); }
@@ -26,7 +28,7 @@ std::vector<float> Filled(size_t count, float value) { return std::vector<float>
 float SumOfRanks(int size) { return static_cast<float>(size * (size + 1) / 2); }
 
 TEST_P(EngineTest, SynchronousSumsOfEverySizeAreTheSumOnEveryRank) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (size_t count : {1, 18, 19, 1000, 70'001, 300'000, 0}) {
       for (int round = 0; round < 3; ++round) {
@@ -42,7 +44,7 @@ TEST_P(EngineTest, SynchronousSumsOfEverySizeAreTheSumOnEveryRank) {
 TEST_P(EngineTest, RanksSubmitAndWaitInDifferentOrders) {
   constexpr int kNames = 60;
   for (int64_t fusion_bytes : {1, 4000, 64 << 20}) {
-    TestEpoch epoch(size(), {7, fusion_bytes, 50'000});
+    TestEpoch epoch(hosts(), {7, fusion_bytes, 50'000});
     epoch.OnEachRank([&](int rank) {
       std::mt19937 random(rank);
       std::vector<TestTensor> tensors;
@@ -65,7 +67,7 @@ TEST_P(EngineTest, RanksSubmitAndWaitInDifferentOrders) {
 }
 
 TEST_P(EngineTest, UnnamedSubmissionsArePairedInTheirOrder) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     std::vector<TestTensor> tensors;
     for (int i = 0; i < 50; ++i) tensors.emplace_back("", Filled(i % 2 == 0 ? 3 : 40, static_cast<float>(i)));
@@ -80,7 +82,7 @@ TEST_P(EngineTest, UnnamedSubmissionsArePairedInTheirOrder) {
 }
 
 TEST_P(EngineTest, AnAllgatherJoinsRowsOfDifferentNumber) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (int round = 0; round < 5; ++round) {
       auto rows_of = [&](int of) { return (of * 3 + round * 500) % 1400; };
@@ -107,7 +109,7 @@ TEST_P(EngineTest, AnAllgatherJoinsRowsOfDifferentNumber) {
 }
 
 TEST_P(EngineTest, ABroadcastGivesTheRootsValuesFromEveryRoot) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (int root = 0; root < size(); ++root) {
       for (size_t count : {2, 500, 200'000}) {
@@ -123,7 +125,7 @@ TEST_P(EngineTest, ABroadcastGivesTheRootsValuesFromEveryRoot) {
 }
 
 TEST_P(EngineTest, NobodyLeavesABarrierBeforeAllHaveCome) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   std::atomic<int> came{0};
   epoch.OnEachRank([&](int rank) {
     for (int round = 1; round <= 200; ++round) {
@@ -137,7 +139,7 @@ TEST_P(EngineTest, NobodyLeavesABarrierBeforeAllHaveCome) {
 }
 
 TEST_P(EngineTest, WhatNobodyWaitsForCompletesByItself) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (int round = 0; round < 20; ++round) {
       TestTensor small("small", {1.0f});
@@ -159,7 +161,7 @@ TEST_P(EngineTest, WhatNobodyWaitsForCompletesByItself) {
 
 TEST_P(EngineTest, SeveralThreadsOfARankWaitAtOnce) {
   constexpr int kThreads = 4;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
@@ -178,7 +180,7 @@ TEST_P(EngineTest, SeveralThreadsOfARankWaitAtOnce) {
 
 TEST_P(EngineTest, GroupsThatOverlapRunWithoutDeadlock) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   // A ring of pairs: each rank is in two groups (in one where there are only two ranks), all but two without rank 0.
   std::vector<std::pair<uint32_t, std::vector<int>>> groups;
   for (int rank = 0; rank < size(); ++rank) {
@@ -211,7 +213,7 @@ TEST_P(EngineTest, GroupsThatOverlapRunWithoutDeadlock) {
 
 TEST_P(EngineTest, AMismatchIsToldToAllAndTheJobGoesOn) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     const size_t odd = rank == size() - 1 ? 1 : 0;
     // As the first of its name, and again in the steady state, small and large.
@@ -233,7 +235,7 @@ TEST_P(EngineTest, AMismatchIsToldToAllAndTheJobGoesOn) {
 
 TEST_P(EngineTest, ANameIsPendingOnceAtATime) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   TestTensor first("t", {1.0f});
   ASSERT_TRUE(epoch.Submit(0, first).ok());
   TestTensor second("t", {1.0f});
@@ -249,7 +251,7 @@ TEST_P(EngineTest, ANameIsPendingOnceAtATime) {
 
 TEST_P(EngineTest, WaitingEndsAtItsLimitAndCanBeTakenUpAgain) {
   if (size() < 2) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   TestTensor tensor("t", {1.0f});
   ASSERT_TRUE(epoch.Submit(0, tensor).ok());
   for (int64_t limit : {0, 1, 1'000'000}) {
@@ -265,7 +267,7 @@ TEST_P(EngineTest, WaitingEndsAtItsLimitAndCanBeTakenUpAgain) {
 }
 
 TEST_P(EngineTest, AReleasedSubmissionGoesOnAndItsHandleIsUnknown) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     TestTensor tensor("t", Filled(30'000, 1.0f));
     ASSERT_TRUE(epoch.Submit(rank, tensor).ok());
@@ -284,7 +286,7 @@ TEST_P(EngineTest, AReleasedSubmissionGoesOnAndItsHandleIsUnknown) {
 
 TEST_P(EngineTest, MoreSubmissionsArePendingThanTheRingHolds) {
   constexpr int kNames = 2500;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     std::vector<TestTensor> tensors;
     for (int i = 0; i < kNames; ++i) tensors.emplace_back(absl::StrCat("t", i), Filled(i % 5 == 0 ? 30 : 1, 1.0f));
@@ -304,7 +306,7 @@ TEST_P(EngineTest, MoreSubmissionsArePendingThanTheRingHolds) {
 
 TEST_P(EngineTest, ThousandsOfNamesComeAndGo) {
   constexpr int kNames = 3500;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {
     for (int i = 0; i < kNames + 300; ++i) {
       // The last are the first names again, whose slots were retired.
@@ -319,7 +321,7 @@ TEST_P(EngineTest, ThousandsOfNamesComeAndGo) {
 }
 
 TEST_P(EngineTest, TheSteadyStateNeedsNoCoordinator) {
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   TestTensor warm("t", {1.0f});
   auto run = [&](int rank) {
     TestTensor tensor("t", {1.0f});
@@ -334,7 +336,7 @@ TEST_P(EngineTest, TheSteadyStateNeedsNoCoordinator) {
 // Batches are held back while one runs. Where rank 0 waits for the first only, the next begins without it; if it began
 // with the data thread's own waking, the rounds would take a second each.
 TEST_P(EngineTest, WhatWasHeldBackBeginsWhenRank0StopsWaiting) {
-  TestEpoch epoch(size(), {1, /*fusion_bytes=*/1, 50'000});
+  TestEpoch epoch(hosts(), {1, /*fusion_bytes=*/1, 50'000});
   const int64_t started = MonotonicNs();
   for (int round = 0; round < 30; ++round) {
     epoch.OnEachRank([&](int rank) {
@@ -354,7 +356,7 @@ TEST_P(EngineTest, WhatWasHeldBackBeginsWhenRank0StopsWaiting) {
 // for each 4,096 entries.
 TEST_P(EngineTest, AnIdleRankHoldsNobodyUpForLong) {
   if (size() < 3) return;
-  TestEpoch epoch(size());
+  TestEpoch epoch(hosts());
   const uint32_t group = epoch.AddGroup({0, 1});
   epoch.OnEachRank([&](int rank) {
     if (rank > 1) return;
@@ -368,7 +370,48 @@ TEST_P(EngineTest, AnIdleRankHoldsNobodyUpForLong) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, EngineTest, ::testing::Values(1, 2, 3, 4, 8));
+TEST(EngineHostsTest, ThreeRanksWithoutSharedMemoryRunTheRingForLargeTensors) {
+  TestEpoch epoch({1, 1, 1});
+  epoch.OnEachRank([&](int rank) {
+    for (const size_t count : {1 << 10, 1 << 20}) {
+      TestTensor tensor(absl::StrCat("t", count), Filled(count, rank + 1.0f));
+      const absl::Status status = epoch.Run(rank, tensor);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(tensor.values, Filled(count, 6));
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(epoch.algorithms(rank), (std::vector<std::string>{"recursive doubling allreduce", "ring allreduce"}));
+  }
+}
+
+TEST(EngineHostsTest, AGroupWithinAHostNeedsNoScheduleAndOneAcrossHostsTheHierarchy) {
+  TestEpoch epoch({2, 2});
+  const uint32_t within = epoch.AddGroup({2, 3});
+  const uint32_t across = epoch.AddGroup({0, 1, 3});
+  epoch.OnEachRank([&](int rank) {
+    TestTensor first("a", Filled(100'000, rank + 1.0f));
+    first.group = within;
+    if (rank >= 2) {
+      ASSERT_TRUE(epoch.Run(rank, first).ok());
+      ASSERT_EQ(first.values, Filled(100'000, 7));
+    }
+    TestTensor second("b", Filled(100'000, rank + 1.0f));
+    second.group = across;
+    if (rank != 2) {
+      ASSERT_TRUE(epoch.Run(rank, second).ok());
+      ASSERT_EQ(second.values, Filled(100'000, 7));
+    }
+  });
+  EXPECT_TRUE(epoch.algorithms(2).empty());
+  EXPECT_EQ(epoch.algorithms(3), (std::vector<std::string>{"hierarchical ring allreduce"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(OneHost, EngineTest,
+                         ::testing::ValuesIn(std::vector<std::vector<int>>{{1}, {2}, {3}, {4}, {8}}), ShapeName);
+INSTANTIATE_TEST_SUITE_P(Hosts, EngineTest,
+                         ::testing::ValuesIn(std::vector<std::vector<int>>{{1, 1}, {1, 2}, {2, 2}, {3, 1, 2, 2}}),
+                         ShapeName);
 
 }  // namespace
 }  // namespace farandole

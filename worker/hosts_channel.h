@@ -31,8 +31,8 @@ class HostsChannel final : public ReadyChannel {
   // those below, ascending.
   static std::vector<int> PeersOf(const Hosts& hosts, int rank);
 
-  // Called with the engine's role, at most once per peer: the connection to `peer` is lost, who has not left. `evidence`
-  // as in PeerLost.
+  // Called with the engine's role, at most once per peer: the connection to `peer` is lost, who has not left.
+  // `evidence` as in PeerLost.
   using OnLost = std::function<void(int peer, const std::string& evidence)>;
 
   // `page` is this host's, seen by this rank, and made with the host's first rank; `links` are to PeersOf, in that

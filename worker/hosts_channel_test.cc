@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "worker/test_hosts.h"
+#include "worker/test_relay.h"
 
 namespace farandole {
 namespace {
@@ -68,7 +68,7 @@ TEST(HostsChannelTest, LeadersFormATreeOfFanOut16) {
 
 TEST(HostsChannelTest, PostsOfAllRanksReachRankZeroInTheirOrder) {
   for (const std::vector<int>& sizes : Shapes()) {
-    TestHosts epoch(sizes);
+    TestRelay epoch(sizes);
     std::vector<int> read(epoch.size(), 0);
     for (int posted = 0; posted < 200;) {
       for (int burst = posted % 7 + 1; burst > 0; --burst, ++posted) {
@@ -95,7 +95,7 @@ TEST(HostsChannelTest, PostsOfAllRanksReachRankZeroInTheirOrder) {
 
 TEST(HostsChannelTest, TheLogIsTheSameAtTheSamePlacesOnAllHosts) {
   for (const std::vector<int>& sizes : Shapes()) {
-    TestHosts epoch(sizes);
+    TestRelay epoch(sizes);
     std::vector<uint64_t> sequences;
     std::vector<size_t> read(epoch.size(), 0);
     // Several times around the log.
@@ -120,14 +120,15 @@ TEST(HostsChannelTest, TheLogIsTheSameAtTheSamePlacesOnAllHosts) {
 }
 
 TEST(HostsChannelTest, ARankThatDoesNotReadStopsTheWriterAndNothingIsLost) {
-  TestHosts epoch({1, 2, 1});
+  TestRelay epoch({1, 2, 1});
   const std::vector<int> all = All(4);
   constexpr int kSlow = 2;
   int appended = 0;
   std::vector<int> read(4, 0);
   Entry entry;
   const auto read_on = [&](int rank) {
-    for (; epoch.channel(rank).ReadEntry(&entry); ++read[rank]) ASSERT_EQ(entry.slot, static_cast<uint32_t>(read[rank]));
+    for (; epoch.channel(rank).ReadEntry(&entry); ++read[rank])
+      ASSERT_EQ(entry.slot, static_cast<uint32_t>(read[rank]));
   };
   // The socket's buffers, the queues and the page hold what they hold.
   for (int idle = 0; idle < 3; ++idle) {
@@ -149,7 +150,7 @@ TEST(HostsChannelTest, ARankThatDoesNotReadStopsTheWriterAndNothingIsLost) {
 }
 
 TEST(HostsChannelTest, ARankZeroThatDoesNotReadStopsThePostersAndNothingIsLost) {
-  TestHosts epoch({1, 2});
+  TestRelay epoch({1, 2});
   std::vector<int> posted(3, 0);
   bool all_full = false;
   while (!all_full) {
@@ -168,7 +169,8 @@ TEST(HostsChannelTest, ARankZeroThatDoesNotReadStopsThePostersAndNothingIsLost) 
   Post post;
   while (read[1] < posted[1] || read[2] < posted[2]) {
     for (const int rank : {1, 2}) {
-      for (; epoch.channel(0).ReadPost(rank, &post); ++read[rank]) ASSERT_EQ(post.slot, static_cast<uint32_t>(read[rank]));
+      for (; epoch.channel(0).ReadPost(rank, &post); ++read[rank])
+        ASSERT_EQ(post.slot, static_cast<uint32_t>(read[rank]));
     }
     ASSERT_TRUE(epoch.RelayAll().ok());
   }
@@ -177,7 +179,7 @@ TEST(HostsChannelTest, ARankZeroThatDoesNotReadStopsThePostersAndNothingIsLost) 
 
 TEST(HostsChannelTest, LeadersStayUntilAllWhomTheyServeHaveLeft) {
   // Host 1 has hosts 17 to 19 below it.
-  TestHosts epoch(std::vector<int>(20, 2));
+  TestRelay epoch(std::vector<int>(20, 2));
   const auto leave = [&](int rank) {
     Entry entry = LeftEntry(rank);
     ASSERT_TRUE(epoch.channel(0).TryAppend(entry, All(40)));
@@ -214,11 +216,11 @@ TEST(HostsChannelTest, LeadersStayUntilAllWhomTheyServeHaveLeft) {
 }
 
 TEST(HostsChannelTest, ALeadersDeathIsReportedByItsNeighboursInTheTreeOnce) {
-  TestHosts epoch(std::vector<int>(20, 1));
+  TestRelay epoch(std::vector<int>(20, 1));
   epoch.Kill(1);
   for (int round = 0; round < 3; ++round) ASSERT_TRUE(epoch.RelayAll().ok());
   std::vector<int> reporters;
-  for (const TestHosts::Loss& loss : epoch.losses()) {
+  for (const TestRelay::Loss& loss : epoch.losses()) {
     reporters.push_back(loss.reporter);
     EXPECT_EQ(loss.peer, 1);
   }
@@ -228,7 +230,7 @@ TEST(HostsChannelTest, ALeadersDeathIsReportedByItsNeighboursInTheTreeOnce) {
 
 TEST(HostsChannelTest, AnEndReachesAllLeadersWithItsSentence) {
   const absl::Status end = absl::DeadlineExceededError("rank 18 is tired");
-  TestHosts epoch(std::vector<int>(20, 1));
+  TestRelay epoch(std::vector<int>(20, 1));
   std::vector<absl::Status> heard(20);
   epoch.channel(18).End(end);
   heard[18] = end;
@@ -248,7 +250,7 @@ TEST(HostsChannelTest, AnEndReachesAllLeadersWithItsSentence) {
 }
 
 TEST(HostsChannelTest, ALeaderIsSummonedByItsRanksAndByWhatArrives) {
-  TestHosts epoch({1, 2});
+  TestRelay epoch({1, 2});
   const auto rest = [&](int rank) {
     epoch.channel(rank).doorbell().SetAttention(Attention::kUnconcerned);
     ASSERT_FALSE(*epoch.channel(rank).Relay());
@@ -294,7 +296,7 @@ class LinkTest : public ::testing::Test {
     ASSERT_EQ(send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
 
-  TestHosts epoch_{{1, 1}};
+  TestRelay epoch_{{1, 1}};
   int peer_ = -1;
   std::unique_ptr<HostsChannel> channel_;
 };

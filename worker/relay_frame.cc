@@ -133,7 +133,8 @@ bool ReadLists(Fields fields, size_t items, size_t counts, Entry* entry) {
   entry->counts.resize(counts);
   fields.Read(entry->items.data(), items * sizeof(Entry::Item));
   fields.Read(entry->counts.data(), counts * sizeof(int64_t));
-  return std::all_of(entry->items.begin(), entry->items.end(), [](const Entry::Item& item) { return item.count >= 0; }) &&
+  return std::all_of(entry->items.begin(), entry->items.end(),
+                     [](const Entry::Item& item) { return item.count >= 0; }) &&
          std::all_of(entry->counts.begin(), entry->counts.end(), [](int64_t count) { return count >= 0; });
 }
 
@@ -161,7 +162,8 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
 
 bool ReadEnd(Fields fields, RelayFrame* frame) {
   uint32_t code = 0;
-  if (!fields.Read(&code) || code == 0 || code > static_cast<uint32_t>(absl::StatusCode::kUnauthenticated)) return false;
+  if (!fields.Read(&code) || code == 0 || code > static_cast<uint32_t>(absl::StatusCode::kUnauthenticated))
+    return false;
   if (fields.left().size() > kMostSentence) return false;
   frame->end = absl::Status(static_cast<absl::StatusCode>(code), fields.left());
   return true;

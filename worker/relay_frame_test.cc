@@ -135,18 +135,18 @@ TEST(RelayFrameTest, WhatNobodyCouldMeanIsRefused) {
       std::string("\xff\xff\xff\x7f", 4),  // longer than any
       Changed(post, 4, 0),                 // of no kind
       Changed(post, 4, 4),
-      Changed(post, 6, 2),                 // of a rank beyond the last
-      Changed(post, 5 + 23, 0x80),         // a negative count
-      Changed(post, 5 + 46, 3),            // no kind of post
-      Changed(post, 5 + 47, 7),            // no op
+      Changed(post, 6, 2),          // of a rank beyond the last
+      Changed(post, 5 + 23, 0x80),  // a negative count
+      Changed(post, 5 + 46, 3),     // no kind of post
+      Changed(post, 5 + 47, 7),     // no op
       Changed(post, 5 + 48, kDTypeCount),
       Changed(post, 5 + 49, kReduceOpCount),
-      Changed(post, 5 + 51, 9),            // a payload that is not there
+      Changed(post, 5 + 51, 9),  // a payload that is not there
       Changed(post, 5 + 51, 200),
-      Changed(entry, 5 + 48, 0),           // no kind of entry
+      Changed(entry, 5 + 48, 0),  // no kind of entry
       Changed(entry, 5 + 48, 7),
-      Changed(entry, 5 + 44, 3),           // an item that is not there
-      Changed(entry, 5 + 46, 200),         // more counts than ranks
+      Changed(entry, 5 + 44, 3),    // an item that is not there
+      Changed(entry, 5 + 46, 200),  // more counts than ranks
       Changed(entry, entry.size() - 1, 0x80),
       Changed(end, 5, 0),  // an end that is none
       Changed(end, 6, 1),

@@ -1,26 +1,24 @@
 #include "worker/test_epoch.h"
 
-#include <sys/mman.h>
-
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/schedule_operation.h"
+#include "worker/collectives/start_collective.h"
+#include "worker/transport/hosts_transport.h"
+#include "worker/transport/shm_transport.h"
+#include "worker/transport/tcp_transport.h"
 
 namespace farandole {
 namespace {
 
+constexpr size_t kPoolBytes = 64 << 20;
 constexpr int64_t kPatienceNs = 60'000'000'000;
-
-size_t PageBytes(int size) { return (EpochPage::Bytes(size) + 4095) & ~size_t{4095}; }
-
-char* MapZeros(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  FD_CHECK(memory != MAP_FAILED) << "no memory for a test's epoch";
-  return static_cast<char*>(memory);
-}
 
 // The request for a tensor; borrows it and `view`.
 Request RequestFor(TestTensor& tensor, TensorView* view) {
@@ -42,28 +40,44 @@ absl::Status Outcome(const TestTensor& tensor, const absl::StatusOr<bool>& compl
 
 }  // namespace
 
-TestEpoch::TestEpoch(int size, Options options)
-    : size_(size),
-      bytes_(PageBytes(size) + ShmLayout::Bytes(size)),
-      memory_(MapZeros(bytes_)),
-      coordinator_(size, options.seed) {
+TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
+    : size_(std::accumulate(hosts.begin(), hosts.end(), 0)),
+      coordinator_(size_, options.seed),
+      algorithms_(static_cast<size_t>(size_)) {
+  TestRelay::Options relay;
+  relay.spare_bytes = ShmLayout::Bytes;
+  relay.on_loss = [this](const TestRelay::Loss& loss) {
+    engines_[loss.reporter]->Abort(absl::AbortedError(absl::StrCat("rank ", loss.peer, " was lost: ", loss.evidence)));
+  };
+  relay_ = std::make_unique<TestRelay>(hosts, std::move(relay));
+  PeerPort::Identity identity;
+  identity.epoch = 1;
+  identity.secret = "the secret of a test's epoch";
   EngineOptions engine_options;
-  engine_options.size = size;
+  engine_options.size = size_;
   engine_options.fusion_bytes = options.fusion_bytes;
   engine_options.yield_ns = options.yield_ns;
-  for (int rank = 0; rank < size; ++rank) {
+  for (int rank = 0; rank < size_; ++rank) {
     engine_options.who.push_back(absl::StrCat("rank ", rank));
-    pages_.push_back(std::make_unique<EpochPage>(memory_, rank, size));
+    if (hosts.size() == 1) continue;
+    absl::StatusOr<std::unique_ptr<PeerPort>> port = PeerPort::Open({"127.0.0.1"});
+    FD_CHECK(port.ok()) << port.status();
+    identity.endpoints.push_back((*port)->endpoints());
+    ports_.push_back(*std::move(port));
   }
-  std::vector<Doorbell*> bells;
-  for (int rank = 0; rank < size; ++rank) bells.push_back(&pages_[0]->bell(rank));
+  identity.who = engine_options.who;
   std::vector<Engine*> engines;
-  for (int rank = 0; rank < size; ++rank) {
-    transports_.push_back(std::make_unique<ShmTransport>(memory_ + PageBytes(size), rank, bells));
-    ShmTransport* transport = transports_.back().get();
+  for (int rank = 0; rank < size_; ++rank) {
+    identity.rank = rank;
+    if (!ports_.empty()) ports_[rank]->Enter(identity);
+    transports_.push_back(MakeTransport(rank));
+    buffers_.push_back(std::make_unique<BufferPool>(kPoolBytes));
+  }
+  for (int rank = 0; rank < size_; ++rank) {
+    Transport* transport = transports_[rank].get();
     engine_options.rank = rank;
     engines_.push_back(std::make_unique<Engine>(
-        engine_options, pages_[rank].get(), [transport](const Collective& batch) { return transport->Start(batch); },
+        engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },
         [transport](const absl::Status& reason) { transport->Abort(reason); }, coordinator_.link(rank)));
     engines.push_back(engines_.back().get());
   }
@@ -73,7 +87,37 @@ TestEpoch::TestEpoch(int size, Options options)
 TestEpoch::~TestEpoch() {
   coordinator_.Stop();
   engines_.clear();
-  munmap(memory_, bytes_);
+}
+
+ReadyChannel& TestEpoch::channel(int rank) {
+  if (relay_->hosts().count() == 1) return relay_->page(rank);
+  return relay_->channel(rank);
+}
+
+std::unique_ptr<Transport> TestEpoch::MakeTransport(int rank) {
+  const Hosts& hosts = relay_->hosts();
+  const int leader = hosts.Leader(hosts.HostOf(rank));
+  std::vector<Doorbell*> bells;
+  for (int local = 0; local < hosts.RanksOn(hosts.HostOf(rank)); ++local) {
+    bells.push_back(&relay_->page(leader + local).doorbell());
+  }
+  auto shm = std::make_unique<ShmTransport>(relay_->spare(rank), rank - leader, std::move(bells));
+  if (ports_.empty()) return shm;
+  auto tcp = std::make_unique<TcpTransport>(rank, size_, ports_[rank].get(), &relay_->sockets(rank));
+  return std::make_unique<HostsTransport>(
+      hosts, rank, std::move(shm), std::move(tcp), [this, rank](int peer, const std::string& evidence) {
+        engines_[rank]->Abort(absl::AbortedError(absl::StrCat("rank ", peer, " was lost: ", evidence)));
+      });
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> TestEpoch::Start(int rank, const Collective& collective) {
+  absl::StatusOr<std::unique_ptr<Operation>> started =
+      StartCollective(collective, relay_->hosts(), *transports_[rank], *buffers_[rank]);
+  if (started.ok()) {
+    const auto* scheduled = dynamic_cast<const ScheduleOperation*>(started->get());
+    if (scheduled != nullptr) algorithms_[rank].emplace_back(scheduled->algorithm());
+  }
+  return started;
 }
 
 void TestEpoch::OnEachRank(const std::function<void(int rank)>& work) {
@@ -115,6 +159,10 @@ absl::Status TestEpoch::Run(int rank, TestTensor& tensor) {
 
 void TestEpoch::AbortAll(const absl::Status& reason) {
   for (auto& engine : engines_) engine->Abort(reason);
+}
+
+std::string ShapeName(const ::testing::TestParamInfo<std::vector<int>>& tested) {
+  return absl::StrJoin(tested.param, "x");
 }
 
 }  // namespace farandole

@@ -9,10 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "worker/collectives/buffer_pool.h"
 #include "worker/engine.h"
-#include "worker/epoch_page.h"
 #include "worker/test_coordinator.h"
-#include "worker/transport/shm_transport.h"
+#include "worker/test_relay.h"
+#include "worker/transport/peer_port.h"
+#include "worker/transport/transport.h"
 
 namespace farandole {
 
@@ -31,7 +34,8 @@ struct TestTensor {
   int64_t handle = 0;
 };
 
-// All ranks of one epoch in this process: engines over pages and transports in private memory, and a coordinator.
+// All ranks of one epoch in this process: engines over pages and transports in private memory, between hosts over the
+// loopback, and a coordinator.
 class TestEpoch {
  public:
   struct Options {
@@ -39,15 +43,16 @@ class TestEpoch {
     int64_t fusion_bytes = 64 << 20;
     int64_t yield_ns = 50'000;
   };
-  explicit TestEpoch(int size) : TestEpoch(size, Options()) {}
-  TestEpoch(int size, Options options);
+  // `hosts`: ranks by host.
+  explicit TestEpoch(const std::vector<int>& hosts) : TestEpoch(hosts, Options()) {}
+  TestEpoch(const std::vector<int>& hosts, Options options);
   ~TestEpoch();
   TestEpoch(const TestEpoch&) = delete;
   TestEpoch& operator=(const TestEpoch&) = delete;
 
   int size() const { return size_; }
   Engine& engine(int rank) { return *engines_[rank]; }
-  EpochPage& page(int rank) { return *pages_[rank]; }
+  ReadyChannel& channel(int rank);
   TestCoordinator& coordinator() { return coordinator_; }
 
   // Runs `work(rank)` on a thread for each rank, and returns when all have. Where one has failed, the epoch is ended.
@@ -61,18 +66,28 @@ class TestEpoch {
   absl::Status Wait(int rank, const TestTensor& tensor);
   // Both at once, as a synchronous call does.
   absl::Status Run(int rank, TestTensor& tensor);
+  // The algorithms of the schedules that the rank has run, in their order.
+  const std::vector<std::string>& algorithms(int rank) const { return algorithms_[rank]; }
   // Ends the epoch on all ranks, as a coordinator would.
   void AbortAll(const absl::Status& reason);
 
  private:
+  std::unique_ptr<Transport> MakeTransport(int rank);
+  absl::StatusOr<std::unique_ptr<Operation>> Start(int rank, const Collective& collective);
+
   const int size_;
-  const size_t bytes_;
-  char* const memory_;
   TestCoordinator coordinator_;
-  std::vector<std::unique_ptr<EpochPage>> pages_;
-  std::vector<std::unique_ptr<ShmTransport>> transports_;
+  std::unique_ptr<TestRelay> relay_;
+  // Where there are several hosts.
+  std::vector<std::unique_ptr<PeerPort>> ports_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<BufferPool>> buffers_;
+  std::vector<std::vector<std::string>> algorithms_;
   std::vector<std::unique_ptr<Engine>> engines_;
 };
+
+// Of tests for several shapes: ranks by host, "3x1x2x2".
+std::string ShapeName(const ::testing::TestParamInfo<std::vector<int>>& tested);
 
 }  // namespace farandole
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/collectives/schedule.h"
 #include "worker/transport/transport.h"
@@ -33,6 +34,8 @@ class ScheduleOperation : public Operation {
   // Errors: those of the transport; INTERNAL where the root of a broadcast has joined and so has no data. They stick.
   absl::StatusOr<bool> Advance() override;
   bool moved() const override { return moved_; }
+  // The schedule's.
+  absl::string_view algorithm() const { return schedule_.algorithm; }
 
  private:
   enum class Stage : uint8_t { kPack, kStartRound, kTransfer, kReduce, kUnpack, kDone };

@@ -225,8 +225,8 @@ void TcpTransport::Write(Peer* peer) {
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) break;
-      return Abort(absl::AbortedError(
-          absl::StrCat("the connection of rank ", rank_, " to ", port_->who(peer->rank), " broke: ", strerror(errno))));
+      return Lose(*peer, absl::AbortedError(absl::StrCat("the connection of rank ", rank_, " to ",
+                                                         port_->who(peer->rank), " broke: ", strerror(errno))));
     }
     Advance(peer, &lane, portion, static_cast<size_t>(sent));
     if (static_cast<size_t>(sent) < portion.bytes) break;
@@ -248,13 +248,13 @@ void TcpTransport::Read(Peer* peer) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got < 0) {
-      return Abort(absl::AbortedError(
-          absl::StrCat("the connection of rank ", rank_, " to ", port_->who(peer->rank), " broke: ", strerror(errno))));
+      return Lose(*peer, absl::AbortedError(absl::StrCat("the connection of rank ", rank_, " to ",
+                                                         port_->who(peer->rank), " broke: ", strerror(errno))));
     }
     if (got == 0) {
-      return Abort(absl::AbortedError(absl::StrCat(port_->who(peer->rank), " ended its connection to rank ", rank_,
-                                                   ", which waits for ", lane.transfers.front()->bytes,
-                                                   " bytes and has ", lane.transfers.front()->done)));
+      return Lose(*peer, absl::AbortedError(absl::StrCat(port_->who(peer->rank), " ended its connection to rank ",
+                                                         rank_, ", which waits for ", lane.transfers.front()->bytes,
+                                                         " bytes and has ", lane.transfers.front()->done)));
     }
     Advance(peer, &lane, portion, static_cast<size_t>(got));
     if (static_cast<size_t>(got) < portion.bytes) break;
@@ -300,6 +300,11 @@ void TcpTransport::Advance(Peer* peer, Lane* lane, const Portion& portion, size_
     lane->length_done = 0;
     lane->transfers.pop_front();
   }
+}
+
+void TcpTransport::Lose(const Peer& peer, absl::Status reason) {
+  if (lost_peer_ < 0) lost_peer_ = peer.rank;
+  Abort(std::move(reason));
 }
 
 void TcpTransport::Abort(absl::Status reason) {

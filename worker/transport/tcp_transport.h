@@ -43,6 +43,7 @@ class TcpTransport final : public Transport {
   void Receive(Transfer* transfer) override;
   // Polls the SocketSet.
   absl::StatusOr<bool> Progress() override;
+  int lost_peer() const override { return lost_peer_; }
   void Abort(absl::Status reason) override;
 
  private:
@@ -90,6 +91,8 @@ class TcpTransport final : public Transport {
   // Notes that the first `bytes` of the portion are moved.
   void Advance(Peer* peer, Lane* lane, const Portion& portion, size_t bytes);
   absl::Status error() const;
+  // The connection to the peer has ended or broken.
+  void Lose(const Peer& peer, absl::Status reason);
 
   const int rank_;
   PeerPort* const port_;
@@ -101,6 +104,7 @@ class TcpTransport final : public Transport {
   // shared: by callbacks of the port, which may outlive the transport.
   const std::shared_ptr<Inbox> inbox_;
   bool moved_ = false;
+  int lost_peer_ = -1;
 
   std::atomic<bool> failed_{false};
   mutable std::mutex error_mutex_;

@@ -110,6 +110,9 @@ class Transport {
     return absl::UnimplementedError("this transport has no collectives of its own");
   }
 
+  // Where Progress has failed because the connection to a peer has ended or broken: the peer. -1: it has not.
+  virtual int lost_peer() const { return -1; }
+
   // Ends all with `reason`; idempotent; from any thread. Does not wait.
   virtual void Abort(absl::Status reason) = 0;
 };

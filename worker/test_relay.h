@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_TEST_HOSTS_H_
-#define FARANDOLE_WORKER_TEST_HOSTS_H_
+#ifndef FARANDOLE_WORKER_TEST_RELAY_H_
+#define FARANDOLE_WORKER_TEST_RELAY_H_
 
 #include <functional>
 #include <memory>
@@ -17,13 +17,26 @@ namespace farandole {
 
 // The hosts of an epoch in this process, for tests: memory for each host, a page and a channel for each rank, and
 // connected sockets between the leaders. Borrowed parts live as long as the object.
-class TestHosts {
+class TestRelay {
  public:
-  // `sizes`: ranks by host. `spare_bytes(ranks)`: bytes of each host's memory behind its page.
-  explicit TestHosts(std::vector<int> sizes, std::function<size_t(int ranks)> spare_bytes = nullptr);
-  ~TestHosts();
-  TestHosts(const TestHosts&) = delete;
-  TestHosts& operator=(const TestHosts&) = delete;
+  // What a channel has reported as lost.
+  struct Loss {
+    int reporter;
+    int peer;
+    std::string evidence;
+  };
+  struct Options {
+    // Bytes of a host's memory behind its page.
+    std::function<size_t(int ranks)> spare_bytes;
+    // Called where a channel reports a loss; else they are collected, which only one thread may do.
+    std::function<void(const Loss& loss)> on_loss;
+  };
+  // `sizes`: ranks by host.
+  explicit TestRelay(const std::vector<int>& sizes) : TestRelay(sizes, Options()) {}
+  TestRelay(const std::vector<int>& sizes, Options options);
+  ~TestRelay();
+  TestRelay(const TestRelay&) = delete;
+  TestRelay& operator=(const TestRelay&) = delete;
 
   const Hosts& hosts() const { return hosts_; }
   int size() const { return hosts_.size(); }
@@ -35,12 +48,6 @@ class TestHosts {
   // Ends the rank's sockets, as its death does.
   void Kill(int rank) { ranks_[rank].channel.reset(); }
   bool Lives(int rank) const { return ranks_[rank].channel != nullptr; }
-  // What channels have reported as lost: reporter and peer, with the evidence.
-  struct Loss {
-    int reporter;
-    int peer;
-    std::string evidence;
-  };
   const std::vector<Loss>& losses() const { return losses_; }
   // Relays on all leaders until nothing moves any more; the first error.
   absl::Status RelayAll();
@@ -53,6 +60,7 @@ class TestHosts {
   };
 
   const Hosts hosts_;
+  const Options options_;
   std::vector<size_t> page_bytes_;
   std::vector<size_t> bytes_;
   std::vector<char*> memory_;
@@ -63,4 +71,4 @@ class TestHosts {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_TEST_HOSTS_H_
+#endif  // FARANDOLE_WORKER_TEST_RELAY_H_

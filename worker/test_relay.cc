@@ -1,4 +1,4 @@
-#include "worker/test_hosts.h"
+#include "worker/test_relay.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -15,14 +15,14 @@ size_t WholePages(size_t bytes) { return (bytes + 4095) & ~size_t{4095}; }
 
 }  // namespace
 
-TestHosts::TestHosts(std::vector<int> sizes, std::function<size_t(int ranks)> spare_bytes)
-    : hosts_(Hosts::WithSizes(sizes)) {
-  absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create("test-hosts");
+TestRelay::TestRelay(const std::vector<int>& sizes, Options options)
+    : hosts_(Hosts::WithSizes(sizes)), options_(std::move(options)) {
+  absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create("test-relay");
   FD_CHECK(loop.ok()) << loop.status().message();
   loop_ = *std::move(loop);
   for (const int ranks : sizes) {
     page_bytes_.push_back(WholePages(EpochPage::Bytes(ranks)));
-    bytes_.push_back(page_bytes_.back() + (spare_bytes ? WholePages(spare_bytes(ranks)) : 0));
+    bytes_.push_back(page_bytes_.back() + (options_.spare_bytes ? WholePages(options_.spare_bytes(ranks)) : 0));
     void* memory = mmap(nullptr, bytes_.back(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     FD_CHECK(memory != MAP_FAILED) << "no memory for a test's host";
     memory_.push_back(static_cast<char*>(memory));
@@ -31,10 +31,9 @@ TestHosts::TestHosts(std::vector<int> sizes, std::function<size_t(int ranks)> sp
   std::vector<std::string> who;
   for (int rank = 0; rank < size(); ++rank) {
     const int host = hosts_.HostOf(rank);
-    ranks_[rank].page = std::make_unique<EpochPage>(memory_[host], hosts_.LocalIndex(rank), hosts_.RanksOn(host),
-                                                    hosts_.Leader(host));
-    absl::StatusOr<std::unique_ptr<SocketSet>> sockets =
-        SocketSet::Create(loop_.get(), &ranks_[rank].page->doorbell());
+    ranks_[rank].page =
+        std::make_unique<EpochPage>(memory_[host], hosts_.LocalIndex(rank), hosts_.RanksOn(host), hosts_.Leader(host));
+    absl::StatusOr<std::unique_ptr<SocketSet>> sockets = SocketSet::Create(loop_.get(), &ranks_[rank].page->doorbell());
     FD_CHECK(sockets.ok()) << sockets.status().message();
     ranks_[rank].sockets = *std::move(sockets);
     who.push_back(absl::StrCat("rank ", rank));
@@ -55,18 +54,21 @@ TestHosts::TestHosts(std::vector<int> sizes, std::function<size_t(int ranks)> sp
       FD_CHECK(link.ok()) << link.status().message();
       links.push_back(*std::move(link));
     }
-    ranks_[rank].channel = std::make_unique<HostsChannel>(
-        hosts_, rank, ranks_[rank].page.get(), ranks_[rank].sockets.get(), std::move(links), who,
-        [this, rank](int peer, const std::string& evidence) { losses_.push_back({rank, peer, evidence}); });
+    ranks_[rank].channel =
+        std::make_unique<HostsChannel>(hosts_, rank, ranks_[rank].page.get(), ranks_[rank].sockets.get(),
+                                       std::move(links), who, [this, rank](int peer, const std::string& evidence) {
+                                         const Loss loss = {rank, peer, evidence};
+                                         options_.on_loss ? options_.on_loss(loss) : losses_.push_back(loss);
+                                       });
   }
 }
 
-TestHosts::~TestHosts() {
+TestRelay::~TestRelay() {
   ranks_.clear();
   for (size_t host = 0; host < memory_.size(); ++host) munmap(memory_[host], bytes_[host]);
 }
 
-absl::Status TestHosts::RelayAll() {
+absl::Status TestRelay::RelayAll() {
   for (bool moved = true; moved;) {
     moved = false;
     for (Rank& rank : ranks_) {

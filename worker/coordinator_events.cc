@@ -125,6 +125,7 @@ void CoordinatorLink::OnTick() {
   const int64_t now = conversation_->NowNs();
   channel_->Beat(beat_, engine_->counters().batches);
   SendHeartbeat(now);
+  if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   const bool stalled = engine_->table().OldestPendingAge(now) > stall_warning_ns_;
   if (stalled && now - last_stall_report_ns_ > stall_warning_ns_) {
     last_stall_report_ns_ = now;
@@ -150,7 +151,7 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
   v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_epoch(epoch_.number());
   bool speaks_for_host = true;
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+  for (int rank = first_local_; rank < first_local_ + local_size_; ++rank) {
     const ReadyChannel::Pulse pulse = channel_->ReadPulse(rank);
     Peer& peer = peers_[rank];
     if (pulse.beat != peer.beat) {

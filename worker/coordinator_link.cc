@@ -19,6 +19,8 @@ constexpr uint32_t kProtocolVersion = 1;
 // Signs of life, and the look for stalls. The coordinator counts a worker as lost after six of them.
 constexpr absl::Duration kTick = absl::Milliseconds(500);
 constexpr auto kSurface = std::chrono::milliseconds(100);
+// Longer than the coordinator takes to hear of a death from the host where it happened.
+constexpr int64_t kVerdictLimitNs = 2'000'000'000;
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(5);
 
 std::string RandomHex(int bytes) {
@@ -30,14 +32,14 @@ std::string RandomHex(int bytes) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const WorkerOptions& options,
-                                                                       const std::string& endpoint,
+                                                                       const std::vector<std::string>& endpoints,
                                                                        std::function<bool()> interrupted) {
   v1::Member member;
   member.set_incarnation(RandomHex(16));
-  member.set_host_id(HostIdentity());
+  member.set_host_id(HostIdentity(options.host_id));
   member.set_hostname(HostName());
   member.set_pid(getpid());
-  member.add_endpoints(endpoint);
+  for (const std::string& endpoint : endpoints) member.add_endpoints(endpoint);
   CoordinatorClientOptions client;
   client.address = options.coordinator;
   client.token = options.token;
@@ -108,11 +110,14 @@ absl::Status CoordinatorLink::ended() const {
   return ended_;
 }
 
-absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, std::vector<std::string> who) {
+absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, const Hosts& hosts,
+                                      std::vector<std::string> who) {
   std::vector<v1::CoordinatorMessage> early;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     rank_ = engine->rank();
+    first_local_ = hosts.Leader(hosts.HostOf(rank_));
+    local_size_ = hosts.RanksOn(hosts.HostOf(rank_));
     who_ = std::move(who);
     peers_.resize(who_.size());
     channel_ = channel;
@@ -123,7 +128,7 @@ absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, std
   const int64_t now = conversation_->NowNs();
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].advanced_ns = now;
-    if (static_cast<int>(rank) == rank_) continue;
+    if (static_cast<int>(rank) == rank_ || !IsOnThisHost(static_cast<int>(rank))) continue;
     const absl::Status watched = conversation_->WatchProcess(epoch_.members(static_cast<int>(rank)).pid(),
                                                              [this, rank] { OnPeerExit(static_cast<int>(rank)); });
     if (!watched.ok()) return absl::Status(watched.code(), absl::StrCat(who_[rank], ": ", watched.message()));
@@ -135,12 +140,27 @@ void CoordinatorLink::OnPeerExit(int rank) {
   if (channel_->HasLeft(rank)) return;
   const std::string evidence = "its process ended without leaving the job";
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank], " died: ", evidence)));
+  SendPeerLost(rank, evidence);
+}
+
+void CoordinatorLink::SendPeerLost(int rank, const std::string& evidence) {
   v1::WorkerMessage message;
   v1::PeerLost* lost = message.mutable_peer_lost();
   lost->set_epoch(epoch_.number());
   lost->set_rank(static_cast<uint32_t>(rank));
   lost->set_evidence(evidence);
   conversation_->Send(std::move(message));
+}
+
+void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const absl::Status& verdict) {
+  std::lock_guard<std::mutex> lock(silence_mutex_);
+  if (is_silenced_) return;
+  conversation_->Post([this, rank, evidence, verdict] {
+    SendPeerLost(rank, evidence);
+    if (verdict_ns_ != 0) return;
+    verdict_ = verdict;
+    verdict_ns_ = conversation_->NowNs() + kVerdictLimitNs;
+  });
 }
 
 void CoordinatorLink::Leave(const std::string& reason) {
@@ -155,7 +175,13 @@ void CoordinatorLink::Leave(const std::string& reason) {
   conversation_->Leave(epoch, reason, ended ? absl::ZeroDuration() : kLeaveTimeout);
 }
 
-void CoordinatorLink::Silence() { conversation_.reset(); }
+void CoordinatorLink::Silence() {
+  {
+    std::lock_guard<std::mutex> lock(silence_mutex_);
+    is_silenced_ = true;
+  }
+  conversation_.reset();
+}
 
 absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, uint32_t remove,
                                                       const std::function<bool()>& interrupted) {

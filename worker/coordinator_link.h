@@ -18,6 +18,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "worker/control/conversation.h"
 #include "worker/engine.h"
+#include "worker/hosts.h"
 #include "worker/log.h"
 #include "worker/options.h"
 
@@ -30,7 +31,7 @@ class CoordinatorLink final : public ControlLink {
  public:
   // Joins. What CoordinatorClient::Start fails with; ABORTED: interrupted.
   static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options,
-                                                               const std::string& endpoint,
+                                                               const std::vector<std::string>& endpoints,
                                                                std::function<bool()> interrupted);
   // The same by another way than gRPC. `start` makes the conversation that it is given the callbacks of.
   using Starter =
@@ -46,7 +47,11 @@ class CoordinatorLink final : public ControlLink {
   // OK, or why the epoch or the conversation has ended.
   absl::Status ended() const;
   // From now on events go to the engine; those that came before first. `channel` as the engine's.
-  absl::Status Connect(Engine* engine, ReadyChannel* channel, std::vector<std::string> who);
+  absl::Status Connect(Engine* engine, ReadyChannel* channel, const Hosts& hosts, std::vector<std::string> who);
+  // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
+  // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
+  // epoch ends with `verdict`. `evidence` as in PeerLost.
+  void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
   // Tells the coordinator that this worker leaves; no events any more. Once.
   void Leave(const std::string& reason);
   // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
@@ -91,6 +96,8 @@ class CoordinatorLink final : public ControlLink {
   void SendHeartbeat(int64_t now_ns);
   void SendStallReport(uint64_t inquiry);
   void OnPeerExit(int rank);
+  void SendPeerLost(int rank, const std::string& evidence);
+  bool IsOnThisHost(int rank) const { return first_local_ <= rank && rank < first_local_ + local_size_; }
   void SendGroupRequest(const v1::GroupRequest& request);
 
   std::string incarnation_;
@@ -111,7 +118,16 @@ class CoordinatorLink final : public ControlLink {
   std::vector<v1::CoordinatorMessage> early_;
   std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
 
+  // Held while `conversation_` is used by threads that do not know whether it is there any more.
+  std::mutex silence_mutex_;
+  bool is_silenced_ = false;
+
   // Control thread only, once connected.
+  int first_local_ = 0;  // the ranks of this host
+  int local_size_ = 0;
+  // What the epoch ends with at that time, unless the coordinator has ended it before; 0: nothing.
+  int64_t verdict_ns_ = 0;
+  absl::Status verdict_;
   std::vector<std::string> who_;
   std::vector<Peer> peers_;
   uint64_t beat_ = 0;

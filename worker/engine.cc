@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 // Every sleep is bounded, so that a lost wake-up would cost time, not a hang.
 constexpr int64_t kLongestSleepNs = 100'000'000;
+// How long a rank of another host that leaves may wait for rank 0, where that is busy with something else.
+constexpr absl::Duration kRelayInterval = absl::Milliseconds(50);
 // Checks before the first yield: about a microsecond. More costs the peers their time slice where ranks outnumber
 // cores.
 constexpr int kChecksBeforeYield = 32;
@@ -203,7 +205,7 @@ void Engine::DataThread() {
       Drive([this] { return !is_running_.load() && !Pass(); }, kForever);
       LeaveRole();
     }
-    bell_.Sleep(ticket, Attention::kDataThreadAsleep, absl::Seconds(1));
+    bell_.Sleep(ticket, Attention::kDataThreadAsleep, relays_ ? kRelayInterval : absl::Seconds(1));
   }
 }
 
@@ -233,8 +235,10 @@ void Engine::LeaveRole() {
     OrderPass();
   }
   bell_.SetAttention(IdleAttention());
-  // As above: what could not be passed on is tried once more, and what comes from now on rings.
-  if (relays_ && !aborted_.load()) {
+  const bool serves = relays_ && channel_->ServesOthers();
+  // As above: what could not be passed on is tried once more, and what comes from now on rings. Where nobody waits for
+  // it, that would wake a thread for each small collective, before the rank itself comes back for the next.
+  if (relays_ && (serves || table_.pending() > 0 || attends_always_.load()) && !aborted_.load()) {
     RelayPass();
     if (!aborted_.load()) channel_->Rest();
   }
@@ -246,7 +250,7 @@ void Engine::LeaveRole() {
   // thread takes it up.
   if (table_.pending() > 0) bell_.Concern();
   const bool relevant =
-      table_.pending() > 0 || attends_always_.load() || relays_ || aborted_.load() || table_.HasOrdererNews();
+      table_.pending() > 0 || attends_always_.load() || serves || aborted_.load() || table_.HasOrdererNews();
   if (relevant && HasWork()) bell_.RingAll();
 }
 

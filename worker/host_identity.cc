@@ -17,11 +17,11 @@ uint64_t NamespaceNumber(const char* path) {
 
 }  // namespace
 
-std::string HostIdentity() {
+std::string HostIdentity(const std::string& part) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return absl::StrCat(boot, ":", NamespaceNumber("/proc/self/ns/net"), ":", NamespaceNumber("/proc/self/ns/pid"), ":",
-                      geteuid());
+                      geteuid(), part.empty() ? "" : ":", part);
 }
 
 std::string HostName() {

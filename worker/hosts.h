@@ -13,6 +13,8 @@ namespace farandole {
 // and a host's first rank is its leader: rank 0 leads host 0. Immutable.
 class Hosts {
  public:
+  // No ranks.
+  Hosts() = default;
   // `ids`: each rank's host identity.
   //   INTERNAL: ranks of one host are not neighbours (named)
   static absl::StatusOr<Hosts> WithIds(absl::Span<const std::string> ids);

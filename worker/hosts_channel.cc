@@ -138,6 +138,13 @@ bool HostsChannel::IsNeeded() const {
          });
 }
 
+// Nobody waits for a host's only rank; and for rank 0 all wait anyway, until it has submitted as well.
+bool HostsChannel::ServesOthers() const {
+  if (host_ > 0 && (hosts_.RanksOn(host_) > 1 || !children_.empty())) return true;
+  return std::any_of(children_.begin(), children_.end(),
+                     [](const std::unique_ptr<Child>& child) { return !child->link->IsFlushed(); });
+}
+
 absl::StatusOr<bool> HostsChannel::Relay() {
   sockets_->Poll();
   bool moved = false;

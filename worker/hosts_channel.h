@@ -48,7 +48,8 @@ class HostsChannel final : public ReadyChannel {
   bool HasLeft(int rank) const override;
   bool IsNeeded() const override;
   Doorbell& doorbell() override { return page_->doorbell(); }
-  bool Relays() const override { return leads_; }
+  bool Relays() const override { return leads_ && hosts_.count() > 1; }
+  bool ServesOthers() const override;
   absl::StatusOr<bool> Relay() override;
   void Rest() override { sockets_->Rest(); }
   void End(const absl::Status& reason) override;

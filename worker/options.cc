@@ -44,7 +44,16 @@ constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
 constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "", "path of `farandole`; none: what PATH finds"};
 constexpr TextSetting kPath = {"PATH", "", "where programs are found"};
 constexpr TextSetting kTemporary = {"TMPDIR", "/tmp", "where temporary files go"};
-constexpr TextSetting kTransport = {"FARANDOLE_TRANSPORT", "auto", "\"auto\" or \"shm\""};
+constexpr TextSetting kTransport = {
+    "FARANDOLE_TRANSPORT", "auto",
+    "\"auto\" (shared memory within a host, TCP between hosts), \"shm\" (one host) or \"tcp\" (also within a host)"};
+constexpr TextSetting kNetworkInterfaces = {"FARANDOLE_NETWORK_INTERFACES", "",
+                                            "names, addresses or networks of the interfaces on which workers of other "
+                                            "hosts reach this one, with commas between them; none: all that are up"};
+constexpr TextSetting kHostId = {
+    "FARANDOLE_HOST_ID", "",
+    "at most 30 bytes; workers with different ones do not share memory, as if they were on "
+    "different hosts"};
 constexpr TextSetting kLogLevel = {"FARANDOLE_LOG_LEVEL", "info",
                                    "least level of the library's lines on stderr: trace|debug|info|warning|error|off"};
 constexpr TextSetting kLogFormat = {"FARANDOLE_LOG_FORMAT", "text", "how a line is written: text|json"};
@@ -60,9 +69,11 @@ constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100
                                         "how long the coordinator may be away"};
 
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kCaFile,   &kJob,
-                                         &kProgram,     &kTransport, &kLogLevel, &kLogFormat};
+                                         &kProgram,     &kTransport, &kLogLevel, &kLogFormat, &kNetworkInterfaces, &kHostId};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex, &kJoinTimeout,
                                              &kStallWarning, &kFusion,      &kOutageLimit};
+// A host's identity may have 128 bytes in all.
+constexpr size_t kMostHostIdBytes = 30;
 
 std::string ReadText(const TextSetting& setting, const char* given) {
   if (given != nullptr && *given != '\0') return given;
@@ -203,7 +214,13 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.ca_file = ReadText(kCaFile, given.ca_file);
   options.job = ReadText(kJob, given.job);
   options.transport = ReadText(kTransport, given.transport);
-  if (options.transport != "auto" && options.transport != "shm") {
+  options.network_interfaces = absl::StrSplit(ReadText(kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
+  options.host_id = ReadText(kHostId, nullptr);
+  if (options.host_id.size() > kMostHostIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(kHostId.variable, " has ", options.host_id.size(),
+                                                   " bytes, but may have ", kMostHostIdBytes, " at most"));
+  }
+  if (options.transport != "auto" && options.transport != "shm" && options.transport != "tcp") {
     return absl::InvalidArgumentError(
         absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
   }

@@ -36,6 +36,8 @@ struct WorkerOptions {
   absl::Duration join_timeout;
   absl::Duration stall_warning;
   std::string transport;
+  std::vector<std::string> network_interfaces;
+  std::string host_id;
   int64_t fusion_bytes = 0;
   absl::Duration outage_limit;
   LogLevel log_level = LogLevel::kInfo;

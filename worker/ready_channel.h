@@ -121,6 +121,8 @@ class ReadyChannel {
   // Whether this rank carries posts and the log between hosts; never changes. Ranks of its host and leaders of others
   // summon it.
   virtual bool Relays() const { return false; }
+  // Engine role, where the rank relays: whether others wait for it to do so also while it has nothing pending itself.
+  virtual bool ServesOthers() const { return false; }
   // Engine role, where the rank relays: moves what is to move between hosts, without blocking; true if anything moved.
   // An error ends the epoch. A connection that is lost is none: it is reported, and stands still.
   virtual absl::StatusOr<bool> Relay() { return false; }

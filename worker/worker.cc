@@ -1,25 +1,19 @@
 #include "worker/worker.h"
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "worker/collectives/choose_schedule.h"
-#include "worker/collectives/schedule_operation.h"
-#include "worker/transport/host_door.h"
+#include "worker/collectives/start_collective.h"
 
 namespace farandole {
 namespace {
 
-// Peers of one host have all been told of the epoch within milliseconds; who does not come for so long is gone.
+// Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
 // Working buffers kept from one batch to the next.
 constexpr size_t kKeptBufferBytes = 128 << 20;
-
-size_t PageBytes(int size) { return (EpochPage::Bytes(size) + 4095) & ~size_t{4095}; }
 
 }  // namespace
 
@@ -31,19 +25,20 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, con
     if (absl::Status status = worker->Join(interrupted); !status.ok()) return status;
     return worker;
   }
-  absl::StatusOr<std::unique_ptr<EpochMemory>> memory = EpochMemory::Create(PageBytes(1) + ShmLayout::Bytes(1));
-  if (!memory.ok()) return memory.status();
-  worker->memory_ = *std::move(memory);
+  absl::StatusOr<std::unique_ptr<Connections>> alone = Connections::Alone();
+  if (!alone.ok()) return alone.status();
+  worker->connections_ = *std::move(alone);
   worker->who_ = {"rank 0"};
   worker->MakeEngine();
   return worker;
 }
 
 absl::Status Worker::Join(const Interrupted& interrupted) {
-  absl::StatusOr<std::unique_ptr<HostDoor>> door = HostDoor::Open();
-  if (!door.ok()) return door.status();
+  absl::StatusOr<std::unique_ptr<Connections>> connections = Connections::Open(options_);
+  if (!connections.ok()) return connections.status();
+  connections_ = *std::move(connections);
   absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
-      CoordinatorLink::Join(options_, (*door)->endpoint(), interrupted);
+      CoordinatorLink::Join(options_, connections_->Endpoints(), interrupted);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   absl::StatusOr<v1::Epoch> epoch = link_->AwaitEpoch(interrupted);
@@ -52,97 +47,87 @@ absl::Status Worker::Join(const Interrupted& interrupted) {
     return epoch.status();
   }
   absl::Status status = TakePlace(*epoch);
-  if (status.ok()) status = Meet(*epoch, **door, interrupted);
+  if (status.ok()) status = Meet(*epoch, interrupted);
   if (!status.ok()) {
     link_->Leave(std::string(status.message()));
     return status;
   }
   MakeEngine();
-  return link_->Connect(engine_.get(), page_.get(), who_);
+  return link_->Connect(engine_.get(), &connections_->channel(), hosts_, who_);
 }
 
 absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
   place_.size = epoch.members_size();
   place_.epoch = epoch.number();
   place_.rank = -1;
-  std::map<std::string, int> workers_of_host;
+  std::vector<std::string> host_ids;
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
     const v1::Member& member = epoch.members(rank);
     who_.push_back(absl::StrCat("rank ", rank, " (pid ", member.pid(), " on ", member.hostname(), ")"));
-    if (member.incarnation() == link_->incarnation()) {
-      place_.rank = rank;
-      place_.local_rank = workers_of_host[member.host_id()];
+    host_ids.push_back(member.host_id());
+    if (member.incarnation() == link_->incarnation()) place_.rank = rank;
+    if (member.endpoints().empty()) {
+      return absl::InternalError(absl::StrCat("the coordinator does not say where ", who_.back(), " is reached"));
     }
-    ++workers_of_host[member.host_id()];
   }
   if (place_.rank < 0) return absl::InternalError("the coordinator formed an epoch of which this worker is no member");
-  if (workers_of_host.size() > 1) {
-    const v1::Member& first = epoch.members(0);
-    const v1::Member& last = epoch.members(epoch.members_size() - 1);
-    return absl::UnimplementedError(
-        absl::StrCat("this version connects workers of one host: rank 0 is on ", first.hostname(), ", rank ",
-                     epoch.members_size() - 1, " on ", last.hostname(),
-                     " (hosts differ also where containers do not share their process and network namespaces)"));
+  absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
+  if (!hosts.ok()) return hosts.status();
+  hosts_ = *std::move(hosts);
+  const int own_host = hosts_.HostOf(place_.rank);
+  place_.local_rank = hosts_.LocalIndex(place_.rank);
+  place_.local_size = hosts_.RanksOn(own_host);
+  // Among the hosts that have a rank with this local rank.
+  place_.cross_size = 0;
+  for (int host = 0; host < hosts_.count(); ++host) {
+    if (hosts_.RanksOn(host) != place_.local_size) place_.is_homogeneous = false;
+    if (hosts_.RanksOn(host) <= place_.local_rank) continue;
+    if (host == own_host) place_.cross_rank = place_.cross_size;
+    ++place_.cross_size;
   }
-  place_.local_size = epoch.members_size();
   return absl::OkStatus();
 }
 
-absl::Status Worker::Meet(const v1::Epoch& epoch, HostDoor& door, const Interrupted& interrupted) {
-  const size_t bytes = PageBytes(place_.size) + ShmLayout::Bytes(place_.size);
-  HostDoor::Meeting meeting;
-  meeting.secret = epoch.secret();
+absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted) {
+  Connections::Meeting meeting;
+  meeting.rank = place_.rank;
+  meeting.hosts = hosts_;
+  meeting.who = who_;
+  for (const v1::Member& member : epoch.members()) {
+    meeting.endpoints.emplace_back(member.endpoints().begin(), member.endpoints().end());
+  }
   meeting.epoch = epoch.number();
+  meeting.secret = epoch.secret();
   meeting.deadline = absl::Now() + kMeetTimeout;
   meeting.give_up = [&] {
     if (interrupted && interrupted()) return absl::AbortedError("connecting to the peers was interrupted");
     return link_->ended();
   };
-  absl::StatusOr<std::unique_ptr<EpochMemory>> memory;
-  if (place_.rank == 0) {
-    memory = EpochMemory::Create(bytes);
-    if (!memory.ok()) return memory.status();
-    std::vector<int> peers;
-    for (int rank = 1; rank < place_.size; ++rank) peers.push_back(rank);
-    if (absl::Status status = door.Offer(meeting, (*memory)->fd(), std::move(peers)); !status.ok()) return status;
-  } else {
-    absl::StatusOr<int> fd = HostDoor::Enter(epoch.members(0).endpoints(0), meeting, place_.rank);
-    if (!fd.ok()) return fd.status();
-    memory = EpochMemory::Map(*fd, bytes);
-    if (!memory.ok()) return memory.status();
-  }
-  memory_ = *std::move(memory);
-  return absl::OkStatus();
+  meeting.on_lost = [this](int peer, const std::string& evidence) {
+    link_->ReportLost(peer, evidence, absl::AbortedError(absl::StrCat(who_[peer], " was lost: ", evidence)));
+  };
+  return connections_->Meet(std::move(meeting));
 }
 
 void Worker::MakeEngine() {
-  page_ = std::make_unique<EpochPage>(memory_->data(), place_.rank, place_.size);
-  std::vector<Doorbell*> bells;
-  for (int rank = 0; rank < place_.size; ++rank) bells.push_back(&page_->bell(rank));
-  transport_ = std::make_unique<ShmTransport>(memory_->data() + PageBytes(place_.size), place_.rank, std::move(bells));
   EngineOptions options;
   options.rank = place_.rank;
   options.size = place_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
   engine_ = std::make_unique<Engine>(
-      std::move(options), page_.get(), [this](const Collective& collective) { return StartCollective(collective); },
-      [this](const absl::Status& reason) { transport_->Abort(reason); }, link_.get());
+      std::move(options), &connections_->channel(),
+      [this](const Collective& collective) {
+        return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
+      },
+      [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
   checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
-}
-
-absl::StatusOr<std::unique_ptr<Operation>> Worker::StartCollective(const Collective& collective) {
-  absl::StatusOr<std::unique_ptr<Operation>> native = transport_->Start(collective);
-  if (native.ok() || !absl::IsUnimplemented(native.status())) return native;
-  absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
-  if (!schedule.ok()) return schedule.status();
-  return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), *transport_, buffers_);
 }
 
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
   if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()));
-  engine_->Abort(absl::AbortedError("the worker has shut down"));
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
 }
 

@@ -11,22 +11,19 @@
 #include "absl/status/statusor.h"
 #include "worker/checkpoint_session.h"
 #include "worker/collectives/buffer_pool.h"
+#include "worker/connections.h"
 #include "worker/coordinator_link.h"
 #include "worker/engine.h"
-#include "worker/epoch_page.h"
+#include "worker/hosts.h"
 #include "worker/options.h"
-#include "worker/transport/epoch_memory.h"
-#include "worker/transport/shm_transport.h"
 
 namespace farandole {
-
-class HostDoor;
 
 // Asked about every 100 ms by calls that wait; true gives up. May be empty.
 using Interrupted = std::function<bool()>;
 
-// One process's part in one epoch of a job: the conversation with the coordinator, the memory shared with peers, and
-// the engine. Thread-safe but for Start, Shutdown and destruction, which are called by one thread at a time, when no
+// One process's part in one epoch of a job: the conversation with the coordinator, the connections with peers, and the
+// engine. Thread-safe but for Start, Shutdown and destruction, which are called by one thread at a time, when no
 // other call is running.
 class Worker {
  public:
@@ -63,19 +60,17 @@ class Worker {
   explicit Worker(WorkerOptions options);
   absl::Status Join(const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
-  absl::Status Meet(const v1::Epoch& epoch, HostDoor& door, const Interrupted& interrupted);
+  absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine();
-  absl::StatusOr<std::unique_ptr<Operation>> StartCollective(const Collective& collective);
 
   const WorkerOptions options_;
   Place place_;
+  Hosts hosts_;
   std::vector<std::string> who_;
   uint32_t last_own_group_ = 0;
   // In the order of their making; each uses those before it.
   std::unique_ptr<CoordinatorLink> link_;
-  std::unique_ptr<EpochMemory> memory_;
-  std::unique_ptr<EpochPage> page_;
-  std::unique_ptr<ShmTransport> transport_;
+  std::unique_ptr<Connections> connections_;
   BufferPool buffers_;  // of schedules
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<CheckpointSession> checkpoints_;

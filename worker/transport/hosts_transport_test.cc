@@ -37,7 +37,8 @@ struct Ground {
   std::unique_ptr<HostsTransport> Make(int rank, bool shares_memory, OnLost on_lost) {
     const int host = hosts.HostOf(rank);
     std::vector<Doorbell*> bells;
-    for (int local = 0; local < hosts.RanksOn(host); ++local) bells.push_back(&network.bell(hosts.Leader(host) + local));
+    for (int local = 0; local < hosts.RanksOn(host); ++local)
+      bells.push_back(&network.bell(hosts.Leader(host) + local));
     std::unique_ptr<Transport> shm;
     if (shares_memory) shm = std::make_unique<ShmTransport>(memory[host], hosts.LocalIndex(rank), std::move(bells));
     auto tcp = std::make_unique<TcpTransport>(rank, hosts.size(), &network.port(rank), &network.sockets(rank));
@@ -76,8 +77,8 @@ TransportSet MakeHostsSet(int size) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, TransportConformanceTest, ::testing::ValuesIn(ConformanceCases({"Hosts", MakeHostsSet})),
-                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(Hosts, TransportConformanceTest,
+                         ::testing::ValuesIn(ConformanceCases({"Hosts", MakeHostsSet})), ConformanceCaseName);
 
 std::string AlgorithmOf(Transport& transport, const Hosts& hosts, std::vector<int> ranks, int position) {
   BufferPool pool(1 << 20);

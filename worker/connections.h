@@ -1,0 +1,89 @@
+#ifndef FARANDOLE_WORKER_CONNECTIONS_H_
+#define FARANDOLE_WORKER_CONNECTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/epoch_page.h"
+#include "worker/hosts.h"
+#include "worker/hosts_channel.h"
+#include "worker/options.h"
+#include "worker/ready_channel.h"
+#include "worker/transport/epoch_memory.h"
+#include "worker/transport/host_door.h"
+#include "worker/transport/peer_port.h"
+#include "worker/transport/socket_set.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// What connects one rank with its epoch's peers: the memory that its host's ranks share, sockets to other hosts, and on
+// top of them the engine's channel and transport. Made before the worker joins, as peers must be told where to find it.
+// Owned by its worker, and used by one thread until Meet has returned.
+class Connections {
+ public:
+  // Opens this worker's doors. What HostDoor::Open and PeerPort::Open fail with.
+  static absl::StatusOr<std::unique_ptr<Connections>> Open(const WorkerOptions& options);
+  // Of a rank without peers.
+  static absl::StatusOr<std::unique_ptr<Connections>> Alone();
+
+  // For Member.endpoints: the host's door, then this worker's addresses on the network.
+  std::vector<std::string> Endpoints() const;
+
+  struct Meeting {
+    int rank = 0;
+    Hosts hosts;
+    // By rank: who it is, for sentences, and its Member.endpoints, of which there are some.
+    std::vector<std::string> who;
+    std::vector<std::vector<std::string>> endpoints;
+    uint64_t epoch = 0;
+    std::string secret;
+    absl::Time deadline;
+    // Asked about every 100 ms; a status that is not OK ends the wait with it.
+    std::function<absl::Status()> give_up;
+    // Called with the engine's role: the connection to a rank of another host is lost. `evidence` as in PeerLost.
+    std::function<void(int peer, const std::string& evidence)> on_lost;
+  };
+  // Connects with the peers. Once.
+  //   INVALID_ARGUMENT: the ranks are on several hosts, but the transport is to be shared memory; and what HostDoor,
+  //   EpochMemory and PeerPort::Connect fail with
+  absl::Status Meet(Meeting meeting);
+
+  ReadyChannel& channel();
+  Transport& transport() { return *transport_; }
+  // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
+  const Hosts& bulk_hosts() const { return bulk_hosts_; }
+
+ private:
+  // Connections of the tree of leaders, while they are made.
+  class Arrivals;
+
+  explicit Connections(std::string transport) : transport_option_(std::move(transport)) {}
+  absl::Status MeetHost(const Meeting& meeting);
+  void MakePage(const Meeting& meeting);
+  absl::Status MakeNetwork(const Meeting& meeting, const Arrivals& arrivals);
+  std::unique_ptr<Transport> MakeShm();
+
+  const std::string transport_option_;
+  int rank_ = 0;
+  Hosts hosts_;
+  Hosts bulk_hosts_;
+  // In the order of their making; each uses those before it.
+  std::unique_ptr<HostDoor> door_;
+  std::unique_ptr<PeerPort> port_;
+  std::unique_ptr<EpochMemory> memory_;
+  std::unique_ptr<EpochPage> page_;
+  std::unique_ptr<SocketSet> sockets_;
+  std::unique_ptr<HostsChannel> channel_;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_CONNECTIONS_H_

@@ -150,16 +150,15 @@ absl::Status Connections::MeetHost(const Meeting& meeting) {
 
 void Connections::MakePage(const Meeting& meeting) {
   const int host = meeting.hosts.HostOf(rank_);
-  page_ = std::make_unique<EpochPage>(memory_->data(), hosts_.LocalIndex(rank_), hosts_.RanksOn(host),
-                                      hosts_.Leader(host));
+  page_ =
+      std::make_unique<EpochPage>(memory_->data(), hosts_.LocalIndex(rank_), hosts_.RanksOn(host), hosts_.Leader(host));
 }
 
 std::unique_ptr<Transport> Connections::MakeShm() {
   const int ranks = hosts_.RanksOn(hosts_.HostOf(rank_));
   std::vector<Doorbell*> bells;
   for (int local = 0; local < ranks; ++local) bells.push_back(&page_->bell(local));
-  return std::make_unique<ShmTransport>(memory_->data() + PageBytes(ranks), hosts_.LocalIndex(rank_),
-                                        std::move(bells));
+  return std::make_unique<ShmTransport>(memory_->data() + PageBytes(ranks), hosts_.LocalIndex(rank_), std::move(bells));
 }
 
 absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& arrivals) {

@@ -34,10 +34,12 @@ def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def job(start: Callable[..., Program]) -> Callable[..., Program]:
-    """job(size, NAME, *arguments, options=(), **environment) starts programs/NAME.py as a job."""
+    """job(size, NAME, *arguments, options=(), hosts=1, **environment) starts programs/NAME.py as a job."""
 
-    def run(size: int, name: str, *arguments: object, options: object = (), **environment: str) -> Program:
-        worker = [sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, arguments)]
+    def run(
+        size: int, name: str, *arguments: object, options: object = (), hosts: int = 1, **environment: str
+    ) -> Program:
+        worker = harness.split(hosts, [sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, arguments)])
         return start(str(harness.CLI), "run", "-np", str(size), *options, *worker, **environment)
 
     return run

@@ -55,6 +55,35 @@ def test_killed_rank_is_named_to_all_others(victim: int, job: Callable[..., Prog
     run.require_end(128 + signal.SIGKILL, SOON_SECONDS)
 
 
+# Of four ranks on two hosts: rank 0, the other host's first rank, which carries the log for it, and one that leads none.
+@pytest.mark.parametrize("transport", ("auto", "tcp"))
+@pytest.mark.parametrize("victim", (0, 2, 3))
+def test_killed_rank_is_named_on_all_hosts(
+    victim: int, transport: str, job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    run = job(4, "stepping", tmp_path, hosts=2, FARANDOLE_TRANSPORT=transport)
+    pids = [process_of(run, rank)[0] for rank in range(4)]
+    expect_steps(run, 4)
+    os.kill(pids[victim], signal.SIGKILL)
+    for rank in {0, 1, 2, 3} - {victim}:
+        run.expect(rf"\[{rank}\] EpochEnded: rank {victim}\b", SOON_SECONDS)
+    run.require_end(128 + signal.SIGKILL, SOON_SECONDS)
+
+
+@pytest.mark.parametrize("victim", (0, 2))
+def test_stopped_leader_of_a_host_is_named_on_all_hosts(
+    victim: int, job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    run = job(4, "stepping", tmp_path, hosts=2)
+    pid = process_of(run, victim)[0]
+    expect_steps(run, 4)
+    os.kill(pid, signal.SIGSTOP)
+    for rank in {0, 1, 2, 3} - {victim}:
+        run.expect(rf"\[{rank}\] EpochEnded: rank {victim}\b", SOON_SECONDS)
+    os.kill(pid, signal.SIGCONT)
+    run.require_end(3, SOON_SECONDS)
+
+
 @pytest.mark.parametrize("which", ("the process that the user started", "its child"))
 def test_killed_launcher_takes_all_along(which: str, job: Callable[..., Program]) -> None:
     run = job(2, "loading")

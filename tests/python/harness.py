@@ -30,6 +30,30 @@ SIZES = {
     "groups": (3,),
 }
 
+
+class Setup(NamedTuple):
+    """How the ranks of a job are connected."""
+
+    size: int
+    hosts: int = 1
+    """So many pretended hosts share the ranks; those of different ones share no memory."""
+    transport: str = "auto"
+
+    def __str__(self) -> str:
+        return str(self.size) if self == Setup(self.size) else f"{self.size}x{self.hosts}{self.transport}"
+
+
+# All checks of the size run in each.
+SETUPS = (
+    Setup(1),
+    Setup(2),
+    Setup(3),
+    Setup(2, hosts=2, transport="tcp"),
+    Setup(3, hosts=2),
+    Setup(3, hosts=3),
+    Setup(3, hosts=1, transport="tcp"),
+)
+
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
 JOB_SECONDS = 240
 
@@ -87,15 +111,24 @@ def require_cli() -> None:
         raise AssertionError(f"there is no {CLI}: run `make install` first")
 
 
-def run(size: int, state: pathlib.Path, *command: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a command as a job of `size` workers, with stdout and stderr together. Fails if it hangs.
+# Gives the worker the host that it pretends to be on, and becomes the command.
+SPLIT = 'FARANDOLE_HOST_ID=$((FARANDOLE_LAUNCH_INDEX * $0 / FARANDOLE_SIZE)) exec "$@"'
+
+
+def split(hosts: int, command: Sequence[str]) -> Sequence[str]:
+    """A worker's command, such that the ranks lie on so many pretended hosts."""
+    return ("sh", "-c", SPLIT, str(hosts), *command) if hosts > 1 else command
+
+
+def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command as a job, with stdout and stderr together. Fails if it hangs.
 
     `state` is a directory for the job's state, so that no test meets what another one has left.
     """
     require_cli()
-    launch = [str(CLI), "run", "-np", str(size), "--state-dir", str(state), *command]
+    launch = [str(CLI), "run", "-np", str(setup.size), "--state-dir", str(state), *split(setup.hosts, command)]
     # A thread a rank: more ranks than cores with a pool of threads each spend their time in turning each other out.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "FARANDOLE_TRANSPORT": setup.transport}
     process = subprocess.Popen(
         launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=environment
     )
@@ -108,9 +141,12 @@ def run(size: int, state: pathlib.Path, *command: str) -> "subprocess.CompletedP
     return subprocess.CompletedProcess(launch, process.returncode, output)
 
 
-def run_checks(modules: Sequence[str], size: int, directory: pathlib.Path) -> Outcome:
+def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) -> Outcome:
     """Runs all checks of some modules in one job."""
-    result = run(size, directory / "state", sys.executable, str(HERE / "harness.py"), ",".join(modules), str(directory))
+    size = setup.size
+    result = run(
+        setup, directory / "state", sys.executable, str(HERE / "harness.py"), ",".join(modules), str(directory)
+    )
     reports = []
     for rank in range(size):
         path = directory / f"{rank}.jsonl"

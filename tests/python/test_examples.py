@@ -12,7 +12,7 @@ EXAMPLES = harness.ROOT / "examples"
 
 
 def run(tmp_path: pathlib.Path, name: str, *arguments: str) -> str:
-    result = harness.run(2, tmp_path / "state", sys.executable, str(EXAMPLES / name), *arguments)
+    result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(EXAMPLES / name), *arguments)
     assert result.returncode == 0, result.stdout
     return result.stdout
 
@@ -66,7 +66,12 @@ def test_demo_names_data_that_is_missing_or_damaged(tmp_path: pathlib.Path) -> N
         if content is not None:
             path.write_bytes(content)
         result = harness.run(
-            1, tmp_path / "state", sys.executable, str(EXAMPLES / "fashion_mnist.py"), "--data", str(tmp_path)
+            harness.Setup(1),
+            tmp_path / "state",
+            sys.executable,
+            str(EXAMPLES / "fashion_mnist.py"),
+            "--data",
+            str(tmp_path),
         )
         assert result.returncode == 1 and "Traceback" not in result.stdout, result.stdout
         assert f"{path} cannot be read: " in result.stdout and "apt-get install dataset-fashion-mnist" in result.stdout

@@ -1,6 +1,8 @@
 #include "worker/relay_link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,10 +12,31 @@
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+// Hosts that both reach the coordinator may not reach each other any more, which no socket tells by itself: who has
+// acknowledged nothing for so long is lost. Longer than the coordinator's limit for silence, so that of a host that is
+// cut off altogether its word comes first.
+constexpr int kProbeSeconds = 2;
+constexpr int kProbes = 4;
+constexpr unsigned int kUnacknowledgedMs = 10'000;
+
+// Tests connect by sockets that have no such limits, nor need them.
+void LimitSilence(int fd) {
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kProbeSeconds, sizeof(kProbeSeconds));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof(kProbeSeconds));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs, sizeof(kUnacknowledgedMs));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RelayLink>> RelayLink::Open(int peer, int fd, SocketSet* sockets) {
   std::unique_ptr<RelayLink> link(new RelayLink(peer, fd, sockets));
   RelayLink* self = link.get();
+  LimitSilence(fd);
   absl::Status added = sockets->Add(fd, [self](bool readable, bool) { self->is_readable_ = readable; });
   if (!added.ok()) return added;
   return link;

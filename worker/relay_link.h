@@ -16,7 +16,8 @@ namespace farandole {
 // a HostsChannel, and part of its rank's engine role, but for IsFlushed. Nothing blocks.
 class RelayLink {
  public:
-  // Takes over `fd`, a connected non-blocking socket; `sockets` is borrowed. What SocketSet::Add fails with.
+  // Takes over `fd`, a connected non-blocking socket, also where it fails; a peer that acknowledges nothing for 10 s
+  // counts as gone. `sockets` is borrowed. What SocketSet::Add fails with.
   static absl::StatusOr<std::unique_ptr<RelayLink>> Open(int peer, int fd, SocketSet* sockets);
   ~RelayLink();
   RelayLink(const RelayLink&) = delete;

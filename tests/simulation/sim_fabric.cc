@@ -67,6 +67,13 @@ bool SimChannel::HasNews() const {
 
 bool SimChannel::HasLeft(int rank) const { return fabric_->HasLeft(rank_, rank); }
 
+bool SimChannel::IsNeeded() const {
+  for (int rank = 0; rank_ == 0 && rank < fabric_->size(); ++rank) {
+    if (!HasLeft(rank)) return true;
+  }
+  return false;
+}
+
 void SimChannel::Beat(uint64_t beat, uint64_t batches) { fabric_->pulse(rank_) = {beat, batches}; }
 
 ReadyChannel::Pulse SimChannel::ReadPulse(int rank) const {

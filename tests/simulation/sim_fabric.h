@@ -32,6 +32,7 @@ class SimChannel final : public ReadyChannel {
   bool ReadPost(int rank, Post* post) override;
   bool TryAppend(Entry& entry, absl::Span<const int> concerned) override;
   bool HasLeft(int rank) const override;
+  bool IsNeeded() const override;
   Doorbell& doorbell() override { return bell_; }
   void Beat(uint64_t beat, uint64_t batches) override;
   Pulse ReadPulse(int rank) const override;

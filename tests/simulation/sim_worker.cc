@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "worker/collectives/choose_schedule.h"
 #include "worker/collectives/schedule_operation.h"
+#include "worker/hosts.h"
 
 namespace farandole {
 namespace {
@@ -80,11 +81,14 @@ void SimWorker::Look() {
 
 void SimWorker::EnterEpoch() {
   const v1::Epoch epoch = *link_->AwaitEpoch(nullptr);
-  std::vector<std::string> who;
+  std::vector<std::string> who, host_ids;
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
     who.push_back(absl::StrCat("rank ", rank, " (pid ", epoch.members(rank).pid(), ")"));
+    host_ids.push_back(epoch.members(rank).host_id());
     if (epoch.members(rank).incarnation() == link_->incarnation()) rank_ = rank;
   }
+  const absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
+  FD_CHECK(hosts.ok()) << hosts.status().ToString();
   epoch_ = epoch.number();
   if (rank_ < 0) site_->Violate("a worker was sent an epoch that it is no member of");
   std::unique_ptr<SimFabric>& fabric = site_->fabrics[epoch_];
@@ -102,7 +106,7 @@ void SimWorker::EnterEpoch() {
       std::move(options), channel_.get(), [this](const Collective& collective) { return StartCollective(collective); },
       [this](const absl::Status& reason) { transport_->Abort(reason); }, link_.get());
   fabric_->Enter(rank_, {process_, channel_.get(), transport_.get(), [this] { Wake(); }});
-  const absl::Status connected = link_->Connect(engine_.get(), channel_.get(), who);
+  const absl::Status connected = link_->Connect(engine_.get(), channel_.get(), *hosts, who);
   FD_CHECK(connected.ok()) << connected.ToString();
 }
 

@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "worker/log.h"
 #include "worker/relay_link.h"
+#include "worker/transport/gloo_transport.h"
 #include "worker/transport/hosts_transport.h"
 #include "worker/transport/shm_transport.h"
 #include "worker/transport/tcp_transport.h"
@@ -96,7 +98,7 @@ absl::Status Connections::Meet(Meeting meeting) {
   rank_ = meeting.rank;
   hosts_ = meeting.hosts;
   bulk_hosts_ = meeting.hosts;
-  if (transport_option_ == "tcp") bulk_hosts_ = Hosts::Apart(hosts_.size());
+  if (transport_option_ == "tcp" || transport_option_ == "gloo") bulk_hosts_ = Hosts::Apart(hosts_.size());
   if (port_ == nullptr && hosts_.count() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the transport is to be shm, but ", meeting.who[0], " and ", meeting.who[hosts_.Leader(1)],
@@ -174,10 +176,17 @@ absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& ar
   }
   channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), meeting.who,
                                             meeting.on_lost);
-  auto tcp = std::make_unique<TcpTransport>(rank_, hosts_.size(), port_.get(), sockets_.get());
-  transport_ = std::make_unique<HostsTransport>(bulk_hosts_, rank_, transport_option_ == "tcp" ? nullptr : MakeShm(),
-                                                std::move(tcp), meeting.on_lost);
+  transport_ = std::make_unique<HostsTransport>(bulk_hosts_, rank_, transport_option_ == "auto" ? MakeShm() : nullptr,
+                                                MakeRemote(), meeting.on_lost);
   return absl::OkStatus();
+}
+
+std::unique_ptr<Transport> Connections::MakeRemote() {
+  if (transport_option_ != "gloo") {
+    return std::make_unique<TcpTransport>(rank_, hosts_.size(), port_.get(), sockets_.get());
+  }
+  if (rank_ == 0) Log(std::string(GlooTransport::kWarning));
+  return std::make_unique<GlooTransport>(rank_, hosts_.size(), port_.get(), &page_->doorbell());
 }
 
 ReadyChannel& Connections::channel() {

@@ -69,6 +69,7 @@ class Connections {
   void MakePage(const Meeting& meeting);
   absl::Status MakeNetwork(const Meeting& meeting, const Arrivals& arrivals);
   std::unique_ptr<Transport> MakeShm();
+  std::unique_ptr<Transport> MakeRemote();
 
   const std::string transport_option_;
   int rank_ = 0;

@@ -99,6 +99,8 @@ void Engine::FinishBatch(const absl::Status& status) {
 }
 
 void Engine::FailAll() {
+  // A transport with threads of its own has let go of the bytes when it has said that it failed.
+  if (is_running_.load() && running_->operation != nullptr) running_->operation->Advance().status().IgnoreError();
   if (is_running_.load()) FinishBatch(table_.ended());
   failed_all_.store(true);
   table_.Notify();

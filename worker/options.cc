@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -46,7 +47,8 @@ constexpr TextSetting kPath = {"PATH", "", "where programs are found"};
 constexpr TextSetting kTemporary = {"TMPDIR", "/tmp", "where temporary files go"};
 constexpr TextSetting kTransport = {
     "FARANDOLE_TRANSPORT", "auto",
-    "\"auto\" (shared memory within a host, TCP between hosts), \"shm\" (one host) or \"tcp\" (also within a host)"};
+    "\"auto\" (shared memory within a host, TCP between hosts), \"shm\" (one host), \"tcp\" (also "
+    "within a host) or \"gloo\" (also within a host; only for networks that are trusted)"};
 constexpr TextSetting kNetworkInterfaces = {"FARANDOLE_NETWORK_INTERFACES", "",
                                             "names, addresses or networks of the interfaces on which workers of other "
                                             "hosts reach this one, with commas between them; none: all that are up"};
@@ -220,7 +222,8 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
     return absl::InvalidArgumentError(absl::StrCat(kHostId.variable, " has ", options.host_id.size(),
                                                    " bytes, but may have ", kMostHostIdBytes, " at most"));
   }
-  if (options.transport != "auto" && options.transport != "shm" && options.transport != "tcp") {
+  const std::set<std::string> transports = {"auto", "shm", "tcp", "gloo"};
+  if (transports.count(options.transport) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
   }

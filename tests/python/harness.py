@@ -49,6 +49,7 @@ SETUPS = (
     Setup(2),
     Setup(3),
     Setup(2, hosts=2, transport="tcp"),
+    Setup(2, hosts=2, transport="gloo"),
     Setup(3, hosts=2),
     Setup(3, hosts=3),
     Setup(3, hosts=1, transport="tcp"),

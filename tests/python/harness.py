@@ -156,6 +156,15 @@ def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) ->
     return Outcome(size, result.returncode, result.stdout, reports)
 
 
+def rounds_once() -> bool:
+    """On a rank: whether sums of float16 and bfloat16 are rounded once. Between ranks that share no memory they are
+    rounded at each step of a schedule, but for small ones.
+    """
+    import farandole
+
+    return farandole.local_size() == farandole.size() and os.environ.get("FARANDOLE_TRANSPORT") == "auto"
+
+
 def functions(module: str) -> Dict[str, Callable[[], None]]:
     """The checks of a module, by `module.name`."""
     found = importlib.import_module(f"checks.{module}").check.functions

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 import farandole.torch as hvd
 import torch
-from harness import Checks
+from harness import Checks, rounds_once
 from torch import nn
 from torch.nn import functional
 
@@ -113,7 +113,8 @@ def compressed_gradients_are_close(kind: str) -> None:
     found = together(sgd, compression=getattr(hvd.Compression, kind))
     torch.testing.assert_close(found, alone(sgd), rtol=0.02, atol=0.02)
     grouped = together(sgd, compression=getattr(hvd.Compression, kind), groups=2)
-    torch.testing.assert_close(grouped, found, rtol=1e-9, atol=1e-9)
+    limit = 1e-9 if rounds_once() else 0.02
+    torch.testing.assert_close(grouped, found, rtol=limit, atol=limit)
 
 
 @check

@@ -5,7 +5,7 @@ from typing import Any, Callable
 
 import farandole.torch as hvd
 import torch
-from harness import Checks
+from harness import Checks, rounds_once
 
 check = Checks()
 
@@ -75,15 +75,13 @@ def results_are_equal_to_the_bit_on_all_ranks() -> None:
 
 @check
 def low_precision_sums_round_once() -> None:
-    # Where memory is not shared they round at every step of a schedule.
-    shares = hvd.local_size() == hvd.size() and os.environ.get("FARANDOLE_TRANSPORT") != "tcp"
     for dtype in (torch.float16, torch.bfloat16):
         parts = [
             torch.randn(1000, generator=torch.Generator().manual_seed(rank)).to(dtype) for rank in range(hvd.size())
         ]
         wanted = sum(part.float() for part in parts).to(dtype)
         found = hvd.allreduce(parts[hvd.rank()], op=hvd.Sum, name=f"once.{dtype}")
-        limit = 0 if shares else 4 * hvd.size() * torch.finfo(dtype).eps
+        limit = 0 if rounds_once() else 4 * hvd.size() * torch.finfo(dtype).eps
         assert torch.allclose(found, wanted, rtol=0, atol=limit)
 
 

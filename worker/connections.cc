@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "worker/log.h"
 #include "worker/relay_link.h"
 #include "worker/transport/gloo_transport.h"
 #include "worker/transport/hosts_transport.h"
@@ -68,8 +67,11 @@ class Connections::Arrivals {
   absl::Status failure_;
 };
 
+Connections::Connections(const WorkerOptions& options)
+    : transport_option_(options.transport), log_(options.log_level, options.log_format, options.job) {}
+
 absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptions& options) {
-  std::unique_ptr<Connections> connections(new Connections(options.transport));
+  std::unique_ptr<Connections> connections(new Connections(options));
   absl::StatusOr<std::unique_ptr<HostDoor>> door = HostDoor::Open();
   if (!door.ok()) return door.status();
   connections->door_ = *std::move(door);
@@ -81,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptio
 }
 
 absl::StatusOr<std::unique_ptr<Connections>> Connections::Alone() {
-  std::unique_ptr<Connections> connections(new Connections("shm"));
+  std::unique_ptr<Connections> connections(new Connections(WorkerOptions()));
   Meeting meeting;
   meeting.hosts = Hosts::Apart(1);
   if (absl::Status met = connections->Meet(std::move(meeting)); !met.ok()) return met;
@@ -185,7 +187,7 @@ std::unique_ptr<Transport> Connections::MakeRemote() {
   if (transport_option_ != "gloo") {
     return std::make_unique<TcpTransport>(rank_, hosts_.size(), port_.get(), sockets_.get());
   }
-  if (rank_ == 0) Log(std::string(GlooTransport::kWarning));
+  if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, GlooTransport::kWarning);
   return std::make_unique<GlooTransport>(rank_, hosts_.size(), port_.get(), &page_->doorbell());
 }
 

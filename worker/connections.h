@@ -13,6 +13,7 @@
 #include "worker/epoch_page.h"
 #include "worker/hosts.h"
 #include "worker/hosts_channel.h"
+#include "worker/log.h"
 #include "worker/options.h"
 #include "worker/ready_channel.h"
 #include "worker/transport/epoch_memory.h"
@@ -64,7 +65,7 @@ class Connections {
   // Connections of the tree of leaders, while they are made.
   class Arrivals;
 
-  explicit Connections(std::string transport) : transport_option_(std::move(transport)) {}
+  explicit Connections(const WorkerOptions& options);
   absl::Status MeetHost(const Meeting& meeting);
   void MakePage(const Meeting& meeting);
   absl::Status MakeNetwork(const Meeting& meeting, const Arrivals& arrivals);
@@ -72,6 +73,7 @@ class Connections {
   std::unique_ptr<Transport> MakeRemote();
 
   const std::string transport_option_;
+  const WorkerLog log_;
   int rank_ = 0;
   Hosts hosts_;
   Hosts bulk_hosts_;

@@ -203,6 +203,9 @@ class Namespaces:
             for pid in listed.stdout.split():
                 os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
+        # A network that is taken away is so at some later time; what it has here need not wait for that.
+        for i in range(len(self.names)):
+            subprocess.run(["ip", "link", "del", f"{self.tag}v{i}"], check=False, capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
 
 

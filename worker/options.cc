@@ -70,8 +70,8 @@ constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20,
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
                                         "how long the coordinator may be away"};
 
-constexpr const TextSetting* kTexts[] = {&kCoordinator,       &kTokenFile, &kCaFile,   &kJob,      &kProgram, &kTransport,
-                                         &kNetworkInterfaces, &kHostId,    &kLogLevel, &kLogFormat};
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile, &kJob,      &kProgram,
+                                         &kTransport,   &kNetworkInterfaces, &kHostId, &kLogLevel, &kLogFormat};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex, &kJoinTimeout,
                                              &kStallWarning, &kFusion,      &kOutageLimit};
 

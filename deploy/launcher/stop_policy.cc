@@ -26,6 +26,13 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   ends_[index] = end;
   end_times_[index] = now;
   --running_;
+  // A process that is killed lets go of its sockets before its end can be seen; who has only heard of it ends with a
+  // code.
+  const bool is_cause = end.signal != 0 || end.is_lost;
+  if (stage_ == kGrace && !has_signalled_ && is_cause && ends_[first_failed_].signal == 0 &&
+      !ends_[first_failed_].is_lost) {
+    first_failed_ = index;
+  }
   if (stage_ != kRunning || (!end.failed() && stop_signal_ == 0)) return 0;
   if (stop_signal_ == 0) first_failed_ = index;
   stage_ = kGrace;
@@ -38,6 +45,7 @@ int StopPolicy::StopRequested(int signal, absl::Duration now) {
     return now - interrupted_ < limits_.same_interrupt ? 0 : Kill();
   }
   if (signal == SIGINT) interrupted_ = now;
+  has_signalled_ = true;
   if (stage_ == kRunning && stop_signal_ == 0) {
     stop_signal_ = signal;
     // Where some have ended already, those left may be waiting for them in vain.

@@ -57,7 +57,8 @@ class StopPolicy {
   absl::Duration deadline() const { return deadline_; }
   bool all_ended() const { return running_ == 0; }
   bool is_running(int index) const { return !ended_[index]; }
-  // The worker that failed first, with its time; -1: none has, or only after the launcher was asked to stop.
+  // The worker that failed first; -1: none has, or only after the launcher was asked to stop. One that ended by a
+  // signal, or with its host, while the others were left in peace goes before those that ended with a code.
   int first_failed() const { return first_failed_; }
   // The signal by which the launcher was asked to stop before any worker failed; 0: none.
   int stop_signal() const { return stop_signal_; }
@@ -79,6 +80,7 @@ class StopPolicy {
   Stage stage_ = kRunning;
   absl::Duration deadline_ = absl::InfiniteDuration();
   int first_failed_ = -1;
+  bool has_signalled_ = false;  // an end by a signal may be what the launcher was asked for
   int stop_signal_ = 0;
   // When the last SIGINT came.
   absl::Duration interrupted_ = -absl::InfiniteDuration();

@@ -45,6 +45,22 @@ TEST(StopPolicyTest, AWorkerKilledBySignalGives128PlusItsNumber) {
   EXPECT_EQ(policy.exit_code(), 137);
 }
 
+TEST(StopPolicyTest, WhoIsKilledGoesBeforeThoseThatHeardOfItFirst) {
+  StopPolicy policy(4, {});
+  policy.WorkerEnded(2, kCode3, absl::Milliseconds(1000));
+  policy.WorkerEnded(0, kKilledByOthers, absl::Milliseconds(1010));
+  EXPECT_EQ(policy.first_failed(), 0);
+  EXPECT_EQ(policy.exit_code(), 137);
+  policy.WorkerEnded(3, WorkerEnd{0, SIGSEGV}, absl::Milliseconds(1020));
+  EXPECT_EQ(policy.first_failed(), 0) << "the first of those";
+
+  StopPolicy stopped(2, {});
+  stopped.WorkerEnded(1, kCode3, absl::Seconds(1));
+  stopped.StopRequested(SIGTERM, absl::Seconds(2));
+  stopped.WorkerEnded(0, WorkerEnd{0, SIGTERM}, absl::Seconds(2));
+  EXPECT_EQ(stopped.first_failed(), 1) << "it did what it was asked for";
+}
+
 TEST(StopPolicyTest, AStopIsPassedOnWithoutLimitUntilAWorkerEnds) {
   StopPolicy policy(2, {});
   EXPECT_EQ(policy.StopRequested(SIGTERM, absl::Seconds(1)), SIGTERM);

@@ -265,7 +265,7 @@ class RandomTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(RandomTest, NoSequenceOfEventsBreaksAPromise) {
   RandomWorld world(GetParam());
-  world.Play(20000);
+  world.Play(30000);
   ASSERT_TRUE(world.shell().broken().empty()) << "seed " << GetParam() << ": " << world.shell().broken().front();
   // Otherwise the sequence is too wild to show anything.
   EXPECT_GT(world.epochs(), 10u);

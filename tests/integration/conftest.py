@@ -49,11 +49,14 @@ def job(start: Callable[..., Program]) -> Callable[..., Program]:
 def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Coordinator]:
     """Starts `farandole serve` on a free port, or where an earlier one was."""
 
-    def coordinator(again: "Coordinator | None" = None) -> Coordinator:
+    def coordinator(again: "Coordinator | None" = None, **environment: str) -> Coordinator:
         listen = again.address if again else "127.0.0.1:0"
         state = again.state if again else tmp_path / "coordinator"
         return Coordinator(
-            start(str(harness.CLI), "serve", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", str(state)),
+            start(
+                *(str(harness.CLI), "serve", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", str(state)),
+                **environment,
+            ),
             state,
         )
 
@@ -93,3 +96,26 @@ def four_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
     if reason:
         pytest.skip(reason)
     yield from hosts.namespaces_in(tmp_path / "ssh", 4)
+
+
+@pytest.fixture
+def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
+    """Two hosts with networks of their own, which the test may cut off or slow down."""
+    reason = hosts.why_not() or hosts.why_no_namespaces()
+    if reason:
+        pytest.skip(reason)
+    yield from hosts.namespaces_in(tmp_path / "ssh", 2)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the fault matrix is asked."""
+    parser.addoption("--write-faults", action="store_true", help="write what test_faults.py saw to docs/faults.md")
+    parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A round is a parameter of each fault."""
+    if "in_round" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "in_round", range(metafunc.config.getoption("--rounds")), ids=lambda number: f"round{number}"
+        )

@@ -193,6 +193,15 @@ class Namespaces:
         """Takes a host off the network: nothing comes through any more, and nobody is told."""
         _ip("link", "set", f"{self.tag}v{index}", "down")
 
+    def slow_down(self, index: int, rate: str) -> None:
+        """Limits what a host sends and receives: "20mbit"."""
+        shape = ["root", "tbf", "rate", rate, "burst", "64kb", "latency", "50ms"]
+        for prefix, device in (([], f"{self.tag}v{index}"), (["-n", self.namespaces[index]], "eth0")):
+            done = subprocess.run(
+                ["tc", *prefix, "qdisc", "replace", "dev", device, *shape], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+
     def close(self) -> None:
         """Ends the servers and takes the networks away."""
         for server in self.servers:

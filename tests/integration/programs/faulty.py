@@ -1,0 +1,56 @@
+"""Steps until a file appears, and fails as its test wishes: SIGUSR1 ends the process without a word, SIGUSR2 raises in the
+training code, SIGALRM takes memory until there is no more."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import farandole.numpy as hvd
+import numpy as np
+
+CHUNK = 64 << 20
+
+
+class Failure(Exception):
+    """What the training code raises."""
+
+
+def fail(_number: int, _frame: object) -> None:
+    raise Failure("the training code is wrong")
+
+
+def take_memory(_number: int, _frame: object) -> None:
+    taken = []
+    while True:
+        taken.append(np.ones(CHUNK, dtype=np.uint8))
+
+
+def main() -> None:
+    stop = pathlib.Path(sys.argv[1])
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: os._exit(0))
+    signal.signal(signal.SIGUSR2, fail)
+    signal.signal(signal.SIGALRM, take_memory)
+    hvd.init()
+    print(f"process {os.getpid()} rank {hvd.rank()}")
+    # As large as a small model's gradients: it travels as bulk data, not beside the readiness.
+    values = np.ones(100_000, dtype=np.float32)
+    for step in range(10**9):
+        values[:] = 1.0
+        values[0] = 1.0 if hvd.rank() == 0 and step % 20 == 0 and stop.exists() else 0.0
+        hvd.allreduce_(values, op=hvd.Sum, name="gradients")
+        assert values[1] == hvd.size()
+        if step % 20 == 0:
+            print("step", step)
+        if values[0] != 0.0:
+            break
+    hvd.shutdown()
+    print("done")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+        sys.exit(3)

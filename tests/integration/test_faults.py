@@ -1,0 +1,345 @@
+"""The fault matrix: who fails and how, what all the others say of it, within how long, and that nothing stays behind.
+
+`--write-faults` writes what was seen to docs/faults.md; `--rounds N` plays it N times.
+"""
+
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
+
+import harness
+import pytest
+from coordinators import Coordinator
+from hosts import Namespaces
+from programs_run import SOON_SECONDS, Program
+
+PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "faulty.py"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+# Ranks 0 and 1 are on one host, 2 and 3 on the other, of which rank 2 is the leader.
+SIZE = 4
+WHO = {"worker": 3, "leader of a host": 2, "rank 0": 0}
+# Seen by a process of the same host, or by one that had a connection to it; whoever is first.
+DIED = r"(its process ended without leaving the job|connection (to|of) rank \d)"
+
+
+class Seen(NamedTuple):
+    """A row of docs/faults.md."""
+
+    subject: str
+    fault: str
+    said: str
+    by: str
+    seconds: float
+    code: str
+
+
+_seen: Dict[str, List[Seen]] = {}
+
+
+class Job:
+    """A job of four workers on two hosts, in the middle of its training."""
+
+    def __init__(self, run: Program, stop: pathlib.Path) -> None:
+        self.run = run
+        self.stop = stop
+        self.pids = {}
+        for rank in range(SIZE):
+            found = run.expect(rf"\[{rank}\] process (\d+) rank (\d+)")
+            self.pids[int(found.group(2))] = int(found.group(1))
+        self.expect_steps()
+        self.since = len(run.output)
+        self.began = time.monotonic()
+
+    def expect_steps(self) -> None:
+        """All ranks go on from here."""
+        since = len(self.run.output)
+        for rank in range(SIZE):
+            self.run.expect(rf"\[{rank}\] step \d+", SOON_SECONDS, since)
+
+    def strike(self, act: Callable[[], None]) -> None:
+        """Lets the fault happen; times are counted from here."""
+        self.since = len(self.run.output)
+        self.began = time.monotonic()
+        act()
+
+    def expect_from(self, ranks: Iterator[int], pattern: str, seconds: float) -> "tuple[str, float]":
+        """Waits until each rank has said it; returns the last one's words, and when it came."""
+        said = ""
+        for rank in ranks:
+            said = self.run.expect(rf"\[{rank}\] (\w+: .*{pattern}.*)", seconds, self.since).group(1)
+        return said, time.monotonic() - self.began
+
+
+def others(rank: int) -> Iterator[int]:
+    """All ranks but one."""
+    return (other for other in range(SIZE) if other != rank)
+
+
+def plain(sentence: str) -> str:
+    """Without what differs from run to run."""
+    sentence = re.sub(r"\b(pid|worker) \d+", r"\1 N", sentence)
+    sentence = re.sub(r"10\.213\.\d+\.", "10.213.N.", sentence)
+    return re.sub(r"\d+(\.\d+)? s\b", "S s", sentence).replace("|", "\\|")
+
+
+@pytest.fixture
+def note() -> Callable[..., None]:
+    """Keeps a row for the page."""
+
+    def keep(subject: str, fault: str, said: str, by: str, seconds: float, code: object) -> None:
+        _seen.setdefault(f"{subject}, {fault}", []).append(Seen(subject, fault, plain(said), by, seconds, str(code)))
+        print(f"{subject}, {fault}: after {seconds:.3f} s: {said}")
+
+    return keep
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Writes the page at the end, where it is wanted."""
+    _seen.clear()
+    yield
+    if request.config.getoption("--write-faults"):
+        PAGE.write_text(page_of(_seen), encoding="utf-8")
+
+
+def page_of(seen: Dict[str, List[Seen]]) -> str:
+    """The text of docs/faults.md."""
+    rounds = max(len(rows) for rows in seen.values())
+    lines = [
+        "# What happens when something fails",
+        "",
+        "Written by `tests/integration/test_faults.py --write-faults`, from real processes: four workers on two hosts (network",
+        "namespaces, each with its own sshd), ranks 0 and 1 on the first, 2 and 3 on the second, started by `farandole run -H`, with",
+        f"default settings unless the row says otherwise. Times are from the fault to the last rank's words, the slowest of {rounds}",
+        "round(s) on a machine with two cores; they include the time in which a Python program prints its exception.",
+        "After each row nothing is left: no process on any host, no file, no segment.",
+        "",
+        "| who | what | who says so | what they say | within | exit code |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rows in seen.values():
+        slowest = max(rows, key=lambda row: row.seconds)
+        lines.append(
+            f"| {slowest.subject} | {slowest.fault} | {slowest.by} | {slowest.said} | {slowest.seconds:.2f} s | {slowest.code} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def job(
+    start: Callable[..., Program], two_hosts: Namespaces, tmp_path: pathlib.Path, in_round: int
+) -> Callable[..., Job]:
+    """job(**environment) starts the job and waits until it trains."""
+    del in_round
+
+    def begin(hosts: Optional[Namespaces] = None, **environment: str) -> Job:
+        worker = [sys.executable, str(PROGRAM), str(tmp_path / "stop")]
+        options = [part for name, value in environment.items() for part in ("-x", f"{name}={value}")]
+        run = start(str(harness.CLI), "run", *options, *(hosts or two_hosts).options(2, 2), *worker)
+        return Job(run, tmp_path / "stop")
+
+    return begin
+
+
+@pytest.mark.parametrize("subject", WHO)
+@pytest.mark.parametrize(
+    "fault, number, words",
+    (
+        ("SIGKILL", signal.SIGKILL, DIED),
+        ("exit without shutdown", signal.SIGUSR1, DIED),
+        # The interpreter leaves the job on its way out.
+        ("exception in the training code", signal.SIGUSR2, "has left the job"),
+    ),
+)
+def test_a_worker_that_ends_is_named_by_all(
+    subject: str, fault: str, number: int, words: str, job: Callable[..., Job], note: Callable[..., None]
+) -> None:
+    running = job()
+    rank = WHO[subject]
+    running.strike(lambda: os.kill(running.pids[rank], number))
+    said, seconds = running.expect_from(others(rank), rf"rank {rank} .*{words}", SOON_SECONDS)
+    assert said.startswith("EpochEnded: "), said
+    code = running.run.end()
+    # The launcher's code is that of the worker that failed first; one that ends with 0 has not failed by itself.
+    assert code == {signal.SIGKILL: 137, signal.SIGUSR1: 3, signal.SIGUSR2: 3}[number], running.run.output
+    running.run.require_nothing_left()
+    note(subject, fault, said, "all other ranks", seconds, code)
+
+
+@pytest.mark.parametrize("subject", WHO)
+def test_a_stopped_worker_is_named_by_all_and_told_when_it_goes_on(
+    subject: str, job: Callable[..., Job], note: Callable[..., None]
+) -> None:
+    running = job()
+    rank = WHO[subject]
+    running.strike(lambda: os.kill(running.pids[rank], signal.SIGSTOP))
+    said, seconds = running.expect_from(others(rank), rf"rank {rank} .*nothing was heard of it", SOON_SECONDS)
+    assert said.startswith("EpochEnded: "), said
+    note(subject, "SIGSTOP", said, "all other ranks", seconds, "")
+    running.strike(lambda: os.kill(running.pids[rank], signal.SIGCONT))
+    said, seconds = running.expect_from(iter([rank]), rf"rank {rank}\b", SOON_SECONDS)
+    assert said.startswith("EpochEnded: "), said
+    code = running.run.end()
+    assert code == 3, running.run.output
+    running.run.require_nothing_left()
+    note(subject, "then SIGCONT", said, "itself", seconds, code)
+
+
+def test_a_worker_without_memory_is_named_by_all(
+    job: Callable[..., Job], note: Callable[..., None], tmp_path: pathlib.Path
+) -> None:
+    group = pathlib.Path("/sys/fs/cgroup/memory")
+    if not (group / "memory.limit_in_bytes").exists() or os.geteuid() != 0:
+        pytest.skip("no cgroup (v1) of memory can be made here")
+    group = group / f"farandole-{os.getpid()}"
+    running = job()
+    rank = WHO["worker"]
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(512 << 20), encoding="ascii")
+        (group / "cgroup.procs").write_text(str(running.pids[rank]), encoding="ascii")
+        running.strike(lambda: os.kill(running.pids[rank], signal.SIGALRM))
+        said, seconds = running.expect_from(others(rank), rf"rank {rank} .*{DIED}", SOON_SECONDS)
+        code = running.run.end()
+        assert code == 137, running.run.output
+        running.run.require_nothing_left()
+        note("worker", "out of memory (killed by the kernel)", said, "all other ranks", seconds, code)
+    finally:
+        group.rmdir()
+
+
+def _serve_job(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path, **environment: str
+) -> "tuple[Job, Coordinator]":
+    """The job on one host, with a coordinator of its own process."""
+    coordinator = serve(**environment)
+    worker = [sys.executable, str(PROGRAM), str(tmp_path / "stop")]
+    run = start(str(harness.CLI), "run", "-np", str(SIZE), *coordinator.options(), *worker)
+    return Job(run, tmp_path / "stop"), coordinator
+
+
+def test_training_goes_on_beside_a_stopped_coordinator(
+    start: Callable[..., Program],
+    serve: Callable[..., Coordinator],
+    note: Callable[..., None],
+    tmp_path: pathlib.Path,
+    in_round: int,
+) -> None:
+    del in_round
+    running, coordinator = _serve_job(start, serve, tmp_path)
+    running.strike(lambda: coordinator.program.signal(signal.SIGSTOP))
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    coordinator.program.signal(signal.SIGCONT)
+    running.expect_steps()
+    running.stop.touch()
+    running.run.require_end(0)
+    note("coordinator", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
+
+
+def test_training_goes_on_beside_a_killed_coordinator_and_its_successor(
+    start: Callable[..., Program],
+    serve: Callable[..., Coordinator],
+    note: Callable[..., None],
+    tmp_path: pathlib.Path,
+    in_round: int,
+) -> None:
+    del in_round
+    running, coordinator = _serve_job(start, serve, tmp_path)
+
+    def kill() -> None:
+        coordinator.program.signal(signal.SIGKILL)
+        coordinator.program.end()
+
+    running.strike(kill)
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    successor = serve(coordinator)
+    running.expect_steps()
+    running.stop.touch()
+    running.run.require_end(0)
+    successor.program.signal(signal.SIGTERM)
+    successor.program.require_end(0)
+    note("coordinator", "SIGKILL, then another takes its place", "(the job goes on)", "", seconds, 0)
+
+
+def test_a_clock_that_jumps_at_the_coordinator_is_no_fault(
+    start: Callable[..., Program],
+    serve: Callable[..., Coordinator],
+    note: Callable[..., None],
+    tmp_path: pathlib.Path,
+    in_round: int,
+) -> None:
+    del in_round
+    library = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not library:
+        pytest.skip("libfaketime is not installed")
+    clock = tmp_path / "clock"
+    clock.write_text("+0", encoding="ascii")
+    fake = {"LD_PRELOAD": str(library[0]), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1"}
+    running, _ = _serve_job(start, serve, tmp_path, FAKETIME_DONT_FAKE_MONOTONIC="1", **fake)
+    for jump in ("+2h", "-2h"):
+        running.strike(lambda jump=jump: clock.write_text(jump, encoding="ascii"))
+        # Longer than the silence limit, by the clock that has not jumped.
+        while time.monotonic() - running.began < 4:
+            running.expect_steps()
+    seconds = time.monotonic() - running.began
+    running.stop.touch()
+    running.run.require_end(0)
+    note("coordinator", "its clock jumps by two hours, either way", "(the job goes on)", "", seconds, 0)
+
+
+def test_a_killed_launcher_takes_its_workers_along(job: Callable[..., Job], note: Callable[..., None]) -> None:
+    running = job()
+    running.strike(lambda: running.run.signal(signal.SIGKILL))
+    code = running.run.end()
+    running.run.require_nothing_left()
+    note("launcher", "SIGKILL", "(its workers are ended on all hosts)", "", time.monotonic() - running.began, code)
+
+
+def test_a_stopped_launcher_holds_nothing_up(job: Callable[..., Job], note: Callable[..., None]) -> None:
+    running = job()
+    launcher = int(pathlib.Path(f"/proc/{running.run.pid}/task/{running.run.pid}/children").read_text().split()[0])
+    running.strike(lambda: os.kill(launcher, signal.SIGSTOP))
+    os.kill(launcher, signal.SIGCONT)
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    running.stop.touch()
+    running.run.require_end(0)
+    note("launcher", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
+
+
+def test_a_host_that_is_cut_off_is_named_by_the_others(
+    job: Callable[..., Job], note: Callable[..., None], own_hosts: Namespaces
+) -> None:
+    running = job(own_hosts, FARANDOLE_OUTAGE_LIMIT_MS="5000")
+    running.strike(lambda: own_hosts.cut_off(1))
+    said, seconds = running.expect_from(iter([0, 1]), r"rank [23] .*", SOON_SECONDS)
+    assert said.startswith("EpochEnded: "), said
+    note("host", "partition", said, "the ranks of the other host", seconds, "")
+    running.run.expect(rf"host {re.escape(own_hosts.names[1])} is lost: ", 60, running.since)
+    code = running.run.end()
+    running.run.require_nothing_left(60)
+    note(
+        "host",
+        "partition, on the side that is cut off",
+        "(its workers are ended)",
+        "",
+        time.monotonic() - running.began,
+        code,
+    )
+
+
+def test_a_slow_link_is_no_fault(job: Callable[..., Job], note: Callable[..., None], own_hosts: Namespaces) -> None:
+    running = job(own_hosts)
+    running.strike(lambda: own_hosts.slow_down(1, "20mbit"))
+    running.expect_steps()
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    running.stop.touch()
+    running.run.require_end(0)
+    note("link", "20 Mbit/s", "(the job goes on)", "", seconds, 0)

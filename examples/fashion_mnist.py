@@ -27,7 +27,6 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampl
 DATA = "/usr/share/datasets/fashion-mnist"
 CHECKPOINT_NAME = "fashion-mnist"
 MOMENTUM = 0.9
-WARMUP_STEPS = 100
 # A line this often where there is no terminal for a bar, in seconds.
 LINE_SECONDS = 5.0
 # The first steps teach the coordinator the tensors' names; from then on it should hear nothing.
@@ -44,6 +43,12 @@ def parse_arguments() -> argparse.Namespace:
         type=float,
         default=0.02,
         help="learning rate of one worker; it is scaled by their number (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warmup-steps",
+        type=int,
+        default=100,
+        help="steps from one worker's learning rate to all workers' (default: %(default)s)",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
     parser.add_argument(
@@ -230,6 +235,11 @@ def resume(directory: str, model: nn.Module, optimizer: Any, schedule: Any) -> i
     return passes
 
 
+def warm_up(step: int, steps: int) -> float:
+    """The share of all workers' learning rate in a step: from one worker's on, in so many steps."""
+    return 1.0 if step >= steps else (1 + (hvd.size() - 1) * step / steps) / hvd.size()
+
+
 def print_table(rows: List[Tuple[str, str]]) -> None:
     width = max(len(label) for label, _ in rows)
     print("\n" + "\n".join(f"{label:<{width}}  {value}" for label, value in rows), flush=True)
@@ -251,11 +261,7 @@ def main() -> None:
     # From one worker's rate to all workers' in the first steps, then down to nothing along a cosine.
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
-        lambda step: (
-            min(1.0, (1 + (hvd.size() - 1) * step / WARMUP_STEPS) / hvd.size())
-            * 0.5
-            * (1 + math.cos(math.pi * min(step / steps, 1.0)))
-        ),
+        lambda step: warm_up(step, arguments.warmup_steps) * 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0))),
     )
     first_pass = resume(arguments.checkpoint_dir, model, optimizer, schedule) if arguments.resume else 0
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)

@@ -1,9 +1,6 @@
 """Jobs that go well: the steady state by the coordinator's own count, and the examples."""
 
-import gzip
 import pathlib
-import random
-import struct
 import sys
 from typing import Callable
 
@@ -11,6 +8,7 @@ import harness
 from coordinators import Coordinator
 from gates import Gate
 from programs_run import Program
+from small_images import write_small_images
 
 EXAMPLES = harness.ROOT / "examples"
 EXAMPLE_SECONDS = 240
@@ -57,20 +55,8 @@ def test_torch_example_learns(start: Callable[..., Program]) -> None:
         assert float(found.group(1)) > 80, run.output
 
 
-def write_idx(path: pathlib.Path, shape: tuple, content: bytes) -> None:
-    """A gzipped IDX file of bytes, as read_idx of the demo reads it."""
-    header = struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape)
-    path.write_bytes(gzip.compress(header + content))
-
-
 def test_demo_trains_and_goes_on_from_its_checkpoint(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
-    numbers = random.Random(1)
-    for prefix, count in (("train", 512), ("t10k", 64)):
-        labels = bytes(numbers.randrange(10) for _ in range(count))
-        # An image is a shade of its class.
-        images = b"".join(bytes([25 * label]) * (28 * 28) for label in labels)
-        write_idx(tmp_path / f"{prefix}-images-idx3-ubyte.gz", (count, 28, 28), images)
-        write_idx(tmp_path / f"{prefix}-labels-idx1-ubyte.gz", (count,), labels)
+    write_small_images(tmp_path)
     checkpoints = tmp_path / "checkpoints"
     options = ["--data", str(tmp_path), "--checkpoint-dir", str(checkpoints), "--batch-size", "8"]
     same_catalogue = {"XDG_STATE_HOME": str(tmp_path / "state")}

@@ -212,6 +212,35 @@ def test_a_worker_without_memory_is_named_by_all(
         group.rmdir()
 
 
+def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(
+    start: Callable[..., Program], note: Callable[..., None], tmp_path: pathlib.Path, in_round: int
+) -> None:
+    del in_round
+    disk, state = tmp_path / "disk", tmp_path / "state"
+    disk.mkdir()
+    program = PROGRAM.with_name("full_disk.py")
+    # A mount that nobody else sees, and that ends with the last process in it.
+    script = 'mount -t tmpfs -o size=1m none "$2" || exit 9; "$1" run -np 1 --state-dir "$3" "$4" "$5" "$2" || exit 8; '
+    script += '"$1" checkpoint verify --state-dir "$3"; code=$?; ls -A "$2"; exit $code'
+    arguments = [str(harness.CLI), str(disk), str(state), sys.executable, str(program)]
+    run = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *arguments)
+    run.require_end(0, 200)
+    said = run.expect(r"CheckpointError: .*").group()
+    assert "No space left on device" in said and str(disk) in said, said
+    path = run.expect(r"written: (\S+)").group(1)
+    assert run.expect(r"latest: (\S+)").group(1) == path
+    assert re.search(rf"{re.escape(path)}.*OK|OK.*{re.escape(path)}", run.output), run.output
+    assert "1 verified, 0 bad" in run.output and ".tmp" not in run.output, run.output
+    note(
+        "rank 0",
+        "full disk at a checkpoint",
+        said.replace(str(tmp_path), ""),
+        "itself (earlier checkpoints stay)",
+        0.0,
+        0,
+    )
+
+
 def _serve_job(
     start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path, **environment: str
 ) -> "tuple[Job, Coordinator]":

@@ -48,6 +48,8 @@ def test_the_demo_over_hosts_does_what_one_process_does(
     together = parameters(run)
     assert alone.keys() == together.keys()
     for name, expected in alone.items():
-        torch.testing.assert_close(together[name], expected, rtol=1e-3, atol=1e-4, msg=lambda text, at=name: f"{at}: {text}")
+        torch.testing.assert_close(
+            together[name], expected, rtol=1e-3, atol=1e-4, msg=lambda text, at=name: f"{at}: {text}"
+        )
     assert run.expect(r"workers +(\d+)").group(1) == str(sum(slots))
     assert run.expect(r"coordinator messages per step +(\S+)").group(1) == "0"

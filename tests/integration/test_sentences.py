@@ -69,24 +69,6 @@ def test_stalled_tensor_is_named_with_who_is_missing(job: Callable[..., Program]
     assert run.output.count("done") == 2, run.output
 
 
-def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
-    disk, state = tmp_path / "disk", tmp_path / "state"
-    disk.mkdir()
-    program = pathlib.Path(__file__).resolve().parent / "programs" / "full_disk.py"
-    # A mount that nobody else sees, and that ends with the last process in it.
-    script = 'mount -t tmpfs -o size=1m none "$2" || exit 9; "$1" run -np 1 --state-dir "$3" "$4" "$5" "$2" || exit 8; '
-    script += '"$1" checkpoint verify --state-dir "$3"; code=$?; ls -A "$2"; exit $code'
-    arguments = [str(harness.CLI), str(disk), str(state), sys.executable, str(program)]
-    run = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *arguments)
-    run.require_end(0, 200)
-    said = run.expect(r"CheckpointError: (.*)").group(1)
-    assert "No space left on device" in said and str(disk) in said, said
-    path = run.expect(r"written: (\S+)").group(1)
-    assert run.expect(r"latest: (\S+)").group(1) == path
-    assert re.search(rf"{re.escape(path)}.*OK|OK.*{re.escape(path)}", run.output), run.output
-    assert "1 verified, 0 bad" in run.output and ".tmp" not in run.output, run.output
-
-
 def test_unreadable_data_of_the_demo_are_named(start: Callable[..., Program]) -> None:
     run = start(sys.executable, str(EXAMPLES / "fashion_mnist.py"), "--data", "/nonexistent")
     run.require_end(1, 200)

@@ -144,8 +144,10 @@ void SimFabric::Enter(int rank, End end) {
 }
 
 void SimFabric::Deliver(int from, int to, int lane, std::function<void(const End&)> arrive) {
-  const int64_t usual = AreOnOneHost(from, to) ? 2 * kMicrosecond : 100 * kMicrosecond;
-  const int64_t delay = time_->OneIn(100) ? time_->Between(0, 50 * kMillisecond) : time_->Between(usual / 4, usual * 2);
+  const bool is_near = AreOnOneHost(from, to);
+  const int64_t usual = is_near ? 2 * kMicrosecond : 100 * kMicrosecond;
+  int64_t delay = time_->OneIn(100) ? time_->Between(0, 50 * kMillisecond) : time_->Between(usual / 4, usual * 2);
+  if (!is_near) delay += std::max<int64_t>(0, cut_until_ns_ - VirtualTime::NowNs());
   time_->After(lanes_[{from, to, lane}].Next(delay), [this, to, arrive = std::move(arrive)] {
     // What arrives at a stopped process's memory or socket is there when it goes on.
     if (ranks_[to] == nullptr) {

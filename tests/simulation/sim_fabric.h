@@ -99,6 +99,8 @@ class SimFabric {
   // Runs `arrive` at `to`, in order with what `from` sent in this lane before.
   void Deliver(int from, int to, int lane, std::function<void(const End&)> arrive);
   void Wake(int rank);
+  // The network between hosts is cut for a while: what is on its way arrives afterwards, as over TCP.
+  void CutHosts(int64_t for_ns) { cut_until_ns_ = VirtualTime::NowNs() + for_ns; }
   bool AreOnOneHost(int a, int b) const;
   // Whether the log says so that has come to any rank on the host of `observer`, since they share it.
   bool HasLeft(int observer, int rank) const;
@@ -111,6 +113,7 @@ class SimFabric {
   std::map<int, std::vector<std::function<void(const End&)>>> early_;
   std::map<std::tuple<int, int, int>, InOrder> lanes_;
   std::map<int, ReadyChannel::Pulse> pulses_;
+  int64_t cut_until_ns_ = 0;
   std::set<std::pair<int, int>> has_left_;  // to whom the log has told it, and of whom
   std::map<int, std::string> hosts_;        // by rank, also of those that have gone
 };

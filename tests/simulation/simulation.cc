@@ -1,6 +1,7 @@
 #include "tests/simulation/simulation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -84,10 +85,10 @@ void Simulation::Launch() {
 }
 
 void Simulation::PlanFaults() {
-  constexpr Fault kFaults[] = {Fault::kNone,      Fault::kRestart, Fault::kRestart, Fault::kPause,
-                               Fault::kPartition, Fault::kKill,    Fault::kKill};
+  constexpr Fault kFaults[] = {Fault::kNone,  Fault::kCut,       Fault::kRestart, Fault::kRestart,
+                               Fault::kPause, Fault::kPartition, Fault::kKill,    Fault::kKill};
   for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
-    Fault fault = kFaults[time_.Between(0, 6)];
+    Fault fault = kFaults[time_.Between(0, std::size(kFaults) - 1)];
     // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment
     // compares its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
     if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition)) fault = Fault::kNone;
@@ -116,6 +117,10 @@ void Simulation::Strike(Fault fault) {
     Tell(absl::StrCat("stopped for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
     worker.process().Stop();
     time_.After(for_ns, [process = &worker.process()] { process->Continue(); });
+  } else if (fault == Fault::kCut && !site_.fabrics.empty()) {
+    const int64_t for_ns = time_.Between(0, 20 * kSecond);
+    Tell(absl::StrCat("the hosts are cut from each other for ", for_ns / kMillisecond, " ms"));
+    site_.fabrics.rbegin()->second->CutHosts(for_ns);
   } else if (fault == Fault::kPartition && !is_gone && worker.conversation() != nullptr) {
     const int64_t for_ns = time_.Between(0, 8 * kSecond);
     Tell(absl::StrCat("cut from the coordinator for ", for_ns / kMillisecond, " ms: ", worker.Describe()));

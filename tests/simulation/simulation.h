@@ -31,7 +31,7 @@ class Simulation {
 
  private:
   // The worst that is done to a launch.
-  enum class Fault { kNone, kRestart, kPause, kPartition, kKill };
+  enum class Fault { kNone, kCut, kRestart, kPause, kPartition, kKill };
 
   void Launch();
   void RunFor(int64_t duration_ns);

@@ -24,6 +24,7 @@ namespace farandole {
 namespace {
 
 constexpr absl::string_view kPartial = ".partial";
+constexpr absl::string_view kStepMark = "-step-";
 constexpr size_t kMostNameBytes = 255;
 // A write that fails for want of space leaves less than one block of a file system, rarely more than this.
 constexpr uint64_t kFullBelowBytes = 1 << 20;
@@ -48,25 +49,28 @@ bool ConsumeNumber(absl::string_view* text, uint64_t* number) {
   return true;
 }
 
+// What every name of a checkpoint's file has after the checkpoint's name, "-step-STEP.tTOKEN", where a dot follows;
+// removes it.
+bool ConsumeStepAndToken(absl::string_view* file, uint64_t* token) {
+  uint64_t step = 0;
+  return absl::ConsumePrefix(file, kStepMark) && ConsumeNumber(file, &step) && absl::ConsumePrefix(file, ".t") &&
+         ConsumeNumber(file, token) && absl::StartsWith(*file, ".");
+}
+
 // The token in the name of a temporary file (of the checkpoint or of its manifest) of checkpoint `name`; false for any
 // other file.
 bool TokenOfTemporary(absl::string_view file, absl::string_view name, uint64_t* token) {
-  uint64_t step = 0;
   absl::ConsumePrefix(&file, ".");
-  return absl::ConsumePrefix(&file, name) && absl::ConsumePrefix(&file, "-step-") && ConsumeNumber(&file, &step) &&
-         absl::ConsumePrefix(&file, ".t") && ConsumeNumber(&file, token) && absl::StartsWith(file, ".") &&
-         absl::EndsWith(file, kPartial);
+  return absl::ConsumePrefix(&file, name) && ConsumeStepAndToken(&file, token) && absl::EndsWith(file, kPartial);
 }
 
 // The token in the name of a file of any checkpoint; 0 for any other file.
 uint64_t TokenOfFile(absl::string_view file) {
-  const size_t mark = file.rfind("-step-");
+  const size_t mark = file.rfind(kStepMark);
   if (mark == absl::string_view::npos) return 0;
-  file.remove_prefix(mark + 6);
-  uint64_t step = 0, token = 0;
-  const bool is_checkpoint = ConsumeNumber(&file, &step) && absl::ConsumePrefix(&file, ".t") &&
-                             ConsumeNumber(&file, &token) && absl::StartsWith(file, ".");
-  return is_checkpoint ? token : 0;
+  file.remove_prefix(mark);
+  uint64_t token = 0;
+  return ConsumeStepAndToken(&file, &token) ? token : 0;
 }
 
 absl::StatusOr<std::string> AbsolutePath(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "prometheus/text_serializer.h"
+#include "web/job_json.h"
 
 namespace farandole {
 namespace {
@@ -68,21 +69,6 @@ bool IsNegotiation(const v1::WorkerMessage& message) {
 
 bool IsNegotiation(const v1::CoordinatorMessage& message) {
   return message.has_slot_assigned() || message.has_mismatch() || message.has_group_assigned();
-}
-
-const char* StateLabel(v1::JobState state) {
-  switch (state) {
-    case v1::JOB_STATE_FORMING:
-      return "forming";
-    case v1::JOB_STATE_RUNNING:
-      return "running";
-    case v1::JOB_STATE_FINISHED:
-      return "finished";
-    case v1::JOB_STATE_FAILED:
-      return "failed";
-    default:
-      return "unknown";
-  }
 }
 
 // One counter for each type of message that `Message` can carry, by field number.
@@ -187,7 +173,7 @@ void Metrics::ShowJobs(const JobDirectory& directory) {
     workers[summary.tenant()] += summary.state() == v1::JOB_STATE_RUNNING ? summary.size() : 0;
   });
   for (const auto& [key, count] : jobs)
-    jobs_->Add({{"tenant", key.first}, {"state", StateLabel(key.second)}}).Set(count);
+    jobs_->Add({{"tenant", key.first}, {"state", StateName(key.second)}}).Set(count);
   for (const auto& [tenant, count] : workers) workers_->Add({{"tenant", tenant}}).Set(count);
 }
 

@@ -116,7 +116,7 @@ absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
         absl::StrCat(run_->roster().Describe(*rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
   }
   streams_[stream] = incarnation;
-  if (run_->IsForsaken() && !lobby_.IsEmpty()) {
+  if (!lobby_.IsEmpty() && run_->IsForsaken()) {
     DismissLobby(absl::StrCat("job ", name_, " runs already: ", run_->roster().Describe(*rank), " has come back"));
   }
   run_->Attach(*rank, stream, hello, Effects());

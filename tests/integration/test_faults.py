@@ -66,6 +66,11 @@ class Job:
         self.began = time.monotonic()
         act()
 
+    def finish(self) -> None:
+        """Ends the training, which must be well."""
+        self.stop.touch()
+        self.run.require_end(0)
+
     def expect_from(self, ranks: Iterator[int], pattern: str, seconds: float) -> "tuple[str, float]":
         """Waits until each rank has said it; returns the last one's words, and when it came."""
         said = ""
@@ -241,44 +246,40 @@ def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(
     )
 
 
-def _serve_job(
-    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path, **environment: str
-) -> "tuple[Job, Coordinator]":
-    """The job on one host, with a coordinator of its own process."""
-    coordinator = serve(**environment)
-    worker = [sys.executable, str(PROGRAM), str(tmp_path / "stop")]
-    run = start(str(harness.CLI), "run", "-np", str(SIZE), *coordinator.options(), *worker)
-    return Job(run, tmp_path / "stop"), coordinator
+@pytest.fixture
+def served_job(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path, in_round: int
+) -> "Callable[..., tuple[Job, Coordinator]]":
+    """served_job(**environment) starts a job on one host with a coordinator of its own process, which has that
+    environment, and waits until it trains."""
+    del in_round
+
+    def begin(**environment: str) -> "tuple[Job, Coordinator]":
+        coordinator = serve(**environment)
+        worker = [sys.executable, str(PROGRAM), str(tmp_path / "stop")]
+        run = start(str(harness.CLI), "run", "-np", str(SIZE), *coordinator.options(), *worker)
+        return Job(run, tmp_path / "stop"), coordinator
+
+    return begin
 
 
 def test_training_goes_on_beside_a_stopped_coordinator(
-    start: Callable[..., Program],
-    serve: Callable[..., Coordinator],
-    note: Callable[..., None],
-    tmp_path: pathlib.Path,
-    in_round: int,
+    served_job: "Callable[..., tuple[Job, Coordinator]]", note: Callable[..., None]
 ) -> None:
-    del in_round
-    running, coordinator = _serve_job(start, serve, tmp_path)
+    running, coordinator = served_job()
     running.strike(lambda: coordinator.program.signal(signal.SIGSTOP))
     running.expect_steps()
     seconds = time.monotonic() - running.began
     coordinator.program.signal(signal.SIGCONT)
     running.expect_steps()
-    running.stop.touch()
-    running.run.require_end(0)
+    running.finish()
     note("coordinator", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
 
 
 def test_training_goes_on_beside_a_killed_coordinator_and_its_successor(
-    start: Callable[..., Program],
-    serve: Callable[..., Coordinator],
-    note: Callable[..., None],
-    tmp_path: pathlib.Path,
-    in_round: int,
+    served_job: "Callable[..., tuple[Job, Coordinator]]", serve: Callable[..., Coordinator], note: Callable[..., None]
 ) -> None:
-    del in_round
-    running, coordinator = _serve_job(start, serve, tmp_path)
+    running, coordinator = served_job()
 
     def kill() -> None:
         coordinator.program.signal(signal.SIGKILL)
@@ -289,36 +290,29 @@ def test_training_goes_on_beside_a_killed_coordinator_and_its_successor(
     seconds = time.monotonic() - running.began
     successor = serve(coordinator)
     running.expect_steps()
-    running.stop.touch()
-    running.run.require_end(0)
+    running.finish()
     successor.program.signal(signal.SIGTERM)
     successor.program.require_end(0)
     note("coordinator", "SIGKILL, then another takes its place", "(the job goes on)", "", seconds, 0)
 
 
 def test_a_clock_that_jumps_at_the_coordinator_is_no_fault(
-    start: Callable[..., Program],
-    serve: Callable[..., Coordinator],
-    note: Callable[..., None],
-    tmp_path: pathlib.Path,
-    in_round: int,
+    served_job: "Callable[..., tuple[Job, Coordinator]]", note: Callable[..., None], tmp_path: pathlib.Path
 ) -> None:
-    del in_round
     library = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     if not library:
         pytest.skip("libfaketime is not installed")
     clock = tmp_path / "clock"
     clock.write_text("+0", encoding="ascii")
     fake = {"LD_PRELOAD": str(library[0]), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1"}
-    running, _ = _serve_job(start, serve, tmp_path, FAKETIME_DONT_FAKE_MONOTONIC="1", **fake)
+    running, _ = served_job(FAKETIME_DONT_FAKE_MONOTONIC="1", **fake)
     for jump in ("+2h", "-2h"):
         running.strike(lambda jump=jump: clock.write_text(jump, encoding="ascii"))
         # Longer than the silence limit, by the clock that has not jumped.
         while time.monotonic() - running.began < 4:
             running.expect_steps()
     seconds = time.monotonic() - running.began
-    running.stop.touch()
-    running.run.require_end(0)
+    running.finish()
     note("coordinator", "its clock jumps by two hours, either way", "(the job goes on)", "", seconds, 0)
 
 
@@ -337,8 +331,7 @@ def test_a_stopped_launcher_holds_nothing_up(job: Callable[..., Job], note: Call
     os.kill(launcher, signal.SIGCONT)
     running.expect_steps()
     seconds = time.monotonic() - running.began
-    running.stop.touch()
-    running.run.require_end(0)
+    running.finish()
     note("launcher", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
 
 
@@ -369,6 +362,5 @@ def test_a_slow_link_is_no_fault(job: Callable[..., Job], note: Callable[..., No
     running.expect_steps()
     running.expect_steps()
     seconds = time.monotonic() - running.began
-    running.stop.touch()
-    running.run.require_end(0)
+    running.finish()
     note("link", "20 Mbit/s", "(the job goes on)", "", seconds, 0)

@@ -138,6 +138,8 @@ absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, con
 
 void CoordinatorLink::OnPeerExit(int rank) {
   if (channel_->HasLeft(rank)) return;
+  // The end of who has heard of the epoch's end is not its cause.
+  if (const absl::Status stated = channel_->StatedEnd(rank); !stated.ok()) return engine_->Abort(stated);
   const std::string evidence = "its process ended without leaving the job";
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank], " died: ", evidence)));
   SendPeerLost(rank, evidence);

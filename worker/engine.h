@@ -135,6 +135,7 @@ class Engine {
 
   std::atomic<bool> is_running_{false};
   std::atomic<bool> attends_always_{false};
+  std::atomic<bool> is_ending_{false};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> failed_all_{false};
   std::atomic<bool> leave_posted_{false};

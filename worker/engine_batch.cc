@@ -107,7 +107,10 @@ void Engine::FailAll() {
 }
 
 void Engine::Abort(const absl::Status& reason) {
-  if (!table_.End(reason)) return;
+  if (is_ending_.exchange(true)) return;
+  // Before anyone who waits hears of it, and ends the process.
+  channel_->StateEnd(reason);
+  table_.End(reason);
   stop_transport_(reason);
   aborted_.store(true);
   bell_.RingAll();

@@ -13,6 +13,7 @@ constexpr uint64_t kPostCells = 1024;
 // 4,096 cells of log: some 30 fused batches of 1,024 items, or 4,096 small results.
 constexpr uint64_t kLogCells = 4096;
 constexpr size_t kCellPayload = 120;
+constexpr size_t kMostEndBytes = 448;
 
 // The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. Scales
 // (batches only), payload, items and counts follow.
@@ -61,6 +62,10 @@ struct EpochPage::RankBlock {
   // Written by the rank's control thread.
   alignas(64) std::atomic<uint64_t> beat;
   std::atomic<uint64_t> batches;
+  // Written by the rank, once: why the epoch has ended there; `end_code` last.
+  alignas(64) std::atomic<uint32_t> end_code;
+  uint32_t end_bytes;
+  char end[kMostEndBytes];
 };
 
 size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
@@ -274,6 +279,20 @@ void EpochPage::Beat(uint64_t beat, uint64_t batches) {
 
 ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {
   return {block(rank).beat.load(), block(rank).batches.load()};
+}
+
+void EpochPage::StateEnd(const absl::Status& reason) {
+  RankBlock& own = block(rank_);
+  own.end_bytes = static_cast<uint32_t>(std::min(reason.message().size(), kMostEndBytes));
+  std::memcpy(own.end, reason.message().data(), own.end_bytes);
+  own.end_code.store(static_cast<uint32_t>(reason.code()));
+}
+
+absl::Status EpochPage::StatedEnd(int rank) const {
+  const RankBlock& other = block(rank);
+  const uint32_t code = other.end_code.load();
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), absl::string_view(other.end, other.end_bytes));
 }
 
 }  // namespace farandole

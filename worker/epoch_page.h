@@ -34,6 +34,9 @@ class EpochPage final : public ReadyChannel {
   Doorbell& doorbell() override { return bell(rank_); }
   void Beat(uint64_t beat, uint64_t batches) override;
   Pulse ReadPulse(int rank) const override;
+  // At most the first 448 bytes of the sentence.
+  void StateEnd(const absl::Status& reason) override;
+  absl::Status StatedEnd(int rank) const override;
 
   // A peer's bell, for transports that share the page.
   Doorbell& bell(int rank);

@@ -317,6 +317,16 @@ TEST(EpochPageTest, SignsOfLifeAreSeenByAll) {
   EXPECT_EQ(page.end(1).ReadPulse(0).beat, 0u);
 }
 
+TEST(EpochPageTest, WhyTheEpochHasEndedOnARankIsSeenByAll) {
+  Page page(2);
+  EXPECT_TRUE(page.end(0).StatedEnd(1).ok());
+  page.end(1).StateEnd(absl::AbortedError("rank 3 died"));
+  EXPECT_EQ(page.end(0).StatedEnd(1), absl::AbortedError("rank 3 died"));
+  EXPECT_TRUE(page.end(1).StatedEnd(0).ok());
+  page.end(0).StateEnd(absl::InternalError(std::string(2000, 'x')));
+  EXPECT_EQ(page.end(1).StatedEnd(0), absl::InternalError(std::string(448, 'x')));
+}
+
 TEST(EpochPageTest, ThreadsPassMoreThanTheRingsHoldWithoutLoss) {
   constexpr int kSize = 3;
   constexpr int64_t kEach = 20000;

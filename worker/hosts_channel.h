@@ -56,6 +56,8 @@ class HostsChannel final : public ReadyChannel {
   // Of ranks of this host.
   void Beat(uint64_t beat, uint64_t batches) override { page_->Beat(beat, batches); }
   Pulse ReadPulse(int rank) const override { return page_->ReadPulse(hosts_.LocalIndex(rank)); }
+  void StateEnd(const absl::Status& reason) override { page_->StateEnd(reason); }
+  absl::Status StatedEnd(int rank) const override { return page_->StatedEnd(hosts_.LocalIndex(rank)); }
 
  private:
   // A leader below, with the ranks of its host and of those below it.

@@ -139,6 +139,12 @@ class ReadyChannel {
     uint64_t batches = 0;
   };
   virtual Pulse ReadPulse(int rank) const = 0;
+
+  // One thread, once: the epoch has ended on this rank, by `reason`, before the rank acts upon it. Ranks of the same
+  // host that see its process end know by this that it is not the cause.
+  virtual void StateEnd(const absl::Status& reason) = 0;
+  // Any thread: what a rank on the same host has stated so; OK: nothing.
+  virtual absl::Status StatedEnd(int rank) const = 0;
 };
 
 }  // namespace farandole

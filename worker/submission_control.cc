@@ -182,16 +182,14 @@ void SubmissionTable::OnLeft(int rank, const std::string& who) {
   NotifyLocked();
 }
 
-bool SubmissionTable::End(const absl::Status& reason) {
+void SubmissionTable::End(const absl::Status& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const bool first = ended_.ok();
-  if (first) ended_ = reason;
+  if (ended_.ok()) ended_ = reason;
   for (auto& [number, group] : groups_) {
     FailPending(number, ended_);
     FailDisputed(number, ended_);
   }
   NotifyLocked();
-  return first;
 }
 
 SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {

@@ -82,9 +82,8 @@ class SubmissionTable {
   void OnGroupRemoved(uint32_t group);
   // Control thread, after a reattachment: states again what was not answered.
   void AskAgain();
-  // Ends all submissions that do not run, and all that will come, with `reason`. The first reason stays. False: it had
-  // ended before.
-  bool End(const absl::Status& reason);
+  // Ends all submissions that do not run, and all that will come, with `reason`. The first reason stays.
+  void End(const absl::Status& reason);
 
   // Any thread: states that this rank leaves.
   void PostLeave();

@@ -39,8 +39,12 @@ void KillAll() {
 struct Launcher {
   pid_t pid;
   int signals_fd;
+  // It was told to pause, and not yet to go on.
+  bool is_to_pause = false;
 
-  void PassOn(int signal) const {
+  void PassOn(int signal) {
+    if (signal == SIGTSTP) is_to_pause = true;
+    if (signal == SIGCONT) is_to_pause = false;
     const unsigned char byte = static_cast<unsigned char>(signal);
     // Where it cannot be written, the launcher is gone, and its end is on the way to us.
     if (write(signals_fd, &byte, 1) == 1 && signal == SIGCONT) kill(pid, SIGCONT);
@@ -48,15 +52,18 @@ struct Launcher {
 };
 
 // Reaps what has ended. Returns true with the launcher's status when it was among them.
-bool ReapLauncher(const Launcher& launcher, int* status) {
+bool ReapLauncher(Launcher& launcher, int* status) {
   for (;;) {
     int seen = 0;
     const pid_t pid = waitpid(-1, &seen, WNOHANG | WUNTRACED);
     if (pid <= 0) return false;
     if (pid != launcher.pid) continue;
     if (WIFSTOPPED(seen)) {
+      // Whoever else has stopped it continues it, too.
+      if (!launcher.is_to_pause) continue;
       // The launcher has paused its workers and itself; so does the guard, and the shell sees it. What continues the
       // guard continues the launcher.
+      launcher.is_to_pause = false;
       raise(SIGSTOP);
       kill(pid, SIGCONT);
       continue;
@@ -89,7 +96,7 @@ void MendInheritance() {
   signal(SIGCHLD, SIG_DFL);
 }
 
-int Guard(const Launcher& launcher, const sigset_t& signals) {
+int Guard(Launcher launcher, const sigset_t& signals) {
   signal(SIGPIPE, SIG_IGN);
   int status = 0;
   for (;;) {

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import select
 import signal
 import sys
 import time
@@ -182,11 +183,15 @@ def test_a_stopped_worker_is_named_by_all_and_told_when_it_goes_on(
     running = job()
     rank = WHO[subject]
     running.strike(lambda: os.kill(running.pids[rank], signal.SIGSTOP))
+    # It goes on when others have ended already, and is not to take their end for the cause.
+    running.run.expect(r"worker \d .* ended with exit code 3", SOON_SECONDS, running.since)
+    os.kill(running.pids[rank], signal.SIGCONT)
+    went_on = time.monotonic()
     said, seconds = running.expect_from(others(rank), rf"rank {rank} .*nothing was heard of it", SOON_SECONDS)
     assert said.startswith("EpochEnded: "), said
     note(subject, "SIGSTOP", said, "all other ranks", seconds, "")
-    running.strike(lambda: os.kill(running.pids[rank], signal.SIGCONT))
-    said, seconds = running.expect_from(iter([rank]), rf"rank {rank}\b", SOON_SECONDS)
+    said, _ = running.expect_from(iter([rank]), rf"rank {rank}\b", SOON_SECONDS)
+    seconds = time.monotonic() - went_on
     assert said.startswith("EpochEnded: "), said
     code = running.run.end()
     assert code == 3, running.run.output
@@ -324,14 +329,25 @@ def test_a_killed_launcher_takes_its_workers_along(job: Callable[..., Job], note
     note("launcher", "SIGKILL", "(its workers are ended on all hosts)", "", time.monotonic() - running.began, code)
 
 
-def test_a_stopped_launcher_holds_nothing_up(job: Callable[..., Job], note: Callable[..., None]) -> None:
+def test_a_stopped_launcher_holds_nothing_up(
+    job: Callable[..., Job], note: Callable[..., None], tmp_path: pathlib.Path
+) -> None:
+    pulse = tmp_path / "pulse"
+    os.mkfifo(pulse)
+    # For writing too: the pipe has a reader's and a writer's end from the start.
+    steps = os.open(pulse, os.O_RDWR)
     running = job()
     launcher = int(pathlib.Path(f"/proc/{running.run.pid}/task/{running.run.pid}/children").read_text().split()[0])
     running.strike(lambda: os.kill(launcher, signal.SIGSTOP))
+    # More than lay in the pipe before. The workers' words wait in the launcher's pipes meanwhile.
+    for _ in range(len(os.read(steps, 65536)) + 3):
+        assert select.select([steps], [], [], SOON_SECONDS)[0], "the workers do not go on"
+        os.read(steps, 1)
+    seconds = time.monotonic() - running.began
     os.kill(launcher, signal.SIGCONT)
     running.expect_steps()
-    seconds = time.monotonic() - running.began
     running.finish()
+    os.close(steps)
     note("launcher", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
 
 

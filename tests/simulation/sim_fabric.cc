@@ -80,6 +80,12 @@ ReadyChannel::Pulse SimChannel::ReadPulse(int rank) const {
   return fabric_->AreOnOneHost(rank_, rank) ? fabric_->pulse(rank) : Pulse();
 }
 
+void SimChannel::StateEnd(const absl::Status& reason) { fabric_->end(rank_) = reason; }
+
+absl::Status SimChannel::StatedEnd(int rank) const {
+  return fabric_->AreOnOneHost(rank_, rank) ? fabric_->end(rank) : absl::OkStatus();
+}
+
 SimTransport::SimTransport(SimFabric* fabric, int rank)
     : fabric_(fabric),
       rank_(rank),

@@ -36,6 +36,8 @@ class SimChannel final : public ReadyChannel {
   Doorbell& doorbell() override { return bell_; }
   void Beat(uint64_t beat, uint64_t batches) override;
   Pulse ReadPulse(int rank) const override;
+  void StateEnd(const absl::Status& reason) override;
+  absl::Status StatedEnd(int rank) const override;
 
  private:
   friend class SimFabric;
@@ -106,6 +108,7 @@ class SimFabric {
   bool HasLeft(int observer, int rank) const;
   void SetLeft(int observer, int rank) { has_left_.insert({observer, rank}); }
   ReadyChannel::Pulse& pulse(int rank) { return pulses_[rank]; }
+  absl::Status& end(int rank) { return ends_[rank]; }
 
  private:
   VirtualTime* const time_;
@@ -113,6 +116,7 @@ class SimFabric {
   std::map<int, std::vector<std::function<void(const End&)>>> early_;
   std::map<std::tuple<int, int, int>, InOrder> lanes_;
   std::map<int, ReadyChannel::Pulse> pulses_;
+  std::map<int, absl::Status> ends_;
   int64_t cut_until_ns_ = 0;
   std::set<std::pair<int, int>> has_left_;  // to whom the log has told it, and of whom
   std::map<int, std::string> hosts_;        // by rank, also of those that have gone

@@ -1,5 +1,6 @@
 """Steps until a file appears, and fails as its test wishes: SIGUSR1 ends the process without a word, SIGUSR2 raises in the
-training code, SIGALRM takes memory until there is no more."""
+training code, SIGALRM takes memory until there is no more. Rank 0 writes a byte for every 20 steps to the named pipe
+beside that file, where there is one."""
 
 import os
 import pathlib
@@ -35,6 +36,8 @@ def main() -> None:
     print(f"process {os.getpid()} rank {hvd.rank()}")
     # As large as a small model's gradients: it travels as bulk data, not beside the readiness.
     values = np.ones(100_000, dtype=np.float32)
+    pulse = stop.with_name("pulse")
+    told = os.open(pulse, os.O_WRONLY) if hvd.rank() == 0 and pulse.exists() else None
     for step in range(10**9):
         values[:] = 1.0
         values[0] = 1.0 if hvd.rank() == 0 and step % 20 == 0 and stop.exists() else 0.0
@@ -42,6 +45,8 @@ def main() -> None:
         assert values[1] == hvd.size()
         if step % 20 == 0:
             print("step", step)
+            if told is not None:
+                os.write(told, b".")
         if values[0] != 0.0:
             break
     hvd.shutdown()

@@ -117,6 +117,13 @@ int farandole_shutdown(int (*interrupted)(void)) {
   return Code(Process().Stop(Wrap(interrupted)));
 }
 
+int farandole_fail(const char* words) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [words](Worker& worker) {
+    worker.Fail(words == nullptr ? "" : words);
+    return FARANDOLE_OK;
+  });
+}
+
 int farandole_is_initialized(void) {
   return !Process().is_forked_child() && WithWorker<int>(0, [](Worker&) { return 1; });
 }

@@ -165,16 +165,18 @@ void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const ab
   });
 }
 
-void CoordinatorLink::Leave(const std::string& reason) {
-  uint64_t epoch = 0;
+void CoordinatorLink::Leave(const std::string& reason, const std::string& failure) {
+  v1::Leave leave;
+  leave.set_reason(reason);
+  leave.set_failure(failure);
   bool ended = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    epoch = has_epoch_ ? epoch_.number() : 0;
+    leave.set_epoch(has_epoch_ ? epoch_.number() : 0);
     ended = !ended_.ok();
   }
   // Where the coordinator has ended the epoch itself, nobody waits for the word.
-  conversation_->Leave(epoch, reason, ended ? absl::ZeroDuration() : kLeaveTimeout);
+  conversation_->Leave(std::move(leave), ended ? absl::ZeroDuration() : kLeaveTimeout);
 }
 
 void CoordinatorLink::Silence() {

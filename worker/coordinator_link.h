@@ -52,8 +52,8 @@ class CoordinatorLink final : public ControlLink {
   // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
   // epoch ends with `verdict`. `evidence` as in PeerLost.
   void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
-  // Tells the coordinator that this worker leaves; no events any more. Once.
-  void Leave(const std::string& reason);
+  // Tells the coordinator that this worker leaves; no events any more. Once. `reason` and `failure` as in v1::Leave.
+  void Leave(const std::string& reason, const std::string& failure = "");
   // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
   // allowed.
   void Silence();

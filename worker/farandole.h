@@ -109,6 +109,10 @@ FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (
 /* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
  * not initialized. `interrupted` as above. */
 FARANDOLE_EXPORT int farandole_shutdown(int (*interrupted)(void));
+/* This worker's program has failed and cannot go on: ends the epoch on all ranks with "rank R (...) failed: WORDS", of
+ * which at most 1,024 bytes are kept. To be followed by farandole_shutdown. Nothing where the epoch has ended already.
+ * FARANDOLE_FAILED_PRECONDITION before init. */
+FARANDOLE_EXPORT int farandole_fail(const char* words);
 /* 1 between a successful init and shutdown (also after the epoch has ended by an error). */
 FARANDOLE_EXPORT int farandole_is_initialized(void);
 

@@ -1,5 +1,6 @@
 #include "worker/worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@ namespace farandole {
 namespace {
 
 // Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
+// Of a program's words for its failure.
+constexpr size_t kMostFailureBytes = 1024;
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
 // Working buffers kept from one batch to the next.
 constexpr size_t kKeptBufferBytes = 128 << 20;
@@ -124,9 +127,17 @@ void Worker::MakeEngine() {
   checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
 }
 
+void Worker::Fail(const std::string& words) {
+  size_t bytes = std::min(words.size(), kMostFailureBytes);
+  // Not within a character.
+  while (bytes < words.size() && bytes > 0 && (words[bytes] & 0xC0) == 0x80) --bytes;
+  failure_ = bytes == 0 ? "it does not say how" : words.substr(0, bytes);
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " failed: ", failure_)));
+}
+
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
-  if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()));
+  if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()), failure_);
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
 }

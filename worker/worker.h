@@ -31,6 +31,8 @@ class Worker {
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, const Interrupted& interrupted);
   ~Worker();
 
+  // The program cannot go on, by `words`: ends the epoch with them, on all ranks. To be followed by Shutdown.
+  void Fail(const std::string& words);
   // Leaves the job; afterwards only destruction is allowed.
   absl::Status Shutdown(const Interrupted& interrupted);
 
@@ -68,6 +70,8 @@ class Worker {
   Hosts hosts_;
   std::vector<std::string> who_;
   uint32_t last_own_group_ = 0;
+  // Of the program; "": it has not failed.
+  std::string failure_;
   // In the order of their making; each uses those before it.
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<Connections> connections_;

@@ -14,13 +14,17 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "deploy/cli/coordinator_session.h"
+#include "deploy/cli/coordinator_source.h"
 #include "deploy/cli/own_coordinator.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/launch.h"
@@ -138,6 +142,22 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   return absl::OkStatus();
 }
 
+// The processes whose end or silence ended the job's epoch; none where the coordinator does not say.
+std::vector<pid_t> FindCause(const WorkerSettings& settings) {
+  absl::StatusOr<CoordinatorAddress> where =
+      ReadCoordinatorAddress(settings.coordinator, settings.token_file, settings.ca_file);
+  if (!where.ok()) return {};
+  const absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(*std::move(where));
+  if (!session.ok()) return {};
+  const absl::StatusOr<v1::GetJobResponse> job = session->GetJob("", settings.job);
+  if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};
+  std::vector<pid_t> causes;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    if (absl::StartsWith(worker.state(), "lost")) causes.push_back(static_cast<pid_t>(worker.member().pid()));
+  }
+  return causes;
+}
+
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {
   Say(absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
                    own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
@@ -202,6 +222,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.output_directory = options.output_directory;
   plan.verbose = options.verbose;
   plan.guard = guard;
+  plan.find_cause = [&settings] { return FindCause(settings); };
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
   if (own != nullptr) own->Drain(kDrainGrace);
   return code.ok() ? *code : Refuse(code.status());

@@ -48,7 +48,10 @@ absl::StatusOr<int> Launch::Run() {
   status.Update(FinishAll());
   if (!failure_.ok()) return failure_;
   if (!status.ok()) return status;
-  if (policy_.first_failed() >= 0) ReportFailure();
+  if (policy_.first_failed() >= 0) {
+    FindCause();
+    ReportFailure();
+  }
   status = FlushConsole();
   if (!status.ok()) return status;
   return policy_.exit_code();
@@ -330,6 +333,17 @@ absl::Status Launch::FlushConsole() {
   const absl::Status status = RunLoop([this] { return gave_up_ || console_.HoldsNothing(); });
   console_.Discard();
   return status;
+}
+
+void Launch::FindCause() {
+  const std::vector<pid_t> causes = plan_.find_cause ? plan_.find_cause() : std::vector<pid_t>();
+  for (const pid_t pid : causes) {
+    const auto is_it = [pid](const Worker& worker) { return worker.pid == pid; };
+    const auto found = std::find_if(workers_.begin(), workers_.end(), is_it);
+    // Processes of different hosts may have the same number.
+    if (found == workers_.end() || std::find_if(found + 1, workers_.end(), is_it) != workers_.end()) continue;
+    return policy_.Blame(static_cast<int>(found - workers_.begin()));
+  }
 }
 
 void Launch::ReportFailure() {

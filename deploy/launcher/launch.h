@@ -43,6 +43,8 @@ struct LaunchPlan {
   bool verbose = false;
   StopLimits limits;
   GuardLink guard;
+  // Asked when workers have failed: the processes that, as the coordinator knows it, are the cause. May be null.
+  std::function<std::vector<pid_t>()> find_cause;
 };
 
 // One run of N workers, from their start to the last descendant's end. Owned by the launcher process, used on the
@@ -109,6 +111,7 @@ class Launch final : private PlaceListener {
 
   absl::Status RunLoop(const std::function<bool()>& is_over);
   void SayEnd(int index);
+  void FindCause();
   void ReportFailure();
   absl::Duration Now() const { return clock_->Now(); }
 

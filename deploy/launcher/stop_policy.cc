@@ -77,6 +77,13 @@ int StopPolicy::Kill() {
   return SIGKILL;
 }
 
+void StopPolicy::Blame(int index) {
+  auto has_code = [this](int worker) { return ends_[worker].code != 0 && ends_[worker].signal == 0; };
+  if (first_failed_ >= 0 && has_code(first_failed_) && has_code(index) && !ends_[first_failed_].is_lost) {
+    first_failed_ = index;
+  }
+}
+
 int StopPolicy::exit_code() const {
   if (abandoned_) return 128 + SIGKILL;
   if (first_failed_ >= 0) return ends_[first_failed_].exit_code();

@@ -13,6 +13,9 @@
 namespace farandole {
 namespace {
 
+// Of what a worker says of its own failure.
+constexpr size_t kMostFailureBytes = 1024;
+
 bool IsAboutTensors(const v1::CoordinatorMessage& message) {
   return message.has_slot_assigned() || message.has_mismatch() || message.has_group_assigned();
 }
@@ -190,6 +193,11 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
 }
 
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
+  if (!leave.failure().empty() && !ending_.has_value()) {
+    ending_ =
+        Ending{absl::StrCat(roster_.Describe(rank), " failed: ", Plain(leave.failure(), kMostFailureBytes)), {rank}};
+    return;
+  }
   const StreamId stream = roster_.seat(rank).stream;
   roster_.Leave(rank);
   effects.actions->outputs.push_back(CloseStream{stream, absl::OkStatus()});

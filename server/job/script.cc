@@ -271,6 +271,7 @@ void Script::Leave(const Arguments& arguments) {
   v1::WorkerMessage message;
   message.mutable_leave()->set_epoch(EpochOf(arguments));
   message.mutable_leave()->set_reason(arguments.Text("reason"));
+  message.mutable_leave()->set_failure(arguments.Text("failure"));
   Say(arguments.subject, std::move(message));
 }
 

@@ -39,6 +39,18 @@ def _segments() -> Set[str]:
     return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith("bazel-")}
 
 
+def _without_owner(segments: Set[str]) -> Set[str]:
+    """Those that no process maps; what is mapped is another program's, beside the tests."""
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps") if segments else ():
+        try:
+            text = maps.read_text(encoding="utf-8", errors="replace")
+        except OSError:  # ended meanwhile
+            continue
+        segments = {name for name in segments if f"{SHARED_MEMORY}/{name}\n" not in text}
+    # Or its owner has removed it meanwhile.
+    return segments & _segments()
+
+
 class Program:
     """A running command. Its environment is marked, so that all its descendants are known, orphans too."""
 
@@ -128,7 +140,7 @@ class Program:
             _wait_for_end(left[0], remaining)
         files = [path.name for path in self._temporary.iterdir() if not path.name.startswith(OTHERS_FILES)]
         assert not files, f"files are left: {files}"
-        segments = _segments() - self._segments_before
+        segments = _without_owner(_segments() - self._segments_before)
         assert not segments, f"segments are left: {segments}"
 
     def kill_all(self) -> None:

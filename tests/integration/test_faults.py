@@ -157,8 +157,7 @@ def job(
     (
         ("SIGKILL", signal.SIGKILL, DIED),
         ("exit without shutdown", signal.SIGUSR1, DIED),
-        # The interpreter leaves the job on its way out.
-        ("exception in the training code", signal.SIGUSR2, "has left the job"),
+        ("exception in the training code", signal.SIGUSR2, "failed: .*Failure: the training code is wrong"),
     ),
 )
 def test_a_worker_that_ends_is_named_by_all(
@@ -171,7 +170,7 @@ def test_a_worker_that_ends_is_named_by_all(
     assert said.startswith("EpochEnded: "), said
     code = running.run.end()
     # The launcher's code is that of the worker that failed first; one that ends with 0 has not failed by itself.
-    assert code == {signal.SIGKILL: 137, signal.SIGUSR1: 3, signal.SIGUSR2: 3}[number], running.run.output
+    assert code == {signal.SIGKILL: 137, signal.SIGUSR1: 3, signal.SIGUSR2: 1}[number], running.run.output
     running.run.require_nothing_left()
     note(subject, fault, said, "all other ranks", seconds, code)
 

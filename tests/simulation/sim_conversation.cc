@@ -142,14 +142,13 @@ absl::StatusOr<v1::FindCheckpointResponse> SimConversation::FindCheckpoint(v1::F
   return MustNotBlock();
 }
 
-void SimConversation::Leave(uint64_t epoch, std::string reason, absl::Duration timeout) {
+void SimConversation::Leave(v1::Leave leave, absl::Duration timeout) {
   Later(absl::ToInt64Nanoseconds(timeout), [this] {
     if (!ended_) End(absl::OkStatus());
   });
-  leave_ = [this, epoch, reason = std::move(reason)] {
+  leave_ = [this, leave = std::move(leave)] {
     v1::WorkerMessage message;
-    message.mutable_leave()->set_epoch(epoch);
-    message.mutable_leave()->set_reason(reason);
+    *message.mutable_leave() = leave;
     Send(std::move(message));
   };
   if (stream_ != 0) leave_();

@@ -36,7 +36,7 @@ class SimConversation final : public Conversation {
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request) override;
   absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request) override;
   // Returns at once; is_over tells when the coordinator has answered, or was waited for long enough.
-  void Leave(uint64_t epoch, std::string reason, absl::Duration timeout) override;
+  void Leave(v1::Leave leave, absl::Duration timeout) override;
   bool is_over() const { return ended_; }
 
   // The network between this worker and the coordinator fails for a while.

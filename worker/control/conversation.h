@@ -59,7 +59,7 @@ class Conversation {
   // Sends Leave as the last message and waits until the coordinator has answered it by closing the stream, at most
   // `timeout`; where the stream is broken, it is opened anew for that. Then the stream is closed and no callback is
   // called any more. Any thread but the control thread; once.
-  virtual void Leave(uint64_t epoch, std::string reason, absl::Duration timeout) = 0;
+  virtual void Leave(v1::Leave leave, absl::Duration timeout) = 0;
 };
 
 }  // namespace farandole

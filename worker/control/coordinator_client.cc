@@ -225,11 +225,10 @@ absl::StatusOr<v1::FindCheckpointResponse> CoordinatorClient::FindCheckpoint(v1:
   return state_->Call("find a checkpoint", request, &v1::WorkerService::StubInterface::FindCheckpoint);
 }
 
-void CoordinatorClient::Leave(uint64_t epoch, std::string reason, absl::Duration timeout) {
+void CoordinatorClient::Leave(v1::Leave leave, absl::Duration timeout) {
   FD_CHECK(!state_->loop->OnLoopThread()) << "Leave would block the control thread";
   v1::WorkerMessage message;
-  message.mutable_leave()->set_epoch(epoch);
-  message.mutable_leave()->set_reason(std::move(reason));
+  *message.mutable_leave() = std::move(leave);
   // shared: with the control thread, which may answer after the timeout.
   const auto left = std::make_shared<absl::Notification>();
   const auto closed = std::make_shared<absl::Notification>();

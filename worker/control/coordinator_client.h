@@ -82,7 +82,7 @@ class CoordinatorClient final : public Conversation {
   absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(v1::BeginCheckpointRequest request) override;
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request) override;
   absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request) override;
-  void Leave(uint64_t epoch, std::string reason, absl::Duration timeout) override;
+  void Leave(v1::Leave leave, absl::Duration timeout) override;
 
  private:
   struct State;

@@ -227,7 +227,10 @@ TEST(CoordinatorClientTest, LeaveIsTheLastMessageAndEndsWithoutACallback) {
   WorkerUnderTest worker(coordinator.address());
   ASSERT_TRUE(worker.Start().ok());
   worker->Send(WorkerUnderTest::Ready("grad/0"));
-  worker->Leave(3, "done", kBound);
+  v1::Leave leave;
+  leave.set_epoch(3);
+  leave.set_reason("done");
+  worker->Leave(leave, kBound);
   worker->Send(WorkerUnderTest::Ready("too late"));
   EXPECT_TRUE(coordinator.messages.Pop().has_hello());
   EXPECT_EQ(coordinator.messages.Pop().ready().name(), "grad/0");
@@ -250,7 +253,7 @@ TEST(CoordinatorClientTest, LeaveEndsAtItsTimeoutWhereNobodyAnswers) {
   WorkerUnderTest worker(coordinator.address());
   ASSERT_TRUE(worker.Start().ok());
   const absl::Time begin = absl::Now();
-  worker->Leave(1, "", absl::Milliseconds(100));
+  worker->Leave({}, absl::Milliseconds(100));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(100));
   EXPECT_LT(absl::Now() - begin, kBound / 2);
   over.Notify();

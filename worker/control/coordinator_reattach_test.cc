@@ -130,7 +130,7 @@ TEST(CoordinatorReattachTest, ACoordinatorThatStaysAwayIsNamed) {
   EXPECT_TRUE(again.WaitForNotificationWithTimeout(kBound));
   EXPECT_EQ(worker.ticks, ticks);
   EXPECT_EQ(worker.ends.size(), 0u);
-  worker->Leave(1, "", kBound);
+  worker->Leave({}, kBound);
 }
 
 class FinalErrorTest : public testing::TestWithParam<grpc::StatusCode> {};
@@ -211,7 +211,7 @@ TEST(CoordinatorReattachTest, LeaveWaitsForTheNextReattachment) {
   EXPECT_TRUE(coordinator.messages.Pop().has_hello());
   coordinator.Kill();
   ASSERT_TRUE(worker.SeesTicks(2));
-  std::thread leaving([&] { worker->Leave(1, "", kBound); });
+  std::thread leaving([&] { worker->Leave({}, kBound); });
   ASSERT_TRUE(worker.SeesTicks(2));
   EXPECT_TRUE(coordinator.Listen());
   EXPECT_TRUE(coordinator.messages.Pop().has_hello());

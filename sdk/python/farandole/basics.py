@@ -1,7 +1,9 @@
 """Life of the worker in this process: init, shutdown, and who it is."""
 
 import atexit
-from typing import Any, NamedTuple, Sequence, Union
+import sys
+import traceback
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 from . import _options
 from . import process_sets as _process_sets
@@ -40,8 +42,8 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
 def shutdown() -> None:
     """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
 
-    Runs by itself at exit, also after an uncaught exception. init() may follow. Does nothing if the process is no
-    worker.
+    Runs by itself at exit. After an uncaught exception that ends the epoch on all ranks, with the exception's words.
+    init() may follow. Does nothing if the process is no worker.
     """
     interruptible(lib.farandole_shutdown)
     _process_sets.forget_all()
@@ -52,10 +54,26 @@ def is_initialized() -> bool:
     return not forked() and lib.farandole_is_initialized() == 1
 
 
+_failure: Optional[bytes] = None
+_excepthook = sys.excepthook
+
+
+def _keep_failure(kind: Any, exception: BaseException, trace: Any) -> None:
+    global _failure
+    _failure = " ".join("".join(traceback.format_exception_only(kind, exception)).split()).encode(errors="replace")
+    _excepthook(kind, exception, trace)
+
+
+# Peers are told at exit, after the program's own clean-up: they end later than who is the cause.
+sys.excepthook = _keep_failure
+
+
 def _at_exit() -> None:
     if not is_initialized():
         return
     try:
+        if _failure is not None:
+            lib.farandole_fail(_failure)
         shutdown()
     except KeyboardInterrupt:
         pass  # the second Ctrl-C of an impatient user: the process ends anyway, and its peers see it

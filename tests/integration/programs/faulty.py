@@ -7,6 +7,7 @@ import pathlib
 import signal
 import sys
 
+import farandole
 import farandole.numpy as hvd
 import numpy as np
 
@@ -56,6 +57,6 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except Exception as error:
+    except farandole.EpochEnded as error:
         print(f"{type(error).__name__}: {error}")
         sys.exit(3)

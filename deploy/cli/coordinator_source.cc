@@ -93,8 +93,13 @@ absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& sour
   if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
   if (!source.state_dir.empty()) {
     absl::StatusOr<CoordinatorAddress> address = ReadStateDirectory(source.state_dir, source.ca_file);
-    if (!address.ok()) return address.status();
-    found.coordinators.push_back(*std::move(address));
+    const bool is_there = absl::IsNotFound(address.status()) && ListDirectory(source.state_dir).ok();
+    if (!address.ok() && !is_there) return address.status();
+    if (is_there) {
+      found.unattended.push_back(source.state_dir);
+    } else {
+      found.coordinators.push_back(*std::move(address));
+    }
     return found;
   }
   if (source.state_home.empty()) {
@@ -104,7 +109,9 @@ absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& sour
     absl::StatusOr<CoordinatorAddress> address = ReadStateDirectory(directory, source.ca_file);
     if (address.ok()) {
       found.coordinators.push_back(*std::move(address));
-    } else if (!absl::IsNotFound(address.status())) {
+    } else if (absl::IsNotFound(address.status())) {
+      found.unattended.push_back(directory);
+    } else {
       found.problems.push_back(address.status());
     }
   }

@@ -29,6 +29,8 @@ void AddCoordinatorOptions(CLI::App* command, CoordinatorSource* source);
 
 struct FoundCoordinators {
   std::vector<CoordinatorAddress> coordinators;
+  // State directories in which none works.
+  std::vector<std::string> unattended;
   // State directories that could not be read, a sentence each.
   std::vector<absl::Status> problems;
 };
@@ -41,7 +43,7 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coo
 
 // The coordinators that `source` means; none where no one runs in the default directories.
 //   INVALID_ARGUMENT  the source contradicts itself, or is incomplete
-//   NOT_FOUND         no coordinator works in the named state directory
+//   NOT_FOUND         there is no such state directory
 //   others            a file cannot be read (named)
 absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& source);
 

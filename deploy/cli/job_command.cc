@@ -19,6 +19,7 @@
 #include "deploy/cli/nearest_name.h"
 #include "deploy/launcher/options.h"
 #include "nlohmann/json.hpp"
+#include "server/kept_jobs.h"
 #include "web/job_json.h"
 
 namespace farandole {
@@ -34,11 +35,26 @@ int Report(const absl::Status& status, std::ostream& err) {
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
-// A job, and the coordinator that keeps it.
+// A job, and who knows it.
 struct KnownJob {
-  const CoordinatorSession* session;
+  // The coordinator that keeps it; null: it is kept on disk only, and `kept` is all of it.
+  const CoordinatorSession* session = nullptr;
   v1::JobSummary summary;
+  KeptJob kept;
+  // The coordinator's address, or the state directory.
+  std::string place;
 };
+
+// All about it.
+absl::StatusOr<KeptJob> Describe(const KnownJob& known) {
+  if (known.session == nullptr) return known.kept;
+  const std::string& tenant = known.summary.tenant();
+  absl::StatusOr<v1::GetJobResponse> job = known.session->GetJob(tenant, known.summary.job());
+  if (!job.ok()) return job.status();
+  absl::StatusOr<v1::ListCheckpointsResponse> checkpoints = known.session->ListCheckpoints(tenant, known.summary.job());
+  if (!checkpoints.ok()) return checkpoints.status();
+  return KeptJob{*std::move(job), *std::move(checkpoints)};
+}
 
 bool IsActive(const KnownJob& job) {
   return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
@@ -52,7 +68,19 @@ struct Survey {
   std::vector<absl::Status> problems;
 };
 
-absl::StatusOr<Survey> AskAll(const CoordinatorSource& source) {
+void ReadDisk(const std::vector<std::string>& directories, absl::Time now, Survey* survey) {
+  for (const std::string& directory : directories) {
+    absl::StatusOr<std::vector<KeptJob>> kept = ReadKeptJobs(directory, now);
+    if (!kept.ok() && !absl::IsNotFound(kept.status())) survey->problems.push_back(kept.status());
+    if (!kept.ok()) continue;
+    for (KeptJob& job : *kept) {
+      const v1::JobSummary summary = job.job.summary();
+      survey->jobs.push_back({nullptr, summary, std::move(job), directory});
+    }
+  }
+}
+
+absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now) {
   absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
   if (!found.ok()) return found.status();
   Survey survey;
@@ -68,8 +96,9 @@ absl::StatusOr<Survey> AskAll(const CoordinatorSource& source) {
       survey.problems.push_back(listed.status());
       continue;
     }
-    for (const v1::JobSummary& job : listed->jobs()) survey.jobs.push_back({&session, job});
+    for (const v1::JobSummary& job : listed->jobs()) survey.jobs.push_back({&session, job, {}, session.address()});
   }
+  ReadDisk(found->unattended, now, &survey);
   std::stable_sort(survey.jobs.begin(), survey.jobs.end(), [](const KnownJob& a, const KnownJob& b) {
     return a.summary.created_unix_ms() > b.summary.created_unix_ms();
   });
@@ -77,17 +106,17 @@ absl::StatusOr<Survey> AskAll(const CoordinatorSource& source) {
 }
 
 absl::Status UnknownJob(const Survey& survey, const JobCommandOptions& options) {
-  if (survey.sessions.empty()) {
-    return absl::NotFoundError(absl::StrCat("there is no job ", options.job, ": no coordinator runs in ",
-                                            options.source.state_home, "/farandole; name its --coordinator"));
+  if (survey.sessions.empty() && survey.jobs.empty()) {
+    return absl::NotFoundError(absl::StrCat("there is no job ", options.job, " in ", options.source.state_home,
+                                            "/farandole, and no coordinator runs there; name its --coordinator"));
   }
   std::vector<std::string> names;
   for (const KnownJob& job : survey.jobs) names.push_back(job.summary.job());
   const std::string nearest = NearestName(options.job, names);
   const auto address = [](std::string* text, const CoordinatorSession& session) { text->append(session.address()); };
   return absl::NotFoundError(
-      absl::StrCat("there is no job ", options.job, options.tenant.empty() ? "" : " of tenant ", options.tenant, " at ",
-                   absl::StrJoin(survey.sessions, ", ", address),
+      absl::StrCat("there is no job ", options.job, options.tenant.empty() ? "" : " of tenant ", options.tenant,
+                   survey.sessions.empty() ? "" : " at ", absl::StrJoin(survey.sessions, ", ", address),
                    nearest.empty() || nearest == options.job ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }
 
@@ -102,7 +131,7 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const JobCommandOptions& 
   if (found.empty()) {
     for (const CoordinatorSession& session : survey.sessions) {
       const absl::StatusOr<v1::GetJobResponse> asked = session.GetJob(options.tenant, options.job);
-      if (asked.ok()) return KnownJob{&session, asked->summary()};
+      if (asked.ok()) return KnownJob{&session, asked->summary(), {}, session.address()};
     }
     return survey.problems.empty() ? UnknownJob(survey, options) : survey.problems[0];
   }
@@ -111,12 +140,14 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const JobCommandOptions& 
   if (found.size() == 1) return found[0];
   if (active.size() == 1) return active[0];
   const auto place = [](std::string* text, const KnownJob& job) {
-    absl::StrAppend(text, "tenant ", job.summary.tenant(), " at ", job.session->address());
+    absl::StrAppend(text, "tenant ", job.summary.tenant(), " at ", job.place);
   };
   return absl::InvalidArgumentError(absl::StrCat("there are ", found.size(), " jobs ", options.job, " (",
                                                  absl::StrJoin(found, ", ", place),
-                                                 "); name one by --tenant or --coordinator"));
+                                                 "); name one by --tenant, --coordinator or --state-dir"));
 }
+
+const char* PlaceKey(const KnownJob& job) { return job.session == nullptr ? "state_dir" : "coordinator"; }
 
 int ReportProblems(const Survey& survey, std::ostream& err) {
   for (const absl::Status& problem : survey.problems) Report(problem, err);
@@ -147,7 +178,7 @@ void AddName(CLI::App* command, JobCommandOptions* options) {
 }  // namespace
 
 int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  const absl::StatusOr<Survey> survey = AskAll(options.source, now);
   if (!survey.ok()) return Report(survey.status(), err);
   std::vector<v1::JobSummary> jobs;
   Json array = Json::array();
@@ -155,14 +186,14 @@ int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out
     if (!options.tenant.empty() && job.summary.tenant() != options.tenant) continue;
     jobs.push_back(job.summary);
     array.push_back(SummaryJson(job.summary));
-    array.back()["coordinator"] = job.session->address();
+    array.back()[PlaceKey(job)] = job.place;
   }
   if (options.json) {
     out << ShowJson(array, 2) << "\n";
   } else if (!jobs.empty()) {
     PrintJobs(jobs, now, out);
   } else if (survey->sessions.empty()) {
-    out << "no jobs: no coordinator runs in " << options.source.state_home << "/farandole\n";
+    out << "no jobs in " << options.source.state_home << "/farandole, and no coordinator runs there\n";
   } else {
     out << "no jobs\n";
   }
@@ -170,30 +201,28 @@ int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out
 }
 
 int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  const absl::StatusOr<Survey> survey = AskAll(options.source, now);
   if (!survey.ok()) return Report(survey.status(), err);
   const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
   if (!known.ok()) return Report(known.status(), err);
-  const absl::StatusOr<v1::GetJobResponse> job = known->session->GetJob(known->summary.tenant(), options.job);
-  if (!job.ok()) return Report(job.status(), err);
-  const absl::StatusOr<v1::ListCheckpointsResponse> checkpoints =
-      known->session->ListCheckpoints(known->summary.tenant(), options.job);
-  if (!checkpoints.ok()) return Report(checkpoints.status(), err);
+  const absl::StatusOr<KeptJob> found = Describe(*known);
+  if (!found.ok()) return Report(found.status(), err);
   if (!options.json) {
-    PrintJob(*job, *checkpoints, known->session->address(), now, out);
+    const char* keeper = known->session == nullptr ? "kept in " : "at coordinator ";
+    PrintJob(found->job, found->checkpoints, absl::StrCat(keeper, known->place), now, out);
     return 0;
   }
-  Json json = JobJson(*job);
-  json["coordinator"] = known->session->address();
+  Json json = JobJson(found->job);
+  json[PlaceKey(*known)] = known->place;
   json["checkpoints"] = Json::array();
-  for (const v1::Checkpoint& checkpoint : checkpoints->checkpoints())
+  for (const v1::Checkpoint& checkpoint : found->checkpoints.checkpoints())
     json["checkpoints"].push_back(CheckpointJson(checkpoint));
   out << ShowJson(json, 2) << "\n";
   return 0;
 }
 
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Survey> survey = AskAll(options.source);
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status(), err);
   const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
   if (!known.ok()) return Report(known.status(), err);
@@ -210,7 +239,7 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
 }
 
 void AddJobCommand(CLI::App* app, int* exit_code) {
-  CLI::App* job = app->add_subcommand("job", "List, show and abort the jobs of running coordinators");
+  CLI::App* job = app->add_subcommand("job", "List, show and abort jobs");
   job->require_subcommand(1);
   // shared: by the callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<JobCommandOptions>();

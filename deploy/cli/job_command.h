@@ -24,7 +24,8 @@ struct JobCommandOptions {
 // all is well, 1 where a coordinator cannot be asked or does not have the job (the nearest name is told), 2 where the
 // options contradict each other, or more than one job may be meant.
 
-// A table of the jobs that the coordinators keep, the newest first (or with `json` an array of objects).
+// A table of the jobs that the coordinators keep, and of those in state directories where none works, the newest first
+// (or with `json` an array of objects).
 int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
 // One job: state, ranks, checkpoints, history (or with `json` an object).
 int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);

@@ -18,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -177,18 +178,43 @@ TEST_F(JobCommandTest, ACoordinatorThatIsGoneIsNamed) {
   EXPECT_EQ(List(), 1);
   EXPECT_THAT(said_, HasSubstr("farandole job: coordinator " + address + " is unreachable: "));
   command_.source = CoordinatorSource();
-  command_.source.state_dir = options_.state_dir;
+  command_.source.state_dir = options_.state_dir + "/other";
   EXPECT_EQ(List(), 1);
-  EXPECT_EQ(said_, "farandole job: no coordinator works in " + options_.state_dir + "\n");
+  EXPECT_EQ(said_, "farandole job: no coordinator works in " + options_.state_dir + "/other\n");
+}
+
+TEST_F(JobCommandTest, JobsOfACoordinatorThatIsGoneAreReadFromItsStateDirectory) {
+  const auto ended = Train("mnist", 2);
+  const auto cut_off = Train("late", 2);
+  EXPECT_EQ(Abort("mnist", "enough of this"), 0) << said_;
+  coordinator_->Drain(absl::ZeroDuration());
+  coordinator_.reset();
+  command_.source = CoordinatorSource();
+  command_.source.state_dir = options_.state_dir;
+  EXPECT_EQ(List(), 0) << said_;
+  EXPECT_THAT(printed_,
+              ContainsRegex("mnist  failed        2     -  [0-9]+ s  an operator ended the job: enough of this"));
+  EXPECT_THAT(printed_, ContainsRegex("late   failed        2     -  [0-9]+ s  its coordinator ended before it did; "
+                                      "before that: "));
+  EXPECT_EQ(Show("mnist"), 0) << said_;
+  EXPECT_THAT(printed_, HasSubstr("job          mnist of tenant default, kept in " + options_.state_dir + "\n"));
+  EXPECT_THAT(printed_, HasSubstr("epoch 1 formed: all 2 workers joined"));
+  EXPECT_EQ(Show("lat"), 1);
+  EXPECT_EQ(said_, "farandole job: there is no job lat; did you mean late?\n");
+  EXPECT_EQ(Abort("late", "again"), 1);
+  EXPECT_THAT(said_, HasSubstr("job late has ended already (failed: its coordinator ended before it did"));
+  command_.json = true;
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_EQ(Json()["state_dir"], options_.state_dir);
 }
 
 TEST_F(JobCommandTest, WithoutARunningCoordinatorTheDefaultDirectoriesAreNamed) {
   command_.source = CoordinatorSource();
   command_.source.state_home = options_.state_dir;
   EXPECT_EQ(List(), 0);
-  EXPECT_EQ(printed_, "no jobs: no coordinator runs in " + options_.state_dir + "/farandole\n");
+  EXPECT_EQ(printed_, "no jobs in " + options_.state_dir + "/farandole, and no coordinator runs there\n");
   EXPECT_EQ(Show("mnist"), 1);
-  EXPECT_THAT(said_, HasSubstr("there is no job mnist: no coordinator runs in "));
+  EXPECT_THAT(said_, HasSubstr("there is no job mnist in " + options_.state_dir + "/farandole, and no coordinator"));
 }
 
 }  // namespace

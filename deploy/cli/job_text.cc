@@ -81,13 +81,13 @@ void PrintJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now, std::ost
   }
 }
 
-void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& checkpoints,
-              const std::string& coordinator, absl::Time now, std::ostream& out) {
+void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& checkpoints, const std::string& place,
+              absl::Time now, std::ostream& out) {
   const v1::JobSummary& summary = job.summary();
-  out << "job          " << summary.job() << " of tenant " << summary.tenant() << ", at coordinator " << coordinator
-      << "\nstate        " << StateName(summary.state()) << ": " << WithoutControls(summary.reason())
-      << "\nworkers      " << summary.size() << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch()
-      << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)"
+  out << "job          " << summary.job() << " of tenant " << summary.tenant() << ", " << place << "\nstate        "
+      << StateName(summary.state()) << ": " << WithoutControls(summary.reason()) << "\nworkers      " << summary.size()
+      << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch() << "\nrate         "
+      << Rate(summary.batches_per_second()) << " (collectives)"
       << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"

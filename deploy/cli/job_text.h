@@ -16,9 +16,10 @@ namespace farandole {
 // tenants is there where they differ.
 void PrintJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now, std::ostream& out);
 
-// All about one job: its state and why, its workers, checkpoints, and the newest decisions about it.
-void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& checkpoints,
-              const std::string& coordinator, absl::Time now, std::ostream& out);
+// All about one job: its state and why, its workers, checkpoints, and the newest decisions about it. `place`: who keeps
+// it, as "at coordinator HOST:PORT".
+void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& checkpoints, const std::string& place,
+              absl::Time now, std::ostream& out);
 
 }  // namespace farandole
 

@@ -119,7 +119,7 @@ TEST_F(RunCommandTest, ItsCoordinatorIsFoundFromAnotherTerminalWhileItRunsOnly) 
   EXPECT_THAT(printed_, HasSubstr("[0] no jobs\n[0] no jobs\n"));
   // The address of a coordinator that was killed stays behind, and is not believed.
   EXPECT_EQ(Run("job list"), 0);
-  EXPECT_EQ(printed_, absl::StrCat("no jobs: no coordinator runs in ", state_, "/farandole\n"));
+  EXPECT_EQ(printed_, absl::StrCat("no jobs in ", state_, "/farandole, and no coordinator runs there\n"));
 }
 
 TEST_F(RunCommandTest, TheBinaryHasAllItsCommands) {

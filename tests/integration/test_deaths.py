@@ -184,3 +184,20 @@ def test_coordinator_drains_at_sigterm(
     (tmp_path / "stop").touch()
     run.require_end(0)
     coordinator.program.require_end(0)
+
+
+def test_a_second_signal_ends_the_draining_and_the_job_goes_on(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    run = job(2, "stepping", tmp_path, options=coordinator.options())
+    expect_steps(run, 2)
+    coordinator.program.signal(signal.SIGTERM)
+    coordinator.program.expect("SIGTERM: draining", SOON_SECONDS)
+    coordinator.program.signal(signal.SIGTERM)
+    coordinator.program.expect("SIGTERM: the grace is ended", SOON_SECONDS)
+    # Sooner than the grace of 20 s, at which it would end with the job still there.
+    coordinator.program.require_end(0, 15)
+    expect_steps(run, 2, since=len(run.output))
+    (tmp_path / "stop").touch()
+    run.require_end(0)

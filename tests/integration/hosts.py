@@ -157,7 +157,8 @@ class Namespaces:
     def __init__(self, directory: pathlib.Path, count: int) -> None:
         made = next(_NUMBERS)
         number = (os.getpid() * 8 + made) % 250 + 1
-        self.tag = f"fd{os.getpid()}{chr(ord('a') + made % 26)}"
+        # At most 15 letters for a network's name, of which two follow. One may live as long as all that come after it.
+        self.tag = f"fd{os.getpid()}{made:x}"
         self.bridge = f"{self.tag}b"
         self.names = [f"10.213.{number}.{i + 2}" for i in range(count)]
         self.namespaces = [f"{self.tag}n{i}" for i in range(count)]

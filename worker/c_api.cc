@@ -105,10 +105,6 @@ int farandole_init(const farandole_init_options* options, int (*interrupted)(voi
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
   absl::StatusOr<farandole::WorkerOptions> read = farandole::ReadWorkerOptions(options);
   if (!read.ok()) return Code(read.status());
-  if (read->launch.has_value() && !farandole_is_initialized()) {
-    const absl::Status found = farandole::FindEmbeddedCoordinator(&*read, Wrap(interrupted));
-    if (!found.ok()) return Code(found);
-  }
   return Code(Process().Start(*std::move(read), Wrap(interrupted)));
 }
 

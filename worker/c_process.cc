@@ -1,8 +1,11 @@
 #include "worker/c_process.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #include <utility>
+
+#include "worker/embedded_coordinator.h"
 
 namespace farandole {
 
@@ -21,11 +24,27 @@ CProcess::CProcess() {
 absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupted) {
   std::lock_guard<std::mutex> life(life_);
   if (worker_ != nullptr) return absl::FailedPreconditionError("farandole is initialized already; shut it down first");
+  if (options.launch.has_value()) {
+    if (absl::Status found = FindCoordinator(&options, interrupted); !found.ok()) return found;
+  }
   absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(std::move(options), interrupted);
   if (!started.ok()) return started.status();
   std::unique_lock<std::shared_mutex> lock(mutex_);
   worker_ = *std::move(started);
   return absl::OkStatus();
+}
+
+absl::Status CProcess::FindCoordinator(WorkerOptions* options, const Interrupted& interrupted) {
+  const bool had_board = board_ != nullptr;
+  absl::Status found = FindEmbeddedCoordinator(options, &board_, interrupted);
+  if (board_ != nullptr && !had_board) {
+    // Who is in Start or Stop at the exit keeps it.
+    atexit([] {
+      const std::unique_lock<std::mutex> life(Process().life_, std::try_to_lock);
+      if (life.owns_lock() && !Process().is_forked_child()) Process().board_.reset();
+    });
+  }
+  return found;
 }
 
 absl::Status CProcess::Stop(const Interrupted& interrupted) {

@@ -2,8 +2,10 @@
 #define FARANDOLE_WORKER_C_PROCESS_H_
 
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 
+#include "worker/noticeboard.h"
 #include "worker/worker.h"
 
 namespace farandole {
@@ -19,13 +21,17 @@ class CProcess {
   // True after fork(2) in the child.
   bool is_forked_child() const { return is_forked_child_.load(); }
 
-  // FAILED_PRECONDITION: a worker runs already; else as Worker::Start.
+  // Finds the coordinator first, where plain mpirun or srun has started the process.
+  //   FAILED_PRECONDITION: a worker runs already; else as FindEmbeddedCoordinator and Worker::Start
   absl::Status Start(WorkerOptions options, const Interrupted& interrupted);
   // OK if there is none.
   absl::Status Stop(const Interrupted& interrupted);
 
  private:
+  absl::Status FindCoordinator(WorkerOptions* options, const Interrupted& interrupted);
+
   std::mutex life_;  // one Start or Stop at a time
+  std::unique_ptr<Noticeboard> board_;
   std::shared_mutex mutex_;
   std::unique_ptr<Worker> worker_;
   std::atomic<bool> is_forked_child_{false};

@@ -22,6 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "worker/control/tls_probe.h"
+#include "worker/launch_record.h"
 
 namespace farandole {
 namespace {
@@ -29,12 +31,10 @@ namespace {
 // How often the caller's wish to give up is asked for.
 constexpr int kSurfaceMs = 100;
 
-// Where the coordinator is.
-struct Published {
-  std::string address;
-  std::string token_file;
-  std::string job;
-};
+// A coordinator that listens for other hosts proves itself well within this, or is not reached.
+constexpr absl::Duration kProof = absl::Seconds(10);
+
+bool IsOneHost(const ForeignLaunch& launch) { return launch.local_size == launch.size; }
 
 // The directory that all ranks meet in, made where it is missing.
 absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
@@ -88,6 +88,7 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
                                     "--process", absl::StrCat(getpid()),
                                     "--publish", file,
                                     "--workers", absl::StrCat(options.launch->size)};
+  if (!IsOneHost(*options.launch)) words.emplace_back("--reachable");
   if (!options.job.empty()) words.insert(words.end(), {"--job", options.job});
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -113,33 +114,33 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
       absl::StrCat("cannot start the job's coordinator, ", *program, ": ", strerror(error)));
 }
 
-// What the coordinator has published: "ok", address, token file and job, or "failed" and why. NOT_FOUND: nothing yet.
-absl::StatusOr<Published> ReadPublished(const std::string& file) {
+// What the coordinator has published. NOT_FOUND: nothing yet.
+absl::StatusOr<std::string> ReadPublished(const std::string& file) {
   std::ifstream stream(file);
   std::ostringstream text;
   text << stream.rdbuf();
   if (!stream) return absl::NotFoundError("nothing is published");
-  const std::vector<std::string> lines = absl::StrSplit(text.str(), '\n');
-  if (lines.size() >= 4 && lines[0] == "ok") return Published{lines[1], lines[2], lines[3]};
-  return absl::FailedPreconditionError(lines.size() > 1 ? lines[1] : absl::StrCat(file, " is not what it should be"));
+  return text.str();
 }
 
-absl::StatusOr<Published> AwaitPublished(const WorkerOptions& options, const std::string& file, int changes, pid_t pid,
-                                         const Interrupted& interrupted) {
+absl::Status NothingIsStarted(const WorkerOptions& options) {
+  return absl::DeadlineExceededError(absl::StrCat("rank 0 of ", options.launch->launcher,
+                                                  " has not started the job's coordinator for ",
+                                                  absl::FormatDuration(options.join_timeout), "; does it call init?"));
+}
+
+absl::StatusOr<std::string> AwaitPublished(const WorkerOptions& options, const std::string& file, int changes,
+                                           pid_t pid, const Interrupted& interrupted) {
   const absl::Time deadline = absl::Now() + options.join_timeout;
   for (;;) {
     // It publishes before it ends, so this is asked first.
     const bool has_ended = pid > 0 && waitpid(pid, nullptr, WNOHANG) != 0;
-    absl::StatusOr<Published> published = ReadPublished(file);
+    absl::StatusOr<std::string> published = ReadPublished(file);
     if (!absl::IsNotFound(published.status())) return published;
     if (has_ended) {
       return absl::FailedPreconditionError("the job's coordinator, which rank 0 has started, ended at once");
     }
-    if (absl::Now() >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("rank 0 of ", options.launch->launcher, " has not started the job's coordinator for ",
-                       absl::FormatDuration(options.join_timeout), "; does it call init?"));
-    }
+    if (absl::Now() >= deadline) return NothingIsStarted(options);
     if (interrupted && interrupted()) return absl::AbortedError("joining the job was interrupted");
     pollfd changed{changes, POLLIN, 0};
     char events[4096];
@@ -147,39 +148,84 @@ absl::StatusOr<Published> AwaitPublished(const WorkerOptions& options, const std
   }
 }
 
-}  // namespace
-
-absl::Status FindEmbeddedCoordinator(WorkerOptions* options, const Interrupted& interrupted) {
-  const ForeignLaunch& launch = *options->launch;
-  if (launch.local_size != launch.size) {
-    return absl::InvalidArgumentError(absl::StrCat(launch.launcher, " has started ", launch.size,
-                                                   " processes on several hosts, which have no private way to tell ",
-                                                   "each other of a coordinator; start the job by `farandole run -H "
-                                                   "HOST:SLOTS,...`, or set FARANDOLE_COORDINATOR ",
-                                                   "and FARANDOLE_TOKEN_FILE to a shared coordinator's"));
-  }
-  const absl::StatusOr<std::string> directory = MeetingDirectory(*options);
+// What the coordinator publishes on this host; rank 0 starts it.
+absl::StatusOr<std::string> HearHere(const WorkerOptions& options, const Interrupted& interrupted) {
+  const absl::StatusOr<std::string> directory = MeetingDirectory(options);
   if (!directory.ok()) return directory.status();
-  const std::string file = absl::StrCat(*directory, "/farandole.", launch.name);
+  const std::string file = absl::StrCat(*directory, "/farandole.", options.launch->name);
   const int changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   inotify_add_watch(changes, directory->c_str(), IN_MOVED_TO);
   absl::StatusOr<pid_t> started = -1;
   // A second init of this process finds what the first has started.
-  if (launch.rank == 0 && absl::IsNotFound(ReadPublished(file).status())) started = StartCoordinator(*options, file);
-  absl::StatusOr<Published> published = absl::NotFoundError("");
+  if (options.launch->rank == 0 && absl::IsNotFound(ReadPublished(file).status())) {
+    started = StartCoordinator(options, file);
+  }
+  absl::StatusOr<std::string> heard = absl::UnknownError("");
   if (started.ok()) {
-    published = AwaitPublished(*options, file, changes, *started, interrupted);
+    heard = AwaitPublished(options, file, changes, *started, interrupted);
   } else {
-    published = started.status();
+    heard = started.status();
   }
   if (changes >= 0) close(changes);
-  if (!published.ok()) return published.status();
-  absl::StatusOr<std::string> token = ReadToken(published->token_file);
-  if (!token.ok()) return token.status();
-  options->coordinator = published->address;
-  options->token_file = published->token_file;
-  options->token = *std::move(token);
-  options->job = published->job;
+  return heard;
+}
+
+absl::Status NoWayBetweenHosts(const ForeignLaunch& launch, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      launch.launcher, " has started ", launch.size, " processes on several hosts, which have no private way to tell ",
+      "each other of a coordinator (", why, "); start the job by `farandole run -H HOST:SLOTS,...`, or set ",
+      "FARANDOLE_COORDINATOR and FARANDOLE_TOKEN_FILE to a shared coordinator's"));
+}
+
+absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<Noticeboard>* board) {
+  if (*board != nullptr) return absl::OkStatus();
+  if (launch.pmix_namespace.empty()) {
+    return NoWayBetweenHosts(
+        launch, launch.launcher == "srun" ? "srun needs --mpi=pmix for it" : "this mpirun does not serve PMIx");
+  }
+  absl::StatusOr<std::unique_ptr<Noticeboard>> opened = Noticeboard::Open(launch);
+  if (!opened.ok()) return NoWayBetweenHosts(launch, opened.status().message());
+  *board = *std::move(opened);
+  return absl::OkStatus();
+}
+
+// What rank 0 tells of the coordinator, over several hosts.
+absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::unique_ptr<Noticeboard>* board,
+                                        const Interrupted& interrupted) {
+  if (absl::Status opened = OpenBoard(*options.launch, board); !opened.ok()) return opened;
+  if (options.launch->rank != 0) {
+    absl::StatusOr<std::string> heard = (*board)->Read(absl::Now() + options.join_timeout, interrupted);
+    return absl::IsDeadlineExceeded(heard.status()) ? NothingIsStarted(options) : heard;
+  }
+  absl::StatusOr<std::string> heard = HearHere(options, interrupted);
+  // The others would wait for what never comes.
+  const absl::Status pinned = (*board)->Pin(heard.ok() ? *heard : EncodeLaunchFailure(heard.status().message()));
+  return heard.ok() && !pinned.ok() ? pinned : heard;
+}
+
+}  // namespace
+
+absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Noticeboard>* board,
+                                     const Interrupted& interrupted) {
+  const absl::StatusOr<std::string> heard =
+      IsOneHost(*options->launch) ? HearHere(*options, interrupted) : HearByBoard(*options, board, interrupted);
+  if (!heard.ok()) return heard.status();
+  absl::StatusOr<LaunchRecord> record = DecodeLaunchRecord(*heard);
+  if (!record.ok()) return record.status();
+  options->coordinator = record->addresses[0];
+  if (!record->ca_pem.empty()) {
+    absl::StatusOr<std::string> proven = FindProvenAddress(record->addresses, record->ca_pem, kProof);
+    if (!proven.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("the job's coordinator, which rank 0 of ", options->launch->launcher,
+                       " has started, cannot be reached from here: ", proven.status().message()));
+    }
+    options->coordinator = *std::move(proven);
+  }
+  options->token = std::move(record->token);
+  options->token_file = options->ca_file = "what rank 0 tells";
+  options->ca_pem = std::move(record->ca_pem);
+  options->job = std::move(record->job);
   return absl::OkStatus();
 }
 

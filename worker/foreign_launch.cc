@@ -87,6 +87,10 @@ absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const Lookup& loo
     return std::nullopt;
   }
   if (!reader.status().ok()) return reader.status();
+  if (reader.Has("PMIX_NAMESPACE") && reader.Has("PMIX_RANK")) {
+    launch.pmix_namespace = reader.Text("PMIX_NAMESPACE");
+    launch.pmix_version = reader.Text("PMIX_VERSION");
+  }
   return launch;
 }
 

@@ -21,6 +21,9 @@ struct ForeignLaunch {
   // launch has. "" for the directory: the launcher has none, and a temporary one will do.
   std::string directory;
   std::string name;
+  // Where its daemons serve PMIx: what they call the launch, and the version of their library ("4.2.2rc2"); else "".
+  std::string pmix_namespace;
+  std::string pmix_version;
 };
 
 // Reads what such a launcher has told this process; nullopt: there is none. `lookup` gives a variable's value or null;

@@ -29,6 +29,8 @@ TEST(ForeignLaunchTest, OpenMpiHasADirectoryPerSession) {
                             {"OMPI_COMM_WORLD_SIZE", "4"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
                             {"PMIX_NAMESPACE", "prterun/host@1"},
+                            {"PMIX_RANK", "2"},
+                            {"PMIX_VERSION", "4.2.2rc2"},
                             {"PMIX_SERVER_TMPDIR", "/tmp/ompi.vm.0/pid.1"},
                             {"SLURM_PROCID", "0"},
                             {"SLURM_JOB_ID", "7"},
@@ -40,6 +42,8 @@ TEST(ForeignLaunchTest, OpenMpiHasADirectoryPerSession) {
   EXPECT_EQ((*launch)->local_size, 4);
   EXPECT_EQ((*launch)->directory, "/tmp/ompi.vm.0/pid.1");
   EXPECT_EQ((*launch)->name, "mpirun.prterun-host-1");
+  EXPECT_EQ((*launch)->pmix_namespace, "prterun/host@1");
+  EXPECT_EQ((*launch)->pmix_version, "4.2.2rc2");
 }
 
 TEST(ForeignLaunchTest, HydrasProcessesAreNamedAfterTheirParent) {
@@ -62,6 +66,7 @@ TEST(ForeignLaunchTest, AStepOfSlurmIsOneLaunch) {
   EXPECT_EQ((*launch)->size, 2);
   EXPECT_EQ((*launch)->local_size, 2);
   EXPECT_EQ((*launch)->name, "srun.12.3.0");
+  EXPECT_EQ((*launch)->pmix_namespace, "") << "it was not asked for";
   variables["SLURM_STEP_NUM_NODES"] = "2";
   EXPECT_LT((**Find(variables)).local_size, 2) << "not all are here";
 }

@@ -22,6 +22,7 @@
 #include "deploy/launcher/descendants.h"
 #include "deploy/launcher/options.h"
 #include "deploy/launcher/private_file.h"
+#include "worker/launch_record.h"
 
 namespace farandole {
 namespace {
@@ -33,6 +34,7 @@ struct JobCoordinatorOptions {
   pid_t process = 0;
   std::string publish;
   int workers = 1;
+  bool is_reachable = false;
   std::string job;
 };
 
@@ -75,16 +77,20 @@ int RunJobCoordinator(const JobCoordinatorOptions& options) {
   absl::StatusOr<std::unique_ptr<launcher::OwnCoordinator>> own = absl::UnknownError("");
   const absl::Status named = run.job.empty() ? absl::OkStatus() : launcher::CheckJobName(run.job, "FARANDOLE_JOB");
   if (named.ok()) {
-    own = launcher::OwnCoordinator::Start(run, launcher::ReadRunEnvironment());
+    own = launcher::OwnCoordinator::Start(run, launcher::ReadRunEnvironment(), options.is_reachable);
   } else {
     own = named;
   }
   if (!own.ok()) {
-    static_cast<void>(Publish(options.publish, absl::StrCat("failed\n", own.status().message(), "\n")));
+    static_cast<void>(Publish(options.publish, EncodeLaunchFailure(own.status().message())));
     return 1;
   }
-  const absl::Status published = Publish(
-      options.publish, absl::StrCat("ok\n", (*own)->address(), "\n", (*own)->token_file(), "\n", (*own)->job(), "\n"));
+  LaunchRecord record;
+  record.addresses = options.is_reachable ? (*own)->remote_addresses() : std::vector<std::string>{(*own)->address()};
+  record.token = (*own)->token();
+  record.job = (*own)->job();
+  record.ca_pem = (*own)->ca_pem();
+  const absl::Status published = Publish(options.publish, EncodeLaunchRecord(record));
   if (!published.ok()) {
     std::fprintf(stderr, "farandole job-coordinator: %s\n", std::string(published.message()).c_str());
     return 1;
@@ -105,6 +111,7 @@ void AddJobCoordinatorCommand(CLI::App* app, int* exit_code) {
   command->add_option("--process", options->process, "It ends with this process, its parent")->required();
   command->add_option("--publish", options->publish, "File in which workers find its address")->required();
   command->add_option("--workers", options->workers, "Workers of the job");
+  command->add_flag("--reachable", options->is_reachable, "Workers on other hosts reach it as well");
   command->add_option("--job", options->job, "Name of the job; by default that of the process's program");
   command->callback([options, exit_code] { *exit_code = RunJobCoordinator(*options); });
 }

@@ -56,7 +56,8 @@ void PrepareLog(bool verbose) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunOptions& options,
-                                                                      const RunEnvironment& environment) {
+                                                                      const RunEnvironment& environment,
+                                                                      bool is_reachable) {
   PrepareLog(options.verbose);
   absl::StatusOr<JobDirectory> directory = OpenDirectory(options, environment.state_home);
   if (!directory.ok()) return directory.status();
@@ -68,10 +69,8 @@ absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunO
   // No worker of an earlier run can come back: each ended with its launcher, whose lock on the directory is ours now.
   coordinator.job.reattach_window = absl::ZeroDuration();
   coordinator.job.max_workers = std::max(coordinator.job.max_workers, static_cast<uint32_t>(options.workers));
-  const bool is_here =
-      std::all_of(options.shares.begin(), options.shares.end(), [](const HostShare& share) { return share.is_here; });
   const absl::Status started =
-      is_here ? own->StartWith(std::move(coordinator)) : own->StartReachable(std::move(coordinator));
+      is_reachable ? own->StartReachable(std::move(coordinator)) : own->StartWith(std::move(coordinator));
   if (!started.ok()) {
     return absl::Status(started.code(),
                         absl::StrCat("the coordinator of this run cannot be started: ", started.message()));

@@ -19,10 +19,11 @@ namespace farandole::launcher {
 // it, lies in the job's directory as long as this object lives.
 class OwnCoordinator {
  public:
+  // `is_reachable`: for workers on other hosts as well.
   //   ALREADY_EXISTS, PERMISSION_DENIED, FAILED_PRECONDITION  the job's directory cannot be used (JobDirectory)
   //   others as Coordinator::Start
   static absl::StatusOr<std::unique_ptr<OwnCoordinator>> Start(const RunOptions& options,
-                                                               const RunEnvironment& environment);
+                                                               const RunEnvironment& environment, bool is_reachable);
   ~OwnCoordinator();
   OwnCoordinator(const OwnCoordinator&) = delete;
   OwnCoordinator& operator=(const OwnCoordinator&) = delete;

@@ -189,7 +189,8 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   settings.cores = UsableCores();
   std::unique_ptr<OwnCoordinator> own;
   if (options.coordinator.empty()) {
-    absl::StatusOr<std::unique_ptr<OwnCoordinator>> started = OwnCoordinator::Start(options, environment);
+    absl::StatusOr<std::unique_ptr<OwnCoordinator>> started =
+        OwnCoordinator::Start(options, environment, UsesOtherHosts(options));
     if (!started.ok()) {
       Say(started.status().message());
       return 1;

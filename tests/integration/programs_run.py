@@ -56,6 +56,7 @@ class Program:
 
     def __init__(self, command: Sequence[str], directory: pathlib.Path, environment: Dict[str, str]) -> None:
         (directory / "tmp").mkdir(parents=True)
+        self.directory = directory
         self._mark = uuid.uuid4().hex
         self._temporary = directory / "tmp"
         self._segments_before = _segments()

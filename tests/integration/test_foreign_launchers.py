@@ -8,13 +8,19 @@ import signal
 import sys
 from typing import Callable, Dict, List
 
+import harness
 import pytest
-from programs_run import SOON_SECONDS, Program
+from hosts import Namespaces
+from programs_run import MARK, SOON_SECONDS, Program
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 # Its processes may be more than the machine's cores, and their user may be root, in a container.
 MPIRUN = ["mpirun", "--oversubscribe"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+RANK = b"OMPI_COMM_WORLD_RANK="
+# What mpirun takes from here to other hosts, where sshd gives each process its own.
+TRAVELLING = ["TMPDIR", "XDG_STATE_HOME", MARK, "OMP_NUM_THREADS"]
 
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
 
@@ -22,6 +28,20 @@ needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmp
 def worker(name: str, *arguments: object) -> List[str]:
     """The command of one worker."""
     return [sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, arguments)]
+
+
+def mpirun_over(hosts: Namespaces, *slots: int) -> List[str]:
+    """mpirun with so many processes on the first, second, ... host. MPI's own shared memory is told apart by the hosts'
+    names, which these hosts have in common."""
+    where = ",".join(f"{name}:{count}" for name, count in zip(hosts.names, slots))
+    agent = ["--mca", "plm_rsh_agent", f"ssh -F {hosts.keys.config}", "--mca", "btl", "self,tcp"]
+    return [*MPIRUN, *agent, "-H", where, *(word for name in TRAVELLING for word in ("-x", name))]
+
+
+def job_directory(program: Program) -> pathlib.Path:
+    """Where the job's coordinator keeps its state."""
+    (directory,) = (program.directory / "state/farandole/jobs").iterdir()
+    return directory
 
 
 def step(rank: int, size: int, nodes: int = 1) -> Dict[str, str]:
@@ -81,12 +101,110 @@ def test_a_killed_rank_zero_is_named_before_its_coordinator_ends(
         run.require_nothing_left()
 
 
-def test_several_hosts_are_refused_with_what_to_do_instead(
+@needs_mpirun
+@pytest.mark.parametrize("first", ("mpi", "farandole"))
+@pytest.mark.parametrize("last", ("mpi", "farandole"))
+def test_mpirun_over_hosts_starts_a_job_beside_mpi(
+    first: str, last: str, start: Callable[..., Program], two_hosts: Namespaces
+) -> None:
+    run = start(*mpirun_over(two_hosts, 2, 2), *worker("with_mpi", first, last), **AS_ROOT)
+    run.require_end(0)
+    assert run.output.count("sum 10.0 and 10.0 of 4 on 2 hosts, same rank: True\n") == 4, run.output
+
+
+@needs_mpirun
+def test_mpirun_over_hosts_needs_no_mpi(start: Callable[..., Program], two_hosts: Namespaces) -> None:
+    run = start(*mpirun_over(two_hosts, 1, 2), *worker("over_hosts"), **AS_ROOT)
+    run.require_end(0)
+    assert run.output.count("sum 6.0 of 3 ") == 3, run.output
+
+
+@needs_mpirun
+@pytest.mark.parametrize("victim", (0, 1, 2))
+def test_whoever_is_killed_under_mpirun_over_hosts_nothing_is_left(
+    victim: int, start: Callable[..., Program], two_hosts: Namespaces, tmp_path: pathlib.Path
+) -> None:
+    run = start(*mpirun_over(two_hosts, 1, 2), *worker("stepping", tmp_path), **AS_ROOT)
+    run.expect(r"step \d+")
+    os.kill(pids_by_rank(run)[victim], signal.SIGKILL)
+    assert run.end() != 0
+    run.require_nothing_left()
+
+
+def pids_by_rank(program: Program) -> Dict[int, int]:
+    """The processes that mpirun has started."""
+    found = {}
+    for pid in program.descendants():
+        try:
+            variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # ended meanwhile
+            continue
+        ranks = [int(text[len(RANK) :]) for text in variables if text.startswith(RANK)]
+        if ranks and b"stepping.py" in command:
+            found[ranks[0]] = pid
+    return found
+
+
+@needs_mpirun
+def test_only_its_user_can_read_what_the_hosts_tell_each_other(
+    start: Callable[..., Program], two_hosts: Namespaces, tmp_path: pathlib.Path
+) -> None:
+    run = start(*mpirun_over(two_hosts, 1, 1), *worker("stepping", tmp_path), **AS_ROOT)
+    run.expect(r"step \d+")
+    state = job_directory(run)
+    token = (state / "token").read_bytes().strip()
+    for path in pathlib.Path("/proc").glob("[0-9]*/*"):
+        if path.name in ("cmdline", "environ") and token in read_if_there(path):
+            raise AssertionError(f"{path} has the token")
+    # Open MPI's session directories, in which PMIx keeps what is told, and the temporary one.
+    places = [*pathlib.Path("/tmp").glob("ompi.*"), *(run.directory / "tmp").iterdir()]
+    holders = [path for place in places for path in place.rglob("*") if path.is_file() and token in read_if_there(path)]
+    assert holders, "it is looked for where it is"
+    for path in holders:
+        assert any(not parent.stat().st_mode & 0o077 for parent in (path, *path.parents)), path
+
+    # Strangers: one without the certificate, and one with it but without the token.
+    address = (state / "address").read_text(encoding="ascii").strip()
+    wrong = tmp_path / "wrong"
+    wrong.write_text("not-the-token", encoding="ascii")
+    wrong.chmod(0o600)
+    listed = start(str(harness.CLI), "job", "list", "--coordinator", address, "--token-file", str(wrong))
+    listed.require_end(1)
+    assert "speaks TLS, and no CA file was given" in listed.output, listed.output
+    ca = ["--ca", str(state / "ca.pem")]
+    listed = start(str(harness.CLI), "job", "list", "--coordinator", address, "--token-file", str(wrong), *ca)
+    listed.require_end(1)
+    assert "refused the token" in listed.output, listed.output
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+
+
+def read_if_there(path: pathlib.Path) -> bytes:
+    """A file that may be gone meanwhile."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_several_hosts_without_pmix_are_refused_with_what_to_do_instead(
     start: Callable[..., Program], tmp_path: pathlib.Path
 ) -> None:
     run = start(*worker("over_hosts"), **step(0, 4, nodes=2), TMPDIR=str(tmp_path))
     run.require_end(1)
-    assert re.search(r"srun has started 4 processes on several hosts.*`farandole run -H HOST:SLOTS", run.output)
+    assert re.search(
+        r"srun has started 4 processes on several hosts.* \(srun needs --mpi=pmix for it\); start the job by `farandole"
+        r" run -H HOST:SLOTS",
+        run.output,
+    )
+
+
+def test_another_pmix_than_the_servers_is_not_used(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    served = {"PMIX_NAMESPACE": "slurm.pmix.77.3", "PMIX_RANK": "0", "PMIX_VERSION": "99.1.0"}
+    run = start(*worker("over_hosts"), **step(0, 4, nodes=2), **served, TMPDIR=str(tmp_path))
+    run.require_end(1)
+    assert re.search(r"libpmix\.so\.2 is of PMIx \d\S+, but srun serves PMIx 99\.1\.0\); start the job by", run.output)
 
 
 def test_a_directory_that_others_can_write_is_refused(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:

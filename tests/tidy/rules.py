@@ -28,6 +28,7 @@ LIBRARIES = [
     ),
     Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
     Owned(r"gloo/", ["worker/transport/gloo_*"]),
+    Owned(r"pmix\w*\.h", ["worker/noticeboard.cc"]),
     Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc"]),
     Owned(r"nccl\.h", ["worker/transport/nccl_*"]),
 ]

@@ -97,9 +97,9 @@ absl::StatusOr<std::unique_ptr<Noticeboard>> Noticeboard::Open(const ForeignLaun
   if (absl::Status loaded = library->Load(); !loaded.ok()) return loaded;
   const std::string version = VersionIn(library->version());
   if (version != launch.pmix_version) {
-    return absl::FailedPreconditionError(absl::StrCat(kLibrary, " is of PMIx ", version, ", but ", launch.launcher,
-                                                      " serves PMIx ",
-                                                      launch.pmix_version.empty() ? "of an unknown version" : launch.pmix_version));
+    return absl::FailedPreconditionError(
+        absl::StrCat(kLibrary, " is of PMIx ", version, ", but ", launch.launcher, " serves PMIx ",
+                     launch.pmix_version.empty() ? "of an unknown version" : launch.pmix_version));
   }
   pmix_proc_t own = {};
   const pmix_status_t status = library->init(&own, nullptr, 0);

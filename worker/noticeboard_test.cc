@@ -24,7 +24,8 @@ TEST(NoticeboardTest, AServerOfAnotherVersionIsNotJoined) {
 
 TEST(NoticeboardTest, AnOldServerThatDoesNotSayItsVersionIsNotJoined) {
   const absl::Status status = Noticeboard::Open(LaunchOf("")).status();
-  EXPECT_NE(std::string(status.message()).find("but mpirun serves PMIx of an unknown version"), std::string::npos) << status;
+  EXPECT_NE(std::string(status.message()).find("but mpirun serves PMIx of an unknown version"), std::string::npos)
+      << status;
 }
 
 }  // namespace

@@ -165,7 +165,8 @@ def test_only_its_user_can_read_what_the_hosts_tell_each_other(
         assert any(not parent.stat().st_mode & 0o077 for parent in (path, *path.parents)), path
 
     # Strangers: one without the certificate, and one with it but without the token.
-    address = (state / "address").read_text(encoding="ascii").strip()
+    port = (state / "address").read_text(encoding="ascii").strip().rsplit(":", 1)[1]
+    address = f"{two_hosts.names[0]}:{port}"
     wrong = tmp_path / "wrong"
     wrong.write_text("not-the-token", encoding="ascii")
     wrong.chmod(0o600)

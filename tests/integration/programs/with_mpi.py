@@ -21,7 +21,9 @@ total = hvd.allreduce(numpy.full(4, hvd.rank() + 1.0, dtype=numpy.float32), op=h
 by_mpi = MPI.COMM_WORLD.allreduce(hvd.rank() + 1.0)
 same_rank = hvd.rank() == MPI.COMM_WORLD.Get_rank()
 # One write, since mpirun mixes the lines of its processes.
-os.write(1, f"sum {total[0]} and {by_mpi} of {hvd.size()} on {hvd.cross_size()} hosts, same rank: {same_rank}\n".encode())
+os.write(
+    1, f"sum {total[0]} and {by_mpi} of {hvd.size()} on {hvd.cross_size()} hosts, same rank: {same_rank}\n".encode()
+)
 # Each may end before the other.
 for end in [hvd.shutdown, MPI.Finalize] if sys.argv[2] == "mpi" else [MPI.Finalize, hvd.shutdown]:
     end()

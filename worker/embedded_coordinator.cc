@@ -12,9 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -36,9 +38,23 @@ constexpr absl::Duration kProof = absl::Seconds(10);
 
 bool IsOneHost(const ForeignLaunch& launch) { return launch.local_size == launch.size; }
 
+// What the launcher calls the launch on all hosts is enough to meet by in a directory that all have.
+bool MeetsInSharedDirectory(const ForeignLaunch& launch) {
+  return !IsOneHost(launch) && launch.is_named_everywhere && launch.pmix_namespace.empty();
+}
+
 // The directory that all ranks meet in, made where it is missing.
 absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
   std::string directory = options.launch->directory;
+  if (MeetsInSharedDirectory(*options.launch)) {
+    if (options.state_home.empty()) {
+      return absl::FailedPreconditionError(
+          "the processes of this job have no directory to meet in: neither XDG_STATE_HOME nor HOME is set");
+    }
+    directory = absl::StrCat(options.state_home, "/farandole/launches");
+    std::error_code failed;  // mkdir says what.
+    std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), failed);
+  }
   if (directory.empty()) directory = absl::StrCat(options.temporary, "/farandole-", geteuid());
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::FailedPreconditionError(absl::StrCat("cannot make ", directory, ": ", strerror(errno)));
@@ -116,6 +132,10 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
 
 // What the coordinator has published. NOT_FOUND: nothing yet.
 absl::StatusOr<std::string> ReadPublished(const std::string& file) {
+  // A network file system would remember for a minute that there was no such file; whoever opens its directory asks
+  // again.
+  std::error_code ignored;
+  std::filesystem::directory_iterator(std::filesystem::path(file).parent_path(), ignored);
   std::ifstream stream(file);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -124,9 +144,13 @@ absl::StatusOr<std::string> ReadPublished(const std::string& file) {
 }
 
 absl::Status NothingIsStarted(const WorkerOptions& options) {
-  return absl::DeadlineExceededError(absl::StrCat("rank 0 of ", options.launch->launcher,
-                                                  " has not started the job's coordinator for ",
-                                                  absl::FormatDuration(options.join_timeout), "; does it call init?"));
+  const bool is_shared = MeetsInSharedDirectory(*options.launch);
+  return absl::DeadlineExceededError(absl::StrCat(
+      "rank 0 of ", options.launch->launcher, " has not started the job's coordinator for ",
+      absl::FormatDuration(options.join_timeout), "; does it call init",
+      is_shared
+          ? absl::StrCat(", and do all hosts share ", options.state_home, "? (srun --mpi=pmix needs nothing shared)")
+          : "?"));
 }
 
 absl::StatusOr<std::string> AwaitPublished(const WorkerOptions& options, const std::string& file, int changes,
@@ -179,10 +203,7 @@ absl::Status NoWayBetweenHosts(const ForeignLaunch& launch, absl::string_view wh
 
 absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<Noticeboard>* board) {
   if (*board != nullptr) return absl::OkStatus();
-  if (launch.pmix_namespace.empty()) {
-    return NoWayBetweenHosts(
-        launch, launch.launcher == "srun" ? "srun needs --mpi=pmix for it" : "this mpirun does not serve PMIx");
-  }
+  if (launch.pmix_namespace.empty()) return NoWayBetweenHosts(launch, "it serves no PMIx");
   absl::StatusOr<std::unique_ptr<Noticeboard>> opened = Noticeboard::Open(launch);
   if (!opened.ok()) return NoWayBetweenHosts(launch, opened.status().message());
   *board = *std::move(opened);
@@ -207,8 +228,10 @@ absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::uniqu
 
 absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Noticeboard>* board,
                                      const Interrupted& interrupted) {
-  const absl::StatusOr<std::string> heard =
-      IsOneHost(*options->launch) ? HearHere(*options, interrupted) : HearByBoard(*options, board, interrupted);
+  const ForeignLaunch& launch = *options->launch;
+  const absl::StatusOr<std::string> heard = IsOneHost(launch) || MeetsInSharedDirectory(launch)
+                                                ? HearHere(*options, interrupted)
+                                                : HearByBoard(*options, board, interrupted);
   if (!heard.ok()) return heard.status();
   absl::StatusOr<LaunchRecord> record = DecodeLaunchRecord(*heard);
   if (!record.ok()) return record.status();
@@ -217,7 +240,7 @@ absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Not
     absl::StatusOr<std::string> proven = FindProvenAddress(record->addresses, record->ca_pem, kProof);
     if (!proven.ok()) {
       return absl::UnavailableError(
-          absl::StrCat("the job's coordinator, which rank 0 of ", options->launch->launcher,
+          absl::StrCat("the job's coordinator, which rank 0 of ", launch.launcher,
                        " has started, cannot be reached from here: ", proven.status().message()));
     }
     options->coordinator = *std::move(proven);

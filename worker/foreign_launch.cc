@@ -80,9 +80,10 @@ absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const Lookup& loo
         reader.Number(reader.Has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES", 1, launch.size);
     // How many are here is said in a form of its own; that not all are is what counts.
     launch.local_size = nodes == 1 ? launch.size : launch.size - 1;
-    launch.name =
-        absl::StrCat("srun.", Plain(reader.Text("SLURM_JOB_ID")), ".", Plain(reader.Text("SLURM_STEP_ID")), ".",
-                     Plain(reader.Has("SLURM_RESTART_COUNT") ? reader.Text("SLURM_RESTART_COUNT") : "0"));
+    launch.is_named_everywhere = true;
+    launch.name = absl::StrCat("srun.", Plain(reader.Text("SLURM_CLUSTER_NAME")), ".",
+                               Plain(reader.Text("SLURM_JOB_ID")), ".", Plain(reader.Text("SLURM_STEP_ID")), ".",
+                               Plain(reader.Has("SLURM_RESTART_COUNT") ? reader.Text("SLURM_RESTART_COUNT") : "0"));
   } else {
     return std::nullopt;
   }

@@ -21,6 +21,8 @@ struct ForeignLaunch {
   // launch has. "" for the directory: the launcher has none, and a temporary one will do.
   std::string directory;
   std::string name;
+  // The name is the same on all hosts, and no launch of this cluster will have it again.
+  bool is_named_everywhere = false;
   // Where its daemons serve PMIx: what they call the launch, and the version of their library ("4.2.2rc2"); else "".
   std::string pmix_namespace;
   std::string pmix_version;

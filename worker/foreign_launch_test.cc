@@ -51,11 +51,16 @@ TEST(ForeignLaunchTest, HydrasProcessesAreNamedAfterTheirParent) {
   ASSERT_TRUE(launch.ok() && launch->has_value());
   EXPECT_EQ((*launch)->local_size, 1);
   EXPECT_EQ((*launch)->name, "hydra.4711-99");
+  EXPECT_FALSE((*launch)->is_named_everywhere);
   EXPECT_EQ((*launch)->directory, "");
 }
 
 TEST(ForeignLaunchTest, AStepOfSlurmIsOneLaunch) {
-  Variables variables = {{"SLURM_JOB_ID", "12"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_NNODES", "2"}};
+  Variables variables = {{"SLURM_JOB_ID", "12"},
+                         {"SLURM_CLUSTER_NAME", "big one"},
+                         {"SLURM_PROCID", "1"},
+                         {"SLURM_NTASKS", "8"},
+                         {"SLURM_NNODES", "2"}};
   EXPECT_FALSE(Find(variables)->has_value()) << "a batch script is no worker";
   variables["SLURM_STEP_ID"] = "3";
   variables["SLURM_STEP_NUM_TASKS"] = "2";
@@ -65,7 +70,8 @@ TEST(ForeignLaunchTest, AStepOfSlurmIsOneLaunch) {
   EXPECT_EQ((*launch)->launcher, "srun");
   EXPECT_EQ((*launch)->size, 2);
   EXPECT_EQ((*launch)->local_size, 2);
-  EXPECT_EQ((*launch)->name, "srun.12.3.0");
+  EXPECT_EQ((*launch)->name, "srun.big-one.12.3.0");
+  EXPECT_TRUE((*launch)->is_named_everywhere);
   EXPECT_EQ((*launch)->pmix_namespace, "") << "it was not asked for";
   variables["SLURM_STEP_NUM_NODES"] = "2";
   EXPECT_LT((**Find(variables)).local_size, 2) << "not all are here";

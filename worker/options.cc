@@ -45,6 +45,8 @@ constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
 constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "", "path of `farandole`; none: what PATH finds"};
 constexpr TextSetting kPath = {"PATH", "", "where programs are found"};
 constexpr TextSetting kTemporary = {"TMPDIR", "/tmp", "where temporary files go"};
+constexpr TextSetting kStateHome = {"XDG_STATE_HOME", "", "where programs keep their state; none: HOME/.local/state"};
+constexpr TextSetting kHome = {"HOME", "", "the user's directory"};
 constexpr TextSetting kTransport = {
     "FARANDOLE_TRANSPORT", "auto",
     "\"auto\" (shared memory within a host, TCP between hosts), \"shm\" (one host), \"tcp\" (also "
@@ -231,6 +233,9 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.program = ReadText(kProgram, given.program);
   options.path = ReadText(kPath, nullptr);
   options.temporary = ReadText(kTemporary, nullptr);
+  options.state_home = ReadText(kStateHome, nullptr);
+  const std::string home = ReadText(kHome, nullptr);
+  if (options.state_home.empty() && !home.empty()) options.state_home = absl::StrCat(home, "/.local/state");
   if (absl::Status status = ReadLaunch(given, &options); !status.ok()) return status;
   if (options.launch.has_value()) return options;
   if (options.coordinator.empty()) {

@@ -28,6 +28,8 @@ struct WorkerOptions {
   std::string path;
   // Where temporary files go.
   std::string temporary;
+  // XDG_STATE_HOME, otherwise HOME/.local/state; "" where neither is set.
+  std::string state_home;
   // Set where no coordinator is named, and plain mpirun or srun has started several processes: they are to find one
   // (FindEmbeddedCoordinator), `size` and `launch_index` are the launcher's, and `job` may be "".
   std::optional<ForeignLaunch> launch;

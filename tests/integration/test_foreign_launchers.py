@@ -189,14 +189,42 @@ def read_if_there(path: pathlib.Path) -> bytes:
         return b""
 
 
-def test_several_hosts_without_pmix_are_refused_with_what_to_do_instead(
+def test_the_processes_of_a_step_without_pmix_meet_in_the_home_that_their_hosts_share(
     start: Callable[..., Program], tmp_path: pathlib.Path
 ) -> None:
-    run = start(*worker("over_hosts"), **step(0, 4, nodes=2), TMPDIR=str(tmp_path))
+    shared = tmp_path / "state"
+    ranks = [
+        start(
+            *worker("over_hosts"),
+            **step(rank, 4, nodes=2),
+            XDG_STATE_HOME=str(shared),
+            FARANDOLE_HOST_ID=f"host{rank // 2}",
+        )
+        for rank in range(4)
+    ]
+    for run in ranks:
+        run.require_end(0)
+        assert run.output == "sum 10.0 of 4 without TLS\n", run.output
+    meeting = shared / "farandole/launches"
+    assert meeting.stat().st_mode & 0o777 == 0o700 and not list(meeting.iterdir()), "nothing is left in it"
+
+
+def test_who_does_not_meet_rank_zero_says_where_they_would_have_met(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    own = {"XDG_STATE_HOME": str(tmp_path / "not-shared"), "FARANDOLE_JOIN_TIMEOUT_MS": "500"}
+    run = start(*worker("over_hosts"), **step(1, 2, nodes=2), **own)
+    run.require_end(1)
+    assert f"does it call init, and do all hosts share {own['XDG_STATE_HOME']}?" in run.output, run.output
+
+
+def test_several_hosts_without_pmix_are_refused_with_what_to_do_instead(start: Callable[..., Program]) -> None:
+    # Of MPICH's mpirun.
+    run = start(*worker("over_hosts"), PMI_RANK="0", PMI_SIZE="4", MPI_LOCALNRANKS="2")
     run.require_end(1)
     assert re.search(
-        r"srun has started 4 processes on several hosts.* \(srun needs --mpi=pmix for it\); start the job by `farandole"
-        r" run -H HOST:SLOTS",
+        r"mpirun has started 4 processes on several hosts.* \(it serves no PMIx\); start the job by `farandole run"
+        r" -H HOST:SLOTS",
         run.output,
     )
 

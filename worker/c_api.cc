@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "worker/c_call.h"
-#include "worker/embedded_coordinator.h"
 #include "worker/farandole.h"
 #include "worker/worker.h"
 

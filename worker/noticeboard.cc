@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <string.h>
 
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "worker/noticeboard.h"
 
+#include <string>
+
 #include "gtest/gtest.h"
 
 namespace farandole {

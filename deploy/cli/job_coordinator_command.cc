@@ -1,11 +1,13 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -61,7 +63,16 @@ void AwaitEnd(int process_fd) {
   }
 }
 
+// mpirun binds each process to a core, which rank 0 keeps busy.
+void UseAllCores() {
+  cpu_set_t cores;
+  std::memset(&cores, 0xff, sizeof(cores));
+  // The kernel takes those that there are, and that this process may have; where it refuses, things stay as they are.
+  static_cast<void>(sched_setaffinity(0, sizeof(cores), &cores));
+}
+
 int RunJobCoordinator(const JobCoordinatorOptions& options) {
+  UseAllCores();
   // The training program may have left anything open to us.
   close_range(3, ~0u, 0);
   const int process_fd = launcher::OpenProcess(options.process);

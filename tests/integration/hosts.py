@@ -61,6 +61,10 @@ class SshKeys:
         self.config = directory / "ssh_config"
         self.known_hosts = directory / "known_hosts"
 
+    def temporary(self, address: str) -> pathlib.Path:
+        """What a host that shares this one's files has for itself."""
+        return self.directory / f"tmp.{address}"
+
     def write_client(self, hosts: Sequence[str], port: int) -> None:
         """Makes ssh's configuration: it knows these hosts, all at this port, and nobody else."""
         key = (self.directory / "host.pub").read_text(encoding="ascii").strip()
@@ -75,11 +79,12 @@ class SshKeys:
     def write_server(self, address: str, port: int) -> pathlib.Path:
         """Makes a configuration of sshd, and returns its path."""
         path = self.directory / f"sshd_config.{address}"
+        self.temporary(address).mkdir(exist_ok=True)
         path.write_text(
             f"ListenAddress {address}:{port}\nHostKey {self.directory / 'host'}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.directory / 'authorized'}\nStrictModes no\nPermitRootLogin yes\n"
             # A login shell must not spend its time on a developer's settings.
-            f"PasswordAuthentication no\nUseDNS no\nSetEnv HOME={self.home}\n"
+            f"PasswordAuthentication no\nUseDNS no\nSetEnv HOME={self.home} TMPDIR={self.temporary(address)}\n"
             # One server plays many hosts, all of which are reached at once.
             "MaxStartups 200\n",
             encoding="utf-8",

@@ -35,8 +35,8 @@ def _environment(directory: pathlib.Path, mark: str, given: Dict[str, str]) -> D
 
 
 def _segments() -> Set[str]:
-    # Bazel's sandboxes, of a build beside the tests, lie there too, and what MPI has for programs beside them.
-    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith(("bazel-", "vader_segment."))}
+    # Bazel's sandboxes, of a build beside the tests, lie there too.
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith("bazel-")}
 
 
 def _without_owner(segments: Set[str]) -> Set[str]:

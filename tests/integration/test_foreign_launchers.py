@@ -173,7 +173,7 @@ def test_only_its_user_can_read_what_the_hosts_tell_each_other(
                 f"{name} of process {pid} has the token"
             )
     # Open MPI's session directories, in which PMIx keeps what is told, and the temporary one.
-    places = [*pathlib.Path("/tmp").glob("ompi.*"), *(run.directory / "tmp").iterdir()]
+    places = [run.directory / "tmp", *(two_hosts.keys.temporary(host) for host in two_hosts.names)]
     holders = [path for place in places for path in place.rglob("*") if path.is_file() and token in read_if_there(path)]
     assert holders, "it is looked for where it is"
     for path in holders:

@@ -12,7 +12,6 @@
 #include "worker/relay_link.h"
 #include "worker/transport/gloo_transport.h"
 #include "worker/transport/hosts_transport.h"
-#include "worker/transport/shm_transport.h"
 #include "worker/transport/tcp_transport.h"
 
 namespace farandole {
@@ -158,7 +157,7 @@ void Connections::MakePage(const Meeting& meeting) {
       std::make_unique<EpochPage>(memory_->data(), hosts_.LocalIndex(rank_), hosts_.RanksOn(host), hosts_.Leader(host));
 }
 
-std::unique_ptr<Transport> Connections::MakeShm() {
+std::unique_ptr<ShmTransport> Connections::MakeShm() {
   const int ranks = hosts_.RanksOn(hosts_.HostOf(rank_));
   std::vector<Doorbell*> bells;
   for (int local = 0; local < ranks; ++local) bells.push_back(&page_->bell(local));

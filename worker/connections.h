@@ -19,6 +19,7 @@
 #include "worker/transport/epoch_memory.h"
 #include "worker/transport/host_door.h"
 #include "worker/transport/peer_port.h"
+#include "worker/transport/shm_transport.h"
 #include "worker/transport/socket_set.h"
 #include "worker/transport/transport.h"
 
@@ -69,7 +70,7 @@ class Connections {
   absl::Status MeetHost(const Meeting& meeting);
   void MakePage(const Meeting& meeting);
   absl::Status MakeNetwork(const Meeting& meeting, const Arrivals& arrivals);
-  std::unique_ptr<Transport> MakeShm();
+  std::unique_ptr<ShmTransport> MakeShm();
   std::unique_ptr<Transport> MakeRemote();
 
   const std::string transport_option_;

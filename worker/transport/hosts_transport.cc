@@ -4,6 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "worker/collectives/exchange_shares.h"
+#include "worker/collectives/group_shape.h"
+#include "worker/transport/hosts_allreduce.h"
+#include "worker/transport/lone_host_part.h"
+#include "worker/transport/shared_host_part.h"
+
 namespace farandole {
 namespace {
 
@@ -30,7 +36,7 @@ class LocalOperation final : public Operation {
 
 }  // namespace
 
-HostsTransport::HostsTransport(Hosts hosts, int rank, std::unique_ptr<Transport> local,
+HostsTransport::HostsTransport(Hosts hosts, int rank, std::unique_ptr<ShmTransport> local,
                                std::unique_ptr<Transport> remote, OnLost on_lost)
     : hosts_(std::move(hosts)),
       rank_(rank),
@@ -72,10 +78,30 @@ absl::StatusOr<bool> HostsTransport::Progress() {
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::Start(const Collective& collective) {
-  const bool is_within = std::all_of(collective.ranks.begin(), collective.ranks.end(),
-                                     [this](int rank) { return hosts_.HostOf(rank) == hosts_.HostOf(rank_); });
-  if (local_ == nullptr || !is_within) return absl::UnimplementedError("a group on several hosts runs a schedule");
+  const std::vector<int> sizes = hosts_.Shape(collective.ranks);
+  if (sizes.size() > 1) return StartAllreduce(collective, sizes);
+  if (local_ == nullptr) return absl::UnimplementedError("ranks that share no memory run a schedule");
   return LocalOperation::Start(local_.get(), collective, hosts_.Leader(hosts_.HostOf(rank_)));
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::StartAllreduce(const Collective& collective,
+                                                                          const std::vector<int>& sizes) {
+  if (collective.op != OpType::kAllreduce || collective.reduce_op == ReduceOp::kAdasum ||
+      sizes.size() > ExchangeShares::kMostHosts) {
+    return absl::UnimplementedError("between hosts only an allreduce on up to 8 of them has a way of its own");
+  }
+  const GroupShape shape(collective.position, sizes);
+  auto shares =
+      std::make_unique<ExchangeShares>(shape, collective.count, static_cast<int64_t>(SizeOf(collective.dtype)));
+  std::unique_ptr<HostPart> part;
+  if (shape.local_size() == 1) {
+    part = std::make_unique<LoneHostPart>(collective, *shares, &packed_);
+  } else {
+    std::vector<int> locals;
+    for (const int position : shape.Locals()) locals.push_back(hosts_.LocalIndex(collective.ranks[position]));
+    part = std::make_unique<SharedHostPart>(local_.get(), collective, *shares, locals, shape.local());
+  }
+  return std::make_unique<HostsAllreduce>(this, collective, shape, std::move(shares), std::move(part), &received_);
 }
 
 void HostsTransport::Abort(absl::Status reason) {

@@ -5,15 +5,17 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "worker/hosts.h"
+#include "worker/transport/shm_transport.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
 
-// The transport of an epoch on several hosts: one transport within each host, another between hosts. Collectives of a
-// group on one host run as that host's transport has them; others run as schedules. Owned by the rank's worker; threads
-// as Transport says.
+// The transport of an epoch on several hosts: shared memory within each host, another transport between hosts.
+// Collectives of a group on one host run as that host's transport has them; an allreduce of a group on 2 to 8 hosts as
+// HostsAllreduce, others run as schedules. Owned by the rank's worker; threads as Transport says.
 //
 // A lost connection is not an error of Progress: it is reported once, what concerns it stands still, and who ends the
 // epoch (Abort) knows more about the reason: a peer's connections end also where it has itself ended the epoch.
@@ -23,7 +25,7 @@ class HostsTransport final : public Transport {
   using OnLost = std::function<void(int peer, const std::string& evidence)>;
 
   // `local` knows this host's ranks by their local index; null where there is none, and `remote` carries all.
-  HostsTransport(Hosts hosts, int rank, std::unique_ptr<Transport> local, std::unique_ptr<Transport> remote,
+  HostsTransport(Hosts hosts, int rank, std::unique_ptr<ShmTransport> local, std::unique_ptr<Transport> remote,
                  OnLost on_lost);
 
   absl::string_view name() const override { return "hosts"; }
@@ -36,13 +38,18 @@ class HostsTransport final : public Transport {
   void Abort(absl::Status reason) override;
 
  private:
+  absl::StatusOr<std::unique_ptr<Operation>> StartAllreduce(const Collective& collective,
+                                                            const std::vector<int>& sizes);
   bool IsLocal(int peer) const { return local_ != nullptr && hosts_.HostOf(peer) == hosts_.HostOf(rank_); }
 
   const Hosts hosts_;
   const int rank_;
-  const std::unique_ptr<Transport> local_;
+  const std::unique_ptr<ShmTransport> local_;
   const std::unique_ptr<Transport> remote_;
   const OnLost on_lost_;
+  // Memory of the allreduce in progress, kept for the next one: what other hosts send, and packed tensors.
+  std::vector<char> received_;
+  std::vector<char> packed_;
   // Between hosts nothing moves any more until Abort.
   bool stands_still_ = false;
   std::atomic<bool> is_aborted_{false};

@@ -62,11 +62,18 @@ std::string AlgorithmOn(const std::vector<int>& sizes, OpType op, int64_t count)
   return schedule.ok() ? std::string(schedule->algorithm) : schedule.status().ToString();
 }
 
-TEST(ChooseScheduleTest, OverHostsFewElementsTakeFewRoundsAndManyTheRing) {
-  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, (64 << 10) / 4), "recursive doubling allreduce");
-  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, (64 << 10) / 4 + 1), "ring allreduce");
-  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1), "leaders' recursive doubling allreduce");
-  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1 << 20), "hierarchical ring allreduce");
+TEST(ChooseScheduleTest, OverHostsFewElementsTakeFewRoundsAndManyTakeFewBytes) {
+  constexpr int64_t kFew = (64 << 10) / 4;
+  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, kFew), "one exchange allreduce");
+  EXPECT_EQ(AlgorithmOn({1, 1, 1}, OpType::kAllreduce, kFew + 1), "direct allreduce");
+  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1), "leaders' one exchange allreduce");
+  EXPECT_EQ(AlgorithmOn({2, 1}, OpType::kAllreduce, 1 << 20), "hierarchical direct allreduce");
+  const std::vector<int> many(9, 1);
+  const std::vector<int> more(9, 2);
+  EXPECT_EQ(AlgorithmOn(many, OpType::kAllreduce, kFew), "recursive doubling allreduce");
+  EXPECT_EQ(AlgorithmOn(many, OpType::kAllreduce, kFew + 1), "ring allreduce");
+  EXPECT_EQ(AlgorithmOn(more, OpType::kAllreduce, kFew), "leaders' recursive doubling allreduce");
+  EXPECT_EQ(AlgorithmOn(more, OpType::kAllreduce, kFew + 1), "hierarchical ring allreduce");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 400), "leaders' ring allgather");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 1 << 20), "ring allgather");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kBroadcast, 7), "broadcast over hosts");
@@ -79,7 +86,7 @@ TEST(ChooseScheduleTest, AGroupOnOneHostRunsAsIfThereWereNoOther) {
   pair.ranks = {1, 2};
   EXPECT_EQ(ChooseSchedule(pair.collective, hosts)->algorithm, "direct allreduce");
   pair.ranks = {0, 2};
-  EXPECT_EQ(ChooseSchedule(pair.collective, hosts)->algorithm, "ring allreduce");
+  EXPECT_EQ(ChooseSchedule(pair.collective, hosts)->algorithm, "direct allreduce");
 }
 
 TEST(ChooseScheduleTest, WhatHasNoScheduleIsRefused) {

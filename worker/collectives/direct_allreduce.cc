@@ -19,12 +19,14 @@ std::vector<Piece> SegmentShares(int64_t offset, int64_t count, int size) {
 int PeerAt(int position, int turn, int size) { return (position + turn) % size; }
 
 // Where the owner keeps what `peer` contributes.
-Piece ContributionOf(int peer, int position, int64_t count) {
+Piece ContributionOf(int peer, int position, int64_t scratch, int64_t count) {
   const int slot = peer < position ? peer : peer - 1;
-  return {Buffer::kScratch, slot * count, count};
+  return {Buffer::kScratch, scratch + slot * count, count};
 }
 
-void AddContributions(int position, const std::vector<Piece>& shares, Round* round) {
+}  // namespace
+
+void AddDirectContributions(int position, const std::vector<Piece>& shares, int64_t scratch, Round* round) {
   const int size = static_cast<int>(shares.size());
   const int64_t own = shares[position].count;
   for (int turn = 1; turn < size; ++turn) {
@@ -32,14 +34,12 @@ void AddContributions(int position, const std::vector<Piece>& shares, Round* rou
     const int from = PeerAt(position, size - turn, size);
     if (shares[to].count > 0) round->push_back(Step::Send(to, shares[to]));
     if (own > 0) {
-      round->push_back(Step::Receive(from, ContributionOf(from, position, own)));
+      round->push_back(Step::Receive(from, ContributionOf(from, position, scratch, own)));
     }
   }
 }
 
-// `shares` is empty where there was no segment before.
-void AddResults(int position, const std::vector<Piece>& shares, Round* round) {
-  if (shares.empty()) return;
+void AddDirectResults(int position, const std::vector<Piece>& shares, Round* round) {
   const int size = static_cast<int>(shares.size());
   const Piece& own = shares[position];
   for (int turn = 1; turn < size; ++turn) {
@@ -52,16 +52,14 @@ void AddResults(int position, const std::vector<Piece>& shares, Round* round) {
   }
 }
 
-Step ReduceOwnShare(int position, const std::vector<Piece>& shares) {
+Step ReduceDirectShare(int position, const std::vector<Piece>& shares, int64_t scratch) {
   const Piece& own = shares[position];
   std::vector<Piece> sources;
   for (int peer = 0; peer < static_cast<int>(shares.size()); ++peer) {
-    sources.push_back(peer == position ? own : ContributionOf(peer, position, own.count));
+    sources.push_back(peer == position ? own : ContributionOf(peer, position, scratch, own.count));
   }
   return Step::Reduce(own, std::move(sources), true);
 }
-
-}  // namespace
 
 Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_share) {
   Schedule schedule;
@@ -71,10 +69,10 @@ Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_sha
     const int64_t length = std::min(count - offset, most_share * size);
     std::vector<Piece> shares = SegmentShares(offset, length, size);
     Round round;
-    AddContributions(position, shares, &round);
-    AddResults(position, previous, &round);
+    AddDirectContributions(position, shares, 0, &round);
+    if (!previous.empty()) AddDirectResults(position, previous, &round);
     if (shares[position].count > 0) {
-      round.push_back(ReduceOwnShare(position, shares));
+      round.push_back(ReduceDirectShare(position, shares, 0));
     }
     schedule.scratch_count = std::max(schedule.scratch_count, (size - 1) * shares[position].count);
     schedule.Append(std::move(round));
@@ -82,7 +80,7 @@ Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_sha
     offset += length;
   }
   Round last;
-  AddResults(position, previous, &last);
+  if (!previous.empty()) AddDirectResults(position, previous, &last);
   schedule.Append(std::move(last));
   return schedule;
 }

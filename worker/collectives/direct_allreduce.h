@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_COLLECTIVES_DIRECT_ALLREDUCE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "worker/collectives/schedule.h"
 
@@ -18,6 +19,12 @@ namespace farandole {
 // 0 + 1 + ... + (size - 1), wherever it lies in the batch; float16 and bfloat16
 // are summed in float32 and rounded once.
 Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_share);
+
+// Its parts, for schedules that do it with some of the ranks. `shares` by position: what each owns. Contributions to the
+// own share are received into scratch, from element `scratch` on.
+void AddDirectContributions(int position, const std::vector<Piece>& shares, int64_t scratch, Round* round);
+Step ReduceDirectShare(int position, const std::vector<Piece>& shares, int64_t scratch);
+void AddDirectResults(int position, const std::vector<Piece>& shares, Round* round);
 
 }  // namespace farandole
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "worker/collectives/direct_allreduce.h"
 #include "worker/collectives/pipeline.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_reducescatter.h"
@@ -59,8 +61,21 @@ Phases RingOverHosts(const GroupShape& shape, const Piece& share, int64_t scratc
   Phases phases = RingReducescatterPhases(shape.host(), parts, scratch, scratch_each);
   Phases second = RingAllgatherPhases(shape.host(), parts);
   std::move(second.begin(), second.end(), std::back_inserter(phases));
-  Relabel(shape.Column(shape.local()), &phases);
   return phases;
+}
+
+Phases DirectOverHosts(const GroupShape& shape, const Piece& share, int64_t scratch) {
+  const std::vector<Piece> parts = Cut(share, shape.hosts());
+  Phases phases(2);
+  AddDirectContributions(shape.host(), parts, scratch, &phases[0]);
+  if (parts[shape.host()].count > 0) phases[0].push_back(ReduceDirectShare(shape.host(), parts, scratch));
+  AddDirectResults(shape.host(), parts, &phases[1]);
+  return phases;
+}
+
+absl::string_view Name(bool is_flat, bool is_direct) {
+  if (is_flat) return is_direct ? "direct allreduce" : "ring allreduce";
+  return is_direct ? "hierarchical direct allreduce" : "hierarchical ring allreduce";
 }
 
 }  // namespace
@@ -71,7 +86,8 @@ Schedule HierarchicalAllreduce(const GroupShape& shape, int64_t count, int64_t m
   const int64_t most_share = most_piece * shape.hosts();
   // Of the first round; behind it lies what the rounds of the ring receive.
   const int64_t gathered = shape.local() < owners ? (shape.local_size() - 1) * most_share : 0;
-  const int ring_rounds = 2 * (shape.hosts() - 1);
+  const bool is_direct = shape.hosts() <= kMostDirectHosts;
+  const int rounds_over_hosts = is_direct ? 2 : 2 * (shape.hosts() - 1);
   std::vector<Phases> chunks;
   for (int64_t offset = 0; offset < count;) {
     const Piece chunk = {Buffer::kWork, offset, std::min(count - offset, most_share * owners)};
@@ -79,18 +95,20 @@ Schedule HierarchicalAllreduce(const GroupShape& shape, int64_t count, int64_t m
     Phases phases;
     if (!is_flat) phases.push_back(GatherOnHost(shape, shares, 0));
     if (shape.local() < owners) {
-      Phases ring = RingOverHosts(shape, shares[shape.local()], gathered, most_piece);
-      std::move(ring.begin(), ring.end(), std::back_inserter(phases));
+      const Piece& share = shares[shape.local()];
+      Phases over_hosts = is_direct ? DirectOverHosts(shape, share, gathered)
+                                    : RingOverHosts(shape, share, gathered, most_piece);
+      Relabel(shape.Column(shape.local()), &over_hosts);
+      std::move(over_hosts.begin(), over_hosts.end(), std::back_inserter(phases));
     } else {
-      phases.resize(phases.size() + ring_rounds);
+      phases.resize(phases.size() + rounds_over_hosts);
     }
     if (!is_flat) phases.push_back(SpreadOnHost(shape, shares));
     chunks.push_back(std::move(phases));
     offset += chunk.count;
   }
-  const int64_t ringed = shape.local() < owners ? (shape.hosts() - 1) * most_piece : 0;
-  return Pipeline(is_flat ? "ring allreduce" : "hierarchical ring allreduce", std::move(chunks),
-                  count == 0 ? 0 : gathered + ringed);
+  const int64_t exchanged = shape.local() < owners ? (shape.hosts() - 1) * most_piece : 0;
+  return Pipeline(Name(is_flat, is_direct), std::move(chunks), count == 0 ? 0 : gathered + exchanged);
 }
 
 }  // namespace farandole

@@ -80,19 +80,39 @@ TEST(HierarchicalAllreduceTest, AllRanksHoldOneExpressionWithEveryContributionOn
   }
 }
 
-TEST(HierarchicalAllreduceTest, WithOneRankOnEachHostItIsTheRing) {
-  const Sizes sizes = {1, 1, 1};
+TEST(HierarchicalAllreduceTest, WithOneRankOnEachOfManyHostsItIsTheRing) {
+  const Sizes sizes(9, 1);
   std::vector<Schedule> schedules =
-      SchedulesOf(sizes, [](const GroupShape& shape) { return HierarchicalAllreduce(shape, 9, 3); });
+      SchedulesOf(sizes, [](const GroupShape& shape) { return HierarchicalAllreduce(shape, 27, 3); });
   EXPECT_EQ(schedules[0].algorithm, "ring allreduce");
-  EXPECT_EQ(schedules[0].rounds.size(), 4u);
-  for (int rank = 0; rank < 3; ++rank) {
+  EXPECT_EQ(schedules[0].rounds.size(), 16u);
+  for (int rank = 0; rank < 9; ++rank) {
     for (const Round& round : schedules[rank].rounds) {
       for (const Step& step : round) {
         if (step.kind == Step::Kind::kReduce) continue;
-        EXPECT_EQ(step.peer, (rank + (step.kind == Step::Kind::kSend ? 1 : 2)) % 3);
+        EXPECT_EQ(step.peer, (rank + (step.kind == Step::Kind::kSend ? 1 : 8)) % 9);
       }
     }
+  }
+}
+
+std::string OrderOf(const Sizes& sizes, int64_t count, int64_t element,
+                    const std::function<Schedule(const GroupShape& shape)>& make) {
+  SymbolicRun run(SchedulesOf(sizes, make), count);
+  run.ContributeAll();
+  EXPECT_TRUE(run.Run().ok());
+  return run.Describe(run.At(0, element));
+}
+
+TEST(HierarchicalAllreduceTest, UpTo8HostsEveryElementIsAddedInTheOrderOfHosts) {
+  const auto order_of = [](const Sizes& sizes, int64_t element) {
+    return OrderOf(sizes, 70, element,
+                   [](const GroupShape& shape) { return HierarchicalAllreduce(shape, 70, 3); });
+  };
+  for (int64_t element = 0; element < 70; ++element) {
+    ASSERT_EQ(order_of({1, 1, 1}, element), "finish(0+1+2)") << element;
+    ASSERT_EQ(order_of({2, 1, 3}, element), "finish((0+1)+2+(3+4+5))") << element;
+    ASSERT_EQ(order_of({2, 2}, element), "finish((0+1)+(2+3))") << element;
   }
 }
 
@@ -122,10 +142,10 @@ TEST(HierarchicalAllreduceTest, AHostSendsItsElementsLessThanTwice) {
 }
 
 TEST(HierarchicalAllreduceTest, ChunksOverlap) {
-  // 10 chunks of 6 rounds in 15, not in 60.
+  // 10 chunks of 4 rounds in 13, not in 40.
   const Sizes sizes = {2, 2, 2};
-  EXPECT_EQ(HierarchicalAllreduce(GroupShape(0, sizes), 600, 10).rounds.size(), 15u);
-  // What the first round receives, and 2 rounds of the ring's first half.
+  EXPECT_EQ(HierarchicalAllreduce(GroupShape(0, sizes), 600, 10).rounds.size(), 13u);
+  // What the host's ranks contribute in the first round, and what the other hosts do in the second one.
   EXPECT_EQ(HierarchicalAllreduce(GroupShape(0, sizes), 600, 10).scratch_count, 30 + 20);
 }
 
@@ -137,17 +157,19 @@ TEST(LeadersAllreduceTest, AllRanksHoldOneExpressionWithEveryContributionOnce) {
   }
 }
 
-TEST(LeadersAllreduceTest, AddsWithinHostsAndThenByHalves) {
+TEST(LeadersAllreduceTest, AddsWithinHostsAndThenInTheOrderOfHosts) {
   const auto order_of = [](const Sizes& sizes) {
-    SymbolicRun run(SchedulesOf(sizes, [](const GroupShape& shape) { return LeadersAllreduce(shape, 2); }), 2);
-    run.ContributeAll();
-    EXPECT_TRUE(run.Run().ok());
-    return run.Describe(run.At(0, 1));
+    return OrderOf(sizes, 2, 1, [](const GroupShape& shape) { return LeadersAllreduce(shape, 2); });
   };
   EXPECT_EQ(order_of({1, 1}), "finish(0+1)");
   EXPECT_EQ(order_of({2, 1}), "finish((0+1)+2)");
   EXPECT_EQ(order_of({2, 3}), "finish((0+1)+(2+3+4))");
-  EXPECT_EQ(order_of({2, 1, 1}), "finish(((0+1)+2)+3)");
+  EXPECT_EQ(order_of({2, 1, 1}), "finish((0+1)+2+3)");
+}
+
+TEST(LeadersAllreduceTest, MoreHostsAddByHalves) {
+  const auto make = [](const GroupShape& shape) { return LeadersAllreduce(shape, 2); };
+  EXPECT_EQ(OrderOf({2, 1, 1, 1, 1, 1, 1, 1, 1}, 2, 1, make), "finish(((((0+1)+2)+3)+(4+5))+((6+7)+(8+9)))");
 }
 
 TEST(LeadersAllgatherTest, EveryRankHoldsAllPiecesInOrder) {

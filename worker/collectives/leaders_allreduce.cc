@@ -4,15 +4,46 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "worker/collectives/hierarchical_allreduce.h"
 #include "worker/collectives/pipeline.h"
 #include "worker/collectives/recursive_doubling_allreduce.h"
 
 namespace farandole {
 
-Schedule LeadersAllreduce(const GroupShape& shape, int64_t count) {
-  const bool is_flat = shape.most_on_a_host() == 1;
+namespace {
+
+// Every leader sends all to all others, and combines all.
+Schedule OneExchange(int host, int hosts, const Piece& all) {
   Schedule schedule;
-  schedule.algorithm = is_flat ? "recursive doubling allreduce" : "leaders' recursive doubling allreduce";
+  Round round;
+  std::vector<Piece> sources;
+  for (int turn = 1; turn < hosts; ++turn) round.push_back(Step::Send((host + turn) % hosts, all));
+  for (int other = 0; other < hosts; ++other) {
+    if (other == host) {
+      sources.push_back(all);
+      continue;
+    }
+    sources.push_back({Buffer::kScratch, schedule.scratch_count, all.count});
+    schedule.scratch_count += all.count;
+    round.push_back(Step::Receive(other, sources.back()));
+  }
+  round.push_back(Step::Reduce(all, std::move(sources), true));
+  schedule.Append(std::move(round));
+  return schedule;
+}
+
+absl::string_view Name(bool is_flat, bool is_direct) {
+  if (is_flat) return is_direct ? "one exchange allreduce" : "recursive doubling allreduce";
+  return is_direct ? "leaders' one exchange allreduce" : "leaders' recursive doubling allreduce";
+}
+
+}  // namespace
+
+Schedule LeadersAllreduce(const GroupShape& shape, int64_t count) {
+  const bool is_direct = shape.hosts() <= kMostDirectHosts;
+  Schedule schedule;
+  schedule.algorithm = Name(shape.most_on_a_host() == 1, is_direct);
   if (count == 0) return schedule;
   const Piece all = {Buffer::kWork, 0, count};
   if (!shape.leads()) {
@@ -30,11 +61,12 @@ Schedule LeadersAllreduce(const GroupShape& shape, int64_t count) {
   }
   if (sources.size() > 1) gather.push_back(Step::Reduce(all, std::move(sources), false));
   schedule.Append(std::move(gather));
-  Schedule doubling = RecursiveDoublingAllreduce(shape.host(), shape.hosts(), count);
-  Relabel(shape.Column(0), &doubling.rounds);
-  for (Round& round : doubling.rounds) schedule.Append(std::move(round));
+  Schedule over_hosts = is_direct ? OneExchange(shape.host(), shape.hosts(), all)
+                                  : RecursiveDoublingAllreduce(shape.host(), shape.hosts(), count);
+  Relabel(shape.Column(0), &over_hosts.rounds);
+  for (Round& round : over_hosts.rounds) schedule.Append(std::move(round));
   schedule.Append(std::move(spread));
-  schedule.scratch_count = std::max(doubling.scratch_count, (shape.local_size() - 1) * count);
+  schedule.scratch_count = std::max(over_hosts.scratch_count, (shape.local_size() - 1) * count);
   return schedule;
 }
 

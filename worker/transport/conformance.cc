@@ -58,7 +58,7 @@ ConformanceBatch TransportConformanceTest::BatchOf(OpType op, std::vector<int64_
 
 void TransportConformanceTest::ExpectConforms(std::vector<ConformanceBatch> batches) const {
   TransportSet set = MakeSet();
-  ConformanceRun run(set, std::move(batches));
+  ConformanceRun run(set, std::move(batches), StartAsEngine(set));
   const absl::Status status = run.Run();
   ASSERT_TRUE(status.ok()) << status;
   for (const std::unique_ptr<ConformanceMemory>& memory : run.memory()) {
@@ -319,7 +319,7 @@ TEST_P(TransportConformanceTest, AbortEndsAllWithItsReason) {
     for (int rank = 0; rank < size() - 1; ++rank) {
       threads.emplace_back([&, rank] {
         BufferPool pool(0);
-        const auto operation = StartAsEngine(*set.transports[rank], memory.CollectiveOf(rank), pool);
+        const auto operation = StartAsEngine(set)(*set.transports[rank], memory.CollectiveOf(rank), pool);
         results[rank] = operation.ok() ? Drive(**operation, set, rank, rank) : operation.status();
       });
     }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -93,8 +94,12 @@ std::string ConformanceBatch::ToString() const {
                       "], joined [", absl::StrJoin(joined, ","), "]");
 }
 
-ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t sequence)
-    : batch_(batch), sequence_(sequence), element_bytes_(SizeOf(batch.dtype)), by_position_(batch.ranks.size()) {
+ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t sequence, std::vector<int> on_hosts)
+    : batch_(batch),
+      sequence_(sequence),
+      on_hosts_(std::move(on_hosts)),
+      element_bytes_(SizeOf(batch.dtype)),
+      by_position_(batch.ranks.size()) {
   for (size_t position = 0; position < by_position_.size(); ++position) FillRank(static_cast<int>(position));
 }
 
@@ -139,9 +144,8 @@ Collective ConformanceMemory::CollectiveOf(int position) const {
   return collective;
 }
 
-std::vector<char> ConformanceMemory::Reduced() const {
+std::vector<std::vector<char>> ConformanceMemory::Scaled() const {
   const int64_t count = batch_.count();
-  if (count == 0) return {};
   std::vector<std::vector<char>> scaled;
   for (size_t position = 0; position < by_position_.size(); ++position) {
     scaled.emplace_back(count * element_bytes_);
@@ -151,12 +155,31 @@ std::vector<char> ConformanceMemory::Reduced() const {
       ScaleCopy(batch_.dtype, by_position_[position].contribution.data(), scaled.back().data(), count, batch_.prescale);
     }
   }
-  std::vector<const void*> inputs;
-  for (const std::vector<char>& input : scaled) inputs.push_back(input.data());
-  std::vector<char> result(count * element_bytes_);
-  Reduce(batch_.dtype, batch_.reduce_op, inputs, nullptr, result.data(), count, batch_.postscale,
-         static_cast<int>(inputs.size()));
+  return scaled;
+}
+
+std::vector<char> ConformanceMemory::ReduceSome(const std::vector<std::vector<char>>& inputs, size_t first,
+                                                size_t count, bool finish) const {
+  std::vector<const void*> some;
+  for (size_t i = first; i < first + count; ++i) some.push_back(inputs[i].data());
+  std::vector<char> result(batch_.count() * element_bytes_);
+  const bool averages = batch_.reduce_op == ReduceOp::kAverage;
+  Reduce(batch_.dtype, averages && !finish ? ReduceOp::kSum : batch_.reduce_op, some, nullptr, result.data(),
+         batch_.count(), finish ? batch_.postscale : 1.0, static_cast<int>(by_position_.size()));
   return result;
+}
+
+std::vector<char> ConformanceMemory::Reduced() const {
+  if (batch_.count() == 0) return {};
+  const std::vector<std::vector<char>> scaled = Scaled();
+  if (on_hosts_.size() <= 1) return ReduceSome(scaled, 0, scaled.size(), true);
+  std::vector<std::vector<char>> of_hosts;
+  size_t first = 0;
+  for (const int ranks : on_hosts_) {
+    of_hosts.push_back(ReduceSome(scaled, first, static_cast<size_t>(ranks), false));
+    first += static_cast<size_t>(ranks);
+  }
+  return ReduceSome(of_hosts, 0, of_hosts.size(), true);
 }
 
 std::vector<char> ConformanceMemory::Expected() const {

@@ -38,11 +38,12 @@ struct ConformanceBatch {
 
 // All ranks' memory of one batch: random inputs, outputs, and what the outputs must be. The reference reduces the
 // ranks' inputs, each scaled and rounded to the dtype, in the order of positions by one call of the kernel; a rank that
-// has joined stands for the identity, which is not scaled. Threads use the parts of their own position.
+// has joined stands for the identity, which is not scaled. Over several hosts it does so for each host, and then with
+// what hosts have. Threads use the parts of their own position.
 class ConformanceMemory {
  public:
-  // `batch` outlives it.
-  ConformanceMemory(const ConformanceBatch& batch, uint64_t sequence);
+  // `batch` outlives it. `on_hosts`: how many of the positions are on each host, in their order; empty for one host.
+  ConformanceMemory(const ConformanceBatch& batch, uint64_t sequence, std::vector<int> on_hosts = {});
 
   Collective CollectiveOf(int position) const;
 
@@ -62,6 +63,11 @@ class ConformanceMemory {
 
   void FillRank(int position);
   std::vector<char> Reduced() const;
+  // Each position's contribution, scaled.
+  std::vector<std::vector<char>> Scaled() const;
+  // Of consecutive inputs; finished or not.
+  std::vector<char> ReduceSome(const std::vector<std::vector<char>>& inputs, size_t first, size_t count,
+                               bool finish) const;
   std::vector<char> Expected() const;
   std::vector<char> ResultOf(int position) const;
   absl::Status CheckSame(int position, const char* what, const std::vector<char>& actual,
@@ -69,6 +75,7 @@ class ConformanceMemory {
 
   const ConformanceBatch& batch_;
   const uint64_t sequence_;
+  const std::vector<int> on_hosts_;
   const size_t element_bytes_;
   std::vector<Rank> by_position_;
 };

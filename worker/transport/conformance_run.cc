@@ -19,13 +19,16 @@ constexpr size_t kPoolBytes = 64 << 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
-                                                         BufferPool& pool) {
-  absl::StatusOr<std::unique_ptr<Operation>> native = transport.Start(collective);
-  if (!absl::IsUnimplemented(native.status())) return native;
-  absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
-  if (!schedule.ok()) return schedule.status();
-  return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), transport, pool);
+StartOperation StartAsEngine(const TransportSet& set) {
+  return [hosts = set.hosts](Transport& transport, const Collective& collective,
+                             BufferPool& pool) -> absl::StatusOr<std::unique_ptr<Operation>> {
+    absl::StatusOr<std::unique_ptr<Operation>> native = transport.Start(collective);
+    if (!absl::IsUnimplemented(native.status())) return native;
+    absl::StatusOr<Schedule> schedule =
+        hosts.count() > 1 ? ChooseSchedule(collective, hosts) : ChooseSchedule(collective);
+    if (!schedule.ok()) return schedule.status();
+    return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), transport, pool);
+  };
 }
 
 absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int most_yields) {
@@ -64,7 +67,9 @@ void AbortAll(TransportSet& set, const absl::Status& reason) {
 ConformanceRun::ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start)
     : set_(set), batches_(std::move(batches)), start_(std::move(start)), begun_(batches_.size()) {
   for (size_t i = 0; i < batches_.size(); ++i) {
-    memory_.push_back(std::make_unique<ConformanceMemory>(batches_[i], i + 1));
+    std::vector<int> on_hosts;
+    if (set.hosts.count() > 1) on_hosts = set.hosts.Shape(batches_[i].ranks);
+    memory_.push_back(std::make_unique<ConformanceMemory>(batches_[i], i + 1, std::move(on_hosts)));
   }
 }
 

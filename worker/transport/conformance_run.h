@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/doorbell.h"
+#include "worker/hosts.h"
 #include "worker/transport/conformance_batch.h"
 #include "worker/transport/transport.h"
 
@@ -24,6 +25,8 @@ struct TransportSet {
   std::vector<std::unique_ptr<Transport>> transports;
   // By rank; those that the transports ring.
   std::vector<Doorbell*> doorbells;
+  // How ranks lie on hosts, where there are several.
+  Hosts hosts;
   // What a rank does before it sleeps at its bell; may be empty.
   std::function<void(int rank)> rest;
 };
@@ -33,8 +36,7 @@ using StartOperation = std::function<absl::StatusOr<std::unique_ptr<Operation>>(
     Transport& transport, const Collective& collective, BufferPool& pool)>;
 
 // The transport's own way, and where it has none, the schedule that ChooseSchedule gives.
-absl::StatusOr<std::unique_ptr<Operation>> StartAsEngine(Transport& transport, const Collective& collective,
-                                                         BufferPool& pool);
+StartOperation StartAsEngine(const TransportSet& set);
 
 // Advances an operation to its end as the engine of `rank` does: while nothing moves it yields `most_yields` times,
 // then sleeps at the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody
@@ -48,7 +50,7 @@ void AbortAll(TransportSet& set, const absl::Status& reason);
 class ConformanceRun {
  public:
   // Makes all memory. `set` is borrowed.
-  ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start = StartAsEngine);
+  ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start);
 
   // Gives the first error of a rank. A rank that fails ends the epoch. INTERNAL where a rank leaves a barrier
   // that another has not come to.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,14 +35,18 @@ struct Ground {
   ~Ground() {
     for (void* piece : memory) std::free(piece);
   }
+  // Of a rank that shares memory with those of its host, or with nobody.
   std::unique_ptr<HostsTransport> Make(int rank, bool shares_memory, OnLost on_lost) {
+    auto tcp = std::make_unique<TcpTransport>(rank, hosts.size(), &network.port(rank), &network.sockets(rank));
+    if (!shares_memory) {
+      return std::make_unique<HostsTransport>(Hosts::Apart(hosts.size()), rank, nullptr, std::move(tcp),
+                                              std::move(on_lost));
+    }
     const int host = hosts.HostOf(rank);
     std::vector<Doorbell*> bells;
     for (int local = 0; local < hosts.RanksOn(host); ++local)
       bells.push_back(&network.bell(hosts.Leader(host) + local));
-    std::unique_ptr<Transport> shm;
-    if (shares_memory) shm = std::make_unique<ShmTransport>(memory[host], hosts.LocalIndex(rank), std::move(bells));
-    auto tcp = std::make_unique<TcpTransport>(rank, hosts.size(), &network.port(rank), &network.sockets(rank));
+    auto shm = std::make_unique<ShmTransport>(memory[host], hosts.LocalIndex(rank), std::move(bells));
     return std::make_unique<HostsTransport>(hosts, rank, std::move(shm), std::move(tcp), std::move(on_lost));
   }
 
@@ -53,6 +58,7 @@ struct Ground {
 TransportSet MakeSet(const std::vector<int>& sizes, bool shares_memory) {
   auto ground = std::make_shared<Ground>(Hosts::WithSizes(sizes));
   TransportSet set;
+  set.hosts = shares_memory ? ground->hosts : Hosts::Apart(ground->hosts.size());
   for (int rank = 0; rank < ground->hosts.size(); ++rank) {
     set.transports.push_back(ground->Make(rank, shares_memory, [](int, const std::string&) {}));
     set.doorbells.push_back(&ground->network.bell(rank));
@@ -62,23 +68,94 @@ TransportSet MakeSet(const std::vector<int>& sizes, bool shares_memory) {
   return set;
 }
 
-TransportSet MakeHostsSet(int size) {
-  switch (size) {
+// Ranks on several hosts, so that the hosts have different numbers of them.
+std::vector<int> SizesFor(int ranks) {
+  switch (ranks) {
     case 1:
-      return MakeSet({1}, true);
+      return {1};
     case 2:
-      return MakeSet({1, 1}, true);
+      return {1, 1};
     case 3:
-      return MakeSet({2, 1}, true);
+      return {2, 1};
     case 4:
-      return MakeSet({2, 2}, true);
+      return {2, 2};
     default:
-      return MakeSet({3, 1, size - 4}, true);
+      return {3, 1, ranks - 4};
   }
 }
 
+TransportSet MakeHostsSet(int size) { return MakeSet(SizesFor(size), true); }
+
+TransportSet MakeApartSet(int size) { return MakeSet(SizesFor(size), false); }
+
 INSTANTIATE_TEST_SUITE_P(Hosts, TransportConformanceTest,
                          ::testing::ValuesIn(ConformanceCases({"Hosts", MakeHostsSet})), ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(Apart, TransportConformanceTest,
+                         ::testing::ValuesIn(ConformanceCases({"Apart", MakeApartSet})), ConformanceCaseName);
+
+// Passes everything on, but that all collectives run as schedules.
+class WithoutOwnWays final : public Transport {
+ public:
+  explicit WithoutOwnWays(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  absl::string_view name() const override { return transport_->name(); }
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+  void Send(Transfer* transfer) override { transport_->Send(transfer); }
+  void Receive(Transfer* transfer) override { transport_->Receive(transfer); }
+  absl::StatusOr<bool> Progress() override { return transport_->Progress(); }
+  void Abort(absl::Status reason) override { transport_->Abort(std::move(reason)); }
+
+ private:
+  const std::unique_ptr<Transport> transport_;
+};
+
+// What schedules give is, to the bit, what the transport's own way does.
+TransportSet MakeScheduledSet(int size) {
+  TransportSet set = MakeHostsSet(size);
+  for (std::unique_ptr<Transport>& transport : set.transports)
+    transport = std::make_unique<WithoutOwnWays>(std::move(transport));
+  return set;
+}
+
+INSTANTIATE_TEST_SUITE_P(Scheduled, TransportConformanceTest,
+                         ::testing::ValuesIn(ConformanceCases({"Scheduled", MakeScheduledSet})), ConformanceCaseName);
+
+// Batches that differ in how their chunks and shares come out, over these hosts.
+std::vector<ConformanceBatch> ReductionsOf(const std::vector<int>& sizes) {
+  std::vector<ConformanceBatch> batches;
+  const std::vector<std::vector<int64_t>> counts = {{1},     {16'384},          {16'385},        {100'003},
+                                                    {70'000, 1, 0, 130'000}, {1'200'007}, {5, 600'000, 5}};
+  for (const std::vector<int64_t>& each : counts) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ConformanceBatch batch;
+      batch.dtype = dtype;
+      batch.counts = each;
+      batch.ranks.resize(static_cast<size_t>(Hosts::WithSizes(sizes).size()));
+      std::iota(batch.ranks.begin(), batch.ranks.end(), 0);
+      batch.in_place = batches.size() % 2 == 0;
+      if (batches.size() % 4 == 3) batch.reduce_op = ReduceOp::kAverage;
+      if (batches.size() % 5 == 4) batch.prescale = 0.3;
+      if (batches.size() % 3 == 2) batch.joined = {static_cast<int>(batches.size() % batch.ranks.size())};
+      batches.push_back(std::move(batch));
+    }
+  }
+  return batches;
+}
+
+TEST(HostsTransportTest, ManyShapesOfHostsReduceInTheOrderOfHosts) {
+  for (const std::vector<int>& sizes :
+       {std::vector<int>{1, 1, 1}, {2, 2, 2}, {1, 3}, {4, 4}, {1, 1, 1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1, 1, 2}}) {
+    TransportSet set = MakeSet(sizes, true);
+    ConformanceRun run(set, ReductionsOf(sizes), StartAsEngine(set));
+    const absl::Status status = run.Run();
+    ASSERT_TRUE(status.ok()) << status;
+    for (const std::unique_ptr<ConformanceMemory>& memory : run.memory()) {
+      const absl::Status checked = memory->CheckResult();
+      EXPECT_TRUE(checked.ok()) << checked << " on " << sizes.size() << " hosts";
+    }
+  }
+}
 
 std::string AlgorithmOf(Transport& transport, const Hosts& hosts, std::vector<int> ranks, int position) {
   BufferPool pool(1 << 20);
@@ -101,10 +178,14 @@ TEST(HostsTransportTest, GroupsOnOneHostRunItsOwnCollectivesWhereMemoryIsShared)
   const auto transport = ground.Make(3, true, nullptr);
   EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {2, 3}, 1), "native");
   EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {3}, 0), "native");
-  EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {0, 1, 2, 3}, 3), "hierarchical ring allreduce");
-  // Where it is not, every rank is alone.
-  const auto alone = ground.Make(3, false, nullptr);
-  EXPECT_EQ(AlgorithmOf(*alone, Hosts::Apart(4), {2, 3}, 1), "ring allreduce");
+  EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {0, 1, 2, 3}, 3), "native");
+}
+
+TEST(HostsTransportTest, AnAllreduceOnMoreThan8HostsRunsTheSchedule) {
+  Ground ground(Hosts::WithSizes(std::vector<int>(9, 1)));
+  const auto transport = ground.Make(0, true, nullptr);
+  EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {0, 1, 2, 3, 4, 5, 6, 7}, 0), "native");
+  EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {0, 1, 2, 3, 4, 5, 6, 7, 8}, 0), "ring allreduce");
 }
 
 TEST(HostsTransportTest, ALostConnectionIsReportedOnceAndEndsNothingByItself) {

@@ -96,8 +96,8 @@ Schedule HierarchicalAllreduce(const GroupShape& shape, int64_t count, int64_t m
     if (!is_flat) phases.push_back(GatherOnHost(shape, shares, 0));
     if (shape.local() < owners) {
       const Piece& share = shares[shape.local()];
-      Phases over_hosts = is_direct ? DirectOverHosts(shape, share, gathered)
-                                    : RingOverHosts(shape, share, gathered, most_piece);
+      Phases over_hosts =
+          is_direct ? DirectOverHosts(shape, share, gathered) : RingOverHosts(shape, share, gathered, most_piece);
       Relabel(shape.Column(shape.local()), &over_hosts);
       std::move(over_hosts.begin(), over_hosts.end(), std::back_inserter(phases));
     } else {

@@ -106,8 +106,7 @@ std::string OrderOf(const Sizes& sizes, int64_t count, int64_t element,
 
 TEST(HierarchicalAllreduceTest, UpTo8HostsEveryElementIsAddedInTheOrderOfHosts) {
   const auto order_of = [](const Sizes& sizes, int64_t element) {
-    return OrderOf(sizes, 70, element,
-                   [](const GroupShape& shape) { return HierarchicalAllreduce(shape, 70, 3); });
+    return OrderOf(sizes, 70, element, [](const GroupShape& shape) { return HierarchicalAllreduce(shape, 70, 3); });
   };
   for (int64_t element = 0; element < 70; ++element) {
     ASSERT_EQ(order_of({1, 1, 1}, element), "finish(0+1+2)") << element;

@@ -13,8 +13,8 @@
 
 namespace farandole {
 
-// Allreduce of a group on 2 to 8 hosts by direct exchange (ExchangeShares): what happens on the host, chunk by chunk, is
-// its HostPart's; what the owners of a share send each other goes over the transport, and up to kAhead chunks are
+// Allreduce of a group on 2 to 8 hosts by direct exchange (ExchangeShares): what happens on the host, chunk by chunk,
+// is its HostPart's; what the owners of a share send each other goes over the transport, and up to kAhead chunks are
 // anywhere between their contribution and their result, so that hosts add and copy while the network is busy.
 //
 // An element's result is h0 + h1 + ..., in the order of hosts, where a host's part is the sum of its ranks in theirs:
@@ -22,8 +22,8 @@ namespace farandole {
 // rounded after the host's sum and after the whole one; where no two ranks share a host, once.
 class HostsAllreduce final : public Operation {
  public:
-  // Chunks in progress. No more than there are stages: the owner's results of a chunk are sent before it sends its part of
-  // the chunk so much later, which waits for that stage.
+  // Chunks in progress. No more than there are stages: the owner's results of a chunk are sent before it sends its part
+  // of the chunk so much later, which waits for that stage.
   static constexpr int64_t kAhead = 4;
 
   // `transport` reaches all owners and outlives the operation, as `received`, which is memory for what they send.
@@ -42,8 +42,8 @@ class HostsAllreduce final : public Operation {
     std::vector<Transfer> results_out;
     std::vector<Transfer> results_in;
   };
-  // How many chunks' parts, and how many chunks' results, a direction of all connections has been given; they take turns
-  // in an order that is the same on both sides.
+  // How many chunks' parts, and how many chunks' results, a direction of all connections has been given; they take
+  // turns in an order that is the same on both sides.
   struct Turn {
     int64_t parts = 0;
     int64_t results = 0;

@@ -1,6 +1,6 @@
-// Runs allreduce between processes as on several hosts, and prints how long it takes: in HostsTransport's own way, and by
-// the schedule, in turns. Its output is in docs/decisions/0008-bulk-between-hosts.md. With --namespaces each host is in a
-// network namespace of its own (host_transports_bench.cc says how to make them).
+// Runs allreduce between processes as on several hosts, and prints how long it takes: in HostsTransport's own way, and
+// by the schedule, in turns. Its output is in docs/decisions/0008-bulk-between-hosts.md. With --namespaces each host is
+// in a network namespace of its own (host_transports_bench.cc says how to make them).
 
 #include <fcntl.h>
 #include <pthread.h>

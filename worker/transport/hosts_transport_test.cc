@@ -124,8 +124,8 @@ INSTANTIATE_TEST_SUITE_P(Scheduled, TransportConformanceTest,
 // Batches that differ in how their chunks and shares come out, over these hosts.
 std::vector<ConformanceBatch> ReductionsOf(const std::vector<int>& sizes) {
   std::vector<ConformanceBatch> batches;
-  const std::vector<std::vector<int64_t>> counts = {{1},     {16'384},          {16'385},        {100'003},
-                                                    {70'000, 1, 0, 130'000}, {1'200'007}, {5, 600'000, 5}};
+  const std::vector<std::vector<int64_t>> counts = {
+      {1}, {16'384}, {16'385}, {100'003}, {70'000, 1, 0, 130'000}, {1'200'007}, {5, 600'000, 5}};
   for (const std::vector<int64_t>& each : counts) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       ConformanceBatch batch;

@@ -83,9 +83,7 @@ void SharedHostPart::Combine(int64_t chunk) {
   }
 }
 
-void SharedHostPart::Publish(int64_t chunk) {
-  Say(transport_->progress(transport_->rank()).reduced, chunk);
-}
+void SharedHostPart::Publish(int64_t chunk) { Say(transport_->progress(transport_->rank()).reduced, chunk); }
 
 bool SharedHostPart::CanCollect(int64_t chunk) {
   const uint64_t word = ShmTransport::ProgressWord(collective_.sequence, static_cast<uint64_t>(chunk) + 1);

@@ -13,13 +13,13 @@
 namespace farandole {
 
 // Of ranks that share a host, through the stages of its ShmTransport: each rank stages what others own; owners combine
-// their share straight from the stages and their tensors into the place that the share has in their own stage, where its
-// result lies later, and where all read it. The words of ShmLayout::Progress mean what they mean to an allreduce on one
-// host. Contributions are combined in the order of positions.
+// their share straight from the stages and their tensors into the place that the share has in their own stage, where
+// its result lies later, and where all read it. The words of ShmLayout::Progress mean what they mean to an allreduce on
+// one host. Contributions are combined in the order of positions.
 class SharedHostPart final : public HostPart {
  public:
-  // `transport` and `shares` outlive it. `locals`: the ranks of the group on this host, by their local index; `own`: this
-  // rank's place among them.
+  // `transport` and `shares` outlive it. `locals`: the ranks of the group on this host, by their local index; `own`:
+  // this rank's place among them.
   SharedHostPart(ShmTransport* transport, const Collective& collective, const ExchangeShares& shares,
                  absl::Span<const int> locals, int own);
 

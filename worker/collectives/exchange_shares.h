@@ -21,7 +21,7 @@ class ExchangeShares {
   static constexpr int kMostHosts = 8;
   // A chunk is at most this large where ranks share a host, and where none do.
   static constexpr int64_t kSharedChunkBytes = 256 << 10;
-  static constexpr int64_t kLoneChunkBytes = 1 << 20;
+  static constexpr int64_t kLoneChunkBytes = 512 << 10;
 
   // `hosts` of the shape is at most kMostHosts.
   ExchangeShares(const GroupShape& shape, int64_t count, int64_t element_bytes);

@@ -63,7 +63,7 @@ char* HostsAllreduce::Received(int64_t chunk, int host) {
 
 bool HostsAllreduce::ResultsAreNext(const Turn& turn) const {
   if (shares_->has_one_phase() || turn.results == shares_->chunks()) return false;
-  return turn.parts == shares_->chunks() || turn.parts - turn.results == kAhead;
+  return turn.parts == shares_->chunks() || turn.parts - turn.results == kPartsBeforeResults;
 }
 
 void HostsAllreduce::StartReceives() {

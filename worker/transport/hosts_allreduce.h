@@ -22,9 +22,11 @@ namespace farandole {
 // rounded after the host's sum and after the whole one; where no two ranks share a host, once.
 class HostsAllreduce final : public Operation {
  public:
-  // Chunks in progress. No more than there are stages: the owner's results of a chunk are sent before it sends its part
-  // of the chunk so much later, which waits for that stage.
+  // Chunks in progress, as many as a rank has stages.
   static constexpr int64_t kAhead = 4;
+  // How many chunks' parts a rank sends before the results of the first of them: enough that the network has work while
+  // hosts add, and few enough that what is on its way stays in the caches.
+  static constexpr int64_t kPartsBeforeResults = 2;
 
   // `transport` reaches all owners and outlives the operation, as `received`, which is memory for what they send.
   // `shares` is also what `part` refers to.

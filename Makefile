@@ -7,7 +7,7 @@ unexport PYTHONPATH PYTHONHOME
 MAKEFLAGS += --jobs=2
 
 export BAZEL ?= bazel
-PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so
+PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
 .PHONY: help system browser tools python build install demo test sim soak fmt fmt-check clean
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "worker/relay_link.h"
-#include "worker/transport/gloo_transport.h"
 #include "worker/transport/hosts_transport.h"
 #include "worker/transport/tcp_transport.h"
 
@@ -75,6 +74,11 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptio
   if (!door.ok()) return door.status();
   connections->door_ = *std::move(door);
   if (options.size == 1 || options.transport == "shm") return connections;
+  if (options.transport == "gloo") {
+    const absl::StatusOr<GlooLibrary> library = GlooLibrary::Load();
+    if (!library.ok()) return library.status();
+    connections->gloo_ = *library;
+  }
   absl::StatusOr<std::unique_ptr<PeerPort>> port = PeerPort::Open(options.network_interfaces);
   if (!port.ok()) return port.status();
   connections->port_ = *std::move(port);
@@ -183,11 +187,11 @@ absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& ar
 }
 
 std::unique_ptr<Transport> Connections::MakeRemote() {
-  if (transport_option_ != "gloo") {
+  if (!gloo_.has_value()) {
     return std::make_unique<TcpTransport>(rank_, hosts_.size(), port_.get(), sockets_.get());
   }
-  if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, GlooTransport::kWarning);
-  return std::make_unique<GlooTransport>(rank_, hosts_.size(), port_.get(), &page_->doorbell());
+  if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, GlooLibrary::kWarning);
+  return gloo_->MakeTransport(rank_, hosts_.size(), port_.get(), &page_->doorbell());
 }
 
 ReadyChannel& Connections::channel() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "worker/options.h"
 #include "worker/ready_channel.h"
 #include "worker/transport/epoch_memory.h"
+#include "worker/transport/gloo_library.h"
 #include "worker/transport/host_door.h"
 #include "worker/transport/peer_port.h"
 #include "worker/transport/shm_transport.h"
@@ -30,7 +32,7 @@ namespace farandole {
 // Owned by its worker, and used by one thread until Meet has returned.
 class Connections {
  public:
-  // Opens this worker's doors. What HostDoor::Open and PeerPort::Open fail with.
+  // Opens this worker's doors. What HostDoor::Open, PeerPort::Open and GlooLibrary::Load fail with.
   static absl::StatusOr<std::unique_ptr<Connections>> Open(const WorkerOptions& options);
   // Of a rank without peers.
   static absl::StatusOr<std::unique_ptr<Connections>> Alone();
@@ -75,6 +77,8 @@ class Connections {
 
   const std::string transport_option_;
   const WorkerLog log_;
+  // Where the transport is to be gloo.
+  std::optional<GlooLibrary> gloo_;
   int rank_ = 0;
   Hosts hosts_;
   Hosts bulk_hosts_;

@@ -157,12 +157,13 @@ def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) ->
 
 
 def rounds_once() -> bool:
-    """On a rank: whether sums of float16 and bfloat16 are rounded once. Between ranks that share no memory they are
-    rounded at each step of a schedule, but for small ones.
+    """On a rank: whether sums of float16 and bfloat16 are rounded once. Over several hosts, where some of the ranks share
+    memory, they are rounded after each host's sum as well.
     """
     import farandole
 
-    return farandole.local_size() == farandole.size() and os.environ.get("FARANDOLE_TRANSPORT") == "auto"
+    shares_memory = os.environ.get("FARANDOLE_TRANSPORT") == "auto" and farandole.cross_size() < farandole.size()
+    return farandole.local_size() == farandole.size() or not shares_memory
 
 
 def functions(module: str) -> Dict[str, Callable[[], None]]:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from typing import Callable
@@ -116,6 +117,22 @@ def test_missing_torch_and_missing_library_are_one_sentence_each(tmp_path: pathl
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(other), str(source)], check=True)
     result = alone("import farandole", FARANDOLE_LIBRARY=str(other))
     assert f"the worker library {other} cannot be loaded: it lacks the function" in result.stdout.splitlines()[-1]
+
+
+def test_only_the_transport_gloo_needs_its_library(tmp_path: pathlib.Path) -> None:
+    library = tmp_path / "libfarandole.so"
+    shutil.copy(harness.ROOT / "sdk" / "python" / "farandole" / "_lib" / "libfarandole.so", library)
+    needs = subprocess.run(["readelf", "--dynamic", str(library)], check=True, capture_output=True, text=True).stdout
+    assert "libgloo" not in needs and "libc.so" in needs
+    result = alone(
+        "import farandole; farandole.init()",
+        FARANDOLE_LIBRARY=str(library),
+        FARANDOLE_TRANSPORT="gloo",
+        FARANDOLE_SIZE="2",
+        FARANDOLE_COORDINATOR="127.0.0.1:1",
+    )
+    assert "ValueError: the transport is to be gloo, but its library cannot be used: " in result.stdout
+    assert f"{tmp_path}/libfarandole_gloo.so: cannot open shared object file" in result.stdout
 
 
 INTERRUPT = """

@@ -20,7 +20,8 @@ namespace farandole {
 // The transport between ranks of different hosts whose bytes Gloo moves, over its TCP device: for networks that are
 // declared trusted. **Gloo's connections are not authenticated**: each pair of ranks that talks opens a port for a
 // moment, and whoever connects to it first is taken for the peer, and can read and write what is reduced. TcpTransport
-// has no such door (docs/decisions/0003-tcp-between-hosts.md). Whoever makes one of these logs kWarning, once.
+// has no such door (docs/decisions/0003-tcp-between-hosts.md). Whoever makes one of these logs GlooLibrary::kWarning,
+// once.
 //
 // Owned by the rank's engine; threads as Transport says. For each peer that is used there are a connection of Gloo's, a
 // proven one of the PeerPort, and two threads; completion rings the rank's bell (Doorbell::Summon).
@@ -29,10 +30,6 @@ namespace farandole {
 class GlooTransport final : public Transport {
  public:
   static constexpr absl::Duration kConnectLimit = absl::Seconds(60);
-  static constexpr absl::string_view kWarning =
-      "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only where "
-      "every "
-      "host of the network is trusted, else leave it out or set it to tcp";
 
   // `port`, at which the rank has entered its epoch, and `bell` are borrowed.
   GlooTransport(int rank, int size, PeerPort* port, Doorbell* bell, absl::Duration connect_limit = kConnectLimit);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "worker/collectives/exchange_shares.h"
-#include "worker/collectives/group_shape.h"
+#include "worker/transport/broadcast_over_hosts.h"
 #include "worker/transport/hosts_allreduce.h"
 #include "worker/transport/lone_host_part.h"
 #include "worker/transport/shared_host_part.h"
@@ -79,29 +79,38 @@ absl::StatusOr<bool> HostsTransport::Progress() {
 
 absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::Start(const Collective& collective) {
   const std::vector<int> sizes = hosts_.Shape(collective.ranks);
-  if (sizes.size() > 1) return StartAllreduce(collective, sizes);
-  if (local_ == nullptr) return absl::UnimplementedError("ranks that share no memory run a schedule");
-  return LocalOperation::Start(local_.get(), collective, hosts_.Leader(hosts_.HostOf(rank_)));
-}
-
-absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::StartAllreduce(const Collective& collective,
-                                                                          const std::vector<int>& sizes) {
-  if (collective.op != OpType::kAllreduce || collective.reduce_op == ReduceOp::kAdasum ||
-      sizes.size() > ExchangeShares::kMostHosts) {
-    return absl::UnimplementedError("between hosts only an allreduce on up to 8 of them has a way of its own");
+  if (sizes.size() == 1) {
+    if (local_ == nullptr) return absl::UnimplementedError("a rank that shares no memory runs a schedule");
+    return LocalOperation::Start(local_.get(), collective, hosts_.Leader(hosts_.HostOf(rank_)));
   }
   const GroupShape shape(collective.position, sizes);
+  if (collective.op == OpType::kBroadcast) {
+    return std::make_unique<BroadcastOverHosts>(this, local_.get(), collective, shape, LocalsOf(collective, shape),
+                                                &packed_);
+  }
+  const bool is_sum = collective.op == OpType::kAllreduce && collective.reduce_op != ReduceOp::kAdasum;
+  if (is_sum && shape.hosts() <= ExchangeShares::kMostHosts) return StartAllreduce(collective, shape);
+  return absl::UnimplementedError(
+      "between hosts only broadcast, and allreduce on up to 8 of them, have ways of their own");
+}
+
+std::unique_ptr<Operation> HostsTransport::StartAllreduce(const Collective& collective, const GroupShape& shape) {
   auto shares =
       std::make_unique<ExchangeShares>(shape, collective.count, static_cast<int64_t>(SizeOf(collective.dtype)));
   std::unique_ptr<HostPart> part;
   if (shape.local_size() == 1) {
     part = std::make_unique<LoneHostPart>(collective, *shares, &packed_);
   } else {
-    std::vector<int> locals;
-    for (const int position : shape.Locals()) locals.push_back(hosts_.LocalIndex(collective.ranks[position]));
-    part = std::make_unique<SharedHostPart>(local_.get(), collective, *shares, locals, shape.local());
+    part =
+        std::make_unique<SharedHostPart>(local_.get(), collective, *shares, LocalsOf(collective, shape), shape.local());
   }
   return std::make_unique<HostsAllreduce>(this, collective, shape, std::move(shares), std::move(part), &received_);
+}
+
+std::vector<int> HostsTransport::LocalsOf(const Collective& collective, const GroupShape& shape) const {
+  std::vector<int> locals;
+  for (const int position : shape.Locals()) locals.push_back(hosts_.LocalIndex(collective.ranks[position]));
+  return locals;
 }
 
 void HostsTransport::Abort(absl::Status reason) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/collectives/group_shape.h"
 #include "worker/hosts.h"
 #include "worker/transport/shm_transport.h"
 #include "worker/transport/transport.h"
@@ -14,8 +15,9 @@
 namespace farandole {
 
 // The transport of an epoch on several hosts: shared memory within each host, another transport between hosts.
-// Collectives of a group on one host run as that host's transport has them; an allreduce of a group on 2 to 8 hosts as
-// HostsAllreduce, others run as schedules. Owned by the rank's worker; threads as Transport says.
+// Collectives of a group on one host run as that host's transport has them; between hosts a broadcast runs as
+// BroadcastOverHosts, an allreduce on up to 8 hosts as HostsAllreduce, and others as schedules. Owned by the rank's
+// worker; threads as Transport says.
 //
 // A lost connection is not an error of Progress: it is reported once, what concerns it stands still, and who ends the
 // epoch (Abort) knows more about the reason: a peer's connections end also where it has itself ended the epoch.
@@ -38,8 +40,9 @@ class HostsTransport final : public Transport {
   void Abort(absl::Status reason) override;
 
  private:
-  absl::StatusOr<std::unique_ptr<Operation>> StartAllreduce(const Collective& collective,
-                                                            const std::vector<int>& sizes);
+  std::unique_ptr<Operation> StartAllreduce(const Collective& collective, const GroupShape& shape);
+  // The group's ranks on this host, by their local index.
+  std::vector<int> LocalsOf(const Collective& collective, const GroupShape& shape) const;
   bool IsLocal(int peer) const { return local_ != nullptr && hosts_.HostOf(peer) == hosts_.HostOf(rank_); }
 
   const Hosts hosts_;
@@ -47,7 +50,7 @@ class HostsTransport final : public Transport {
   const std::unique_ptr<ShmTransport> local_;
   const std::unique_ptr<Transport> remote_;
   const OnLost on_lost_;
-  // Memory of the allreduce in progress, kept for the next one: what other hosts send, and packed tensors.
+  // Memory of the collective in progress, kept for the next one: what other hosts send, and packed tensors.
   std::vector<char> received_;
   std::vector<char> packed_;
   // Between hosts nothing moves any more until Abort.

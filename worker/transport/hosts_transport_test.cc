@@ -91,7 +91,7 @@ TransportSet MakeApartSet(int size) { return MakeSet(SizesFor(size), false); }
 INSTANTIATE_TEST_SUITE_P(Hosts, TransportConformanceTest,
                          ::testing::ValuesIn(ConformanceCases({"Hosts", MakeHostsSet})), ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Apart, TransportConformanceTest,
-                         ::testing::ValuesIn(ConformanceCases({"Apart", MakeApartSet})), ConformanceCaseName);
+                         ::testing::Values(ConformanceCase{{"Apart", MakeApartSet}, 4}), ConformanceCaseName);
 
 // Passes everything on, but that all collectives run as schedules.
 class WithoutOwnWays final : public Transport {
@@ -119,7 +119,7 @@ TransportSet MakeScheduledSet(int size) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scheduled, TransportConformanceTest,
-                         ::testing::ValuesIn(ConformanceCases({"Scheduled", MakeScheduledSet})), ConformanceCaseName);
+                         ::testing::Values(ConformanceCase{{"Scheduled", MakeScheduledSet}, 4}), ConformanceCaseName);
 
 // Batches that differ in how their chunks and shares come out, over these hosts.
 std::vector<ConformanceBatch> ReductionsOf(const std::vector<int>& sizes) {
@@ -145,7 +145,7 @@ std::vector<ConformanceBatch> ReductionsOf(const std::vector<int>& sizes) {
 
 TEST(HostsTransportTest, ManyShapesOfHostsReduceInTheOrderOfHosts) {
   for (const std::vector<int>& sizes :
-       {std::vector<int>{1, 1, 1}, {2, 2, 2}, {1, 3}, {4, 4}, {1, 1, 1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1, 1, 2}}) {
+       {std::vector<int>{1, 1, 1}, {2, 2, 2}, {1, 3}, {4, 4}, {2, 1, 1, 1, 1, 1, 1, 2}}) {
     TransportSet set = MakeSet(sizes, true);
     ConformanceRun run(set, ReductionsOf(sizes), StartAsEngine(set));
     const absl::Status status = run.Run();

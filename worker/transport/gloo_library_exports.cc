@@ -1,0 +1,14 @@
+// What libfarandole_gloo.so exports; GlooLibrary looks for it.
+#include "base/version.h"
+#include "worker/transport/gloo_transport.h"
+
+extern "C" {
+
+const char* farandole_gloo_version() { return farandole::kVersion; }
+
+farandole::Transport* farandole_gloo_make_transport(int rank, int size, farandole::PeerPort* port,
+                                                    farandole::Doorbell* bell) {
+  return new farandole::GlooTransport(rank, size, port, bell);
+}
+
+}  // extern "C"

@@ -124,9 +124,12 @@ def test_only_the_transport_gloo_needs_its_library(tmp_path: pathlib.Path) -> No
     shutil.copy(harness.ROOT / "sdk" / "python" / "farandole" / "_lib" / "libfarandole.so", library)
     needs = subprocess.run(["readelf", "--dynamic", str(library)], check=True, capture_output=True, text=True).stdout
     assert "libgloo" not in needs and "libc.so" in needs
+    token = tmp_path / "token"
+    token.write_text("token", encoding="utf-8")
     result = alone(
         "import farandole; farandole.init()",
         FARANDOLE_LIBRARY=str(library),
+        FARANDOLE_TOKEN_FILE=str(token),
         FARANDOLE_TRANSPORT="gloo",
         FARANDOLE_SIZE="2",
         FARANDOLE_COORDINATOR="127.0.0.1:1",

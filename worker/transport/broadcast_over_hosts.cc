@@ -137,9 +137,10 @@ bool BroadcastOverHosts::AdvanceReader() {
   const uint64_t word = ShmTransport::ProgressWord(collective_.sequence, static_cast<uint64_t>(done_) + 1);
   if (done_ == chunks_ || local_->progress(head).staged.load() < word) return false;
   const char* stage = local_->Stage(head, collective_.sequence, static_cast<uint64_t>(done_));
-  walk_.ForEach(Begin(done_), Begin(done_) + CountOf(done_), [&](const char*, char* output, int64_t from, int64_t count) {
-    std::memcpy(output, stage + from * element_bytes_, count * element_bytes_);
-  });
+  walk_.ForEach(Begin(done_), Begin(done_) + CountOf(done_),
+                [&](const char*, char* output, int64_t from, int64_t count) {
+                  std::memcpy(output, stage + from * element_bytes_, count * element_bytes_);
+                });
   Say(local_->progress(local_->rank()).consumed, done_++);
   local_->Ring(absl::MakeConstSpan(&head, 1));
   return true;

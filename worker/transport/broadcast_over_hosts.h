@@ -17,9 +17,9 @@ namespace farandole {
 // host copy it from there. What comes goes straight into a single tensor; several are packed.
 class BroadcastOverHosts final : public Operation {
  public:
-  // `transport` reaches all heads. `local` is that of this host, and may be null for a rank that is alone there; `locals`
-  // are the group's ranks on it by their local index. `packed` is memory that grows to what is needed. All but `locals`
-  // outlive the operation.
+  // `transport` reaches all heads. `local` is that of this host, and may be null for a rank that is alone there;
+  // `locals` are the group's ranks on it by their local index. `packed` is memory that grows to what is needed. All but
+  // `locals` outlive the operation.
   BroadcastOverHosts(Transport* transport, ShmTransport* local, const Collective& collective, const GroupShape& shape,
                      std::vector<int> locals, std::vector<char>* packed);
 

@@ -11,15 +11,15 @@
 
 namespace farandole {
 
-// libfarandole_gloo.so, which has the GlooTransport and lies beside the program or library that this code is part of. It
-// is loaded only where somebody asks for the transport, since it needs Gloo's library and all that needs; and it stays
-// loaded. It is of the same build, so that both sides know the same types.
+// libfarandole_gloo.so, which has the GlooTransport and lies beside the program or library that this code is part of.
+// It is loaded only where somebody asks for the transport, since it needs Gloo's library and all that needs; and it
+// stays loaded. It is of the same build, so that both sides know the same types.
 class GlooLibrary {
  public:
   // To be logged, once, by whoever makes a transport.
   static constexpr absl::string_view kWarning =
-      "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only where every "
-      "host of the network is trusted, else leave it out or set it to tcp";
+      "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only on networks "
+      "whose every host is trusted, else leave it out or set it to tcp";
 
   // INVALID_ARGUMENT: it is missing, cannot be loaded (the system's words are in the text) or is of another version.
   static absl::StatusOr<GlooLibrary> Load();

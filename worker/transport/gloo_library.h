@@ -18,7 +18,8 @@ class GlooLibrary {
  public:
   // To be logged, once, by whoever makes a transport.
   static constexpr absl::string_view kWarning =
-      "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only on networks "
+      "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only on "
+      "networks "
       "whose every host is trusted, else leave it out or set it to tcp";
 
   // INVALID_ARGUMENT: it is missing, cannot be loaded (the system's words are in the text) or is of another version.

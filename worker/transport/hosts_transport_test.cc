@@ -188,6 +188,22 @@ TEST(HostsTransportTest, AnAllreduceOnMoreThan8HostsRunsTheSchedule) {
   EXPECT_EQ(AlgorithmOf(*transport, ground.hosts, {0, 1, 2, 3, 4, 5, 6, 7, 8}, 0), "ring allreduce");
 }
 
+TEST(HostsTransportTest, ARootThatHasJoinedHasNothingToBroadcast) {
+  Ground ground(Hosts::WithSizes({1, 1}));
+  const auto transport = ground.Make(0, true, nullptr);
+  const std::vector<int> ranks = {0, 1};
+  Collective collective;
+  collective.sequence = 7;
+  collective.op = OpType::kBroadcast;
+  collective.ranks = ranks;
+  collective.count = 5;
+  collective.contributes = false;
+  const absl::StatusOr<std::unique_ptr<Operation>> started = transport->Start(collective);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ((*started)->Advance().status(),
+            absl::InternalError("batch 7: rank 0 is the root of a broadcast but has joined and has no data"));
+}
+
 TEST(HostsTransportTest, ALostConnectionIsReportedOnceAndEndsNothingByItself) {
   Ground ground(Hosts::WithSizes({1, 1}));
   int lost = 0;

@@ -16,11 +16,6 @@ namespace {
 constexpr int kOk = FARANDOLE_OK;
 constexpr int kPending = FARANDOLE_STILL_PENDING;
 
-Interrupted Wrap(int (*interrupted)(void)) {
-  if (interrupted == nullptr) return {};
-  return [interrupted] { return interrupted() != 0; };
-}
-
 farandole_handle Handle(const absl::StatusOr<int64_t>& handle) {
   return handle.ok() ? *handle : -static_cast<farandole_handle>(Code(handle.status()));
 }

@@ -12,6 +12,11 @@ int Code(const absl::Status& status) {
   return static_cast<int>(status.code());
 }
 
+Interrupted Wrap(int (*interrupted)(void)) {
+  if (interrupted == nullptr) return {};
+  return [interrupted] { return interrupted() != 0; };
+}
+
 absl::Status NotRunning() {
   if (Process().is_forked_child()) {
     return absl::FailedPreconditionError(

@@ -16,6 +16,9 @@ std::string& LastError();
 // The status's code, for the C interface; keeps the sentence of an error.
 int Code(const absl::Status& status);
 
+// Asks the caller whether to give up; null: never.
+Interrupted Wrap(int (*interrupted)(void));
+
 // Why there is no worker in this process.
 absl::Status NotRunning();
 

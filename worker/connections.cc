@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -102,6 +103,9 @@ std::vector<std::string> Connections::Endpoints() const {
 absl::Status Connections::Meet(Meeting meeting) {
   rank_ = meeting.rank;
   hosts_ = meeting.hosts;
+  epoch_ = meeting.epoch;
+  secret_ = meeting.secret;
+  endpoints_ = meeting.endpoints;
   bulk_hosts_ = meeting.hosts;
   if (transport_option_ == "tcp" || transport_option_ == "gloo") bulk_hosts_ = Hosts::Apart(hosts_.size());
   if (port_ == nullptr && hosts_.count() > 1) {
@@ -136,23 +140,43 @@ absl::Status Connections::MeetHost(const Meeting& meeting) {
   const int ranks = hosts_.RanksOn(host);
   const int leader = hosts_.Leader(host);
   const size_t bytes = PageBytes(ranks) + ShmLayout::Bytes(ranks);
-  const HostDoor::Meeting at_door = {meeting.secret, meeting.epoch, meeting.deadline, meeting.give_up};
-  absl::StatusOr<std::unique_ptr<EpochMemory>> memory;
-  if (rank_ == leader) {
-    memory = EpochMemory::Create(bytes);
-    if (!memory.ok()) return memory.status();
-    std::vector<int> peers;
-    for (int rank = leader + 1; rank < leader + ranks; ++rank) peers.push_back(rank);
-    absl::Status offered = peers.empty() ? absl::OkStatus() : door_->Offer(at_door, (*memory)->fd(), std::move(peers));
-    if (!offered.ok()) return offered;
-  } else {
-    const absl::StatusOr<int> fd = HostDoor::Enter(meeting.endpoints[leader][0], at_door, rank_);
-    if (!fd.ok()) return fd.status();
-    memory = EpochMemory::Map(*fd, bytes);
-    if (!memory.ok()) return memory.status();
-  }
+  absl::StatusOr<std::unique_ptr<EpochMemory>> memory = std::unique_ptr<EpochMemory>();
+  if (rank_ == leader) memory = EpochMemory::Create(bytes);
+  if (!memory.ok()) return memory.status();
+  std::vector<int> all;
+  for (int rank = leader; rank < leader + ranks; ++rank) all.push_back(rank);
+  memory = Share(all, *std::move(memory), bytes, meeting.deadline, meeting.give_up);
+  if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<EpochMemory>> Connections::Share(absl::Span<const int> ranks,
+                                                                std::unique_ptr<EpochMemory> own, size_t bytes,
+                                                                absl::Time deadline,
+                                                                std::function<absl::Status()> give_up) {
+  const HostDoor::Meeting at_door = {secret_, epoch_, deadline, std::move(give_up)};
+  const int leader = ranks.front();
+  if (rank_ != leader) {
+    const absl::StatusOr<int> fd = HostDoor::Enter(endpoints_[leader][0], at_door, rank_);
+    if (!fd.ok()) return fd.status();
+    return EpochMemory::Map(*fd, bytes);
+  }
+  std::vector<int> peers(ranks.begin() + 1, ranks.end());
+  if (peers.empty()) return own;
+  if (absl::Status offered = door_->Offer(at_door, own->fd(), std::move(peers)); !offered.ok()) return offered;
+  return own;
+}
+
+bool Connections::ShareMemory(absl::Span<const int> ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [this](int rank) { return bulk_hosts_.HostOf(rank) == bulk_hosts_.HostOf(rank_); });
+}
+
+std::vector<int> Connections::LocalIndices(absl::Span<const int> ranks) const {
+  std::vector<int> indices;
+  for (const int rank : ranks) indices.push_back(hosts_.LocalIndex(rank));
+  return indices;
 }
 
 void Connections::MakePage(const Meeting& meeting) {
@@ -165,7 +189,8 @@ std::unique_ptr<ShmTransport> Connections::MakeShm() {
   const int ranks = hosts_.RanksOn(hosts_.HostOf(rank_));
   std::vector<Doorbell*> bells;
   for (int local = 0; local < ranks; ++local) bells.push_back(&page_->bell(local));
-  return std::make_unique<ShmTransport>(memory_->data() + PageBytes(ranks), hosts_.LocalIndex(rank_), std::move(bells));
+  return std::make_unique<ShmTransport>(memory_->data() + PageBytes(ranks), hosts_.LocalIndex(rank_), std::move(bells),
+                                        &arenas_);
 }
 
 absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& arrivals) {

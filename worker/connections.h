@@ -17,6 +17,7 @@
 #include "worker/log.h"
 #include "worker/options.h"
 #include "worker/ready_channel.h"
+#include "worker/transport/arena_table.h"
 #include "worker/transport/epoch_memory.h"
 #include "worker/transport/gloo_library.h"
 #include "worker/transport/host_door.h"
@@ -59,10 +60,22 @@ class Connections {
   //   EpochMemory and PeerPort::Connect fail with
   absl::Status Meet(Meeting meeting);
 
+  // After Meet: whether the bulk data of these ranks, of which this is one, moves through memory that they share.
+  bool ShareMemory(absl::Span<const int> ranks) const;
+  // By the ranks' index on their host.
+  std::vector<int> LocalIndices(absl::Span<const int> ranks) const;
+  // More memory of `bytes` bytes for ranks that share memory, ascending, who all call this, one call at a time: the
+  // first of them gives its own to the others, who have none. Errors as of HostDoor and EpochMemory::Map.
+  absl::StatusOr<std::unique_ptr<EpochMemory>> Share(absl::Span<const int> ranks, std::unique_ptr<EpochMemory> own,
+                                                     size_t bytes, absl::Time deadline,
+                                                     std::function<absl::Status()> give_up);
+
   ReadyChannel& channel();
   Transport& transport() { return *transport_; }
   // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
   const Hosts& bulk_hosts() const { return bulk_hosts_; }
+  // Those that the transport reduces in place.
+  ArenaTable& arenas() { return arenas_; }
 
  private:
   // Connections of the tree of leaders, while they are made.
@@ -82,6 +95,11 @@ class Connections {
   int rank_ = 0;
   Hosts hosts_;
   Hosts bulk_hosts_;
+  // Of the meeting, for memory that is shared later.
+  uint64_t epoch_ = 0;
+  std::string secret_;
+  std::vector<std::vector<std::string>> endpoints_;
+  ArenaTable arenas_;
   // In the order of their making; each uses those before it.
   std::unique_ptr<HostDoor> door_;
   std::unique_ptr<PeerPort> port_;

@@ -35,6 +35,8 @@ struct EngineOptions {
   int64_t yield_ns = 50'000;
   // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
   bool has_data_thread = true;
+  // Where tensors may lie that the transport reduces in place; null: nowhere. Outlives the engine.
+  const ArenaTable* arenas = nullptr;
   // What the ages of submissions go by.
   ClockNs clock = MonotonicNs;
 };

@@ -8,6 +8,24 @@
 #include "worker/running_batch.h"
 
 namespace farandole {
+namespace {
+
+// Neighbours in memory, as tensors in an arena are, become one.
+void AddFragment(const Fragment& fragment, int64_t element_bytes, absl::InlinedVector<Fragment, 2>* fragments) {
+  if (!fragments->empty()) {
+    Fragment& last = fragments->back();
+    const int64_t bytes = last.count * element_bytes;
+    if (static_cast<const char*>(last.input) + bytes == fragment.input &&
+        static_cast<char*>(last.output) + bytes == fragment.output) {
+      last.count += fragment.count;
+      return;
+    }
+  }
+  fragments->push_back(fragment);
+}
+
+}  // namespace
+
 void Engine::OnBatch(const Entry& entry) {
   RunningBatch& running = *running_;
   absl::StatusOr<std::vector<int>> ranks = table_.RanksOf(entry.group);
@@ -44,6 +62,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   collective.prescale = entry.prescale;
   collective.postscale = entry.postscale;
   collective.root = entry.root;
+  collective.arena = entry.arena;
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(entry.dtype));
   for (size_t item = 0; item < entry.items.size(); ++item) {
     Submission* submission = running.submissions[item];
@@ -67,7 +86,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
     // Broadcasts of any type travel as bytes.
     const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
     for (const Fragment& fragment : submission->fragments) {
-      running.fragments.push_back({fragment.input, fragment.output, fragment.count * factor});
+      AddFragment({fragment.input, fragment.output, fragment.count * factor}, element_bytes, &running.fragments);
     }
   }
   collective.fragments = running.fragments;

@@ -15,8 +15,8 @@ constexpr uint64_t kLogCells = 4096;
 constexpr size_t kCellPayload = 120;
 constexpr size_t kMostEndBytes = 448;
 
-// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. Scales
-// (batches only), payload, items and counts follow.
+// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. What
+// only batches have, payload, items and counts follow.
 struct EntryHeader {
   Entry::Kind kind;
   OpType op;
@@ -35,9 +35,10 @@ struct EntryHeader {
 };
 static_assert(sizeof(EntryHeader) == 32, "24 bytes of payload fit into the first cache line");
 
-struct Scales {
+struct BatchPart {
   double prescale;
   double postscale;
+  uint64_t arena;
 };
 
 uint64_t CellsFor(size_t bytes) { return (bytes + kCellPayload - 1) / kCellPayload; }
@@ -148,12 +149,12 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   header.attempt = entry.attempt;
   header.items = static_cast<uint16_t>(entry.items.size());
   header.counts = static_cast<uint16_t>(entry.counts.size());
-  const Scales scales = {entry.prescale, entry.postscale};
+  const BatchPart batch = {entry.prescale, entry.postscale, entry.arena};
   const struct {
     const void* data;
     size_t bytes;
   } parts[] = {{&header, sizeof(header)},
-               {&scales, entry.kind == Entry::Kind::kBatch ? sizeof(scales) : 0},
+               {&batch, entry.kind == Entry::Kind::kBatch ? sizeof(batch) : 0},
                {entry.payload, entry.payload_bytes},
                {entry.items.data(), entry.items.size() * sizeof(Entry::Item)},
                {entry.counts.data(), entry.counts.size() * sizeof(int64_t)}};
@@ -229,10 +230,11 @@ bool EpochPage::ReadEntry(Entry* entry) {
   entry->root = header.root;
   entry->attempt = header.attempt;
   if (header.kind == Entry::Kind::kBatch) {
-    Scales scales;
-    copy(&scales, sizeof(scales));
-    entry->prescale = scales.prescale;
-    entry->postscale = scales.postscale;
+    BatchPart batch;
+    copy(&batch, sizeof(batch));
+    entry->prescale = batch.prescale;
+    entry->postscale = batch.postscale;
+    entry->arena = batch.arena;
   }
   copy(entry->payload, std::min<size_t>(header.payload_bytes, kInlineBytes));
   entry->items.resize(header.items);

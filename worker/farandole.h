@@ -196,6 +196,29 @@ FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const vo
 /* Complete when all ranks of the group have submitted it. */
 FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group);
 
+/* ---- Arenas -------------------------------------------------------------------------------------------------------
+ */
+
+/* Memory for tensors that ranks of one host reduce in place, several times as fast as others: an allreduce of one dtype
+ * whose tensors lie in an arena at equal offsets on all ranks of its group, each its own output, is neither packed nor
+ * copied. Elsewhere in an arena, tensors are as anywhere. While a submission is pending, peers write into its tensors.
+ * An arena serves one epoch. When that has ended in the middle of a submission, peers that were stopped may write into
+ * it later: what is to live is to be moved out. */
+typedef struct farandole_arena farandole_arena;
+
+/* Makes an arena of `bytes` zero bytes, at a page's begin, on each rank of the group, all of which call this with the
+ * same name and bytes, in the same order among their calls. Blocks; `interrupted` as in farandole_init. A rank that can
+ * use none asks for 0 bytes, and then none of them gets one. On all ranks alike:
+ *   INVALID_ARGUMENT     the ranks ask for different numbers of bytes (two ranks and both numbers are named)
+ *   UNIMPLEMENTED        the group's ranks are on several hosts, or exchange bulk data over the network
+ *   RESOURCE_EXHAUSTED   a rank (named) has not so much memory left */
+FARANDOLE_EXPORT int farandole_arena_create(const char* name, int64_t bytes, int32_t group, farandole_arena** arena,
+                                            int (*interrupted)(void));
+/* This rank's memory of it. */
+FARANDOLE_EXPORT void* farandole_arena_address(const farandole_arena* arena);
+/* Unmaps the memory, which no tensor may use any more, also after farandole_shutdown. Each rank does so by itself. */
+FARANDOLE_EXPORT void farandole_arena_release(farandole_arena* arena);
+
 /* ---- Completion ---------------------------------------------------------------------------------------------------
  */
 

@@ -216,6 +216,15 @@ Entry Orderer::Describe(const Slot& slot) const {
   return entry;
 }
 
+uint64_t Orderer::ArenaOf(const Slot& slot) const {
+  if (slot.posts[0].empty()) return 0;
+  const Placement placement = slot.posts[0].front().placement();
+  const bool is_shared = std::all_of(slot.posts.begin(), slot.posts.end(), [&](const Queue& queue) {
+    return !queue.empty() && queue.front().placement() == placement;
+  });
+  return is_shared ? placement.arena : 0;
+}
+
 Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
   Entry entry = Describe(slot);
   entry.kind = Entry::Kind::kInline;
@@ -257,6 +266,7 @@ bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const
   const Post& post = Front(slot);
   if (post.op != batch.op || slot.group != batch.group) return false;
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
+  if (batch.arena != ArenaOf(slot)) return false;
   if (batch.op == OpType::kBroadcast) return post.root == batch.root;
   return batch.op == OpType::kAllreduce && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
          post.prescale == batch.prescale && post.postscale == batch.postscale;
@@ -276,6 +286,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
     entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
   };
   Slot& slot = slots_.at(first);
+  entry.arena = ArenaOf(slot);
   add(first, slot);
   if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
   if (entry.op == OpType::kAllgather) {

@@ -82,6 +82,8 @@ class Orderer {
   const Post& Front(const Slot& slot) const;
   void PopFronts(uint32_t number, Slot& slot);
   Entry Describe(const Slot& slot) const;
+  // The arena in which all ranks have put the slot's tensors, at equal offsets; 0: none.
+  uint64_t ArenaOf(const Slot& slot) const;
   Entry MakeUrgent(uint32_t number);
   Entry MakeInline(uint32_t number, Slot& slot);
   Entry MakeBatch(std::deque<uint32_t>& ready);

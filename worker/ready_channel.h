@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "worker/doorbell.h"
 #include "worker/dtype.h"
+#include "worker/transport/arena_table.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -39,8 +40,12 @@ struct Post {
   uint16_t rows_are_empty = 0;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Allreduce: the prescaled input; broadcast: the root's input.
+  // Allreduce: the prescaled input; broadcast: the root's input. Where nothing travels inline: the placement, if the
+  // tensors have one.
   char payload[kInlineBytes];
+
+  Placement placement() const;
+  void set_placement(const Placement& placement);
 };
 static_assert(sizeof(Post) == 120, "a post and its sequence number fill two cache lines");
 
@@ -81,6 +86,8 @@ struct Entry {
   uint32_t attempt = 0;
   double prescale = 1.0;
   double postscale = 1.0;
+  // Batches: as Collective.arena.
+  uint64_t arena = 0;
   absl::InlinedVector<Item, 2> items;
   // Allgather: elements by position; rows if they are empty.
   uint8_t rows_are_empty = 0;

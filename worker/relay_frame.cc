@@ -14,8 +14,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are in the orde
 
 constexpr size_t kHeadBytes = 5;
 constexpr size_t kMostSentence = 4000;
-// So that an entry with its fixed part, of at most 48 bytes on the page, fits into the log.
-constexpr size_t kMostListBytes = EpochPage::kMostEntryBytes - 48;
+// So that an entry with its fixed part, of at most 56 bytes on the page, fits into the log.
+constexpr size_t kMostListBytes = EpochPage::kMostEntryBytes - 56;
 
 struct PostHead {
   uint32_t rank;
@@ -40,6 +40,7 @@ struct EntryHead {
   uint64_t sequence;
   double prescale;
   double postscale;
+  uint64_t arena;
   uint32_t group;
   uint32_t slot;
   int32_t rank;
@@ -55,7 +56,7 @@ struct EntryHead {
   uint8_t rows_are_empty;
   uint16_t reserved;
 };
-static_assert(sizeof(EntryHead) == 56, "no padding travels");
+static_assert(sizeof(EntryHead) == 64, "no padding travels");
 
 // Reads from the front of a frame, and never beyond its end.
 class Fields {
@@ -145,6 +146,7 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
   entry.sequence = head.sequence;
   entry.prescale = head.prescale;
   entry.postscale = head.postscale;
+  entry.arena = head.arena;
   entry.group = head.group;
   entry.slot = head.slot;
   entry.rank = head.rank;
@@ -198,6 +200,7 @@ void AppendEntry(const Entry& entry, std::string* bytes) {
   head.sequence = entry.sequence;
   head.prescale = entry.prescale;
   head.postscale = entry.postscale;
+  head.arena = entry.arena;
   head.group = entry.group;
   head.slot = entry.slot;
   head.rank = entry.rank;

@@ -45,6 +45,7 @@ Entry SomeEntry(int items, int counts) {
   entry.attempt = 5;
   entry.prescale = 0.25;
   entry.postscale = 8.0;
+  entry.arena = uint64_t{3} << 32 | 1;
   entry.rows_are_empty = 1;
   entry.payload_bytes = 3;
   std::memcpy(entry.payload, "abc", 3);
@@ -143,10 +144,10 @@ TEST(RelayFrameTest, WhatNobodyCouldMeanIsRefused) {
       Changed(post, 5 + 49, kReduceOpCount),
       Changed(post, 5 + 51, 9),  // a payload that is not there
       Changed(post, 5 + 51, 200),
-      Changed(entry, 5 + 48, 0),  // no kind of entry
-      Changed(entry, 5 + 48, 7),
-      Changed(entry, 5 + 44, 3),    // an item that is not there
-      Changed(entry, 5 + 46, 200),  // more counts than ranks
+      Changed(entry, 5 + 56, 0),  // no kind of entry
+      Changed(entry, 5 + 56, 7),
+      Changed(entry, 5 + 52, 3),    // an item that is not there
+      Changed(entry, 5 + 54, 200),  // more counts than ranks
       Changed(entry, entry.size() - 1, 0x80),
       Changed(end, 5, 0),  // an end that is none
       Changed(end, 6, 1),
@@ -178,7 +179,7 @@ TEST(RelayFrameTest, NoBytesLeadBeyondTheirEnd) {
 TEST(RelayFrameTest, TheLargestEntryThatFitsIntoTheLogFitsIntoAFrame) {
   Entry entry = SomeEntry(0, 0);
   entry.payload_bytes = 0;
-  entry.items.resize((EpochPage::kMostEntryBytes - 48) / sizeof(Entry::Item));
+  entry.items.resize((EpochPage::kMostEntryBytes - 56) / sizeof(Entry::Item));
   std::string bytes;
   AppendEntry(entry, &bytes);
   RelayFrame frame;

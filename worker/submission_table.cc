@@ -114,8 +114,9 @@ bool TravelsInline(const Submission& submission) {
 
 }  // namespace
 
-SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock)
-    : rank_(rank), channel_(channel), link_(link), clock_(clock) {
+SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
+                                 const ArenaTable* arenas)
+    : rank_(rank), channel_(channel), link_(link), clock_(clock), arenas_(arenas) {
   Group& all = groups_[0];
   all.ranks.resize(size);
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
@@ -331,6 +332,8 @@ void SubmissionTable::PostOne(Submission* submission) {
                 submission->prescale);
       post.payload_bytes = static_cast<uint8_t>(post.payload_bytes + bytes);
     }
+  } else if (submission->op == OpType::kAllreduce && arenas_ != nullptr) {
+    post.set_placement(arenas_->PlacementOf(submission->fragments, SizeOf(submission->dtype)));
   }
   Send(post);
 }

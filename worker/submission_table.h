@@ -54,10 +54,11 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 
 // All submissions of one rank in one epoch, with the names, slots, groups and handles they go by. Thread-safe: one
 // lock, held briefly and never while waiting. Slots are negotiated through `link`; null where the rank is alone and
-// gives them itself.
+// gives them itself. Tensors in one of the `arenas` are stated so.
 class SubmissionTable {
  public:
-  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs);
+  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
+                  const ArenaTable* arenas = nullptr);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
@@ -185,6 +186,7 @@ class SubmissionTable {
   ReadyChannel* const channel_;
   ControlLink* const link_;
   const ClockNs clock_;
+  const ArenaTable* const arenas_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;

@@ -118,12 +118,14 @@ void Worker::MakeEngine() {
   options.size = place_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
+  options.arenas = &connections_->arenas();
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this](const Collective& collective) {
         return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
       },
       [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
+  arenas_ = std::make_unique<Arenas>(&connections_->arenas(), connections_.get(), engine_.get(), who_);
   checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
 }
 

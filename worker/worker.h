@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/arenas.h"
 #include "worker/checkpoint_session.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/connections.h"
@@ -40,6 +41,7 @@ class Worker {
   // Null for a job of size 1 without a coordinator.
   CoordinatorLink* link() { return link_.get(); }
   CheckpointSession& checkpoints() { return *checkpoints_; }
+  Arenas& arenas() { return *arenas_; }
   const WorkerOptions& options() const { return options_; }
 
   struct Place {
@@ -78,6 +80,7 @@ class Worker {
   BufferPool buffers_;  // of schedules
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<CheckpointSession> checkpoints_;
+  std::unique_ptr<Arenas> arenas_;
 };
 
 }  // namespace farandole

@@ -1,14 +1,48 @@
 #include "worker/transport/epoch_memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+// The number at the front of a file of one; kNoLimit where there is none ("max").
+uint64_t ReadNumber(const char* path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? number : kNoLimit;
+}
+
+// What this process can still be given. The kernel would rather kill it than refuse.
+uint64_t AvailableBytes() {
+  uint64_t available = kNoLimit;
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    uint64_t kilobytes = 0;
+    if (word == "MemAvailable:" && file >> kilobytes) available = kilobytes << 10;
+  }
+  const uint64_t limit = ReadNumber("/sys/fs/cgroup/memory.max");
+  const uint64_t used = ReadNumber("/sys/fs/cgroup/memory.current");
+  if (limit != kNoLimit && used != kNoLimit) available = std::min(available, limit - std::min(limit, used));
+  return available;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<EpochMemory>> EpochMemory::Create(size_t bytes) {
   const int fd = memfd_create("farandole-epoch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -38,6 +72,21 @@ absl::StatusOr<std::unique_ptr<EpochMemory>> EpochMemory::Map(int fd, size_t byt
   madvise(data, bytes, MADV_DONTFORK);
   return std::unique_ptr<EpochMemory>(new EpochMemory(fd, static_cast<char*>(data), bytes));
 }
+
+absl::Status EpochMemory::Reserve(size_t offset, size_t bytes) {
+  if (const uint64_t available = AvailableBytes(); bytes > available) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no shared memory of ", bytes, " bytes: ", available, " bytes are available"));
+  }
+  // As long as signals come in between, it has done a part.
+  while (bytes > 0 && fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("no shared memory of ", bytes, " bytes: ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+void EpochMemory::Inherit(size_t offset, size_t bytes) { madvise(data_ + offset, bytes, MADV_DOFORK); }
 
 EpochMemory::~EpochMemory() {
   munmap(data_, bytes_);

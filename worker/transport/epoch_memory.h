@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace farandole {
@@ -19,6 +20,12 @@ class EpochMemory {
   ~EpochMemory();
   EpochMemory(const EpochMemory&) = delete;
   EpochMemory& operator=(const EpochMemory&) = delete;
+
+  // Makes sure that a part of it, which begins at a page, is there: what is only mapped fails at its first use, by a
+  // signal. RESOURCE_EXHAUSTED: the machine, or the process's control group, has not so much left.
+  absl::Status Reserve(size_t offset, size_t bytes);
+  // A part that forked children inherit, since they may look at what lies there; all else they do not.
+  void Inherit(size_t offset, size_t bytes);
 
   char* data() const { return data_; }
   int fd() const { return fd_; }

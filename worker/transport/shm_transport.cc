@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/transport/shm_allgather.h"
 #include "worker/transport/shm_allreduce.h"
+#include "worker/transport/shm_arena_allreduce.h"
 #include "worker/transport/shm_broadcast.h"
 
 namespace farandole {
 
-ShmTransport::ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells)
+ShmTransport::ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells, const ArenaTable* arenas)
     : layout_(memory, static_cast<int>(bells.size())),
       rank_(rank),
       bells_(std::move(bells)),
+      arenas_(arenas),
       sends_(bells_.size()),
       receives_(bells_.size()) {}
 
@@ -56,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective&
   switch (collective.op) {
     case OpType::kAllreduce:
       if (collective.reduce_op == ReduceOp::kAdasum) break;
+      if (collective.arena != 0) return StartInArena(collective);
       return std::make_unique<ShmAllreduce>(this, collective);
     case OpType::kBroadcast:
       return std::make_unique<ShmBroadcast>(this, collective);
@@ -65,6 +69,13 @@ absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective&
       break;
   }
   return absl::UnimplementedError("shm runs allreduce, broadcast and allgather natively");
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::StartInArena(const Collective& collective) {
+  std::shared_ptr<const Arena> arena = arenas_ == nullptr ? nullptr : arenas_->Find(collective.arena);
+  if (arena != nullptr) return std::make_unique<ShmArenaAllreduce>(this, collective, std::move(arena));
+  return absl::InternalError(absl::StrCat("batch ", collective.sequence, " lies in arena ", collective.arena,
+                                          ", which rank ", rank_, " released while its tensors were borrowed"));
 }
 
 void ShmTransport::Send(Transfer* transfer) {

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "worker/doorbell.h"
+#include "worker/transport/arena_table.h"
 #include "worker/transport/shm_layout.h"
 #include "worker/transport/transport.h"
 
@@ -17,11 +18,12 @@ namespace farandole {
 // The transport between ranks of one host, through memory that all of them map (or that is private, where the ranks are
 // threads of one process). Runs allreduce, broadcast and allgather natively: staged in chunks, reduced in the order of
 // the ranks, so that results are equal to the bit on all ranks and from run to run. Nobody writes into another's memory
-// but its own stages and channels.
+// but its own stages and channels, and where all tensors of a batch lie in an arena, its share of that.
 class ShmTransport final : public Transport {
  public:
-  // `memory`: ShmLayout::Bytes(bells.size()) bytes. `bells`: by rank. Both outlive the transport.
-  ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells);
+  // `memory`: ShmLayout::Bytes(bells.size()) bytes. `bells`: by rank. `arenas`: those that collectives name; null: none.
+  // All outlive the transport.
+  ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells, const ArenaTable* arenas = nullptr);
 
   absl::string_view name() const override { return "shm"; }
   int rank() const override { return rank_; }
@@ -53,12 +55,14 @@ class ShmTransport final : public Transport {
     absl::InlinedVector<int, 8> readers;
   };
 
+  absl::StatusOr<std::unique_ptr<Operation>> StartInArena(const Collective& collective);
   bool MoveOut(int peer);
   bool MoveIn(int peer);
 
   ShmLayout layout_;
   const int rank_;
   const std::vector<Doorbell*> bells_;
+  const ArenaTable* const arenas_;
   StageUse uses_[kStages];
   // Transfers in progress, by peer, in the order of their start.
   std::vector<std::deque<Transfer*>> sends_;

@@ -57,6 +57,9 @@ struct Collective {
   // counts[position] elements and whose output has `count`; its own count is that of the input. Barrier: none. Empty
   // where `contributes` is false.
   absl::Span<const Fragment> fragments;
+  // Allreduce: not 0 where all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
+  // and all ranks have submitted them already. Then every rank contributes. Only the transport of one host has arenas.
+  uint64_t arena = 0;
   // False: the rank has joined; it contributes the identity of the reduction, or no rows, and drops the result.
   bool contributes = true;
 };

@@ -12,7 +12,7 @@ import numpy
 
 # The names of the package are names of each of its views.
 from . import *  # noqa: F401,F403
-from . import __version__, _ops  # noqa: F401
+from . import __version__, _arena, _ops  # noqa: F401
 from ._handles import Handle
 from ._library import lib
 from .objects import allgather_object, broadcast_object  # noqa: F401
@@ -203,6 +203,23 @@ def broadcast_(
 ) -> numpy.ndarray:
     """As broadcast, in place; returns `array`."""
     return broadcast_async_(array, root_rank, name, process_set).synchronize()
+
+
+def arena(
+    shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set
+) -> numpy.ndarray:
+    """Returns an array of zeros that the ranks of the set, which are on one host, reduce in place: allreduce_ of it,
+    or of equal parts of it on all ranks, copies nothing, and is several times as fast as that of other arrays.
+
+    Collective: all ranks of the set call it with the same name, shape and element type, in the same order among their
+    calls. The memory stays as long as an array refers to it. It serves one epoch: when that has ended by an error,
+    copy what is to live. ValueError: ranks ask for different sizes. NotImplementedError: the set's ranks are on
+    several hosts, or on one of them but exchange data over the network. QuotaError: a rank has not so much memory.
+    """
+    kind = numpy.dtype(dtype)
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    memory = _arena.make(name, count * kind.itemsize, process_set)
+    return numpy.frombuffer(memory, kind, count).reshape(shape)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

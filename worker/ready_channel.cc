@@ -1,0 +1,19 @@
+#include <cstring>
+
+#include "worker/ready_channel.h"
+
+namespace farandole {
+
+Placement Post::placement() const {
+  Placement placement;
+  if (is_inline == 0 && payload_bytes == sizeof(placement)) std::memcpy(&placement, payload, sizeof(placement));
+  return placement;
+}
+
+void Post::set_placement(const Placement& placement) {
+  if (placement.arena == 0) return;
+  std::memcpy(payload, &placement, sizeof(placement));
+  payload_bytes = sizeof(placement);
+}
+
+}  // namespace farandole

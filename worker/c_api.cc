@@ -295,6 +295,7 @@ int farandole_read_counters(farandole_counters* counters) {
     read.coordinator_messages = worker.coordinator_messages();
     read.engine_ns = engine.engine_ns;
     read.wait_ns = engine.wait_ns;
+    read.arena_bytes = engine.arena_bytes;
     memcpy(counters, &read, std::min<size_t>(counters->struct_bytes, sizeof(read)));
     return kOk;
   });

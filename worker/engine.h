@@ -87,6 +87,7 @@ class Engine {
   struct Counters {
     uint64_t batches = 0;
     uint64_t bytes = 0;
+    uint64_t arena_bytes = 0;  // of these, reduced in place in arenas
     uint64_t engine_ns = 0;
     uint64_t wait_ns = 0;
   };
@@ -145,6 +146,7 @@ class Engine {
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> batches_{0};
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> arena_bytes_{0};
   std::atomic<uint64_t> engine_ns_{0};
   std::atomic<uint64_t> wait_ns_{0};
   std::thread data_thread_;

@@ -91,6 +91,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   }
   collective.fragments = running.fragments;
   if (collective.count == 0) return absl::OkStatus();
+  if (collective.arena != 0) arena_bytes_.fetch_add(collective.count * element_bytes);
   absl::StatusOr<std::unique_ptr<Operation>> operation = start_(collective);
   if (!operation.ok()) return operation.status();
   running.operation = *std::move(operation);
@@ -136,7 +137,7 @@ void Engine::Abort(const absl::Status& reason) {
 }
 
 Engine::Counters Engine::counters() const {
-  return {batches_.load(), bytes_.load(), engine_ns_.load(), wait_ns_.load()};
+  return {batches_.load(), bytes_.load(), arena_bytes_.load(), engine_ns_.load(), wait_ns_.load()};
 }
 
 }  // namespace farandole

@@ -88,6 +88,7 @@ Entry RandomEntry(std::mt19937& random) {
   if (entry.kind == Entry::Kind::kBatch) {
     entry.prescale = below(100) / 8.0;
     entry.postscale = below(100) / 16.0;
+    entry.arena = static_cast<uint64_t>(below(1 << 30)) << 32;
     const int items = below(10) == 0 ? 1024 : below(12);
     for (int item = 0; item < items; ++item) {
       entry.items.push_back({static_cast<uint32_t>(below(1 << 30)), 0, below(1 << 30)});
@@ -115,6 +116,7 @@ void ExpectEqual(const Entry& a, const Entry& b) {
   if (a.kind == Entry::Kind::kBatch) {
     EXPECT_EQ(a.prescale, b.prescale);
     EXPECT_EQ(a.postscale, b.postscale);
+    EXPECT_EQ(a.arena, b.arena);
   }
   ASSERT_EQ(a.payload_bytes, b.payload_bytes);
   EXPECT_EQ(std::memcmp(a.payload, b.payload, a.payload_bytes), 0);

@@ -100,6 +100,47 @@ void PostOnAll(Orderer& orderer, int size, const Post& post) {
   for (int rank = 0; rank < size; ++rank) orderer.OnPost(rank, post);
 }
 
+Post InArena(uint32_t slot, Placement placement) {
+  Post post = Allreduce(slot);
+  post.set_placement(placement);
+  return post;
+}
+
+TEST(OrdererTest, ABatchLiesInAnArenaWhereAllRanksHavePutItAtEqualOffsets) {
+  Orderer orderer = WithSlots(3, 4);
+  PostOnAll(orderer, 3, InArena(1, {7, 100}));
+  for (int rank = 0; rank < 3; ++rank) {
+    orderer.OnPost(rank, InArena(2, {7, rank == 2 ? 101u : 100u}));
+    orderer.OnPost(rank, InArena(3, {rank == 0 ? 8u : 7u, 100}));
+    orderer.OnPost(rank, rank == 1 ? Allreduce(4) : InArena(4, {7, 100}));
+  }
+  const std::vector<Entry> entries = Drain(orderer);
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_THAT(SlotsOf(entries[0]), ElementsAre(1));
+  EXPECT_EQ(entries[0].arena, 7u);
+  EXPECT_THAT(SlotsOf(entries[1]), ElementsAre(2, 3, 4));
+  EXPECT_EQ(entries[1].arena, 0u);
+}
+
+TEST(OrdererTest, WhatLiesInDifferentArenasIsNotFused) {
+  Orderer orderer = WithSlots(2, 4);
+  PostOnAll(orderer, 2, InArena(1, {7, 100}));
+  PostOnAll(orderer, 2, InArena(2, {8, 100}));
+  PostOnAll(orderer, 2, Allreduce(3));
+  PostOnAll(orderer, 2, InArena(4, {7, 200}));
+  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1 4", "batch 2", "batch 3"));
+}
+
+TEST(OrdererTest, ABatchWithoutARankThatHasJoinedLiesInNoArena) {
+  Orderer orderer = WithSlots(3, 1);
+  orderer.OnPost(2, Notice(Post::Kind::kJoin));
+  orderer.OnPost(0, InArena(1, {7, 100}));
+  orderer.OnPost(1, InArena(1, {7, 100}));
+  const std::vector<Entry> entries = Drain(orderer);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].arena, 0u);
+}
+
 TEST(OrdererTest, ASlotIsReadyWhenTheLastRankHasPosted) {
   for (int size = 1; size <= 8; ++size) {
     Orderer orderer = WithSlots(size, 1);

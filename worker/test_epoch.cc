@@ -70,12 +70,14 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
   for (int rank = 0; rank < size_; ++rank) {
     identity.rank = rank;
     if (!ports_.empty()) ports_[rank]->Enter(identity);
+    arenas_.push_back(std::make_unique<ArenaTable>());
     transports_.push_back(MakeTransport(rank));
     buffers_.push_back(std::make_unique<BufferPool>(kPoolBytes));
   }
   for (int rank = 0; rank < size_; ++rank) {
     Transport* transport = transports_[rank].get();
     engine_options.rank = rank;
+    engine_options.arenas = arenas_[rank].get();
     engines_.push_back(std::make_unique<Engine>(
         engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },
         [transport](const absl::Status& reason) { transport->Abort(reason); }, coordinator_.link(rank)));
@@ -101,7 +103,7 @@ std::unique_ptr<Transport> TestEpoch::MakeTransport(int rank) {
   for (int local = 0; local < hosts.RanksOn(hosts.HostOf(rank)); ++local) {
     bells.push_back(&relay_->page(leader + local).doorbell());
   }
-  auto shm = std::make_unique<ShmTransport>(relay_->spare(rank), rank - leader, std::move(bells));
+  auto shm = std::make_unique<ShmTransport>(relay_->spare(rank), rank - leader, std::move(bells), arenas_[rank].get());
   if (ports_.empty()) return shm;
   auto tcp = std::make_unique<TcpTransport>(rank, size_, ports_[rank].get(), &relay_->sockets(rank));
   return std::make_unique<HostsTransport>(

@@ -14,6 +14,7 @@
 #include "worker/engine.h"
 #include "worker/test_coordinator.h"
 #include "worker/test_relay.h"
+#include "worker/transport/arena_table.h"
 #include "worker/transport/peer_port.h"
 #include "worker/transport/transport.h"
 
@@ -54,6 +55,7 @@ class TestEpoch {
   Engine& engine(int rank) { return *engines_[rank]; }
   ReadyChannel& channel(int rank);
   TestCoordinator& coordinator() { return coordinator_; }
+  ArenaTable& arenas(int rank) { return *arenas_[rank]; }
 
   // Runs `work(rank)` on a thread for each rank, and returns when all have. Where one has failed, the epoch is ended.
   void OnEachRank(const std::function<void(int rank)>& work);
@@ -80,6 +82,7 @@ class TestEpoch {
   std::unique_ptr<TestRelay> relay_;
   // Where there are several hosts.
   std::vector<std::unique_ptr<PeerPort>> ports_;
+  std::vector<std::unique_ptr<ArenaTable>> arenas_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<BufferPool>> buffers_;
   std::vector<std::vector<std::string>> algorithms_;

@@ -26,6 +26,7 @@ SIZES = {
     "torch_ops": (1, 2, 3),
     "state": (1, 2, 3),
     "optimizer": (2, 3),
+    "arena": (1, 2, 3, 4),
     "disagreement": (2, 3),
     "groups": (3,),
 }
@@ -48,6 +49,7 @@ SETUPS = (
     Setup(1),
     Setup(2),
     Setup(3),
+    Setup(4),
     Setup(2, hosts=2, transport="tcp"),
     Setup(2, hosts=2, transport="gloo"),
     Setup(3, hosts=2),

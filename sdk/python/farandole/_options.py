@@ -9,6 +9,8 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 | FARANDOLE_PROGRAM    | farandole beside the        | path of `farandole`, of which rank 0 under plain mpirun or     |
 |                      | interpreter, or in PATH     | srun starts the job's coordinator                              |
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
+| FARANDOLE_GRADIENT_  | 1                           | 0: DistributedOptimizer leaves gradients in ordinary memory    |
+| ARENA                |                             | where it is not told otherwise                                 |
 """
 
 import os
@@ -25,6 +27,11 @@ def program_path() -> str:
     """Where `farandole` is: beside this interpreter; "" where it is not there, then the worker library looks for it."""
     program = pathlib.Path(sys.executable).with_name("farandole")
     return str(program) if not os.environ.get("FARANDOLE_PROGRAM") and os.access(program, os.X_OK) else ""
+
+
+def gradient_arena() -> bool:
+    """Whether gradients go into memory that the host's ranks share."""
+    return os.environ.get("FARANDOLE_GRADIENT_ARENA", "1") != "0"
 
 
 def deepbind() -> bool:

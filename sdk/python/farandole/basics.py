@@ -134,6 +134,8 @@ class Counters(NamedTuple):
     """Nanoseconds in which a thread worked or waited inside collectives."""
     wait_ns: int
     """Nanoseconds that callers spent waiting."""
+    arena_bytes: int
+    """Of `bytes`, those that were reduced in place in arenas."""
 
 
 def counters() -> Counters:

@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 
 import torch
 
+from .. import _options
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average, choose
 from .compression import Compression
@@ -176,6 +177,7 @@ def DistributedOptimizer(
     groups: Groups = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    gradient_arena: Optional[bool] = None,
 ) -> Any:
     """Returns an optimizer like `optimizer`, also of its class, that reduces gradients over the ranks before each step.
 
@@ -193,6 +195,9 @@ def DistributedOptimizer(
         num_groups is its older form.
     sparse_as_dense: makes sparse gradients dense; they are an error else.
     process_set: whose ranks take part; all others keep their own gradients.
+    gradient_arena: whether dense gradients lie in memory that the ranks of the host share and reduce in place, from
+    the second step on (default: FARANDOLE_GRADIENT_ARENA, which is on). A gradient that is kept beyond the next
+    zero_grad() stays what it was.
 
     Parameters that backward does not reach take part with a gradient of zero, so ranks may use different parts of a
     model. ValueError: an argument is wrong; it is named.
@@ -208,7 +213,13 @@ def DistributedOptimizer(
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
     settings = Settings(
-        compression, op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, sparse_as_dense, process_set
+        compression,
+        op,
+        1.0 / gradient_predivide_factor,
+        gradient_predivide_factor,
+        sparse_as_dense,
+        process_set,
+        _options.gradient_arena() if gradient_arena is None else gradient_arena,
     )
     reducer = Reducer(settings, _check_passes(backward_passes_per_step))
     reducer.add(named, grouped)

@@ -8,10 +8,12 @@ import torch
 from .. import _handles, _ops
 from .._handles import Handle
 from .._library import failure, forked, lib
+from ..exceptions import EpochEnded
 from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Average, Sum
 from . import ops
 from .compression import Compression
+from .gradient_arena import Place, place_all
 
 
 class Settings(NamedTuple):
@@ -23,12 +25,13 @@ class Settings(NamedTuple):
     postscale: float
     sparse_as_dense: bool
     process_set: ProcessSet
+    gradient_arena: bool
 
 
 class _Gradient:
     """One parameter's gradient."""
 
-    __slots__ = ("parameter", "name", "passes_left", "unit", "hook")
+    __slots__ = ("parameter", "name", "passes_left", "unit", "hook", "place")
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
         self.parameter = parameter
@@ -36,6 +39,12 @@ class _Gradient:
         self.passes_left = passes  # backward passes until it travels
         self.unit: "_Unit"
         self.hook: Any = None  # None while the parameter is frozen
+        self.place: Optional[Place] = None
+
+    def settled(self) -> torch.Tensor:
+        """The gradient, in its place if it has one."""
+        grad, place = self.parameter.grad, self.place
+        return grad if place is None or grad is place.view else place.settle(self.parameter, grad)
 
 
 class _Unit:
@@ -80,6 +89,8 @@ class Reducer:
         self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._submitted = 0
+        # Of parameters that have no place yet, but may get one; for each call of add.
+        self._unplaced: List[List[_Gradient]] = []
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
 
@@ -105,6 +116,8 @@ class Reducer:
         )
         for gradient in new:
             self._watch(gradient)
+        if new:
+            self._unplaced.append(new)
 
     def _watch(self, gradient: _Gradient) -> None:
         if gradient.hook is None and gradient.parameter.requires_grad:
@@ -140,7 +153,7 @@ class Reducer:
                 self._submit(unit)
 
     def _submit(self, unit: _Unit) -> None:
-        grad = unit.parameter.grad
+        grad = unit.gradients[0].settled()
         if (
             len(unit.gradients) > 1
             or self._settings.compression is not Compression.none
@@ -173,7 +186,7 @@ class Reducer:
         self._submitted += 1
 
     def _dense(self, gradient: _Gradient) -> torch.Tensor:
-        grad = gradient.parameter.grad
+        grad = gradient.settled()
         if grad.layout is not torch.strided:
             if not self._settings.sparse_as_dense:
                 raise ValueError(
@@ -201,10 +214,37 @@ class Reducer:
                     self._collect(unit)
                 except Exception as failed:  # pylint: disable=broad-except; raised below
                     error = error or failed
+        except EpochEnded:
+            self._vacate()
+            raise
         finally:
             self._reset()
+        if isinstance(error, EpochEnded):
+            self._vacate()
         if error is not None:
             raise error
+        if self._unplaced:
+            self._place()
+
+    def _place(self) -> None:
+        """Moves gradients into an arena. All ranks are here after the first step, and after that in which parameters
+        were added."""
+        wanted = self._settings.gradient_arena and self._settings.compression is Compression.none
+        for gradients in self._unplaced:
+            # The last layers' gradients come first, and lie side by side.
+            parameters = [gradient.parameter for gradient in reversed(gradients)]
+            name = f"gradients.{gradients[0].name[:400]}"
+            places = place_all(name, parameters, wanted, self._settings.process_set)
+            for gradient, place in zip(reversed(gradients), places):
+                gradient.place = place
+        self._unplaced = []
+
+    def _vacate(self) -> None:
+        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there."""
+        for gradient in self._gradients.values():
+            if gradient.place is not None:
+                gradient.place.vacate(gradient.parameter)
+                gradient.place = None
 
     def _complete(self, unit: _Unit) -> None:
         """Submits what the hooks have not."""
@@ -216,8 +256,14 @@ class Reducer:
             return
         for gradient in unit.gradients:
             if gradient.parameter.grad is None:
-                gradient.parameter.grad = torch.zeros_like(gradient.parameter)
+                self._clear(gradient)
         self._submit(unit)
+
+    def _clear(self, gradient: _Gradient) -> None:
+        if gradient.place is None:
+            gradient.parameter.grad = torch.zeros_like(gradient.parameter)
+        else:
+            gradient.place.clear(gradient.parameter)
 
     def _collect(self, unit: _Unit) -> None:
         if unit.number:

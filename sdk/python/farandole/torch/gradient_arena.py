@@ -1,0 +1,110 @@
+"""Gradients in an arena: memory that all ranks of the host reduce in place."""
+
+import sys
+import warnings
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+
+from .. import _arena
+from .._library import lib
+from ..exceptions import QuotaError
+from ..process_sets import ProcessSet
+
+# Places begin at multiples of a cache line.
+_LINE = 64
+
+# Since torch 2.1; without it, aliases of a gradient that is not the gradient itself go unseen.
+_storage_users: Callable[[int], int] = getattr(torch._C, "_storage_Use_Count", lambda _storage: 0)
+
+
+class Place:
+    """Where one parameter's gradient lies in an arena."""
+
+    __slots__ = ("view", "_storage", "_users")
+
+    def __init__(self, memory: Any, offset: int, like: torch.Tensor) -> None:
+        flat = torch.frombuffer(memory, dtype=like.dtype, count=like.numel(), offset=offset)
+        self.view = flat.as_strided(like.shape, like.stride())
+        del flat
+        self._storage = self.view.untyped_storage()
+        self._users = self._count_users()
+
+    def _count_users(self) -> int:
+        return sys.getrefcount(self.view) + _storage_users(self._storage._cdata)
+
+    def settle(self, parameter: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        """Moves a gradient that autograd has made anew, because there was none, into its place, and returns what is
+        the gradient now. It stays where it is if it does not fit, or if somebody still has the gradient of an earlier
+        step, which lies there."""
+        view = self.view
+        if (
+            grad.layout is not torch.strided
+            or grad.requires_grad
+            or grad.dtype is not view.dtype
+            or grad.shape != view.shape
+            or self._count_users() > self._users
+        ):
+            return grad
+        view.copy_(grad)
+        parameter.grad = view
+        return view
+
+    def clear(self, parameter: torch.Tensor) -> None:
+        """Gives a parameter without a gradient one of zeros."""
+        if self._count_users() > self._users:
+            parameter.grad = torch.zeros_like(parameter)
+        else:
+            parameter.grad = self.view.zero_()
+
+    def vacate(self, parameter: torch.Tensor) -> None:
+        """Moves the gradient out."""
+        if parameter.grad is self.view:
+            parameter.grad = self.view.clone()
+
+
+def _fits(parameter: torch.Tensor) -> bool:
+    grad = parameter.grad
+    return grad is not None and grad.layout is torch.strided and grad.is_cpu and not grad.requires_grad and _is_dense(grad)
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie one after the other, in any order of the dimensions."""
+    expected = 1
+    for stride, count in sorted((stride, count) for stride, count in zip(tensor.stride(), tensor.shape) if count != 1):
+        if stride != expected:
+            return False
+        expected *= count
+    return True
+
+
+def place_all(
+    name: str, parameters: Sequence[torch.Tensor], wanted: bool, process_set: ProcessSet
+) -> List[Optional[Place]]:
+    """Makes an arena and moves the gradients into it; gives each parameter's place, None where it has none.
+
+    Collective: all ranks of the set call it with the same name, those that do not want one too. Places are in the
+    order of the list. Without an arena, where ranks do not want one or cannot share one, all have none.
+    """
+    nowhere: List[Optional[Place]] = [None] * len(parameters)
+    offsets, size = [], 0
+    for parameter in parameters:
+        fits = wanted and _fits(parameter)
+        offsets.append(size if fits else -1)
+        if fits:
+            used = parameter.grad.numel() * parameter.grad.element_size()
+            size += (used + _LINE - 1) // _LINE * _LINE
+    try:
+        memory = _arena.make(name, size, process_set)
+    except (NotImplementedError, ValueError):
+        return nowhere  # over several hosts; or not wanted, or gradients differ, by a rank
+    except QuotaError as error:
+        if lib.farandole_rank() == min(process_set.ranks):
+            warnings.warn(f"gradients stay in ordinary memory: {error}", ResourceWarning, stacklevel=2)
+        return nowhere
+    places = list(nowhere)
+    for index, (parameter, offset) in enumerate(zip(parameters, offsets)):
+        if offset >= 0:
+            place = places[index] = Place(memory, offset, parameter.grad)
+            place.settle(parameter, parameter.grad)
+    return places

@@ -37,18 +37,17 @@ class Place:
         """Moves a gradient that autograd has made anew, because there was none, into its place, and returns what is
         the gradient now. It stays where it is if it does not fit, or if somebody still has the gradient of an earlier
         step, which lies there."""
-        view = self.view
         if (
             grad.layout is not torch.strided
             or grad.requires_grad
-            or grad.dtype is not view.dtype
-            or grad.shape != view.shape
+            or grad.dtype is not self.view.dtype
+            or grad.shape != self.view.shape
             or self._count_users() > self._users
         ):
             return grad
-        view.copy_(grad)
-        parameter.grad = view
-        return view
+        self.view.copy_(grad)
+        parameter.grad = self.view
+        return self.view
 
     def clear(self, parameter: torch.Tensor) -> None:
         """Gives a parameter without a gradient one of zeros."""

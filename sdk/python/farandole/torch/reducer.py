@@ -89,7 +89,8 @@ class Reducer:
         self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._submitted = 0
-        # Of parameters that have no place yet, but may get one; for each call of add.
+        # Each call of add, and of these those whose gradients may get a place yet.
+        self._added: List[List[_Gradient]] = []
         self._unplaced: List[List[_Gradient]] = []
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
@@ -117,6 +118,7 @@ class Reducer:
         for gradient in new:
             self._watch(gradient)
         if new:
+            self._added.append(new)
             self._unplaced.append(new)
 
     def _watch(self, gradient: _Gradient) -> None:
@@ -227,8 +229,8 @@ class Reducer:
             self._place()
 
     def _place(self) -> None:
-        """Moves gradients into an arena. All ranks are here after the first step, and after that in which parameters
-        were added."""
+        """Moves gradients into an arena. All ranks are here after the first step of an epoch, and after that in which
+        parameters were added."""
         wanted = self._settings.gradient_arena and self._settings.compression is Compression.none
         for gradients in self._unplaced:
             # The last layers' gradients come first, and lie side by side.
@@ -240,11 +242,13 @@ class Reducer:
         self._unplaced = []
 
     def _vacate(self) -> None:
-        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there."""
+        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
+        next epoch has its own."""
         for gradient in self._gradients.values():
             if gradient.place is not None:
                 gradient.place.vacate(gradient.parameter)
                 gradient.place = None
+        self._unplaced = list(self._added)
 
     def _complete(self, unit: _Unit) -> None:
         """Submits what the hooks have not."""

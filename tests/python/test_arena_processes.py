@@ -33,6 +33,7 @@ for life in range(3):
     gradient = model.weight.grad
     kept = gradient.clone()
     hvd.shutdown()
+    optimizer = None
     assert torch.equal(gradient, kept), "memory outlives the epoch that it was made for"
     gradient.add_(1)
 print("good", flush=True)
@@ -77,31 +78,25 @@ def test_forked_data_loaders_do_an_arena_no_harm(job: Job) -> None:
 
 
 KILL = """
-from farandole import numpy as view
+import os, signal, threading
+import farandole.numpy as hvd
 hvd.init()
-model = make_model()
-optimizer = train(model, range(3), gradient_arena=True)
-array = view.arena((4 << 20,), "float32", "large")
+array = hvd.arena((4 << 20,), "float32", "large")
 if hvd.rank() == 1:
     # In the middle of a reduction, but for a few times in a hundred.
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
 try:
     while True:
-        view.allreduce_(array, name="large")
-        optimizer.zero_grad()
-        model(torch.ones(2, 300)).sum().backward()
-        optimizer.step()
+        hvd.allreduce_(array, name="large")
 except hvd.EpochEnded as error:
     array[:] = 1
-    assert model.weight.grad is None or model.weight.grad.sum() == model.weight.grad.sum()
-    model.zero_grad()
     print(f"told: {error}", flush=True)
 """
 
 
 @pytest.mark.parametrize("size", (2, 4))
 def test_rank_that_is_killed_in_an_arena_is_named_and_the_memory_stays(size: int, job: Job) -> None:
-    result = job(size, TRAINING + KILL)
+    result = job(size, KILL)
     assert result.returncode == 128 + 9, result.stdout
     assert result.stdout.count("told: rank 1 ") == size - 1, result.stdout
 

@@ -21,8 +21,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;
 Arenas::Arenas(ArenaTable* table, Connections* connections, Engine* engine, std::vector<std::string> who)
     : table_(table), connections_(connections), engine_(engine), who_(std::move(who)) {}
 
-absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, uint32_t group,
-                                                      std::vector<int64_t> own,
+absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, uint32_t group, std::vector<int64_t> own,
                                                       const std::function<bool()>& interrupted) {
   const int64_t shape[] = {1, kStatements};
   const TensorView tensor = {own.data(), nullptr, shape};
@@ -66,8 +65,8 @@ absl::Status Arenas::CheckBytes(const std::string& name, absl::Span<const int> r
 absl::StatusOr<std::unique_ptr<EpochMemory>> Arenas::Map(absl::Span<const int> ranks, std::unique_ptr<EpochMemory> own,
                                                          int64_t bytes, const std::function<bool()>& interrupted) {
   const size_t region = static_cast<size_t>(bytes);
-  absl::StatusOr<std::unique_ptr<EpochMemory>> memory = connections_->Share(
-      ranks, std::move(own), Arena::Bytes(ranks.size(), region), absl::Now() + kMeetTimeout, [&] {
+  absl::StatusOr<std::unique_ptr<EpochMemory>> memory =
+      connections_->Share(ranks, std::move(own), Arena::Bytes(ranks.size(), region), absl::Now() + kMeetTimeout, [&] {
         if (interrupted && interrupted()) return absl::AbortedError("making an arena was interrupted");
         return engine_->table().ended();
       });
@@ -120,9 +119,9 @@ absl::StatusOr<std::shared_ptr<const Arena>> Arenas::Create(const std::string& n
     return absl::ResourceExhaustedError(
         absl::StrCat("arena ", name, ": ", who_[(*ranks)[position]], " has no memory for its ", bytes, " bytes"));
   }
-  auto arena = std::make_shared<const Arena>(number, *std::move(memory), connections_->LocalIndices(*ranks),
-                                             connections_->LocalIndices({engine_->rank()})[0],
-                                             static_cast<size_t>(bytes));
+  auto arena =
+      std::make_shared<const Arena>(number, *std::move(memory), connections_->LocalIndices(*ranks),
+                                    connections_->LocalIndices({engine_->rank()})[0], static_cast<size_t>(bytes));
   table_->Add(arena);
   return arena;
 }

@@ -1,6 +1,6 @@
-#include <cstring>
-
 #include "worker/ready_channel.h"
+
+#include <cstring>
 
 namespace farandole {
 

@@ -11,10 +11,10 @@
 namespace farandole {
 
 // Memory for tensors that the ranks of a group on one host reduce in place: a region of the same size for each of them,
-// and all map all. While a collective runs on tensors at equal offsets of the regions, the group's ranks write into each
-// other's regions, each rank its own share of the elements; else only the owner writes. Made for one epoch: when that
-// has ended, a rank that was stopped in a collective may still write into it, so nothing that is to live is left there.
-// Immutable; any thread.
+// and all map all. While a collective runs on tensors at equal offsets of the regions, the group's ranks write into
+// each other's regions, each rank its own share of the elements; else only the owner writes. Made for one epoch: when
+// that has ended, a rank that was stopped in a collective may still write into it, so nothing that is to live is left
+// there. Immutable; any thread.
 class Arena {
  public:
   // `number`: of this arena, in the epoch. `memory` has Bytes(ranks.size(), bytes); shared by ranks that are threads of

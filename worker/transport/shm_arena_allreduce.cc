@@ -48,8 +48,7 @@ bool ShmArenaAllreduce::PeersReached(uint64_t steps) const {
 }
 
 void ShmArenaAllreduce::Publish(uint64_t steps) {
-  transport_->progress(transport_->rank())
-      .reduced.store(ShmTransport::ProgressWord(collective_.sequence, steps));
+  transport_->progress(transport_->rank()).reduced.store(ShmTransport::ProgressWord(collective_.sequence, steps));
   transport_->Ring(collective_.ranks);
 }
 

@@ -21,8 +21,8 @@ namespace farandole {
 // but its own stages and channels, and where all tensors of a batch lie in an arena, its share of that.
 class ShmTransport final : public Transport {
  public:
-  // `memory`: ShmLayout::Bytes(bells.size()) bytes. `bells`: by rank. `arenas`: those that collectives name; null: none.
-  // All outlive the transport.
+  // `memory`: ShmLayout::Bytes(bells.size()) bytes. `bells`: by rank. `arenas`: those that collectives name; null:
+  // none. All outlive the transport.
   ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells, const ArenaTable* arenas = nullptr);
 
   absl::string_view name() const override { return "shm"; }

@@ -205,9 +205,7 @@ def broadcast_(
     return broadcast_async_(array, root_rank, name, process_set).synchronize()
 
 
-def arena(
-    shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set
-) -> numpy.ndarray:
+def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """Returns an array of zeros that the ranks of the set, which are on one host, reduce in place: allreduce_ of it,
     or of equal parts of it on all ranks, copies nothing, and is several times as fast as that of other arrays.
 

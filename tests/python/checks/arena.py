@@ -1,6 +1,7 @@
 """Gradients and arrays in arenas: the same bits as elsewhere, and reduced in place where the ranks share memory."""
 
 import copy
+import functools
 import gc
 from typing import Any, Dict, List, Tuple
 
@@ -268,6 +269,14 @@ def sparse_gradients_stay_outside() -> None:
         assert torch.equal(one, two)
 
 
+def lose(optimizer: Any, model: nn.Module, step: int) -> torch.Tensor:
+    """A closure for LBFGS, when its arguments are bound."""
+    optimizer.zero_grad()
+    loss = loss_of(model, step, torch.float64)
+    loss.backward()
+    return loss
+
+
 @check
 def closures_and_gradients_that_the_program_sets_work() -> None:
     models = []
@@ -278,14 +287,7 @@ def closures_and_gradients_that_the_program_sets_work() -> None:
             torch.optim.LBFGS(model.parameters(), max_iter=3), named_parameters=names, gradient_arena=arena
         )
         for step in range(3):
-
-            def closure() -> torch.Tensor:
-                optimizer.zero_grad()
-                loss = loss_of(model, step, torch.float64)  # noqa: B023; called within the loop
-                loss.backward()
-                return loss
-
-            optimizer.step(closure)
+            optimizer.step(functools.partial(lose, optimizer, model, step))
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, hvd.rank() + 1.0)
         optimizer.synchronize()

@@ -64,7 +64,9 @@ class Place:
 
 def _fits(parameter: torch.Tensor) -> bool:
     grad = parameter.grad
-    return grad is not None and grad.layout is torch.strided and grad.is_cpu and not grad.requires_grad and _is_dense(grad)
+    return (
+        grad is not None and grad.layout is torch.strided and grad.is_cpu and not grad.requires_grad and _is_dense(grad)
+    )
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

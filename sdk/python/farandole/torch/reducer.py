@@ -152,7 +152,11 @@ class Reducer:
             unit = gradient.unit
             unit.waiting -= 1
             if unit.waiting == 0:
-                self._submit(unit)
+                try:
+                    self._submit(unit)
+                except EpochEnded:
+                    self._vacate()
+                    raise
 
     def _submit(self, unit: _Unit) -> None:
         grad = unit.gradients[0].settled()

@@ -21,5 +21,6 @@ int main(int argc, char** argv) {
   farandole::AddJobCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);
+  farandole::AddBenchCommand(&app, &exit_code);
   return farandole::RunCommandLine(&app, std::vector<std::string>(argv + 1, argv + argc), &exit_code);
 }

@@ -1,0 +1,202 @@
+#include "deploy/bench/exercise.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/bench/tile.h"
+#include "worker/farandole.h"
+
+namespace farandole::bench {
+namespace {
+
+constexpr int kRoot = 0;
+constexpr int kWorld = 0;
+
+// Ordinary memory of the process, as a framework's: not cleared, so that each page is first touched by its rank.
+struct Buffer {
+  explicit Buffer(size_t size) : bytes(new char[std::max<size_t>(size, 1)]) {}
+  std::unique_ptr<char[]> bytes;
+};
+
+class Buffers : public Exercise {
+ public:
+  Buffers(const Case& what, int rank, int size)
+      : Exercise(what, rank, size), own_(Tile::OfRank(what.dtype, rank, size)) {
+    for (int i = 0; i < what.tensors; ++i) buffers_.emplace_back(what.count * SizeOf(what.dtype));
+    shape_ = static_cast<int64_t>(what.count);
+  }
+
+  void Rewrite(uint64_t turn) override {
+    for (size_t i = 0; i < buffers_.size(); ++i) own_.Fill(buffer(i), what().count, turn + i);
+  }
+
+  absl::Status Step() override {
+    handles_.clear();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      handles_.push_back(Submit(i));
+      if (handles_.back() < 0) return CallStatus(static_cast<int>(-handles_.back()));
+    }
+    for (const farandole_handle handle : handles_) {
+      if (absl::Status status = Finish(handle); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ protected:
+  virtual farandole_handle Submit(size_t tensor) = 0;
+
+  char* buffer(size_t tensor) { return buffers_[tensor].bytes.get(); }
+  const int64_t* shape() const { return &shape_; }
+  int dtype() const { return static_cast<int>(what().dtype); }
+
+  // Of all tensors, whose results stand in the buffers.
+  size_t CountWrongAgainst(const Tile& expected, uint64_t turn) {
+    size_t wrong = 0;
+    for (size_t i = 0; i < buffers_.size(); ++i) wrong += expected.CountWrong(buffer(i), what().count, turn + i);
+    return wrong;
+  }
+
+ private:
+  const Tile own_;
+  std::vector<Buffer> buffers_;
+  int64_t shape_;
+  std::vector<farandole_handle> handles_;
+};
+
+class Allreduce : public Buffers {
+ public:
+  Allreduce(const Case& what, int rank, int size)
+      : Buffers(what, rank, size), expected_(Tile::Reduced(what.dtype, what.reduce, size)) {}
+
+  // A single tensor goes the way of a synchronous call.
+  absl::Status Step() override {
+    if (what().tensors > 1) return Buffers::Step();
+    farandole_handle pending = 0;
+    const int code = farandole_allreduce_now(names()[0].c_str(), buffer(0), buffer(0), shape(), 1, dtype(),
+                                             static_cast<int>(what().reduce), 1, 1, kWorld, -1, &pending);
+    return CallStatus(code);
+  }
+
+  size_t CountWrong(uint64_t turn) override { return CountWrongAgainst(expected_, turn); }
+
+ private:
+  farandole_handle Submit(size_t tensor) override {
+    return farandole_allreduce(names()[tensor].c_str(), buffer(tensor), buffer(tensor), shape(), 1, dtype(),
+                               static_cast<int>(what().reduce), 1, 1, kWorld);
+  }
+
+  const Tile expected_;
+};
+
+class Broadcast : public Buffers {
+ public:
+  Broadcast(const Case& what, int rank, int size)
+      : Buffers(what, rank, size), expected_(Tile::OfRank(what.dtype, kRoot, size)) {}
+
+  size_t CountWrong(uint64_t turn) override { return CountWrongAgainst(expected_, turn); }
+
+ private:
+  farandole_handle Submit(size_t tensor) override {
+    return farandole_broadcast(names()[tensor].c_str(), buffer(tensor), buffer(tensor), shape(), 1, dtype(), kRoot,
+                               kWorld);
+  }
+
+  const Tile expected_;
+};
+
+// Results are memory of the handles, so a step keeps its handles until the next one.
+class Allgather : public Buffers {
+ public:
+  Allgather(const Case& what, int rank, int size) : Buffers(what, rank, size) {
+    for (int each = 0; each < size; ++each) expected_.push_back(Tile::OfRank(what.dtype, each, size));
+  }
+  ~Allgather() override { Release(); }
+
+  void Rewrite(uint64_t turn) override {
+    Release();
+    Buffers::Rewrite(turn);
+  }
+
+  absl::Status Step() override {
+    for (int i = 0; i < what().tensors; ++i) {
+      const farandole_handle handle = Submit(static_cast<size_t>(i));
+      if (handle < 0) return CallStatus(static_cast<int>(-handle));
+      gathered_.push_back(handle);
+    }
+    for (const farandole_handle handle : gathered_) {
+      if (const int code = farandole_wait(handle, -1); code != FARANDOLE_OK) return CallStatus(code);
+    }
+    return absl::OkStatus();
+  }
+
+  size_t CountWrong(uint64_t turn) override {
+    const size_t share = what().count * SizeOf(what().dtype);
+    size_t wrong = 0;
+    for (size_t i = 0; i < gathered_.size(); ++i) {
+      void* data = nullptr;
+      int64_t bytes = 0;
+      const int code = farandole_result(gathered_[i], &data, &bytes, nullptr);
+      if (code != FARANDOLE_OK || static_cast<size_t>(bytes) != share * expected_.size()) {
+        wrong += what().count * expected_.size();
+        continue;
+      }
+      for (size_t each = 0; each < expected_.size(); ++each) {
+        wrong += expected_[each].CountWrong(static_cast<char*>(data) + each * share, what().count, turn + i);
+      }
+    }
+    return wrong;
+  }
+
+ private:
+  farandole_handle Submit(size_t tensor) override {
+    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld);
+  }
+
+  void Release() {
+    for (const farandole_handle handle : gathered_) farandole_release(handle);
+    gathered_.clear();
+  }
+
+  std::vector<Tile> expected_;
+  std::vector<farandole_handle> gathered_;
+};
+
+class Barrier : public Exercise {
+ public:
+  using Exercise::Exercise;
+  void Rewrite(uint64_t) override {}
+  absl::Status Step() override { return Finish(farandole_barrier(names()[0].c_str(), kWorld)); }
+  size_t CountWrong(uint64_t) override { return 0; }
+};
+
+}  // namespace
+
+Exercise::Exercise(const Case& what, int rank, int size) : case_(what), rank_(rank), size_(size) {
+  for (int i = 0; i < what.tensors; ++i) names_.push_back(absl::StrCat("bench/", Name(what.op), "/", i));
+}
+
+std::unique_ptr<Exercise> Exercise::Make(const Case& what, int rank, int size) {
+  switch (what.op) {
+    case Op::kAllreduce:
+      return std::make_unique<Allreduce>(what, rank, size);
+    case Op::kAllgather:
+      return std::make_unique<Allgather>(what, rank, size);
+    case Op::kBroadcast:
+      return std::make_unique<Broadcast>(what, rank, size);
+    case Op::kBarrier:
+      return std::make_unique<Barrier>(what, rank, size);
+  }
+  return nullptr;
+}
+
+absl::Status CallStatus(int code) {
+  if (code == FARANDOLE_OK) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), farandole_last_error());
+}
+
+absl::Status Finish(int64_t handle) {
+  if (handle < 0) return CallStatus(static_cast<int>(-handle));
+  return CallStatus(farandole_finish(handle, -1));
+}
+
+}  // namespace farandole::bench

@@ -1,0 +1,97 @@
+#include "deploy/bench/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "deploy/bench/exercise.h"
+#include "worker/farandole.h"
+
+namespace farandole::bench {
+namespace {
+
+// The first step negotiates the names; the others fill the caches, and say how many steps there is time for.
+constexpr uint64_t kWarmUpSteps = 4;
+// 32 KiB are written in less than 3 us.
+constexpr uint64_t kMostBytesWithoutBarrier = 32 << 10;
+
+// Reduces in place over all ranks.
+absl::Status AllreduceNumbers(const char* name, void* numbers, size_t count, DType dtype, ReduceOp op) {
+  const auto shape = static_cast<int64_t>(count);
+  return Finish(
+      farandole_allreduce(name, numbers, numbers, &shape, 1, static_cast<int>(dtype), static_cast<int>(op), 1, 1, 0));
+}
+
+class Stopwatch {
+ public:
+  double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// The seconds of one step on this rank.
+absl::StatusOr<double> TimeStep(Exercise* exercise, bool has_barrier, uint64_t turn) {
+  exercise->Rewrite(turn);
+  if (has_barrier) {
+    if (absl::Status status = Finish(farandole_barrier("bench/start", 0)); !status.ok()) return status;
+  }
+  const Stopwatch watch;
+  absl::Status status = exercise->Step();
+  const double seconds = watch.Seconds();
+  if (!status.ok()) return status;
+  return seconds;
+}
+
+// What all ranks can do in the time, by the slowest rank's fastest step.
+absl::StatusOr<int64_t> AgreeOnSteps(double seconds, const Limits& limits) {
+  absl::Status status = AllreduceNumbers("bench/slowest", &seconds, 1, DType::kF64, ReduceOp::kMax);
+  if (!status.ok()) return status;
+  const double wanted = absl::ToDoubleSeconds(limits.duration) / std::max(seconds, 1e-9);
+  return static_cast<int64_t>(
+      std::clamp(wanted, static_cast<double>(limits.least_steps), static_cast<double>(limits.most_steps)));
+}
+
+}  // namespace
+
+absl::StatusOr<Measurement> Measure(const Case& what, const Limits& limits) {
+  Measurement result;
+  result.what = what;
+  result.size = farandole_size();
+  const std::unique_ptr<Exercise> exercise = Exercise::Make(what, farandole_rank(), result.size);
+  const bool has_barrier = !what.Synchronizes() || result.Bytes() > kMostBytesWithoutBarrier;
+  double fastest = absl::ToDoubleSeconds(absl::Hours(1));
+  uint64_t turn = 0;
+  int64_t wrong = 0;
+  for (; turn < kWarmUpSteps; ++turn) {
+    const absl::StatusOr<double> seconds = TimeStep(exercise.get(), true, turn);
+    if (!seconds.ok()) return seconds.status();
+    fastest = std::min(fastest, *seconds);
+    wrong += static_cast<int64_t>(exercise->CountWrong(turn));
+  }
+  const absl::StatusOr<int64_t> steps = AgreeOnSteps(fastest, limits);
+  if (!steps.ok()) return steps.status();
+  result.steps = *steps;
+  std::vector<double> samples;
+  samples.reserve(static_cast<size_t>(*steps));
+  for (int64_t step = 0; step < *steps; ++step, ++turn) {
+    const absl::StatusOr<double> seconds = TimeStep(exercise.get(), has_barrier, turn);
+    if (!seconds.ok()) return seconds.status();
+    samples.push_back(*seconds);
+  }
+  wrong += static_cast<int64_t>(exercise->CountWrong(turn - 1));
+  absl::Status status = AllreduceNumbers("bench/wrong", &wrong, 1, DType::kI64, ReduceOp::kSum);
+  if (!status.ok()) return status;
+  status = AllreduceNumbers("bench/samples", samples.data(), samples.size(), DType::kF64, ReduceOp::kMax);
+  if (!status.ok()) return status;
+  const Quantiles quantiles = QuantilesOf(std::move(samples));
+  result.wrong = wrong;
+  result.median = absl::Seconds(quantiles.median);
+  result.p99 = absl::Seconds(quantiles.p99);
+  result.least = absl::Seconds(quantiles.least);
+  return result;
+}
+
+}  // namespace farandole::bench

@@ -1,0 +1,161 @@
+#include "deploy/bench/options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace farandole::bench {
+namespace {
+
+// Each tensor has a name of its own, and an epoch has room for so many without retiring any.
+constexpr int kMostTensors = 10'000;
+constexpr double kMostSeconds = 3600;
+
+struct NamedDType {
+  const char* name;
+  DType dtype;
+};
+constexpr NamedDType kDTypes[] = {{"f32", DType::kF32}, {"f16", DType::kF16},  {"bf16", DType::kBF16},
+                                  {"f64", DType::kF64}, {"i8", DType::kI8},    {"u8", DType::kU8},
+                                  {"i16", DType::kI16}, {"u16", DType::kU16},  {"i32", DType::kI32},
+                                  {"i64", DType::kI64}, {"bool", DType::kBool}};
+constexpr Op kOps[] = {Op::kAllreduce, Op::kAllgather, Op::kBroadcast, Op::kBarrier};
+constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
+
+std::vector<std::string> DTypeNames() {
+  std::vector<std::string> names;
+  for (const NamedDType& each : kDTypes) names.emplace_back(each.name);
+  return names;
+}
+
+std::vector<std::string> OpNames() {
+  std::vector<std::string> names;
+  for (const Op op : kOps) names.emplace_back(Name(op));
+  return names;
+}
+
+std::vector<std::string> ReduceNames() {
+  std::vector<std::string> names;
+  for (const ReduceOp op : kReduceOps) names.emplace_back(Name(op));
+  return names;
+}
+
+absl::Status NotOneOf(const char* option, const std::string& value, const std::vector<std::string>& known) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " is '", value, "', but must be one of ", absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<Op> ReadOp(const std::string& name) {
+  for (const Op op : kOps) {
+    if (name == Name(op)) return op;
+  }
+  return NotOneOf("--op", name, OpNames());
+}
+
+absl::StatusOr<DType> ReadDType(const std::string& name) {
+  for (const NamedDType& each : kDTypes) {
+    if (name == each.name) return each.dtype;
+  }
+  return NotOneOf("--dtype", name, DTypeNames());
+}
+
+absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
+  for (const ReduceOp op : kReduceOps) {
+    if (Name(op) == name) return op;
+  }
+  return NotOneOf("--reduce", name, ReduceNames());
+}
+
+// From --min to --max by --factor; the last one is --max itself only where the steps meet it.
+std::vector<uint64_t> Sizes(const BenchOptions& options) {
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+    sizes.push_back(bytes);
+    if (bytes > options.max_bytes / options.factor) break;
+  }
+  return sizes;
+}
+
+Case CaseOf(Op op, DType dtype, ReduceOp reduce, uint64_t bytes, const BenchOptions& options, int size) {
+  Case what;
+  what.op = op;
+  what.dtype = dtype;
+  what.reduce = reduce;
+  what.tensors = options.tensors;
+  const uint64_t shares = op == Op::kAllgather ? static_cast<uint64_t>(size) : 1;
+  what.count = std::max<uint64_t>(bytes / SizeOf(dtype) / shares, 1);
+  return what;
+}
+
+}  // namespace
+
+void AddBenchOptions(CLI::App* bench, BenchOptions* options) {
+  const auto bytes = CLI::AsSizeValue(false);
+  bench->add_option("--op", options->ops, absl::StrCat(absl::StrJoin(OpNames(), ", "), "; several with commas"))
+      ->delimiter(',')
+      ->capture_default_str();
+  bench
+      ->add_option("--dtype", options->dtypes,
+                   absl::StrCat("Element type: ", absl::StrJoin(DTypeNames(), ", "), "; several with commas"))
+      ->delimiter(',')
+      ->capture_default_str();
+  bench->add_option("--reduce", options->reduce, absl::StrCat("Of allreduce: ", absl::StrJoin(ReduceNames(), ", ")))
+      ->capture_default_str();
+  bench->add_option("--min", options->min_bytes, "Smallest size of a tensor in bytes; 64K and 1M are understood")
+      ->transform(bytes)
+      ->capture_default_str();
+  bench->add_option("--max", options->max_bytes, "Largest size")->transform(bytes)->default_str("256M");
+  bench->add_option("--factor", options->factor, "From one size to the next")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  bench->add_option("--tensors", options->tensors, "Tensors of that size in one step, each with a name of its own")
+      ->check(CLI::Range(1, kMostTensors))
+      ->capture_default_str();
+  bench->add_option("--seconds", options->seconds, "How long each size is measured")
+      ->check(CLI::Range(0.0, kMostSeconds))
+      ->capture_default_str();
+  bench->add_option("--max-steps", options->max_steps, "Most steps of each size")
+      ->check(CLI::Range(5, 100'000'000))
+      ->capture_default_str();
+  bench->add_option("--json", options->json, "Rank 0 writes the results there as well")->type_name("FILE");
+}
+
+absl::StatusOr<std::vector<Case>> ListCases(const BenchOptions& options, int size) {
+  if (options.min_bytes > options.max_bytes || options.min_bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--min ", options.min_bytes, " must be at least 1 and at most --max ", options.max_bytes));
+  }
+  const absl::StatusOr<ReduceOp> reduce = ReadReduce(options.reduce);
+  if (!reduce.ok()) return reduce.status();
+  std::vector<Case> cases;
+  for (const std::string& op_name : options.ops) {
+    const absl::StatusOr<Op> op = ReadOp(op_name);
+    if (!op.ok()) return op.status();
+    if (*op == Op::kBarrier) {
+      cases.emplace_back().op = Op::kBarrier;
+      cases.back().dtype = DType::kU8;
+      continue;
+    }
+    for (const std::string& dtype_name : options.dtypes) {
+      const absl::StatusOr<DType> dtype = ReadDType(dtype_name);
+      if (!dtype.ok()) return dtype.status();
+      size_t last = 0;
+      for (const uint64_t bytes : Sizes(options)) {
+        const Case what = CaseOf(*op, *dtype, *reduce, bytes, options, size);
+        if (what.count != last) cases.push_back(what);
+        last = what.count;
+      }
+    }
+  }
+  return cases;
+}
+
+const char* ShortName(DType dtype) {
+  const auto* found = std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                                   [dtype](const NamedDType& each) { return each.dtype == dtype; });
+  return found == std::end(kDTypes) ? "unknown" : found->name;
+}
+
+}  // namespace farandole::bench

@@ -24,7 +24,8 @@ std::vector<std::string> Listed(const std::string& line, int size) {
   std::vector<std::string> words;
   const auto cases = ListCases(Parse(line), size);
   if (!cases.ok()) return {std::string(cases.status().message())};
-  for (const Case& each : *cases) words.push_back(absl::StrCat(Name(each.op), " ", ShortName(each.dtype), " ", each.count));
+  for (const Case& each : *cases)
+    words.push_back(absl::StrCat(Name(each.op), " ", ShortName(each.dtype), " ", each.count));
   return words;
 }
 

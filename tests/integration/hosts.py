@@ -199,9 +199,9 @@ class Namespaces:
         """Takes a host off the network: nothing comes through any more, and nobody is told."""
         _ip("link", "set", f"{self.tag}v{index}", "down")
 
-    def slow_down(self, index: int, rate: str) -> None:
-        """Limits what a host sends and receives: "20mbit"."""
-        shape = ["root", "tbf", "rate", rate, "burst", "64kb", "latency", "50ms"]
+    def slow_down(self, index: int, rate: str, burst: str = "64kb") -> None:
+        """Limits what a host sends and receives: "20mbit". A rate of gigabits needs a burst of megabytes."""
+        shape = ["root", "tbf", "rate", rate, "burst", burst, "latency", "50ms"]
         for prefix, device in (([], f"{self.tag}v{index}"), (["-n", self.namespaces[index]], "eth0")):
             done = subprocess.run(
                 ["tc", *prefix, "qdisc", "replace", "dev", device, *shape], capture_output=True, text=True, check=False

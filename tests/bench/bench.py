@@ -1,0 +1,132 @@
+"""Measures Farandole beside its peers, in turns in one run, and writes docs/benchmarks/ (or with --quick prints the tables).
+
+make bench          all of it, some ten minutes
+make bench-quick    a part of it, within two minutes
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+from typing import Dict, Iterator, List, Optional
+
+import groups
+import machine
+import measuring
+import plot
+import report
+from cells import FULL, QUICK, Suite
+from groups import ROOT, BenchError
+
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+
+import hosts  # noqa: E402
+
+PAGE = ROOT / "docs" / "benchmarks"
+
+
+def _say(start: float, text: str) -> None:
+    print(f"bench: {time.monotonic() - start:4.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _two_hosts() -> Iterator[hosts.Namespaces]:
+    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
+        made = hosts.Namespaces(pathlib.Path(directory) / "ssh", 2)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def _show(times: measuring.Times) -> str:
+    return ", ".join(f"{name} {report.show_time(report.median(times, name))}" for name in times)
+
+
+def measure(suite: Suite) -> report.Results:
+    """Everything of the suite; progress goes to stderr."""
+    start, load = time.monotonic(), machine.load()
+    results = report.Results([], [], {}, {}, [], [], suite.rounds)
+    remarks = results.remarks
+    if why_not := groups.why_no_horovod():
+        remarks.append(f"Horovod takes no part: {why_not}")
+    for size in sorted({cell.size for cell in suite.cells}):
+        _say(start, f"{size} ranks start")
+        with measuring.started(size) as running:
+            for cell in (cell for cell in suite.cells if cell.size == size):
+                results.cells.append((cell, measuring.measure_cell(cell, running, suite)))
+                _say(start, f"{size} ranks, {cell.label}: {_show(results.cells[-1][1])}")
+            if size == 2:
+                for trained in suite.models:
+                    results.training.append((trained, measuring.measure_training(trained, running, suite.rounds)))
+                    _say(start, f"training, {trained.label}: {_show(results.training[-1][1])}")
+                results.cpu.update(measuring.measure_cpu(running))
+    if suite.rates:
+        if why_not := hosts.why_not() or hosts.why_no_namespaces():
+            remarks.append(f"no two hosts: {why_not}")
+        else:
+            _say(start, "two hosts start")
+            with _two_hosts() as made:
+                results.hosts.update(measuring.measure_hosts(made, suite.rates, suite.rounds))
+            for rate, times in results.hosts.items():
+                _say(start, f"two hosts, {rate}: {_show(times)}")
+    results.facts.extend(machine.describe(load))
+    _say(start, "done")
+    return results
+
+
+def _picture(results: report.Results) -> str:
+    lines: Dict[str, plot.Line] = {}
+    for name in report.NAMES:
+        line = [
+            (cell.count_bytes, report.median(times, name))
+            for cell, times in results.cells
+            if (cell.size, cell.dtype, cell.kind) == (2, "f32", "one") and name in times
+        ]
+        if line:
+            lines[name] = line
+    return plot.draw("Time of an allreduce, 2 ranks on one host, float32", lines, report.NAMES)
+
+
+def _raw(results: report.Results) -> str:
+    """Every round's figure, for whoever wants to look closer."""
+    rows = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
+    trained = [{"model": each.model, "seconds": times} for each, times in results.training]
+    both: List[object] = [rows, trained]
+    return json.dumps(
+        {"facts": results.facts, "cells": both[0], "training": both[1], "hosts": results.hosts, "cpu": results.cpu},
+        indent=1,
+    )
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the suite."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="less of everything; print the tables, write nothing")
+    options = parser.parse_args(arguments)
+    # Whoever stops it stops the contenders too: an exit runs the clean-up.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    groups.require_programs()
+    try:
+        results = measure(QUICK if options.quick else FULL)
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    raw = ROOT / "build" / "bench" / "results.json"
+    raw.write_text(_raw(results), encoding="utf-8")
+    if options.quick:
+        print("\n".join([*report.tables(results), *(f"- {line}" for line in results.facts + results.remarks)]))
+        return 0
+    PAGE.mkdir(exist_ok=True)
+    (PAGE / "README.md").write_text(report.page(results), encoding="utf-8")
+    (PAGE / "allreduce.svg").write_text(_picture(results), encoding="utf-8")
+    print(f"bench: wrote {PAGE / 'README.md'} and allreduce.svg; every round's figures are in {raw}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

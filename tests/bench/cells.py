@@ -1,0 +1,129 @@
+"""What is measured, and the goals that it is held to."""
+
+from typing import Dict, List, NamedTuple, Optional
+
+
+class Goal(NamedTuple):
+    """How many times faster than its peer Farandole has to be: the goals of the project's first table, each over the peer's
+    figure beside it, which were measured on another day on such a machine."""
+
+    c: Optional[float] = None
+    """`farandole bench` and Open MPI in C."""
+    python: Optional[float] = None
+    """Farandole and torch.distributed over Gloo, both from torch."""
+
+
+class Cell(NamedTuple):
+    """A collective of some size: one row of a table."""
+
+    size: int
+    """Ranks, all on this host."""
+    count_bytes: int
+    """Of one tensor."""
+    dtype: str = "f32"
+    kind: str = "one"
+    """"one" tensor; "many", submitted one by one; or "flat": many in one call, or packed by the program."""
+    tensors: int = 1
+    goal: Goal = Goal()
+
+    @property
+    def count(self) -> int:
+        """Elements of one tensor."""
+        return self.count_bytes // {"f32": 4, "f16": 2}[self.dtype]
+
+    @property
+    def label(self) -> str:
+        """What the row is called."""
+        dtype = "" if self.dtype == "f32" else {"f16": "float16, "}[self.dtype]
+        many = {"one": "", "many": f"{self.tensors} tensors of ", "flat": f"{self.tensors} tensors in one call, of "}
+        return f"{dtype}{many[self.kind]}{show_bytes(self.count_bytes)}"
+
+    @property
+    def needs_barrier(self) -> bool:
+        """As in deploy/bench/measure.cc: writing the buffers puts ranks behind each other."""
+        return self.count_bytes * self.tensors > 32 << 10
+
+    def order(self) -> Dict[str, object]:
+        """What a rank is told, but for the steps."""
+        return {
+            "do": "collective",
+            "kind": self.kind,
+            "dtype": self.dtype,
+            "count": self.count,
+            "tensors": self.tensors,
+        }
+
+
+class Trained(NamedTuple):
+    """A model that is trained by 2 ranks: one row of the table of training."""
+
+    model: str
+    label: str
+
+
+class Suite(NamedTuple):
+    """All that one run measures."""
+
+    cells: List[Cell]
+    models: List[Trained]
+    rates: List[str]
+    """Of the link between two hosts, as tc has them."""
+    rounds: int
+    seconds: float
+    """How long one contender is measured in one round of a cell."""
+
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def show_bytes(count: int) -> str:
+    """ "4 B", "64 KiB", "256 MiB"."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit:
+            return f"{count // unit} {name}"
+    return f"{count} B"
+
+
+_GOALS = {
+    4: Goal(0.65 / 0.8, 217 / 3),
+    4 * KIB: Goal(3.1 / 2.5, 304 / 4),
+    64 * KIB: Goal(18.5 / 11, 374 / 14),
+    MIB: Goal(0.195 / 0.12, 1.07 / 0.14),
+    16 * MIB: Goal(3.0 / 2.2, 17 / 2.5),
+    64 * MIB: Goal(33 / 11, 65 / 12),
+    256 * MIB: Goal(130 / 50, 242 / 56),
+}
+_GOALS_4 = {4: Goal(5 / 5, 580 / 15), 64 * KIB: Goal(60 / 30, 5.6 / 0.04), 64 * MIB: Goal(97 / 30, 153 / 32)}
+HALF = Cell(2, 16 * MIB, dtype="f16", goal=Goal(None, 36 / 3))
+MANY = Cell(2, 16 * KIB, kind="many", tensors=200, goal=Goal(None, 69 / 0.9))
+FLAT = Cell(2, 16 * KIB, kind="flat", tensors=200, goal=Goal(None, 5.6 / 0.9))
+# Efficiency that training shall reach, of the first model.
+TRAINING_GOAL = 0.9
+
+MODELS = [
+    Trained("mlp", "25 M parameters in 14 tensors (linear layers)"),
+    Trained("resnet", "residual network, 1.1 M parameters in 49 tensors"),
+    Trained("transformer", "transformer, 4.2 M parameters in 52 tensors"),
+]
+
+FULL = Suite(
+    cells=[
+        *(Cell(2, count, goal=_GOALS.get(count, Goal())) for count in (4, 256, *sorted(_GOALS)[1:])),
+        HALF,
+        MANY,
+        FLAT,
+        *(Cell(4, count, goal=_GOALS_4.get(count, Goal())) for count in (4, 64 * KIB, MIB, 64 * MIB)),
+        *(Cell(8, count) for count in (4, 64 * KIB, 16 * MIB)),
+    ],
+    models=MODELS,
+    rates=["1gbit", "10gbit"],
+    rounds=5,
+    seconds=0.3,
+)
+QUICK = Suite(
+    cells=[*(Cell(2, count, goal=_GOALS[count]) for count in (4, 64 * KIB, 16 * MIB)), HALF, MANY],
+    models=MODELS[:1],
+    rates=[],
+    rounds=3,
+    seconds=0.1,
+)

@@ -1,0 +1,146 @@
+"""Alternates the contenders, cell by cell: what varies from minute to minute on a machine is the same for all of them."""
+
+import contextlib
+import statistics
+from typing import Any, Callable, Dict, Iterator, List, Sequence
+
+import groups
+from cells import MIB, Cell, Suite, Trained
+from groups import BenchError, Group
+
+# Contender -> the medians of its rounds, in seconds.
+Times = Dict[str, List[float]]
+
+WARM_UP_STEPS = 4
+LEAST_STEPS = 3
+MOST_STEPS = 3000
+TRAIN_STEPS = 5
+HOSTS_BYTES = 64 * MIB
+HOSTS_STEPS = 5
+IDLE_SECONDS = 2.0
+LATE_SECONDS = 1.0
+
+
+def _slowest(answers: Sequence[Dict[str, Any]]) -> List[float]:
+    """Of each step."""
+    return [max(step) for step in zip(*(answer["seconds"] for answer in answers))]
+
+
+def _order_collective(group: Group, cell: Cell, steps: int, barrier: bool) -> List[float]:
+    answers = group.order(**cell.order(), steps=steps, barrier=barrier)
+    wrong = sum(answer["wrong"] for answer in answers)
+    if wrong:
+        raise BenchError(f"{group.name}: {wrong} elements are wrong after {cell.label} over {cell.size} ranks")
+    return _slowest(answers)
+
+
+def _measure(group: Group, cell: Cell, seconds: float) -> float:
+    fastest = min(_order_collective(group, cell, WARM_UP_STEPS, True))
+    steps = int(min(max(seconds / max(fastest, 1e-7), LEAST_STEPS), MOST_STEPS))
+    return statistics.median(_order_collective(group, cell, steps, cell.needs_barrier))
+
+
+def _natives(cell: Cell, seconds: float) -> Dict[str, Callable[[], float]]:
+    """The contenders that are programs in C and C++."""
+    if cell.kind == "flat":
+        return {}
+    shape = (cell.size, cell.count_bytes, cell.tensors, seconds)
+    calls = {"farandole-c": lambda: groups.farandole_bench(*shape, cell.dtype)}
+    if cell.dtype == "f32":
+        calls["openmpi-c"] = lambda: groups.openmpi_c(*shape)
+
+    def seconds_of(name: str, call: Callable[[], Dict[str, Any]]) -> float:
+        result = call()
+        if result["wrong"]:
+            raise BenchError(f"{name}: {result['wrong']} elements are wrong after {cell.label}")
+        return result["median_us"] / 1e6
+
+    return {name: lambda name=name, call=call: seconds_of(name, call) for name, call in calls.items()}
+
+
+def _alternate(calls: Dict[str, Callable[[], float]], rounds: int) -> Times:
+    """Each round begins with another contender."""
+    times: Times = {name: [] for name in calls}
+    names = list(calls)
+    for number in range(rounds):
+        for i in range(len(names)):
+            name = names[(number + i) % len(names)]
+            times[name].append(calls[name]())
+    return times
+
+
+@contextlib.contextmanager
+def started(size: int) -> Iterator[List[Group]]:
+    """The contenders in Python with so many ranks on this host."""
+    launches = [groups.farandole_launch(size), groups.gloo_launch(size), groups.mpi4py_launch(size)]
+    if not groups.why_no_horovod():
+        launches.append(groups.horovod_launch(size))
+    with contextlib.ExitStack() as stack:
+        running = []
+        for launch in launches:
+            running.append(Group(launch))
+            stack.callback(running[-1].close)
+        yield running
+
+
+def measure_cell(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
+    """All contenders that can do it."""
+    calls = _natives(cell, suite.seconds)
+    for group in running:
+        if cell.dtype == "f32" or group.name != "mpi4py":
+            calls[group.name] = lambda group=group: _measure(group, cell, suite.seconds)
+    return _alternate(calls, suite.rounds)
+
+
+def measure_training(trained: Trained, running: Sequence[Group], rounds: int) -> Times:
+    """A step alone (without communication), by DDP, by Farandole, by Horovod."""
+
+    def train(group: Group, how: str) -> float:
+        group.order(do="train", model=trained.model, how=how, steps=2)
+        answers = group.order(do="train", model=trained.model, how=how, steps=TRAIN_STEPS)
+        if how != "alone" and len({answer["digest"] for answer in answers}) > 1:
+            raise BenchError(f"{how}: the ranks' parameters differ after training {trained.model}")
+        return statistics.median(_slowest(answers))
+
+    by_name = {group.name: group for group in running}
+    ways = {"alone": "gloo", "ddp": "gloo", "farandole": "farandole", "horovod": "horovod"}
+    calls = {how: lambda how=how, name=name: train(by_name[name], how) for how, name in ways.items() if name in by_name}
+    return _alternate(calls, rounds)
+
+
+def measure_cpu(running: Sequence[Group]) -> Dict[str, Dict[str, float]]:
+    """Contender -> shares of one core: between steps, and of a rank that waits in an allreduce for a late one."""
+    return {
+        group.name: {
+            "idle": max(answer["cpu"] for answer in group.order(do="idle", seconds=IDLE_SECONDS)),
+            "late": max(answer["cpu"] for answer in group.order(do="late", seconds=LATE_SECONDS)[1:]),
+        }
+        for group in running
+    }
+
+
+def measure_hosts(hosts: Any, rates: Sequence[str], rounds: int) -> Dict[str, Times]:
+    """Rate -> times of 64 MiB between two hosts with a rank each; `hosts` are Namespaces of tests/integration."""
+    cell = Cell(2, HOSTS_BYTES)
+    prefixes = [["ip", "netns", "exec", name] for name in hosts.namespaces]
+    launches = [
+        groups.farandole_launch(2, hosts.options(1, 1)),
+        groups.gloo_launch(2, hosts.names[0], prefixes),
+    ]
+    measured: Dict[str, Times] = {}
+    with contextlib.ExitStack() as stack:
+        running = []
+        for launch in launches:
+            running.append(Group(launch))
+            stack.callback(running[-1].close)
+        for rate in rates:
+            for index in range(2):
+                hosts.slow_down(index, rate, burst="4mb")
+
+            def measure(group: Group) -> float:
+                _order_collective(group, cell, 1, True)
+                return statistics.median(_order_collective(group, cell, HOSTS_STEPS, True))
+
+            calls = {group.name: lambda group=group: measure(group) for group in running}
+            measured[rate] = _alternate(calls, rounds)
+    return measured

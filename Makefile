@@ -9,7 +9,7 @@ MAKEFLAGS += --jobs=2
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser tools python build install demo test sim soak fmt fmt-check clean
+.PHONY: help system browser peers tools python build install demo test sim soak bench bench-quick fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -18,6 +18,8 @@ help:
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "make soak     install, then what takes too long for each change"
 	@echo "make sim      one simulated job: make sim SEED=7"
+	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
+	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
@@ -26,6 +28,9 @@ system:
 
 browser: system
 	@tools/setup browser
+
+peers: system
+	@tools/setup peers
 
 tools: system
 	@tools/setup tools
@@ -52,6 +57,12 @@ soak: install
 SEED ?= 1
 sim: system
 	@$(BAZEL) run --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
+
+bench: install peers
+	.venv/bin/python tests/bench/bench.py
+
+bench-quick: install peers
+	.venv/bin/python tests/bench/bench.py --quick
 
 fmt: tools
 	@tools/fmt

@@ -62,7 +62,7 @@ def measure(suite: Suite) -> report.Results:
                 _say(start, f"{size} ranks, {cell.label}: {_show(results.cells[-1][1])}")
             if size == 2:
                 for trained in suite.models:
-                    results.training.append((trained, measuring.measure_training(trained, running, suite.rounds)))
+                    results.training.append((trained, measuring.measure_training(trained, running, suite)))
                     _say(start, f"training, {trained.label}: {_show(results.training[-1][1])}")
                 results.cpu.update(measuring.measure_cpu(running))
     if suite.rates:
@@ -94,13 +94,10 @@ def _picture(results: report.Results) -> str:
 
 def _raw(results: report.Results) -> str:
     """Every round's figure, for whoever wants to look closer."""
-    rows = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
-    trained = [{"model": each.model, "seconds": times} for each, times in results.training]
-    both: List[object] = [rows, trained]
-    return json.dumps(
-        {"facts": results.facts, "cells": both[0], "training": both[1], "hosts": results.hosts, "cpu": results.cpu},
-        indent=1,
-    )
+    cells = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
+    training = [{"model": each.model, "seconds": times} for each, times in results.training]
+    rest = {"hosts": results.hosts, "cpu": results.cpu, "facts": results.facts}
+    return json.dumps({"cells": cells, "training": training, **rest}, indent=1)
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -110,13 +107,17 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parser.parse_args(arguments)
     # Whoever stops it stops the contenders too: an exit runs the clean-up.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    suite = QUICK if options.quick else FULL
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {suite.limit_s} s"))
+    signal.alarm(suite.limit_s)
     groups.require_programs()
     try:
-        results = measure(QUICK if options.quick else FULL)
+        results = measure(suite)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     raw = ROOT / "build" / "bench" / "results.json"
+    raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text(_raw(results), encoding="utf-8")
     if options.quick:
         print("\n".join([*report.tables(results), *(f"- {line}" for line in results.facts + results.remarks)]))

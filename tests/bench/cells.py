@@ -71,6 +71,9 @@ class Suite(NamedTuple):
     rounds: int
     seconds: float
     """How long one contender is measured in one round of a cell."""
+    train_steps: int
+    limit_s: int
+    """Whatever takes longer hangs, or has no processor to itself."""
 
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -102,8 +105,8 @@ TRAINING_GOAL = 0.9
 
 MODELS = [
     Trained("mlp", "25 M parameters in 14 tensors (linear layers)"),
-    Trained("resnet", "residual network, 1.1 M parameters in 49 tensors"),
-    Trained("transformer", "transformer, 4.2 M parameters in 52 tensors"),
+    Trained("resnet", "residual network, 1.1 M parameters in 61 tensors"),
+    Trained("transformer", "transformer, 4.2 M parameters in 51 tensors"),
 ]
 
 FULL = Suite(
@@ -119,6 +122,8 @@ FULL = Suite(
     rates=["1gbit", "10gbit"],
     rounds=5,
     seconds=0.3,
+    train_steps=5,
+    limit_s=3600,
 )
 QUICK = Suite(
     cells=[*(Cell(2, count, goal=_GOALS[count]) for count in (4, 64 * KIB, 16 * MIB)), HALF, MANY],
@@ -126,4 +131,6 @@ QUICK = Suite(
     rates=[],
     rounds=3,
     seconds=0.1,
+    train_steps=3,
+    limit_s=600,
 )

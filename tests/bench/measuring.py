@@ -14,7 +14,6 @@ Times = Dict[str, List[float]]
 WARM_UP_STEPS = 4
 LEAST_STEPS = 3
 MOST_STEPS = 3000
-TRAIN_STEPS = 5
 HOSTS_BYTES = 64 * MIB
 HOSTS_STEPS = 5
 IDLE_SECONDS = 2.0
@@ -92,12 +91,12 @@ def measure_cell(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
     return _alternate(calls, suite.rounds)
 
 
-def measure_training(trained: Trained, running: Sequence[Group], rounds: int) -> Times:
+def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -> Times:
     """A step alone (without communication), by DDP, by Farandole, by Horovod."""
 
     def train(group: Group, how: str) -> float:
         group.order(do="train", model=trained.model, how=how, steps=2)
-        answers = group.order(do="train", model=trained.model, how=how, steps=TRAIN_STEPS)
+        answers = group.order(do="train", model=trained.model, how=how, steps=suite.train_steps)
         if how != "alone" and len({answer["digest"] for answer in answers}) > 1:
             raise BenchError(f"{how}: the ranks' parameters differ after training {trained.model}")
         return statistics.median(_slowest(answers))
@@ -105,7 +104,7 @@ def measure_training(trained: Trained, running: Sequence[Group], rounds: int) ->
     by_name = {group.name: group for group in running}
     ways = {"alone": "gloo", "ddp": "gloo", "farandole": "farandole", "horovod": "horovod"}
     calls = {how: lambda how=how, name=name: train(by_name[name], how) for how, name in ways.items() if name in by_name}
-    return _alternate(calls, rounds)
+    return _alternate(calls, suite.rounds)
 
 
 def measure_cpu(running: Sequence[Group]) -> Dict[str, Dict[str, float]]:

@@ -42,7 +42,7 @@ class _Residual(nn.Module):
 
 
 def _resnet() -> nn.Module:
-    """ResNet-20's shape for images of 32 x 32 with twice its width: 1.1 million parameters in 65 tensors."""
+    """ResNet-20's shape for images of 32 x 32 with twice its width: 1.1 million parameters in 61 tensors."""
     widths = [(32, 32, 1)] * 3 + [(32, 64, 2)] + [(64, 64, 1)] * 2 + [(64, 128, 2)] + [(128, 128, 1)] * 2
     blocks = [_Residual(*shape) for shape in widths]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
@@ -54,7 +54,7 @@ def _images(random: torch.Generator) -> Tuple[Tensor, Tensor]:
 
 
 class _Transformer(nn.Module):
-    """A language model of four layers of width 256: 4.2 million parameters in 52 tensors."""
+    """A language model of four layers of width 256: 4.2 million parameters in 51 tensors."""
 
     WORDS = 2048
 

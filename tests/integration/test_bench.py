@@ -1,0 +1,78 @@
+"""`farandole bench` and the suite of tests/bench measure what they say, and notice wrong results; no time is judged here."""
+
+import json
+import pathlib
+import sys
+from typing import Callable, Iterator
+
+import harness
+import pytest
+from programs_run import Program
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+
+import cells  # noqa: E402
+import groups  # noqa: E402
+import measuring  # noqa: E402
+import report  # noqa: E402
+
+RUN = [str(harness.CLI), "run", "-np", "2"]
+BENCH = [str(harness.CLI), "bench"]
+SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, limit_s=60)
+
+
+def test_every_op_is_measured_and_right(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    written = tmp_path / "results.json"
+    what = ["--op", "allreduce,allgather,broadcast,barrier", "--dtype", "f32,bf16", "--max", "64K", "--factor", "256"]
+    run = start(*RUN, *BENCH, *what, "--seconds", "0.01", "--json", str(written))
+    run.require_end(0)
+    results = json.loads(written.read_text(encoding="utf-8"))
+    assert (results["ranks"], results["hosts"]) == (2, 1)
+    rows = results["rows"]
+    assert len(rows) == 3 * 2 * 2 + 1, run.output
+    assert all(row["wrong"] == 0 and row["steps"] >= 5 and 0 < row["median_us"] <= row["p99_us"] for row in rows)
+    assert run.output.count("allreduce") == run.output.count("allgather") == run.output.count("broadcast") == 4
+    assert "[1] " not in run.output, "rank 0 tells"
+
+
+def test_many_tensors_are_one_step(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    written = tmp_path / "results.json"
+    what = ["--tensors", "20", "--min", "16K", "--max", "16K", "--reduce", "max", "--dtype", "i32"]
+    start(*RUN, *BENCH, *what, "--seconds", "0.01", "--json", str(written)).require_end(0)
+    (row,) = json.loads(written.read_text(encoding="utf-8"))["rows"]
+    assert (row["tensors"], row["count"], row["reduce"], row["wrong"]) == (20, 4096, "max", 0)
+    assert row["algbw_gb_s"] == pytest.approx(20 * 16384 / row["median_us"] / 1e3)
+
+
+def test_what_cannot_be_measured_is_said_by_name(start: Callable[..., Program]) -> None:
+    run = start(*BENCH, "--op", "alltoall")
+    run.require_end(2)
+    assert "--op is 'alltoall', but must be one of allreduce, allgather, broadcast, barrier" in run.output
+
+
+@pytest.fixture(scope="module", name="group")
+def _group() -> Iterator[groups.Group]:
+    group = groups.Group(groups.farandole_launch(2))
+    yield group
+    group.close()
+
+
+def test_the_suite_measures_cells_and_shows_them(group: groups.Group) -> None:
+    measured = []
+    for cell in (cells.Cell(2, 1024), cells.Cell(2, 64, "f16", "many", 3), cells.Cell(2, 64, "f32", "flat", 3)):
+        times = measuring.measure_cell(cell, [group], SUITE._replace(cells=[cell]))
+        assert len(times["farandole"]) == SUITE.rounds
+        measured.append((cell, times))
+    lines = report.collectives([(cell, {**times, "gloo": [1.0, 3.0]}) for cell, times in measured])
+    assert any(line.startswith("| float16, 3 tensors of 64 B | ") and " | 2.00 s | " in line for line in lines), lines
+
+
+def test_the_suite_trains_models(group: groups.Group) -> None:
+    for trained in cells.MODELS[1:]:
+        times = measuring.measure_training(trained, [group], SUITE._replace(rounds=1))
+        assert list(times) == ["farandole"]
+
+
+def test_a_contender_that_dies_is_named(group: groups.Group) -> None:
+    with pytest.raises(groups.BenchError, match="farandole did not answer .*'nonsense'"):
+        group.order(do="nonsense")

@@ -14,7 +14,7 @@ namespace farandole::bench {
 struct Limits {
   absl::Duration duration = absl::Milliseconds(500);
   int64_t least_steps = 5;
-  int64_t most_steps = 10'000;
+  int64_t most_steps = 100'000;
 };
 
 // Measures a case on all ranks of the job, which all call it with the same arguments. Each rank writes its

@@ -21,7 +21,7 @@ struct BenchOptions {
   uint64_t factor = 4;
   int tensors = 1;
   double seconds = 0.5;
-  int64_t max_steps = 10'000;
+  int64_t max_steps = 100'000;
   // Where rank 0 writes the results as JSON; "": nowhere.
   std::string json;
 };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kWarmUpSteps = 4, kLeastSteps = 5, kMostSteps = 10000, kMostBytesWithoutBarrier = 32 << 10 };
+enum { kWarmUpSteps = 4, kLeastSteps = 5, kMostSteps = 100000, kMostBytesWithoutBarrier = 32 << 10 };
 
 struct bench {
   int rank;

@@ -14,6 +14,8 @@ namespace {
 
 // The first step negotiates the names; the others fill the caches, and say how many steps there is time for.
 constexpr uint64_t kWarmUpSteps = 4;
+// So often ranks look at the time.
+constexpr int64_t kLooks = 8;
 // 32 KiB are written in less than 3 us.
 constexpr uint64_t kMostBytesWithoutBarrier = 32 << 10;
 
@@ -54,6 +56,14 @@ absl::StatusOr<int64_t> AgreeOnSteps(double seconds, const Limits& limits) {
       std::clamp(wanted, static_cast<double>(limits.least_steps), static_cast<double>(limits.most_steps)));
 }
 
+// Where others need the processors, a step takes many times as long as the fastest.
+absl::StatusOr<bool> AgreeThatTimeIsOver(const Stopwatch& watch, const Limits& limits) {
+  double seconds = watch.Seconds();
+  absl::Status status = AllreduceNumbers("bench/slowest", &seconds, 1, DType::kF64, ReduceOp::kMax);
+  if (!status.ok()) return status;
+  return seconds > 2 * absl::ToDoubleSeconds(limits.duration);
+}
+
 }  // namespace
 
 absl::StatusOr<Measurement> Measure(const Case& what, const Limits& limits) {
@@ -73,14 +83,20 @@ absl::StatusOr<Measurement> Measure(const Case& what, const Limits& limits) {
   }
   const absl::StatusOr<int64_t> steps = AgreeOnSteps(fastest, limits);
   if (!steps.ok()) return steps.status();
-  result.steps = *steps;
   std::vector<double> samples;
   samples.reserve(static_cast<size_t>(*steps));
+  const Stopwatch watch;
   for (int64_t step = 0; step < *steps; ++step, ++turn) {
+    if (step > 0 && step % (*steps / kLooks + limits.least_steps) == 0) {
+      const absl::StatusOr<bool> is_over = AgreeThatTimeIsOver(watch, limits);
+      if (!is_over.ok()) return is_over.status();
+      if (*is_over) break;
+    }
     const absl::StatusOr<double> seconds = TimeStep(exercise.get(), has_barrier, turn);
     if (!seconds.ok()) return seconds.status();
     samples.push_back(*seconds);
   }
+  result.steps = static_cast<int64_t>(samples.size());
   wrong += static_cast<int64_t>(exercise->CountWrong(turn - 1));
   absl::Status status = AllreduceNumbers("bench/wrong", &wrong, 1, DType::kI64, ReduceOp::kSum);
   if (!status.ok()) return status;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kWarmUpSteps = 4, kLeastSteps = 5, kMostSteps = 100000, kMostBytesWithoutBarrier = 32 << 10 };
+enum { kWarmUpSteps = 4, kLeastSteps = 5, kMostSteps = 100000, kLooks = 8, kMostBytesWithoutBarrier = 32 << 10 };
 
 struct bench {
   int rank;
@@ -57,6 +57,12 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
+static int is_over(double start, double seconds) {
+  double took = MPI_Wtime() - start;
+  MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return took > 2 * seconds;
+}
+
 static void measure(const struct bench* bench, double seconds) {
   const int has_barrier = bench->count * sizeof(float) * (size_t)bench->tensors > kMostBytesWithoutBarrier;
   double fastest = 3600;
@@ -69,9 +75,14 @@ static void measure(const struct bench* bench, double seconds) {
   }
   MPI_Allreduce(MPI_IN_PLACE, &fastest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   const double wanted = seconds / (fastest > 1e-9 ? fastest : 1e-9);
-  const int steps = wanted < kLeastSteps ? kLeastSteps : wanted > kMostSteps ? kMostSteps : (int)wanted;
-  double* samples = malloc(sizeof(double) * (size_t)steps);
-  for (int step = 0; step < steps; ++step, ++turn) samples[step] = time_step(bench, has_barrier, turn);
+  const int planned = wanted < kLeastSteps ? kLeastSteps : wanted > kMostSteps ? kMostSteps : (int)wanted;
+  double* samples = malloc(sizeof(double) * (size_t)planned);
+  const double start = MPI_Wtime();
+  int steps = 0;
+  for (; steps < planned; ++steps, ++turn) {
+    if (steps > 0 && steps % (planned / kLooks + kLeastSteps) == 0 && is_over(start, seconds)) break;
+    samples[steps] = time_step(bench, has_barrier, turn);
+  }
   wrong += count_wrong(bench, turn - 1);
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, samples, steps, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

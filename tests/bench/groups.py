@@ -133,7 +133,8 @@ class Group:
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=subprocess.STDOUT,
-                        start_new_session=True,
+                        # A session of its own would be a scheduling group of its own: contenders share one.
+                        process_group=0,
                     )
                 )
 

@@ -13,6 +13,9 @@ from groups import BenchError, Group
 Times = Dict[str, List[float]]
 
 WARM_UP_STEPS = 4
+# Where a step takes a tenth of a second, and finds its caches cold anyway.
+LARGE_BYTES = 64 * MIB
+LARGE_WARM_UP_STEPS = 2
 LEAST_STEPS = 3
 MOST_STEPS = 20_000
 LOOKS = 8
@@ -36,7 +39,8 @@ def _order_collective(group: Group, cell: Cell, steps: int, barrier: bool) -> Li
 
 
 def _measure(group: Group, cell: Cell, seconds: float) -> float:
-    fastest = min(_order_collective(group, cell, WARM_UP_STEPS, True))
+    warm_up = WARM_UP_STEPS if cell.count_bytes < LARGE_BYTES else LARGE_WARM_UP_STEPS
+    fastest = min(_order_collective(group, cell, warm_up, True))
     steps = int(min(max(seconds / max(fastest, 1e-7), LEAST_STEPS), MOST_STEPS))
     samples: List[float] = []
     start = time.monotonic()

@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+import re
 import sys
+import xml.etree.ElementTree
 from typing import Callable, Iterator
 
 import harness
@@ -14,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 import cells  # noqa: E402
 import groups  # noqa: E402
 import measuring  # noqa: E402
+import plot  # noqa: E402
 import report  # noqa: E402
 
 RUN = [str(harness.CLI), "run", "-np", "2"]
@@ -48,6 +51,30 @@ def test_what_cannot_be_measured_is_said_by_name(start: Callable[..., Program]) 
     run = start(*BENCH, "--op", "alltoall")
     run.require_end(2)
     assert "--op is 'alltoall', but must be one of allreduce, allgather, broadcast, barrier" in run.output
+
+
+def test_the_page_has_every_table_and_judges_by_ratios() -> None:
+    slow, fast = [0.3, 0.1, 0.2], [0.03, 0.02, 0.01]
+    cell = cells.Cell(2, 4, goal=cells.Goal(c=2.0, python=15.0))
+    cell_times = {"farandole-c": fast, "openmpi-c": slow, "farandole": fast, "gloo": slow}
+    trained = (cells.MODELS[0], {"alone": fast, "ddp": slow, "farandole": fast})
+    link = {"1gbit": {"farandole": [0.6], "gloo": [1.2]}}
+    cpu = {"farandole": {"idle": 0.0, "late": 0.5}}
+    page = report.page(report.Results([(cell, cell_times)], [trained], link, cpu, ["a fact"], ["a remark"], 3))
+    assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 2.00 x, met |" in page, page
+    assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 15.0 x, **missed** | - | - |" in page, page
+    assert "| 20.0 ms | 200 ms | 10% | 20.0 ms | 100%, goal 90% met |" in page, page
+    assert "| 1 Gbit/s | 600 ms | 89% | 1.20 s | 45% |" in page, page
+    assert "| Farandole, torch | 0.00% | 50.00% |" in page, page
+    assert "- a fact\n- a remark\n" in page, page
+
+
+def test_the_picture_has_a_line_for_each_contender() -> None:
+    picture = plot.draw("title", {"gloo": [(4, 1e-4), (1 << 20, 1e-2)], "farandole": [(4, 1e-6)]}, report.NAMES)
+    root = xml.etree.ElementTree.fromstring(picture)
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    assert [line.get("stroke") for line in lines] == [plot.COLORS["gloo"], plot.COLORS["farandole"]]
+    assert all(0 <= float(number) <= plot.WIDTH for line in lines for number in re.split("[ ,]", line.get("points")))
 
 
 @pytest.fixture(scope="module", name="group")

@@ -202,7 +202,7 @@ def run_native(command: Sequence[str], seconds: float) -> str:
             env=environment(_state_in(directory)),
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,
+            process_group=0,
         ) as process:
             try:
                 output, _ = process.communicate(timeout=START_SECONDS + seconds)

@@ -94,8 +94,8 @@ def test_the_suite_measures_cells_and_shows_them(group: groups.Group) -> None:
     assert any(line.startswith("| float16, 3 tensors of 64 B | ") and " | 2.00 s | " in line for line in lines), lines
 
 
-def test_the_suite_trains_models(group: groups.Group) -> None:
-    for trained in cells.MODELS[1:]:
+def test_the_suite_trains_a_model(group: groups.Group) -> None:
+    for trained in cells.MODELS[2:]:
         times = measuring.measure_training(trained, [group], SUITE._replace(rounds=1))
         assert list(times) == ["farandole"]
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "worker/relay_link.h"
+#include "worker/socket_stream.h"
 #include "worker/transport/hosts_transport.h"
 #include "worker/transport/tcp_transport.h"
 
@@ -200,9 +201,9 @@ absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& ar
   std::vector<std::unique_ptr<RelayLink>> links;
   const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
   for (size_t i = 0; i < peers.size(); ++i) {
-    absl::StatusOr<std::unique_ptr<RelayLink>> link = RelayLink::Open(peers[i], arrivals.Take(i), sockets_.get());
-    if (!link.ok()) return link.status();
-    links.push_back(*std::move(link));
+    absl::StatusOr<std::unique_ptr<SocketStream>> stream = SocketStream::Open(arrivals.Take(i), sockets_.get());
+    if (!stream.ok()) return stream.status();
+    links.push_back(std::make_unique<RelayLink>(peers[i], *std::move(stream)));
   }
   channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), meeting.who,
                                             meeting.on_lost);

@@ -8,10 +8,6 @@
 namespace farandole {
 namespace {
 
-// 1,024 posts a rank: more than a step of a large model submits; a rank that has more queues them in its own memory.
-constexpr uint64_t kPostCells = 1024;
-// 4,096 cells of log: some 30 fused batches of 1,024 items, or 4,096 small results.
-constexpr uint64_t kLogCells = 4096;
 constexpr size_t kCellPayload = 120;
 constexpr size_t kMostEndBytes = 448;
 
@@ -69,17 +65,20 @@ struct EpochPage::RankBlock {
   char end[kMostEndBytes];
 };
 
-size_t EpochPage::Bytes(int size) { return size * sizeof(RankBlock) + (size * kPostCells + kLogCells) * sizeof(Cell); }
+size_t EpochPage::Bytes(int size, EpochRings rings) {
+  return size * sizeof(RankBlock) + (size * rings.post_cells + rings.log_cells) * sizeof(Cell);
+}
 
-EpochPage::EpochPage(void* memory, int rank, int size, int first_rank)
+EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRings rings)
     : memory_(static_cast<char*>(memory)),
       rank_(rank),
       size_(size),
       first_rank_(first_rank),
+      rings_(rings),
       posts_read_(size, 0),
       left_at_(size, ~uint64_t{0}) {
   static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
-  static_assert(kMostEntryBytes == kLogCells / 2 * kCellPayload, "an entry takes half of the log at most");
+  static_assert(kMostEntryBytes == EpochRings().log_cells / 2 * kCellPayload, "an entry takes half of the log at most");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
 }
 
@@ -87,18 +86,18 @@ EpochPage::RankBlock& EpochPage::block(int rank) const { return reinterpret_cast
 
 EpochPage::Cell& EpochPage::post_cell(int rank, uint64_t position) const {
   Cell* cells = reinterpret_cast<Cell*>(memory_ + size_ * sizeof(RankBlock));
-  return cells[rank * kPostCells + position % kPostCells];
+  return cells[rank * rings_.post_cells + (position & (rings_.post_cells - 1))];
 }
 
 EpochPage::Cell& EpochPage::log_cell(uint64_t position) const {
   Cell* cells = reinterpret_cast<Cell*>(memory_ + size_ * sizeof(RankBlock));
-  return cells[size_ * kPostCells + position % kLogCells];
+  return cells[size_ * rings_.post_cells + (position & (rings_.log_cells - 1))];
 }
 
 Doorbell& EpochPage::bell(int rank) { return block(rank).bell; }
 
 bool EpochPage::TryPost(const Post& post) {
-  if (posted_ - block(rank_).posts_read.load() >= kPostCells) return false;
+  if (posted_ - block(rank_).posts_read.load() >= rings_.post_cells) return false;
   Cell& cell = post_cell(rank_, posted_);
   size_t head = offsetof(Post, payload);
   std::memcpy(cell.bytes, &post, head + post.payload_bytes);
@@ -119,19 +118,19 @@ bool EpochPage::ReadPost(int rank, Post* post) {
   std::memcpy(post->payload, cell.bytes + head, std::min<size_t>(post->payload_bytes, kInlineBytes));
   block(rank).posts_read.store(++read);
   // The ring was full if the cell before the one that was read holds the latest post that fits.
-  if (post_cell(rank, read - 2 + kPostCells).sequence.load() == read - 1 + kPostCells) bell(rank).Summon();
+  if (post_cell(rank, read - 2 + rings_.post_cells).sequence.load() == read - 1 + rings_.post_cells) bell(rank).Summon();
   return true;
 }
 
 bool EpochPage::LogHasRoom(uint64_t cells) {
-  if (appended_ + cells - all_read_ <= kLogCells) return true;
+  if (appended_ + cells - all_read_ <= rings_.log_cells) return true;
   uint64_t least = appended_;
   for (int rank = 0; rank < size_; ++rank) {
     const uint64_t read = block(rank).log_read.load();
     if (read < left_at_[rank] || rank == rank_) least = std::min(least, read);
   }
   all_read_ = least;
-  return appended_ + cells - all_read_ <= kLogCells;
+  return appended_ + cells - all_read_ <= rings_.log_cells;
 }
 
 bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
@@ -161,7 +160,7 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   size_t bytes = 0;
   for (const auto& part : parts) bytes += part.bytes;
   const uint64_t cells = CellsFor(bytes);
-  FD_CHECK_LE(cells, kLogCells / 2) << "an entry must fit into the log";
+  FD_CHECK_LE(cells, rings_.log_cells / 2) << "an entry must fit into the log";
   std::atomic<uint32_t>& is_log_full = block(rank_).is_log_full;
   if (!LogHasRoom(cells)) {
     // Said before the last look, so that a rank that reads on meanwhile is seen, or sees it.

@@ -9,6 +9,15 @@
 
 namespace farandole {
 
+// Cells of each rank's ring of posts, and of the log: powers of two. A simulation has few, so that they are full at
+// times.
+struct EpochRings {
+  // More than a step of a large model submits; a rank that has more queues them in its own memory.
+  uint64_t post_cells = 1024;
+  // Some 30 fused batches of 1,024 items, or 4,096 small results.
+  uint64_t log_cells = 4096;
+};
+
 // Readiness and order through memory that all ranks of a host map: one ring of posts per rank, which that rank writes
 // and rank 0 reads, and one log, which rank 0 writes and all read. Every word has a single writer. The memory is zero
 // at first and outlives the object; it may be private where all ranks are threads of one process.
@@ -18,9 +27,10 @@ namespace farandole {
 class EpochPage final : public ReadyChannel {
  public:
   // Bytes that the page needs for `size` ranks.
-  static size_t Bytes(int size);
-  EpochPage(void* memory, int rank, int size, int first_rank = 0);
-  // Entries of more bytes do not fit into the log.
+  static size_t Bytes(int size, EpochRings rings = EpochRings());
+  // `rings` is the same for all ranks of the page.
+  EpochPage(void* memory, int rank, int size, int first_rank = 0, EpochRings rings = EpochRings());
+  // Entries of more bytes do not fit into a log of the usual size.
   static constexpr size_t kMostEntryBytes = 240 << 10;
 
   bool TryPost(const Post& post) override;
@@ -56,6 +66,7 @@ class EpochPage final : public ReadyChannel {
   const int rank_;
   const int size_;
   const int first_rank_;
+  const EpochRings rings_;
   // This rank's positions; counted in cells from the epoch's start.
   uint64_t posted_ = 0;
   uint64_t read_ = 0;

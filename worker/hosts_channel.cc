@@ -8,39 +8,35 @@
 #include "base/check.h"
 
 namespace farandole {
-namespace {
 
-// Of one child, in rank 0's memory: as many as a rank may have on its page. Rank 0 reads them whenever it orders.
-constexpr size_t kMostUnread = 4096;
-
-}  // namespace
-
-std::vector<int> HostsChannel::PeersOf(const Hosts& hosts, int rank) {
+std::vector<int> HostsChannel::PeersOf(const Hosts& hosts, int rank, int fan_out) {
   std::vector<int> peers;
   const int host = hosts.HostOf(rank);
   if (hosts.Leader(host) != rank) return peers;
-  if (host > 0) peers.push_back(hosts.Leader((host - 1) / kFanOut));
-  for (int below = host * kFanOut + 1; below <= host * kFanOut + kFanOut && below < hosts.count(); ++below) {
+  if (host > 0) peers.push_back(hosts.Leader((host - 1) / fan_out));
+  for (int below = host * fan_out + 1; below <= host * fan_out + fan_out && below < hosts.count(); ++below) {
     peers.push_back(hosts.Leader(below));
   }
   return peers;
 }
 
-HostsChannel::HostsChannel(Hosts hosts, int rank, EpochPage* page, SocketSet* sockets,
-                           std::vector<std::unique_ptr<RelayLink>> links, std::vector<std::string> who, OnLost on_lost)
+HostsChannel::HostsChannel(Hosts hosts, int rank, EpochPage* page, Poller* poller,
+                           std::vector<std::unique_ptr<RelayLink>> links, std::vector<std::string> who, OnLost on_lost,
+                           Bounds bounds)
     : hosts_(std::move(hosts)),
+      bounds_(bounds),
       rank_(rank),
       host_(hosts_.HostOf(rank)),
       leads_(hosts_.LocalIndex(rank) == 0),
       page_(page),
-      sockets_(sockets),
+      poller_(poller),
       who_(std::move(who)),
       on_lost_(std::move(on_lost)),
       all_on_page_(hosts_.RanksOn(host_)),
       has_left_(new std::atomic<bool>[hosts_.size()]()),
       child_of_(hosts_.size(), -1),
       posts_(rank == 0 ? hosts_.size() : 0) {
-  const std::vector<int> peers = PeersOf(hosts_, rank);
+  const std::vector<int> peers = PeersOf(hosts_, rank, bounds_.fan_out);
   FD_CHECK_EQ(peers.size(), links.size());
   std::iota(all_on_page_.begin(), all_on_page_.end(), 0);
   for (size_t i = 0; i < links.size(); ++i) {
@@ -57,7 +53,7 @@ HostsChannel::HostsChannel(Hosts hosts, int rank, EpochPage* page, SocketSet* so
     int below = hosts_.HostOf(other);
     while (below > host_ && HostAbove(below) != host_) below = HostAbove(below);
     if (below <= host_) continue;
-    child_of_[other] = below - host_ * kFanOut - 1;
+    child_of_[other] = below - host_ * bounds_.fan_out - 1;
     children_[child_of_[other]]->ranks.push_back(other);
   }
 }
@@ -146,7 +142,7 @@ bool HostsChannel::ServesOthers() const {
 }
 
 absl::StatusOr<bool> HostsChannel::Relay() {
-  sockets_->Poll();
+  poller_->Poll();
   bool moved = false;
   if (above_ != nullptr && above_->Receive()) moved = true;
   for (const std::unique_ptr<Child>& child : children_) {
@@ -184,7 +180,7 @@ absl::StatusOr<bool> HostsChannel::RelayUp() {
 
 absl::StatusOr<bool> HostsChannel::RelayUpFrom(Child* child) {
   bool moved = false;
-  while (above_ == nullptr ? child->unread < kMostUnread : above_->HasRoom()) {
+  while (above_ == nullptr ? child->unread < bounds_.most_unread : above_->HasRoom()) {
     const absl::StatusOr<bool> taken = child->link->Next(hosts_.size(), &frame_);
     if (!taken.ok()) return Fault(*child->link, taken.status());
     if (!*taken) {

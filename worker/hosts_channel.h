@@ -14,7 +14,7 @@
 #include "worker/hosts.h"
 #include "worker/ready_channel.h"
 #include "worker/relay_link.h"
-#include "worker/transport/socket_set.h"
+#include "worker/transport/poller.h"
 
 namespace farandole {
 
@@ -27,18 +27,25 @@ namespace farandole {
 class HostsChannel final : public ReadyChannel {
  public:
   static constexpr int kFanOut = 16;
+  // Of one child, in rank 0's memory: as many as a rank may have on its page. Rank 0 reads them whenever it orders.
+  static constexpr size_t kMostUnread = 4096;
+  // A simulation takes less, so that the tree is high, and full at times.
+  struct Bounds {
+    int fan_out;
+    size_t most_unread;
+  };
   // The ranks with which `rank` has a connection: none if it leads no host; else the leader above, but for rank 0, and
   // those below, ascending.
-  static std::vector<int> PeersOf(const Hosts& hosts, int rank);
+  static std::vector<int> PeersOf(const Hosts& hosts, int rank, int fan_out = kFanOut);
 
   // Called with the engine's role, at most once per peer: the connection to `peer` is lost, who has not left.
   // `evidence` as in PeerLost.
   using OnLost = std::function<void(int peer, const std::string& evidence)>;
 
   // `page` is this host's, seen by this rank, and made with the host's first rank; `links` are to PeersOf, in that
-  // order; `sockets` has the links, and the transport's sockets. All but the links are borrowed. `who` names ranks.
-  HostsChannel(Hosts hosts, int rank, EpochPage* page, SocketSet* sockets,
-               std::vector<std::unique_ptr<RelayLink>> links, std::vector<std::string> who, OnLost on_lost);
+  // order; `poller` has the links' connections, and the transport's. All but the links are borrowed. `who` names ranks.
+  HostsChannel(Hosts hosts, int rank, EpochPage* page, Poller* poller, std::vector<std::unique_ptr<RelayLink>> links,
+               std::vector<std::string> who, OnLost on_lost, Bounds bounds = {kFanOut, kMostUnread});
 
   bool TryPost(const Post& post) override;
   bool ReadEntry(Entry* entry) override;
@@ -51,7 +58,7 @@ class HostsChannel final : public ReadyChannel {
   bool Relays() const override { return leads_ && hosts_.count() > 1; }
   bool ServesOthers() const override;
   absl::StatusOr<bool> Relay() override;
-  void Rest() override { sockets_->Rest(); }
+  void Rest() override { poller_->Rest(); }
   void End(const absl::Status& reason) override;
   // Of ranks of this host.
   void Beat(uint64_t beat, uint64_t batches) override { page_->Beat(beat, batches); }
@@ -71,7 +78,7 @@ class HostsChannel final : public ReadyChannel {
     bool is_lost = false;
   };
 
-  int HostAbove(int host) const { return (host - 1) / kFanOut; }
+  int HostAbove(int host) const { return (host - 1) / bounds_.fan_out; }
   bool IsOnThisHost(int rank) const { return hosts_.HostOf(rank) == host_; }
   // The child through which a rank is reached, or null.
   Child* ChildOf(int rank) const;
@@ -87,11 +94,12 @@ class HostsChannel final : public ReadyChannel {
   void CheckEnding(const RelayLink& link, bool* is_lost);
 
   const Hosts hosts_;
+  const Bounds bounds_;
   const int rank_;
   const int host_;
   const bool leads_;
   EpochPage* const page_;
-  SocketSet* const sockets_;
+  Poller* const poller_;
   const std::vector<std::string> who_;
   const OnLost on_lost_;
   std::vector<int> all_on_page_;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "worker/socket_stream.h"
 #include "worker/test_relay.h"
 
 namespace farandole {
@@ -286,7 +287,7 @@ class LinkTest : public ::testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     peer_ = ends[0];
     std::vector<std::unique_ptr<RelayLink>> links;
-    links.push_back(*RelayLink::Open(0, ends[1], &epoch_.sockets(1)));
+    links.push_back(std::make_unique<RelayLink>(0, *SocketStream::Open(ends[1], &epoch_.sockets(1))));
     channel_ = std::make_unique<HostsChannel>(epoch_.hosts(), 1, &epoch_.page(1), &epoch_.sockets(1), std::move(links),
                                               std::vector<std::string>{"rank 0 (pid 7 on a)", "rank 1"},
                                               [](int, const std::string&) {});

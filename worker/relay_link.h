@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/relay_frame.h"
-#include "worker/transport/socket_set.h"
+#include "worker/relay_stream.h"
 
 namespace farandole {
 
@@ -16,10 +16,10 @@ namespace farandole {
 // a HostsChannel, and part of its rank's engine role, but for IsFlushed. Nothing blocks.
 class RelayLink {
  public:
-  // Takes over `fd`, a connected non-blocking socket, also where it fails; a peer that acknowledges nothing for 10 s
-  // counts as gone. `sockets` is borrowed. What SocketSet::Add fails with.
-  static absl::StatusOr<std::unique_ptr<RelayLink>> Open(int peer, int fd, SocketSet* sockets);
-  ~RelayLink();
+  // What a slow peer may have waiting; a frame more may be added. Some thousand posts or entries.
+  static constexpr size_t kMostWaiting = 1 << 20;
+
+  RelayLink(int peer, std::unique_ptr<RelayStream> stream, size_t most_waiting = kMostWaiting);
   RelayLink(const RelayLink&) = delete;
   RelayLink& operator=(const RelayLink&) = delete;
 
@@ -27,7 +27,7 @@ class RelayLink {
   int peer() const { return peer_; }
 
   // Frames are appended to `out` while there is room, and sent by Flush, which gives whether any bytes went.
-  bool HasRoom() const { return out_.size() - sent_ < kMostWaiting; }
+  bool HasRoom() const { return out_.size() - sent_ < most_waiting_; }
   std::string* out() { return &out_; }
   bool Flush();
   // Any thread: whether all that was appended before the last Flush is in the system's hands, or can never be.
@@ -41,17 +41,11 @@ class RelayLink {
   const std::string& ending() const { return ending_; }
 
  private:
-  // What a slow peer may have waiting; a frame more may be added. Some thousand posts or entries.
-  static constexpr size_t kMostWaiting = 1 << 20;
   static constexpr size_t kMostUnread = kMostFrameBytes + (64 << 10);
 
-  RelayLink(int peer, int fd, SocketSet* sockets) : peer_(peer), fd_(fd), sockets_(sockets) {}
-  void SetEnding(std::string ending);
-
   const int peer_;
-  const int fd_;
-  SocketSet* const sockets_;
-  bool is_readable_ = false;
+  const size_t most_waiting_;
+  const std::unique_ptr<RelayStream> stream_;
   std::string out_;
   size_t sent_ = 0;
   bool takes_nothing_ = false;  // what is sent to it is dropped

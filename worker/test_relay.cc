@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "worker/socket_stream.h"
 
 namespace farandole {
 namespace {
@@ -49,10 +50,10 @@ TestRelay::TestRelay(const std::vector<int>& sizes, Options options)
         ends[{rank, peer}] = pair[0];
         ends[{peer, rank}] = pair[1];
       }
-      absl::StatusOr<std::unique_ptr<RelayLink>> link =
-          RelayLink::Open(peer, ends[{rank, peer}], ranks_[rank].sockets.get());
-      FD_CHECK(link.ok()) << link.status().message();
-      links.push_back(*std::move(link));
+      absl::StatusOr<std::unique_ptr<SocketStream>> stream =
+          SocketStream::Open(ends[{rank, peer}], ranks_[rank].sockets.get());
+      FD_CHECK(stream.ok()) << stream.status().message();
+      links.push_back(std::make_unique<RelayLink>(peer, *std::move(stream)));
     }
     ranks_[rank].channel =
         std::make_unique<HostsChannel>(hosts_, rank, ranks_[rank].page.get(), ranks_[rank].sockets.get(),

@@ -12,12 +12,13 @@
 #include "absl/status/statusor.h"
 #include "worker/control/control_loop.h"
 #include "worker/doorbell.h"
+#include "worker/transport/poller.h"
 
 namespace farandole {
 
 // The sockets of one rank to other hosts, owned by its worker. The holder of the engine's role polls them; when it
 // rests, one thread waits for it and rings its bell. Calls come from the holder of the role, but for Wake.
-class SocketSet {
+class SocketSet final : public Poller {
  public:
   using OnReady = std::function<void(bool readable, bool writable)>;
 
@@ -25,7 +26,7 @@ class SocketSet {
   // RESOURCE_EXHAUSTED: the process or the system has no descriptor left.
   static absl::StatusOr<std::unique_ptr<SocketSet>> Create(ControlLoop* loop, Doorbell* bell);
   // Sockets that were not removed are forgotten, not closed.
-  ~SocketSet();
+  ~SocketSet() override;
   SocketSet(const SocketSet&) = delete;
   SocketSet& operator=(const SocketSet&) = delete;
 
@@ -41,11 +42,9 @@ class SocketSet {
   // in the set.
   void Remove(int fd);
 
-  // Calls on_ready of what is ready now, without blocking; true if anything was.
-  bool Poll();
-  // From now on the bell is rung (Doorbell::Summon) once when a socket is or becomes ready, until the next Poll. To be
-  // called after the bell's attention was set and Poll found nothing, and before the sleep.
-  void Rest();
+  // Calls on_ready of what is ready now.
+  bool Poll() override;
+  void Rest() override;
   // Any thread: rings the bell, for what reached this rank in another way than by a socket of the set.
   void Wake() { bell_->Summon(); }
 

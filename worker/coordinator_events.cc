@@ -8,8 +8,8 @@
 namespace farandole {
 namespace {
 
-// A host's first live rank speaks for all of its ranks; a rank whose beat stands still for so long is not counted as
-// live.
+// A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so long is not
+// counted as live.
 constexpr int64_t kBeatLimitNs = 1'500'000'000;
 
 }  // namespace
@@ -123,7 +123,7 @@ void CoordinatorLink::OnTick() {
   ++beat_;
   if (engine_ == nullptr) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
-  channel_->Beat(beat_, engine_->counters().batches);
+  channel_->Beat({beat_, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   const bool stalled = engine_->table().OldestPendingAge(now) > stall_warning_ns_;
@@ -159,7 +159,7 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
       peer.advanced_ns = now_ns;
     }
     const bool live = !channel_->HasLeft(rank) && now_ns - peer.advanced_ns < kBeatLimitNs;
-    if (rank < rank_ && live) speaks_for_host = false;
+    if (rank < rank_ && live && pulse.is_attached) speaks_for_host = false;
     v1::Pulse* row = heartbeat->add_pulses();
     row->set_rank(static_cast<uint32_t>(rank));
     row->set_beat(pulse.beat);

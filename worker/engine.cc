@@ -163,8 +163,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     }
     const uint32_t ticket = bell_.Ticket();
     bell_.SetAttention(Attention::kDriverAsleep);
-    if (!Pass() && !done()) {
-      channel_->Rest();
+    if (!Pass() && !done() && channel_->Rest()) {
       bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
     }
     bell_.SetAttention(Attention::kPolling);

@@ -59,6 +59,7 @@ struct EpochPage::RankBlock {
   // Written by the rank's control thread.
   alignas(64) std::atomic<uint64_t> beat;
   std::atomic<uint64_t> batches;
+  std::atomic<uint32_t> is_attached;
   // Written by the rank, once: why the epoch has ended there; `end_code` last.
   alignas(64) std::atomic<uint32_t> end_code;
   uint32_t end_bytes;
@@ -272,14 +273,16 @@ bool EpochPage::IsNeeded() const {
 
 bool EpochPage::HasLeft(int rank) const { return block(rank).has_left.load() != 0; }
 
-void EpochPage::Beat(uint64_t beat, uint64_t batches) {
+void EpochPage::Beat(const Pulse& pulse) {
   RankBlock& own = block(rank_);
-  own.batches.store(batches);
-  own.beat.store(beat);
+  own.batches.store(pulse.batches);
+  own.is_attached.store(pulse.is_attached ? 1 : 0);
+  own.beat.store(pulse.beat);
 }
 
 ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {
-  return {block(rank).beat.load(), block(rank).batches.load()};
+  const RankBlock& other = block(rank);
+  return {other.beat.load(), other.batches.load(), other.is_attached.load() != 0};
 }
 
 void EpochPage::StateEnd(const absl::Status& reason) {

@@ -42,7 +42,7 @@ class EpochPage final : public ReadyChannel {
   // Rank 0: until all have left.
   bool IsNeeded() const override;
   Doorbell& doorbell() override { return bell(rank_); }
-  void Beat(uint64_t beat, uint64_t batches) override;
+  void Beat(const Pulse& pulse) override;
   Pulse ReadPulse(int rank) const override;
   // At most the first 448 bytes of the sentence.
   void StateEnd(const absl::Status& reason) override;

@@ -141,6 +141,14 @@ bool HostsChannel::ServesOthers() const {
                      [](const std::unique_ptr<Child>& child) { return !child->link->IsFlushed(); });
 }
 
+bool HostsChannel::Rest() {
+  // Who relays has just polled. Others do so only within a collective; what a faster peer sends before it, or a
+  // connection that has ended, would ring for ever.
+  if (!Relays() && poller_->Poll()) return false;
+  poller_->Rest();
+  return true;
+}
+
 absl::StatusOr<bool> HostsChannel::Relay() {
   poller_->Poll();
   bool moved = false;
@@ -184,7 +192,8 @@ absl::StatusOr<bool> HostsChannel::RelayUpFrom(Child* child) {
     const absl::StatusOr<bool> taken = child->link->Next(hosts_.size(), &frame_);
     if (!taken.ok()) return Fault(*child->link, taken.status());
     if (!*taken) {
-      CheckEnding(*child->link, &child->is_lost);
+      // Who has left may go, but not before it has passed on what concerns those below.
+      if (!child->is_done.load()) CheckEnding(*child->link, &child->is_lost);
       return moved;
     }
     moved = true;
@@ -210,7 +219,7 @@ absl::StatusOr<bool> HostsChannel::RelayDown() {
       const absl::StatusOr<bool> taken = above_->Next(hosts_.size(), &frame_);
       if (!taken.ok()) return Fault(*above_, taken.status());
       if (!*taken) {
-        CheckEnding(*above_, &is_above_lost_);
+        if (IsNeeded()) CheckEnding(*above_, &is_above_lost_);
         return moved;
       }
       if (frame_.kind == RelayFrame::Kind::kEnd) return frame_.end;
@@ -247,7 +256,7 @@ absl::Status HostsChannel::Fault(const RelayLink& link, const absl::Status& stat
 void HostsChannel::CheckEnding(const RelayLink& link, bool* is_lost) {
   if (link.ending().empty() || *is_lost) return;
   *is_lost = true;
-  if (!HasLeft(link.peer()) && !has_ended_) {
+  if (!has_ended_) {
     on_lost_(link.peer(), absl::StrCat("its connection to ", who_[rank_], " ", link.ending()));
   }
 }

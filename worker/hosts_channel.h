@@ -58,10 +58,10 @@ class HostsChannel final : public ReadyChannel {
   bool Relays() const override { return leads_ && hosts_.count() > 1; }
   bool ServesOthers() const override;
   absl::StatusOr<bool> Relay() override;
-  void Rest() override { poller_->Rest(); }
+  bool Rest() override;
   void End(const absl::Status& reason) override;
   // Of ranks of this host.
-  void Beat(uint64_t beat, uint64_t batches) override { page_->Beat(beat, batches); }
+  void Beat(const Pulse& pulse) override { page_->Beat(pulse); }
   Pulse ReadPulse(int rank) const override { return page_->ReadPulse(hosts_.LocalIndex(rank)); }
   void StateEnd(const absl::Status& reason) override { page_->StateEnd(reason); }
   absl::Status StatedEnd(int rank) const override { return page_->StatedEnd(hosts_.LocalIndex(rank)); }

@@ -135,16 +135,19 @@ class ReadyChannel {
   virtual absl::StatusOr<bool> Relay() { return false; }
   // Engine role, before it sleeps or is given back, and after the bell's attention was set and the last Relay: from now
   // until the role's next Relay, or a transport's Progress, whatever arrives from other hosts rings this rank's bell.
-  virtual void Rest() {}
+  // False: something has arrived already, and whoever is about to sleep must look again.
+  virtual bool Rest() { return true; }
   // Engine role: the epoch has ended on this rank, by `reason`; tells other hosts as far as that does not block.
   virtual void End(const absl::Status& reason) { (void)reason; }
 
   // Control thread: this rank's sign of life, and the last one of a rank on the same host.
-  virtual void Beat(uint64_t beat, uint64_t batches) = 0;
   struct Pulse {
     uint64_t beat = 0;
     uint64_t batches = 0;
+    // It can speak to the coordinator for its host.
+    bool is_attached = false;
   };
+  virtual void Beat(const Pulse& pulse) = 0;
   virtual Pulse ReadPulse(int rank) const = 0;
 
   // One thread, once: the epoch has ended on this rank, by `reason`, before the rank acts upon it. Ranks of the same

@@ -28,6 +28,7 @@ class SimConversation final : public Conversation {
   ~SimConversation() override;
 
   void Send(v1::WorkerMessage message) override;
+  bool IsAttached() const override { return stream_ != 0; }
   void Post(std::function<void()> function) override;
   absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) override;
   int64_t NowNs() const override { return VirtualTime::NowNs(); }

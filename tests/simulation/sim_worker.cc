@@ -8,14 +8,18 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "worker/collectives/choose_schedule.h"
-#include "worker/collectives/schedule_operation.h"
+#include "worker/collectives/start_collective.h"
 #include "worker/hosts.h"
 
 namespace farandole {
 namespace {
 
 constexpr char kCheckpointName[] = "model";
+// Who waits looks so often, whatever rings; as the engine's threads.
+constexpr int64_t kSurfaceNs = 50 * kMillisecond;
+constexpr int kPasses = 3;
+// As the worker's.
+constexpr int64_t kMeetTimeoutNs = 30 * kSecond;
 
 }  // namespace
 
@@ -41,7 +45,10 @@ SimWorker::SimWorker(SimSite* site, const TrainingPlan* plan, std::string job, i
   absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
       CoordinatorLink::JoinOver(options, member, [this](v1::JoinRequest join, Conversation::Callbacks callbacks) {
         auto conversation = std::make_unique<SimConversation>(
-            site_->coordinator, &site_->processes, process_, std::move(join), std::move(callbacks), [this] { Wake(); });
+            site_->coordinator, &site_->processes, process_, std::move(join), std::move(callbacks), [this] {
+              if (has_met_) place_->AnswerBells(place_->hosts().HostOf(rank_));
+              Wake();
+            });
         conversation_ = conversation.get();
         return absl::StatusOr<std::unique_ptr<Conversation>>(std::move(conversation));
       });
@@ -69,44 +76,85 @@ void SimWorker::Wake() {
 }
 
 void SimWorker::Look() {
-  if (outcome_.has_value()) return;
-  if (engine_ == nullptr) {
+  if (!has_met_) {
+    if (outcome_.has_value()) return;
     if (absl::Status ended = link_->ended(); !ended.ok()) return End(ended);
     if (!link_->has_epoch()) return;
-    EnterEpoch();
+    if (connections_ == nullptr) Arrive();
+    if (!Meet()) return;
   }
+  if (engine_ == nullptr) return;
   engine_->Attend();
-  Train();
+  if (!outcome_.has_value()) Train();
+  // The engine has its data thread woken for what came up while the role was given back, and as long as a batch runs;
+  // it looks, rests the sockets, and sleeps.
+  for (int passes = 0; passes < kPasses && place_->HasRung(rank_); ++passes) {
+    place_->Answer(rank_);
+    engine_->Attend();
+    if (!outcome_.has_value()) Train();
+  }
+  place_->Answer(rank_);
+  if (engine_->table().pending() > 0) {
+    connections_->channel().doorbell().SetAttention(Attention::kDriverAsleep);
+    if (!connections_->channel().Rest()) Wake();
+  }
+  place_->AnswerBells(place_->hosts().HostOf(rank_));
 }
 
-void SimWorker::EnterEpoch() {
+void SimWorker::LookAgain() {
+  if (outcome_.has_value()) return;
+  Look();
+  process_->After(kSurfaceNs, [this] { LookAgain(); });
+}
+
+void SimWorker::Arrive() {
   const v1::Epoch epoch = *link_->AwaitEpoch(nullptr);
-  std::vector<std::string> who, host_ids;
+  std::vector<std::string> host_ids;
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
-    who.push_back(absl::StrCat("rank ", rank, " (pid ", epoch.members(rank).pid(), ")"));
+    who_.push_back(absl::StrCat("rank ", rank, " (pid ", epoch.members(rank).pid(), ")"));
     host_ids.push_back(epoch.members(rank).host_id());
     if (epoch.members(rank).incarnation() == link_->incarnation()) rank_ = rank;
   }
   const absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
   FD_CHECK(hosts.ok()) << hosts.status().ToString();
   epoch_ = epoch.number();
-  if (rank_ < 0) site_->Violate("a worker was sent an epoch that it is no member of");
-  std::unique_ptr<SimFabric>& fabric = site_->fabrics[epoch_];
-  if (fabric == nullptr) fabric = std::make_unique<SimFabric>(site_->time, epoch.members_size());
-  fabric_ = fabric.get();
-  channel_ = std::make_unique<SimChannel>(fabric_, rank_);
-  transport_ = std::make_unique<SimTransport>(fabric_, rank_);
+  arrived_ns_ = VirtualTime::NowNs();
+  if (rank_ < 0) return site_->Violate("a worker was sent an epoch that it is no member of");
+  std::unique_ptr<SimEpoch>& place = site_->epochs[epoch_];
+  if (place == nullptr) place = std::make_unique<SimEpoch>(site_->network, *hosts, host_ids, site_->bounds);
+  place_ = place.get();
+  connections_ = std::make_unique<SimConnections>(place_, rank_, process_, [this] { Wake(); });
+  process_->After(kMeetTimeoutNs, [this] { Look(); });
+}
+
+bool SimWorker::Meet() {
+  if (connections_ == nullptr) return false;
+  if (const int missing = connections_->Missing(); missing >= 0) {
+    if (VirtualTime::NowNs() - arrived_ns_ >= kMeetTimeoutNs)
+      End(absl::DeadlineExceededError(absl::StrCat(who_[missing], " was not met in time")));
+    return false;
+  }
+  connections_->Meet(who_, [this](int peer, const std::string& evidence) {
+    link_->ReportLost(peer, evidence, absl::AbortedError(absl::StrCat(who_[peer], " was lost: ", evidence)));
+  });
+  has_met_ = true;
+  MakeEngine();
+  process_->After(kSurfaceNs, [this] { LookAgain(); });
+  return true;
+}
+
+void SimWorker::MakeEngine() {
   EngineOptions options;
   options.rank = rank_;
-  options.size = epoch.members_size();
-  options.who = who;
+  options.size = place_->hosts().size();
+  options.who = who_;
   options.has_data_thread = false;
   options.clock = VirtualTime::NowNs;
   engine_ = std::make_unique<Engine>(
-      std::move(options), channel_.get(), [this](const Collective& collective) { return StartCollective(collective); },
-      [this](const absl::Status& reason) { transport_->Abort(reason); }, link_.get());
-  fabric_->Enter(rank_, {process_, channel_.get(), transport_.get(), [this] { Wake(); }});
-  const absl::Status connected = link_->Connect(engine_.get(), channel_.get(), *hosts, who);
+      std::move(options), &connections_->channel(),
+      [this](const Collective& collective) { return StartCollective(collective); },
+      [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
+  const absl::Status connected = link_->Connect(engine_.get(), &connections_->channel(), place_->hosts(), who_);
   FD_CHECK(connected.ok()) << connected.ToString();
 }
 
@@ -119,9 +167,7 @@ absl::StatusOr<std::unique_ptr<Operation>> SimWorker::StartCollective(const Coll
     site_->Violate(absl::StrCat("batch ", collective.sequence, " of epoch ", epoch_, " is ", known->second,
                                 " for one rank and ", what, " for rank ", rank_));
   }
-  absl::StatusOr<Schedule> schedule = ChooseSchedule(collective);
-  if (!schedule.ok()) return schedule.status();
-  return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), *transport_, buffers_);
+  return farandole::StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
 }
 
 void SimWorker::Train() {
@@ -286,10 +332,20 @@ void SimWorker::Leave() {
 
 void SimWorker::End(const absl::Status& outcome) {
   outcome_ = outcome;
-  if (engine_ != nullptr) engine_->Abort(outcome.ok() ? absl::AbortedError("the worker has shut down") : outcome);
-  if (fabric_ != nullptr) fabric_->Exit(rank_);
+  if (engine_ != nullptr) {
+    engine_->Abort(outcome.ok() ? absl::AbortedError("the worker has shut down") : outcome);
+    engine_->Attend();
+  }
+  process_->After(site_->time->Between(0, 150 * kMillisecond), [this] { Close(); });
   // An interpreter takes its time to end; peers that see the process end first would take it for the cause.
   process_->After(site_->time->Between(150 * kMillisecond, 300 * kMillisecond), [this] { Kill(); });
+}
+
+void SimWorker::Close() {
+  link_->Silence();
+  conversation_ = nullptr;
+  engine_.reset();
+  connections_.reset();
 }
 
 std::string SimWorker::Describe() const {

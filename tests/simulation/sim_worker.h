@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simulation/sim_connections.h"
 #include "tests/simulation/sim_conversation.h"
 #include "tests/simulation/sim_coordinator.h"
-#include "tests/simulation/sim_fabric.h"
+#include "tests/simulation/sim_epoch.h"
 #include "tests/simulation/training_plan.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/coordinator_link.h"
@@ -23,9 +24,11 @@ namespace farandole {
 struct SimSite {
   VirtualTime* time = nullptr;
   SimCoordinator* coordinator = nullptr;
+  SimNetwork* network = nullptr;
+  SimBounds bounds;
   ProcessTable processes;
   // By the epoch's number.
-  std::map<uint64_t, std::unique_ptr<SimFabric>> fabrics;
+  std::map<uint64_t, std::unique_ptr<SimEpoch>> epochs;
   // What each batch is, by epoch and sequence, as the first rank saw it that ran it.
   std::map<std::pair<uint64_t, uint64_t>, std::string> batches;
   // What must not be; the first word of it counts.
@@ -45,6 +48,10 @@ class SimWorker {
   const SimProcess& process() const { return *process_; }
   SimConversation* conversation() { return conversation_; }
   int rank() const { return rank_; }
+  // Whether it carries readiness and order for its host.
+  bool leads() const { return engine_ != nullptr && connections_->channel().Relays(); }
+  // Whether it has met its peers.
+  bool has_met() const { return has_met_; }
   // How the program has ended; empty while it runs.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
   // What it waits for, for people.
@@ -62,7 +69,13 @@ class SimWorker {
   // Looks at everything soon.
   void Wake();
   void Look();
-  void EnterEpoch();
+  // Looks at everything now and then, as threads do that wait.
+  void LookAgain();
+  // The epoch has formed: finds its place, and goes to meet its peers.
+  void Arrive();
+  // True: it has met them all.
+  bool Meet();
+  void MakeEngine();
   absl::StatusOr<std::unique_ptr<Operation>> StartCollective(const Collective& collective);
   void Train();
   bool SubmitNext();
@@ -74,6 +87,8 @@ class SimWorker {
   void WriteCheckpoint(int64_t step);
   void Leave();
   void End(const absl::Status& outcome);
+  // The program drops what it has of the library.
+  void Close();
 
   SimSite* const site_;
   const TrainingPlan* const plan_;
@@ -83,11 +98,13 @@ class SimWorker {
   const std::shared_ptr<SimProcess> process_;
   std::unique_ptr<CoordinatorLink> link_;
   SimConversation* conversation_ = nullptr;  // owned by `link_`
-  SimFabric* fabric_ = nullptr;
+  SimEpoch* place_ = nullptr;
   int rank_ = -1;
   uint64_t epoch_ = 0;
-  std::unique_ptr<SimChannel> channel_;
-  std::unique_ptr<SimTransport> transport_;
+  std::vector<std::string> who_;
+  int64_t arrived_ns_ = 0;
+  bool has_met_ = false;
+  std::unique_ptr<SimConnections> connections_;
   BufferPool buffers_{1 << 20};
   std::unique_ptr<Engine> engine_;
   bool is_looking_soon_ = false;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -19,7 +20,8 @@ constexpr int64_t kLongestLaunchNs = 200 * kSecond;
 
 }  // namespace
 
-Simulation::Simulation(uint32_t seed) : time_(seed), coordinator_(&time_, kJob) {
+Simulation::Simulation(uint32_t seed) : time_(seed), network_(&time_), coordinator_(&time_, kJob) {
+  site_.network = &network_;
   site_.time = &time_;
   site_.coordinator = &coordinator_;
 }
@@ -66,16 +68,17 @@ void Simulation::RunFor(int64_t duration_ns) {
 
 void Simulation::Launch() {
   const int size = static_cast<int>(time_.OneIn(4) ? time_.Between(5, 12) : time_.Between(1, 4));
-  const int64_t hosts = time_.Between(1, std::min(size, 3));
+  const int64_t hosts = time_.Between(1, std::min(size, 6));
   if (!coordinator_.is_up()) coordinator_.Restart();
   disagrees_ = time_.OneIn(3);
   plan_ = TrainingPlan::Random(&time_, size, disagrees_);
+  site_.bounds = SimBounds::Random(&time_);
+  network_.Heal();
   worst_ = Fault::kNone;
-  faults_ = 0;
+  culprits_.clear();
   is_on_ = true;
   restarts_ = false;
   has_ghost_ = false;
-  killed_ = -1;
   Tell(absl::StrCat("launch ", launch_, ": ", size, " workers on ", hosts, " hosts, ", plan_.steps.size(), " steps"));
   for (int index = 0; index < size; ++index) {
     workers_.push_back(
@@ -85,13 +88,16 @@ void Simulation::Launch() {
 }
 
 void Simulation::PlanFaults() {
-  constexpr Fault kFaults[] = {Fault::kNone,  Fault::kCut,       Fault::kRestart, Fault::kRestart,
-                               Fault::kPause, Fault::kPartition, Fault::kKill,    Fault::kKill};
+  constexpr Fault kFaults[] = {Fault::kNone,  Fault::kCut,       Fault::kCut,     Fault::kRestart,
+                               Fault::kRestart, Fault::kPause,     Fault::kPause,   Fault::kPartition,
+                               Fault::kLongCut, Fault::kBreak,     Fault::kIsolate, Fault::kKill,
+                               Fault::kKill,    Fault::kKill};
   for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
     Fault fault = kFaults[time_.Between(0, std::size(kFaults) - 1)];
     // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment
     // compares its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
-    if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition)) fault = Fault::kNone;
+    if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition || fault == Fault::kIsolate))
+      fault = Fault::kNone;
     time_.After(time_.Between(0, 800 * kMillisecond), [this, fault, launch = launch_] {
       if (launch == launch_ && is_on_) Strike(fault);
     });
@@ -100,41 +106,124 @@ void Simulation::PlanFaults() {
 
 SimWorker& Simulation::AnyWorker() { return *workers_[time_.Between(0, static_cast<int64_t>(workers_.size()) - 1)]; }
 
+SimWorker& Simulation::AnyVictim() {
+  const bool must_lead = time_.OneIn(2);
+  for (int tries = 0; must_lead && tries < 20; ++tries) {
+    if (SimWorker& worker = AnyWorker(); worker.leads()) return worker;
+  }
+  return AnyWorker();
+}
+
+bool Simulation::IsGone(const SimWorker& worker) const {
+  return worker.outcome().has_value() || worker.process().is_dead();
+}
+
 void Simulation::Strike(Fault fault) {
   if (workers_.empty()) return;
-  SimWorker& worker = AnyWorker();
-  const bool is_gone = worker.outcome().has_value() || worker.process().is_dead();
+  SimWorker& worker = AnyVictim();
+  const bool is_gone = IsGone(worker);
   if (fault == Fault::kRestart && coordinator_.is_up()) {
-    const int64_t away_ns = time_.Between(0, 5 * kSecond);
-    Tell(absl::StrCat("the coordinator crashes, for ", away_ns / kMillisecond, " ms"));
-    coordinator_.Crash();
-    restarts_ = true;
-    time_.After(away_ns, [this] {
-      if (!coordinator_.is_up()) coordinator_.Restart();
-    });
+    Restart();
   } else if (fault == Fault::kPause && !is_gone) {
-    const int64_t for_ns = time_.OneIn(2) ? time_.Between(0, kSecond) : time_.Between(0, 12 * kSecond);
-    Tell(absl::StrCat("stopped for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
-    worker.process().Stop();
-    time_.After(for_ns, [process = &worker.process()] { process->Continue(); });
-  } else if (fault == Fault::kCut && !site_.fabrics.empty()) {
-    const int64_t for_ns = time_.Between(0, 20 * kSecond);
-    Tell(absl::StrCat("the hosts are cut from each other for ", for_ns / kMillisecond, " ms"));
-    site_.fabrics.rbegin()->second->CutHosts(for_ns);
+    Pause(worker);
+  } else if (fault == Fault::kCut) {
+    // Shorter than what a connection bears.
+    if (!Cut(worker, AnyWorker(), time_.Between(0, 8 * kSecond))) return;
+  } else if (fault == Fault::kLongCut) {
+    SimWorker& other = AnyWorker();
+    const int64_t for_ns = time_.OneIn(2) ? time_.Between(8 * kSecond, 20 * kSecond) : 1000 * kSecond;
+    if (!Cut(worker, other, for_ns)) return;
+    BlameHost(worker.process().host());
+    BlameHost(other.process().host());
+  } else if (fault == Fault::kBreak) {
+    if (!Break()) return;
+  } else if (fault == Fault::kIsolate && !is_gone) {
+    Isolate(worker, time_.OneIn(2) ? time_.Between(0, 4 * kSecond) : time_.Between(0, 30 * kSecond));
   } else if (fault == Fault::kPartition && !is_gone && worker.conversation() != nullptr) {
-    const int64_t for_ns = time_.Between(0, 8 * kSecond);
-    Tell(absl::StrCat("cut from the coordinator for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
-    worker.conversation()->Partition(for_ns);
+    Partition(worker, time_.Between(0, 8 * kSecond));
   } else if (fault == Fault::kKill && !is_gone) {
-    Tell(absl::StrCat("killed: ", worker.Describe()));
-    killed_ = worker.rank();
-    has_ghost_ = has_ghost_ || killed_ < 0;
-    worker.Kill();
+    Kill(worker);
   } else {
     return;
   }
-  ++faults_;
   worst_ = std::max(worst_, fault);
+}
+
+void Simulation::Restart() {
+  const int64_t away_ns = time_.Between(0, 5 * kSecond);
+  Tell(absl::StrCat("the coordinator crashes, for ", away_ns / kMillisecond, " ms"));
+  coordinator_.Crash();
+  restarts_ = true;
+  time_.After(away_ns, [this] {
+    if (!coordinator_.is_up()) coordinator_.Restart();
+  });
+}
+
+void Simulation::Pause(SimWorker& worker) {
+  const int64_t for_ns = time_.OneIn(2) ? time_.Between(0, kSecond) : time_.Between(0, 12 * kSecond);
+  Tell(absl::StrCat("stopped for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
+  Blame(worker);
+  worker.process().Stop();
+  time_.After(for_ns, [process = &worker.process()] { process->Continue(); });
+}
+
+void Simulation::Partition(SimWorker& worker, int64_t for_ns) {
+  Tell(absl::StrCat("cut from the coordinator for ", for_ns / kMillisecond, " ms: ", worker.Describe()));
+  Blame(worker);
+  worker.conversation()->Partition(for_ns);
+}
+
+bool Simulation::Cut(const SimWorker& worker, const SimWorker& other, int64_t for_ns) {
+  const std::string &a = worker.process().host(), &b = other.process().host();
+  if (a == b || network_.IsCut(a, b)) return false;
+  Tell(absl::StrCat(a, " and ", b, " are cut from each other for ", for_ns / kMillisecond, " ms"));
+  network_.Cut(a, b, for_ns);
+  return true;
+}
+
+bool Simulation::Break() {
+  const std::vector<int64_t> pids = network_.BreakAny();
+  if (pids.empty()) return false;
+  Tell(absl::StrCat("the connection between pid ", pids[0], " and pid ", pids[1], " breaks"));
+  culprits_.insert(pids.begin(), pids.end());
+  return true;
+}
+
+void Simulation::Isolate(const SimWorker& worker, int64_t for_ns) {
+  const std::string& host = worker.process().host();
+  Tell(absl::StrCat(host, " is cut from all others for ", for_ns / kMillisecond, " ms"));
+  for (const auto& other : workers_) {
+    if (other->process().host() != host) {
+      network_.Cut(host, other->process().host(), for_ns);
+      Blame(*other);
+    } else if (!IsGone(*other) && other->conversation() != nullptr) {
+      Partition(*other, for_ns);
+    }
+  }
+  BlameHost(host);
+}
+
+void Simulation::Kill(SimWorker& worker) {
+  Tell(absl::StrCat("killed: ", worker.Describe()));
+  has_ghost_ = has_ghost_ || worker.rank() < 0;
+  Blame(worker);
+  worker.Kill();
+}
+
+void Simulation::Blame(const SimWorker& worker) { culprits_.insert(worker.process().pid()); }
+
+void Simulation::BlameHost(const std::string& host) {
+  for (const auto& worker : workers_) {
+    if (worker->process().host() == host) Blame(*worker);
+  }
+}
+
+bool Simulation::NamesCulprit(const std::string& sentence) const {
+  static const std::regex* const name = new std::regex("(?:pid|worker) ([0-9]+)");
+  std::smatch found;
+  int64_t pid = 0;
+  return std::regex_search(sentence, found, *name) && absl::SimpleAtoi(found[1].str(), &pid) &&
+         culprits_.count(pid) > 0;
 }
 
 void Simulation::CheckEnd() {
@@ -170,12 +259,12 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
   }
   // Before the epoch has formed, those who wait are told how many came.
   if (worker.rank() < 0) return;
-  if (!absl::IsAborted(*outcome) && !absl::IsUnavailable(*outcome)) {
+  if (absl::IsUnavailable(*outcome)) return;
+  if (!absl::IsAborted(*outcome) && worker.has_met()) {
     return site_.Violate(absl::StrCat("ends with another code than ABORTED: ", worker.Describe()));
   }
-  if (faults_ == 1 && worst_ == Fault::kKill && killed_ >= 0 &&
-      !absl::StrContains(outcome->message(), absl::StrCat("rank ", killed_))) {
-    site_.Violate(absl::StrCat("rank ", killed_, " was killed and is not named: ", worker.Describe()));
+  if (!NamesCulprit(std::string(outcome->message()))) {
+    site_.Violate(absl::StrCat("names none to whom something was done: ", worker.Describe()));
   }
 }
 

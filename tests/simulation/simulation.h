@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "tests/simulation/sim_coordinator.h"
+#include "tests/simulation/sim_network.h"
 #include "tests/simulation/sim_worker.h"
 #include "tests/simulation/training_plan.h"
 #include "tests/simulation/virtual_time.h"
@@ -14,12 +16,12 @@
 namespace farandole {
 
 // Whole launches of one job in one thread and in virtual time, with what goes wrong in them, all from a seed: the
-// coordinator's core and the workers' link, table, engine, orderer and schedules are the real ones; processes, network
-// and disk are not.
+// coordinator's core and the workers' link, table, engine, orderer, pages, tree of leaders and schedules are the real
+// ones; processes, network and disk are not.
 //
 // What must hold: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
-// happens than a restart of the coordinator or a short silence trains to its end on all ranks; one in which a worker
-// dies ends on all others with an error that names it; a step has one checkpoint at most.
+// happens than a restart of the coordinator or a short cut between hosts trains to its end on all ranks; whoever ends
+// with an error names a process first to which something was done; a step has one checkpoint at most.
 class Simulation {
  public:
   explicit Simulation(uint32_t seed);
@@ -31,20 +33,38 @@ class Simulation {
 
  private:
   // The worst that is done to a launch.
-  enum class Fault { kNone, kCut, kRestart, kPause, kPartition, kKill };
+  enum class Fault { kNone, kCut, kRestart, kPause, kPartition, kLongCut, kBreak, kIsolate, kKill };
 
   void Launch();
   void RunFor(int64_t duration_ns);
   void PlanFaults();
   void Strike(Fault fault);
+  void Restart();
+  void Pause(SimWorker& worker);
+  void Partition(SimWorker& worker, int64_t for_ns);
+  // Cuts the hosts of two workers from each other; false: they share one, or are cut already.
+  bool Cut(const SimWorker& worker, const SimWorker& other, int64_t for_ns);
+  bool Break();
+  // Cuts a host from everything.
+  void Isolate(const SimWorker& worker, int64_t for_ns);
+  void Kill(SimWorker& worker);
+  // Something was done to a process or its host: it may be named.
+  void Blame(const SimWorker& worker);
+  void BlameHost(const std::string& host);
   void CheckEnd();
   void CheckOutcome(const SimWorker& worker);
   void CheckCatalogue();
   void Tell(const std::string& line);
   bool LingersOn() const;
   SimWorker& AnyWorker();
+  // Each other time one that leads its host.
+  SimWorker& AnyVictim();
+  bool IsGone(const SimWorker& worker) const;
+  // Whether the first process that the sentence names is to blame.
+  bool NamesCulprit(const std::string& sentence) const;
 
   VirtualTime time_;
+  SimNetwork network_;
   SimCoordinator coordinator_;
   SimSite site_;
   TrainingPlan plan_;
@@ -57,8 +77,7 @@ class Simulation {
   bool disagrees_ = false;
   bool restarts_ = false;
   bool has_ghost_ = false;  // a worker was killed before it had a rank
-  int faults_ = 0;
-  int killed_ = -1;  // the rank of the last worker that was
+  std::set<int64_t> culprits_;  // pids
   std::vector<std::string> history_;
 };
 

@@ -10,6 +10,8 @@ thread_local int64_t now_on_this_thread_ns = 0;
 
 }  // namespace
 
+VirtualTime::VirtualTime(uint32_t seed) : random_(seed) { now_on_this_thread_ns = 0; }
+
 int64_t VirtualTime::NowNs() { return now_on_this_thread_ns; }
 
 void VirtualTime::After(int64_t delay_ns, std::function<void()> event) {

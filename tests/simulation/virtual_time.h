@@ -14,7 +14,7 @@ namespace farandole {
 // The time of a simulation, what is to happen in it, and its chances, all from one seed. One thread.
 class VirtualTime {
  public:
-  explicit VirtualTime(uint32_t seed) : random_(seed) {}
+  explicit VirtualTime(uint32_t seed);
 
   // Of the simulation that runs on this thread; what the simulated programs take for CLOCK_MONOTONIC.
   static int64_t NowNs();

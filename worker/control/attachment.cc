@@ -34,6 +34,11 @@ void Attachment::Send(v1::WorkerMessage message) {
   if (!SendLocked(std::move(message))) Overflow();
 }
 
+bool Attachment::IsOpen() const {
+  const absl::MutexLock lock(&mutex_);
+  return sending_ == Sending::kQueued && stream_ != nullptr;
+}
+
 void Attachment::Overflow() {
   sending_ = Sending::kDropped;
   loop_->Post([this] {

@@ -23,7 +23,7 @@
 namespace farandole {
 
 // Keeps one worker attached to its coordinator: opens the stream, opens it again when it breaks, and decides when that
-// is of no use any more. Owned by CoordinatorClient. All functions but Send and Shutdown run on the loop's thread only.
+// is of no use any more. Owned by CoordinatorClient. All functions but Send, IsOpen and Shutdown run on the loop's thread only.
 class Attachment {
  public:
   struct Options {
@@ -42,6 +42,8 @@ class Attachment {
   void Begin();
   // Any thread.
   void Send(v1::WorkerMessage message);
+  // Any thread: a stream has taken its hello, and has not ended.
+  bool IsOpen() const;
   // Sends `leave` as the last message, now or after the next reattachment; `done` is called once the coordinator has
   // closed the stream, or at once if the attachment has ended. Callbacks stop then.
   void Leave(v1::WorkerMessage leave, std::function<void()> done);
@@ -79,7 +81,7 @@ class Attachment {
   const Options options_;
   const Conversation::Callbacks callbacks_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   Sending sending_ ABSL_GUARDED_BY(mutex_) = Sending::kHeldBack;
   // The stream that is open or being opened.
   std::unique_ptr<ControlStream> stream_ ABSL_GUARDED_BY(mutex_);

@@ -40,6 +40,8 @@ class Conversation {
   // Any thread: queues a message, in the order of the calls. Dropped while detached, and after the end. At most 65,536
   // messages and 64 MiB wait; one more ends the conversation with RESOURCE_EXHAUSTED.
   virtual void Send(v1::WorkerMessage message) = 0;
+  // Any thread: whether a stream is open, so that what is sent is not dropped, as far as is known.
+  virtual bool IsAttached() const = 0;
   // Any thread: runs `function` on the control thread, in the order of the calls.
   virtual void Post(std::function<void()> function) = 0;
   // Any thread: calls `on_exit` once on the control thread when the process `pid` of this host has ended, which may

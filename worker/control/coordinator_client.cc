@@ -181,6 +181,8 @@ CoordinatorClient::~CoordinatorClient() {
 
 void CoordinatorClient::Send(v1::WorkerMessage message) { state_->attachment->Send(std::move(message)); }
 
+bool CoordinatorClient::IsAttached() const { return state_->attachment->IsOpen(); }
+
 void CoordinatorClient::Post(std::function<void()> function) { state_->loop->Post(std::move(function)); }
 
 absl::Status CoordinatorClient::WatchProcess(int64_t pid, std::function<void()> on_exit) {

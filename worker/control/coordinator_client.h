@@ -65,6 +65,7 @@ class CoordinatorClient final : public Conversation {
   const v1::JoinResponse& join_response() const { return join_response_; }
 
   void Send(v1::WorkerMessage message) override;
+  bool IsAttached() const override;
   void Post(std::function<void()> function) override;
   absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) override;
   int64_t NowNs() const override;

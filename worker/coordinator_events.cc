@@ -42,6 +42,11 @@ void CoordinatorLink::OnAttached() {
   if (engine_ == nullptr) return;
   engine_->table().AskAgain();
   for (const auto& request : group_requests_) SendGroupRequest(request->request);
+  for (const v1::PeerLost& lost : lost_) {
+    v1::WorkerMessage message;
+    *message.mutable_peer_lost() = lost;
+    conversation_->Send(std::move(message));
+  }
 }
 
 void CoordinatorLink::OnEnded(const absl::Status& status) {

@@ -138,27 +138,33 @@ absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, con
 
 void CoordinatorLink::OnPeerExit(int rank) {
   if (channel_->HasLeft(rank)) return;
+  v1::PeerLost lost;
+  lost.set_rank(static_cast<uint32_t>(rank));
+  lost.set_evidence("its process ended without leaving the job");
   // The end of who has heard of the epoch's end is not its cause.
-  if (const absl::Status stated = channel_->StatedEnd(rank); !stated.ok()) return engine_->Abort(stated);
-  const std::string evidence = "its process ended without leaving the job";
-  engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank], " died: ", evidence)));
-  SendPeerLost(rank, evidence);
+  const absl::Status stated = channel_->StatedEnd(rank);
+  lost.set_ended_by(std::string(stated.message()));
+  engine_->Abort(
+      stated.ok() ? absl::AbortedError(absl::StrCat(who_[rank], " died: ", lost.evidence())) : stated);
+  SendPeerLost(std::move(lost));
 }
 
-void CoordinatorLink::SendPeerLost(int rank, const std::string& evidence) {
+void CoordinatorLink::SendPeerLost(v1::PeerLost lost) {
+  lost.set_epoch(epoch_.number());
   v1::WorkerMessage message;
-  v1::PeerLost* lost = message.mutable_peer_lost();
-  lost->set_epoch(epoch_.number());
-  lost->set_rank(static_cast<uint32_t>(rank));
-  lost->set_evidence(evidence);
+  *message.mutable_peer_lost() = lost;
   conversation_->Send(std::move(message));
+  lost_.push_back(std::move(lost));
 }
 
 void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const absl::Status& verdict) {
   std::lock_guard<std::mutex> lock(silence_mutex_);
   if (is_silenced_) return;
   conversation_->Post([this, rank, evidence, verdict] {
-    SendPeerLost(rank, evidence);
+    v1::PeerLost lost;
+    lost.set_rank(static_cast<uint32_t>(rank));
+    lost.set_evidence(evidence);
+    SendPeerLost(std::move(lost));
     if (verdict_ns_ != 0) return;
     verdict_ = verdict;
     verdict_ns_ = conversation_->NowNs() + kVerdictLimitNs;

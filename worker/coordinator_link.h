@@ -96,7 +96,7 @@ class CoordinatorLink final : public ControlLink {
   void SendHeartbeat(int64_t now_ns);
   void SendStallReport(uint64_t inquiry);
   void OnPeerExit(int rank);
-  void SendPeerLost(int rank, const std::string& evidence);
+  void SendPeerLost(v1::PeerLost lost);
   bool IsOnThisHost(int rank) const { return first_local_ <= rank && rank < first_local_ + local_size_; }
   void SendGroupRequest(const v1::GroupRequest& request);
 
@@ -128,6 +128,8 @@ class CoordinatorLink final : public ControlLink {
   // What the epoch ends with at that time, unless the coordinator has ended it before; 0: nothing.
   int64_t verdict_ns_ = 0;
   absl::Status verdict_;
+  // What was reported; said again after a reattachment, as a coordinator that was away has not heard it.
+  std::vector<v1::PeerLost> lost_;
   std::vector<std::string> who_;
   std::vector<Peer> peers_;
   uint64_t beat_ = 0;

@@ -229,6 +229,35 @@ TEST(HostsChannelTest, ALeadersDeathIsReportedByItsNeighboursInTheTreeOnce) {
   EXPECT_EQ(epoch.losses()[1].evidence, "its connection to rank 17 ended");
 }
 
+TEST(HostsChannelTest, ALeaderThatHasLeftIsMissedUntilThoseBelowItHaveHeardThatTheyHaveLeft) {
+  // Rank 1 leads ranks 17 to 19. It has left; they have not.
+  TestRelay epoch(std::vector<int>(20, 1));
+  Entry entry = LeftEntry(1);
+  ASSERT_TRUE(epoch.channel(0).TryAppend(entry, All(20)));
+  ASSERT_TRUE(epoch.RelayAll().ok());
+  for (int rank = 0; rank < 20; ++rank) ASSERT_TRUE(epoch.channel(rank).ReadEntry(&entry));
+  epoch.Kill(1);
+  ASSERT_TRUE(epoch.RelayAll().ok());
+  std::vector<int> reporters;
+  for (const TestRelay::Loss& loss : epoch.losses()) reporters.push_back(loss.reporter);
+  EXPECT_EQ(reporters, (std::vector<int>{0, 17, 18, 19}));
+}
+
+TEST(HostsChannelTest, ARankThatDoesNotRelayRestsOnlyWhenItsSocketsWereLookedAt) {
+  TestRelay epoch({1, 2});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  int told = 0;
+  ASSERT_TRUE(epoch.sockets(2).Add(ends[0], [&](bool, bool) { ++told; }).ok());
+  EXPECT_TRUE(epoch.channel(2).Rest());
+  ASSERT_EQ(send(ends[1], "x", 1, 0), 1);
+  EXPECT_FALSE(epoch.channel(2).Rest());
+  EXPECT_EQ(told, 1);
+  epoch.sockets(2).Remove(ends[0]);
+  EXPECT_TRUE(epoch.channel(2).Rest());
+  for (const int end : ends) close(end);
+}
+
 TEST(HostsChannelTest, AnEndReachesAllLeadersWithItsSentence) {
   const absl::Status end = absl::DeadlineExceededError("rank 18 is tired");
   TestRelay epoch(std::vector<int>(20, 1));

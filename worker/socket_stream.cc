@@ -1,8 +1,6 @@
 #include "worker/socket_stream.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,33 +8,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/transport/silence_limit.h"
 
 namespace farandole {
 namespace {
 
-// Hosts that both reach the coordinator may not reach each other any more, which no socket tells by itself: who has
-// acknowledged nothing for so long is lost. Longer than the coordinator's limit for silence, so that of a host that is
-// cut off altogether its word comes first.
-constexpr int kProbeSeconds = 2;
-constexpr int kProbes = 4;
-constexpr unsigned int kUnacknowledgedMs = 10'000;
-
-// Tests connect by sockets that have no such limits, nor need them.
-void LimitSilence(int fd) {
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kProbeSeconds, sizeof(kProbeSeconds));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof(kProbeSeconds));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs, sizeof(kUnacknowledgedMs));
-}
+// Longer than the coordinator's limit for silence, so that of a host that is cut off altogether its word comes first.
+constexpr int kSilenceSeconds = 10;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SocketStream>> SocketStream::Open(int fd, SocketSet* sockets) {
   std::unique_ptr<SocketStream> stream(new SocketStream(fd, sockets));
   SocketStream* self = stream.get();
-  LimitSilence(fd);
+  LimitSilence(fd, kSilenceSeconds);
   absl::Status added = sockets->Add(fd, [self](bool readable, bool) { self->is_readable_ = readable; });
   if (!added.ok()) return added;
   return stream;

@@ -223,6 +223,10 @@ std::string RunningEpoch::DescribeAll(const std::vector<uint32_t>& ranks) const 
 void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
   const uint32_t lost = report.rank();
   if (roster_.seat(lost).left || ending_.has_value()) return;
+  if (!report.ended_by().empty()) {
+    ending_ = Ending{Plain(report.ended_by(), 1024), {lost}};
+    return;
+  }
   const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
   ending_ =
       Ending{absl::StrCat(roster_.Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};

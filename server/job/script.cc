@@ -241,9 +241,11 @@ void Script::Beat(const Arguments& arguments) {
 
 void Script::Lost(const Arguments& arguments) {
   v1::WorkerMessage message;
-  message.mutable_peer_lost()->set_epoch(EpochOf(arguments));
-  message.mutable_peer_lost()->set_rank(arguments.Number("rank", 0));
-  message.mutable_peer_lost()->set_evidence(arguments.Text("evidence"));
+  v1::PeerLost* lost = message.mutable_peer_lost();
+  lost->set_epoch(EpochOf(arguments));
+  lost->set_rank(arguments.Number("rank", 0));
+  lost->set_evidence(arguments.Text("evidence"));
+  lost->set_ended_by(arguments.Text("ended"));
   Say(arguments.subject, std::move(message));
 }
 

@@ -16,7 +16,8 @@ SimBounds SimBounds::Random(VirtualTime* time) {
   bounds.tree.fan_out = kFanOuts[time->Between(0, 3)];
   bounds.tree.most_unread = time->Between(1, 16);
   bounds.link_bytes = time->Between(1, 2000);
-  bounds.window_bytes = time->Between(20, 5000);
+  // The end of an epoch is told as far as there is room, which sockets have.
+  bounds.window_bytes = time->Between(600, 5000);
   return bounds;
 }
 
@@ -59,7 +60,9 @@ std::pair<std::shared_ptr<SimConnection>, int> SimEpoch::Connect(int rank, int p
     const std::array<std::string, 2> between = {host_ids_[low], host_ids_[high]};
     // Of shared memory the receiver's side is as large as need be.
     const size_t window = kind == Kind::kMemory ? size_t{1} << 20 : bounds_.window_bytes;
-    connection = std::make_shared<SimConnection>(network_, between, window, kind == Kind::kMemory);
+    // As SocketStream and TcpTransport have them.
+    const int64_t limit = kind == Kind::kMemory ? 0 : kind == Kind::kRelay ? 10 * kSecond : 60 * kSecond;
+    connection = std::make_shared<SimConnection>(network_, between, window, limit);
     network_->Add(connection);
   }
   return {connection, rank == low ? 0 : 1};

@@ -4,32 +4,24 @@
 #include <cstring>
 
 namespace farandole {
-namespace {
 
-// As SocketStream's limits: who acknowledges nothing for so long is given up.
-constexpr int64_t kSilenceLimitNs = 10 * kSecond;
-
-}  // namespace
 
 void SimNetwork::Cut(const std::string& a, const std::string& b, int64_t for_ns) {
   const std::pair<std::string, std::string> hosts = Key(a, b);
   cut_until_ns_[hosts] = VirtualTime::NowNs() + for_ns;
-  if (for_ns > kSilenceLimitNs) {
-    time_->After(kSilenceLimitNs + time_->Between(0, kSecond), [this, hosts] { GiveUp(hosts); });
+  for (const std::weak_ptr<SimConnection>& weak : connections_) {
+    const std::shared_ptr<SimConnection> connection = weak.lock();
+    if (connection == nullptr || !connection->IsBetween(hosts) || connection->silence_limit_ns() >= for_ns) continue;
+    time_->After(connection->silence_limit_ns() + time_->Between(0, kSecond), [this, hosts, weak] {
+      const std::shared_ptr<SimConnection> silent = weak.lock();
+      if (silent != nullptr && IsCut(hosts.first, hosts.second)) silent->Break("Connection timed out");
+    });
   }
 }
 
 bool SimNetwork::IsCut(const std::string& a, const std::string& b) const {
   const auto found = cut_until_ns_.find(Key(a, b));
   return found != cut_until_ns_.end() && found->second > VirtualTime::NowNs();
-}
-
-void SimNetwork::GiveUp(const std::pair<std::string, std::string>& hosts) {
-  if (!IsCut(hosts.first, hosts.second)) return;
-  for (const std::weak_ptr<SimConnection>& weak : connections_) {
-    const std::shared_ptr<SimConnection> connection = weak.lock();
-    if (connection != nullptr && connection->IsBetween(hosts)) connection->Break("Connection timed out");
-  }
 }
 
 int64_t SimNetwork::Delay(const std::string& a, const std::string& b) {
@@ -54,7 +46,7 @@ std::vector<int64_t> SimNetwork::BreakAny() {
 void SimConnection::Attach(int side, const std::shared_ptr<SimProcess>& process, std::function<void()> on_news) {
   sides_[side].pid = process->pid();
   sides_[side].on_news = std::move(on_news);
-  if (is_memory_) return;
+  if (is_memory()) return;
   process->WatchExit([weak = weak_from_this(), side] {
     if (const auto self = weak.lock(); self != nullptr) self->Close(side);
   });
@@ -93,7 +85,7 @@ absl::StatusOr<size_t> SimConnection::Receive(int side, char* to, size_t most) {
 void SimConnection::Close(int side) {
   Side& own = sides_[side];
   own.on_news = nullptr;
-  if (is_memory_ || std::exchange(own.is_closed, true)) return;
+  if (is_memory() || std::exchange(own.is_closed, true)) return;
   const std::string how = own.arrived.empty() ? "ended" : "broke: Connection reset by peer";
   network_->time().After(own.lane.Next(network_->Delay(hosts_[0], hosts_[1])),
                          [self = shared_from_this(), other = 1 - side, how] { self->Tell(other, how); });
@@ -120,7 +112,7 @@ bool SimConnection::IsBetween(const std::pair<std::string, std::string>& hosts) 
 
 std::vector<int64_t> SimConnection::Pids() const {
   for (const Side& side : sides_) {
-    if (is_memory_ || side.pid == 0 || side.is_closed || !side.ending.empty()) return {};
+    if (is_memory() || side.pid == 0 || side.is_closed || !side.ending.empty()) return {};
   }
   return {sides_[0].pid, sides_[1].pid};
 }

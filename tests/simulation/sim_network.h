@@ -42,7 +42,6 @@ class SimNetwork {
   static std::pair<std::string, std::string> Key(const std::string& a, const std::string& b) {
     return a < b ? std::make_pair(a, b) : std::make_pair(b, a);
   }
-  void GiveUp(const std::pair<std::string, std::string>& hosts);
 
   VirtualTime* const time_;
   std::map<std::pair<std::string, std::string>, int64_t> cut_until_ns_;
@@ -55,9 +54,10 @@ class SimNetwork {
 // is on its way.
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
  public:
-  // `window`: bytes that may be on their way or unread.
-  SimConnection(SimNetwork* network, std::array<std::string, 2> hosts, size_t window, bool is_memory)
-      : network_(network), hosts_(std::move(hosts)), window_(window), is_memory_(is_memory) {}
+  // `window`: bytes that may be on their way or unread. Between hosts that are cut from each other for longer than
+  // `silence_limit_ns` it breaks; 0: it is memory that both ends share, and not ended by the end of one.
+  SimConnection(SimNetwork* network, std::array<std::string, 2> hosts, size_t window, int64_t silence_limit_ns)
+      : network_(network), hosts_(std::move(hosts)), window_(window), silence_limit_ns_(silence_limit_ns) {}
 
   // `on_news`: something has come, or there is room. A side may attach later than the other.
   void Attach(int side, const std::shared_ptr<SimProcess>& process, std::function<void()> on_news);
@@ -68,6 +68,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   void Close(int side);
   void Break(const std::string& how);
 
+  int64_t silence_limit_ns() const { return silence_limit_ns_; }
   bool IsBetween(const std::pair<std::string, std::string>& hosts) const;
   // The processes at its ends, where both are attached and it is open; else nobody.
   std::vector<int64_t> Pids() const;
@@ -82,13 +83,14 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     bool is_closed = false;
     std::string ending;  // why nothing more comes
   };
+  bool is_memory() const { return silence_limit_ns_ == 0; }
   void Tell(int side, const std::string& ending);
   void News(int side);
 
   SimNetwork* const network_;
   const std::array<std::string, 2> hosts_;
   const size_t window_;
-  const bool is_memory_;
+  const int64_t silence_limit_ns_;
   std::array<Side, 2> sides_;
 };
 

@@ -323,11 +323,10 @@ void SimWorker::Leave() {
   if (!has_left_) {
     const absl::Status left = engine_->Leave([] { return true; });
     if (!left.ok()) return;  // not yet; the log says when
-    if (absl::Status ended = engine_->table().ended(); !ended.ok()) return End(ended);
     has_left_ = true;
     link_->Leave("");
   }
-  if (conversation_->is_over()) End(absl::OkStatus());
+  if (conversation_->is_over()) End(engine_->table().ended());
 }
 
 void SimWorker::End(const absl::Status& outcome) {
@@ -337,8 +336,7 @@ void SimWorker::End(const absl::Status& outcome) {
     engine_->Attend();
   }
   process_->After(site_->time->Between(0, 150 * kMillisecond), [this] { Close(); });
-  // An interpreter takes its time to end; peers that see the process end first would take it for the cause.
-  process_->After(site_->time->Between(150 * kMillisecond, 300 * kMillisecond), [this] { Kill(); });
+  process_->After(site_->time->Between(0, 300 * kMillisecond), [this] { Kill(); });
 }
 
 void SimWorker::Close() {

@@ -46,7 +46,9 @@ std::string Simulation::Run() {
     CheckEnd();
     // Who is stopped and has no rank yet would take part in the next launch; a launcher ends it.
     for (const auto& worker : workers_) {
-      if (worker->rank() < 0) worker->Kill();
+      if (worker->rank() >= 0 || worker->process().is_dead()) continue;
+      has_ghost_ = true;
+      worker->Kill();
     }
     // A new launch can be there as soon as a process starts.
     RunFor(LingersOn() ? 40 * kSecond : 100 * kMillisecond);

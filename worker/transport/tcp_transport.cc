@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "worker/transport/silence_limit.h"
 
 namespace farandole {
 namespace {
@@ -23,6 +24,9 @@ constexpr size_t kBytesPerTurn = 512 << 10;
 // What is to be there of a long receive before the poll reports it: a third less CPU time for 64 MiB over the loopback
 // than with each piece reported, and up to twice as quick (docs/decisions/0003-tcp-between-hosts.md).
 constexpr size_t kLowWater = 1 << 20;
+// A peer that has acknowledged nothing for so long is lost. One that takes nothing may be waiting for others, who have
+// much to move over a slow network: so it is longer than for what leaders say to each other.
+constexpr int kSilenceSeconds = 60;
 // Small transfers that one call of the system moves together.
 constexpr size_t kTransfersPerCall = 16;
 
@@ -176,6 +180,7 @@ void TcpTransport::TakeConnections() {
     }
     Peer* peer = peers_[static_cast<size_t>(rank)].get();
     peer->fd = *fd;
+    LimitSilence(*fd, kSilenceSeconds);
     Try(peer);
     const absl::Status added =
         sockets_->Add(*fd, [this, peer](bool readable, bool writable) { OnReady(peer, readable, writable); });

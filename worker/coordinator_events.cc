@@ -29,6 +29,16 @@ v1::Hello CoordinatorLink::MakeHello() const {
     row->set_group(slot.group);
     row->set_slot(slot.slot);
   }
+  for (const Disagreement& known : engine_->table().Told()) {
+    v1::Mismatch* told = hello.add_told();
+    told->set_epoch(epoch_.number());
+    told->set_name(known.name);
+    told->set_group(known.group);
+    told->set_sentence(known.sentence);
+    told->set_disputed_slot(known.disputed_slot);
+    told->set_attempt(known.attempt);
+    told->set_next_ordinal(known.next_ordinal);
+  }
   for (const auto& [number, ranks] : engine_->table().Groups()) {
     v1::Group* group = hello.add_groups();
     group->set_number(number);
@@ -91,8 +101,8 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
     table.OnSlotAssigned(assigned.name(), assigned.group(), assigned.slot());
   } else if (message.has_mismatch()) {
     const v1::Mismatch& mismatch = message.mismatch();
-    table.OnMismatch(mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
-                     mismatch.attempt());
+    table.OnMismatch({mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
+                      mismatch.attempt(), mismatch.next_ordinal()});
   } else if (message.has_group_assigned()) {
     OnGroupAssigned(message.group_assigned());
   } else if (message.has_stall_notice()) {

@@ -223,7 +223,7 @@ void CoordinatorLink::SendGroupRequest(const v1::GroupRequest& request) {
 }
 
 void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                                uint32_t attempt) {
+                                uint32_t attempt, uint32_t ordinal) {
   v1::WorkerMessage message;
   v1::Ready* ready = message.mutable_ready();
   ready->set_name(submission.name);
@@ -244,6 +244,7 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_retired_slot(retired_slot);
   ready->set_disputed_slot(disputed_slot);
   ready->set_attempt(attempt);
+  ready->set_ordinal(ordinal);
   conversation_->Send(std::move(message));
 }
 

@@ -69,8 +69,8 @@ class CoordinatorLink final : public ControlLink {
   uint64_t messages() const { return group_messages_.load(); }
 
   // ControlLink:
-  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                 uint32_t attempt) override;
+  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                 uint32_t ordinal) override;
   void ReportRetired(uint32_t slot) override;
 
  private:

@@ -8,6 +8,8 @@ namespace farandole {
 namespace {
 
 constexpr size_t kMaxReported = 64;
+// As Hello allows.
+constexpr size_t kMaxTold = 65536;
 
 }  // namespace
 
@@ -41,24 +43,28 @@ void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group
   }
 }
 
-void SubmissionTable::OnMismatch(absl::string_view name_text, uint32_t group, const std::string& sentence,
-                                 uint32_t disputed_slot, uint32_t attempt) {
+void SubmissionTable::OnMismatch(const Disagreement& told) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++counters_.negotiation_messages;
-  const absl::Status status = absl::InvalidArgumentError(sentence);
-  if (disputed_slot != 0) {
-    auto at = std::find_if(disputed_.begin(), disputed_.end(),
-                           [&](const Disputed& one) { return one.slot == disputed_slot && one.attempt == attempt; });
+  const absl::Status status = absl::InvalidArgumentError(told.sentence);
+  Name* name = FindName(told.group, told.name);
+  if (told.disputed_slot != 0) {
+    auto at = std::find_if(disputed_.begin(), disputed_.end(), [&](const Disputed& one) {
+      return one.slot == told.disputed_slot && one.attempt == told.attempt;
+    });
     if (at == disputed_.end()) return;
+    const bool is_newer = name != nullptr && name->slot == told.disputed_slot &&
+                          (!name->told.has_value() || name->told->attempt < told.attempt);
+    if (is_newer) name->told = told;
     Finish(at->submission, status);
     disputed_.erase(at);
     return NotifyLocked();
   }
-  Name* name = FindName(group, name_text);
   if (name == nullptr || name->waiting.empty()) return;
   Submission* submission = name->waiting.front();
   name->waiting.pop_front();
   name->asked = false;
+  name->told = told;
   Finish(submission, status);
   if (!name->waiting.empty()) Ask(name);
   NotifyLocked();
@@ -106,7 +112,7 @@ void SubmissionTable::AskAgain() {
   NotifyLocked();
   for (const Disputed& one : disputed_) {
     ++counters_.negotiation_messages;
-    link_->Negotiate(*one.submission, 0, one.slot, one.attempt);
+    link_->Negotiate(*one.submission, 0, one.slot, one.attempt, 0);
   }
 }
 
@@ -118,7 +124,7 @@ void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt) {
   found->second->posted.pop_front();
   disputed_.push_back({slot, attempt, submission});
   ++counters_.negotiation_messages;
-  if (link_ != nullptr) link_->Negotiate(*submission, 0, slot, attempt);
+  if (link_ != nullptr) link_->Negotiate(*submission, 0, slot, attempt, 0);
 }
 
 void SubmissionTable::OnRetired(uint32_t slot) {
@@ -133,6 +139,7 @@ void SubmissionTable::OnRetired(uint32_t slot) {
   slots_.erase(found);
   name->slot = 0;
   name->retired_slot = slot;
+  name->told.reset();
   if (name->outstanding == 0) {
     // Nothing is pending: the name is forgotten, so that a program with ever new names does not grow. The coordinator
     // hears of the slot's end from rank 0.
@@ -219,6 +226,17 @@ std::vector<SubmissionTable::SlotName> SubmissionTable::Slots() const {
   std::vector<SlotName> slots;
   for (const auto& [number, name] : slots_) slots.push_back({name->name, name->group, number});
   return slots;
+}
+
+std::vector<Disagreement> SubmissionTable::Told() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Disagreement> told;
+  for (const auto& [number, group] : groups_) {
+    for (const auto& [key, name] : group.names) {
+      if (name->told.has_value() && told.size() < kMaxTold) told.push_back(*name->told);
+    }
+  }
+  return told;
 }
 
 std::vector<std::pair<uint32_t, std::vector<int>>> SubmissionTable::Groups() const {

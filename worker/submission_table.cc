@@ -293,12 +293,13 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
 void SubmissionTable::Ask(Name* name) {
   name->asked = true;
   ++counters_.negotiation_messages;
-  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0);
+  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal());
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
   name->slot = slot;
   name->asked = false;
+  name->told.reset();
   slots_[slot] = name;
   if (rank_ == 0) {
     news_.push_back(SlotAdded{slot, name->group});

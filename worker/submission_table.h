@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -32,10 +33,21 @@ class ControlLink {
   virtual ~ControlLink() = default;
   // States the submission: because its name is new, or (disputed_slot != 0) because signatures differ. `retired_slot`:
   // a slot of the name that is no longer in use, or 0.
-  virtual void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                         uint32_t attempt) = 0;
+  // `ordinal`: as Ready.ordinal.
+  virtual void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                         uint32_t ordinal) = 0;
   // Rank 0: `slot` was retired.
   virtual void ReportRetired(uint32_t slot) = 0;
+};
+
+// What the coordinator has said of ranks that disagree: as Mismatch.
+struct Disagreement {
+  std::string name;
+  uint32_t group = 0;
+  std::string sentence;
+  uint32_t disputed_slot = 0;
+  uint32_t attempt = 0;
+  uint32_t next_ordinal = 0;
 };
 
 // What rank 0's orderer has to be told of, in order.
@@ -77,8 +89,7 @@ class SubmissionTable {
 
   // Control thread: answers of the coordinator.
   void OnSlotAssigned(absl::string_view name, uint32_t group, uint32_t slot);
-  void OnMismatch(absl::string_view name, uint32_t group, const std::string& sentence, uint32_t disputed_slot,
-                  uint32_t attempt);
+  void OnMismatch(const Disagreement& told);
   void OnGroupAdded(uint32_t group, std::vector<int> ranks);
   void OnGroupRemoved(uint32_t group);
   // Control thread, after a reattachment: states again what was not answered.
@@ -131,7 +142,8 @@ class SubmissionTable {
     uint32_t group;
     uint32_t slot;
   };
-  // For the hello of a reattachment.
+  // For the hello of a reattachment: what was told last of each name without a slot, and of each slot.
+  std::vector<Disagreement> Told() const;
   std::vector<SlotName> Slots() const;
   std::vector<std::pair<uint32_t, std::vector<int>>> Groups() const;
 
@@ -150,6 +162,9 @@ class SubmissionTable {
     uint32_t retired_slot = 0;
     int outstanding = 0;
     bool asked = false;
+    // The last disagreement, for as long as it may have to be told again.
+    std::optional<Disagreement> told;
+    uint32_t ordinal() const { return told.has_value() && told->disputed_slot == 0 ? told->next_ordinal : 0; }
     std::deque<Submission*> waiting;  // for the slot
     std::deque<Submission*> posted;   // in the slot
   };

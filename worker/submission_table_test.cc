@@ -16,14 +16,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What the table says to the coordinator: "NAME retired RETIRED disputed SLOT.ATTEMPT", "retired SLOT".
+// What the table says to the coordinator: "NAME retired RETIRED disputed SLOT.ATTEMPT ordinal ORDINAL", "retired SLOT".
 class RecordedLink final : public ControlLink {
  public:
   void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                 uint32_t attempt) override {
+                 uint32_t attempt, uint32_t ordinal) override {
     said.push_back(
         submission.name + (retired_slot == 0 ? "" : " retired " + std::to_string(retired_slot)) +
-        (disputed_slot == 0 ? "" : " disputed " + std::to_string(disputed_slot) + "." + std::to_string(attempt)));
+        (disputed_slot == 0 ? "" : " disputed " + std::to_string(disputed_slot) + "." + std::to_string(attempt)) +
+        (ordinal == 0 ? "" : " ordinal " + std::to_string(ordinal)));
   }
   void ReportRetired(uint32_t slot) override { said.push_back("retired " + std::to_string(slot)); }
   std::vector<std::string> Take() { return std::exchange(said, {}); }
@@ -191,12 +192,12 @@ TEST_F(SubmissionTableTest, ADisputeEndsTheOldestOfItsAttemptOnly) {
   table_.OnDispute(5, 1);
   table_.OnDispute(5, 2);
   EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce disputed 5.1", "unnamed.allreduce disputed 5.2"));
-  table_.OnMismatch("unnamed.allreduce", 0, "second", 5, 2);
+  table_.OnMismatch({"unnamed.allreduce", 0, "second", 5, 2, 0});
   EXPECT_EQ(StateOf(first), "pending");
   EXPECT_EQ(StateOf(second), "second");
   table_.AskAgain();
   EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce disputed 5.1"));
-  table_.OnMismatch("unnamed.allreduce", 0, "first", 5, 1);
+  table_.OnMismatch({"unnamed.allreduce", 0, "first", 5, 1, 0});
   EXPECT_EQ(StateOf(first), "first");
   EXPECT_EQ(table_.pending(), 0);
 }
@@ -205,7 +206,7 @@ TEST_F(SubmissionTableTest, AMismatchOfANewNameEndsOneAndAsksForTheNext) {
   const int64_t first = *Submit("");
   ASSERT_TRUE(Submit("").ok());
   EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce"));
-  table_.OnMismatch("unnamed.allreduce", 0, "differs", 0, 0);
+  table_.OnMismatch({"unnamed.allreduce", 0, "differs", 0, 0, 0});
   EXPECT_EQ(StateOf(first), "differs");
   EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce"));
   EXPECT_EQ(table_.pending(), 1);
@@ -250,8 +251,31 @@ TEST_F(SubmissionTableTest, ADisputeIsAnsweredAlsoWhereARankHasLeftMeanwhile) {
   table_.OnLeft(2, "rank 2");
   EXPECT_EQ(StateOf(disputed), "pending");
   EXPECT_EQ(StateOf(waiting), "rank 2 has left the job; nothing that needs it can complete any more");
-  table_.OnMismatch("a", 0, "differs", 5, 1);
+  table_.OnMismatch({"a", 0, "differs", 5, 1, 0});
   EXPECT_EQ(StateOf(disputed), "differs");
+}
+
+TEST_F(SubmissionTableTest, ADisagreementIsCountedAndKeptUntilTheNameHasASlot) {
+  const int64_t first = *Submit("a");
+  EXPECT_THAT(link_.Take(), ElementsAre("a"));
+  table_.OnMismatch({"a", 0, "differs", 0, 0, 1});
+  EXPECT_EQ(StateOf(first), "differs");
+  const int64_t second = *Submit("a");
+  EXPECT_THAT(link_.Take(), ElementsAre("a ordinal 1"));
+  table_.AskAgain();
+  EXPECT_THAT(link_.Take(), ElementsAre("a ordinal 1"));
+  ASSERT_EQ(table_.Told().size(), 1u);
+  EXPECT_EQ(table_.Told()[0].sentence, "differs");
+  EXPECT_EQ(table_.Told()[0].next_ordinal, 1u);
+  table_.OnSlotAssigned("a", 0, 5);
+  EXPECT_THAT(table_.Told(), IsEmpty());
+  table_.OnDispute(5, 1);
+  table_.OnMismatch({"a", 0, "differs in its slot", 5, 1, 0});
+  EXPECT_EQ(StateOf(second), "differs in its slot");
+  ASSERT_EQ(table_.Told().size(), 1u);
+  EXPECT_EQ(table_.Told()[0].attempt, 1u);
+  table_.OnRetired(5);
+  EXPECT_THAT(table_.Told(), IsEmpty());
 }
 
 TEST_F(SubmissionTableTest, WhoLeavesAfterOthersEndsItsDisputes) {

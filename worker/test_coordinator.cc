@@ -12,8 +12,9 @@ class TestCoordinator::Link final : public ControlLink {
  public:
   Link(TestCoordinator* coordinator, int rank) : coordinator_(coordinator), rank_(rank) {}
 
-  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                 uint32_t attempt) override {
+  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                 uint32_t ordinal) override {
+    (void)ordinal;
     const Question question(submission.group, submission.name, disputed_slot, attempt);
     const Statement statement = {submission.signature, absl::StrCat("[", absl::StrJoin(submission.dims, ","), "]")};
     coordinator_->Heard(rank_, [coordinator = coordinator_, rank = rank_, question, retired_slot, statement] {
@@ -162,7 +163,7 @@ void TestCoordinator::Decide(const Question& question, const std::map<int, State
                                               " has shape ", statement.shape);
     for (int member : groups_[group]) {
       Tell(member, [name = name, group = group, sentence, slot = disputed_slot, attempt = attempt](Engine& engine) {
-        engine.table().OnMismatch(name, group, sentence, slot, attempt);
+        engine.table().OnMismatch({name, group, sentence, slot, attempt, 0});
       });
     }
     return;

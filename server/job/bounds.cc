@@ -100,6 +100,10 @@ absl::Status CheckHello(const v1::Hello& hello) {
   if (absl::Status status = CheckIncarnation(hello.incarnation()); !status.ok()) return status;
   if (absl::Status status = CheckCount("slots", hello.slots_size(), 65536); !status.ok()) return status;
   if (absl::Status status = CheckCount("groups", hello.groups_size(), 4096); !status.ok()) return status;
+  if (absl::Status status = CheckCount("told", hello.told_size(), 65536); !status.ok()) return status;
+  for (const v1::Mismatch& told : hello.told()) {
+    if (absl::Status status = CheckLength("name", told.name(), 1, 512); !status.ok()) return status;
+  }
   for (const v1::SlotAssigned& slot : hello.slots()) {
     if (absl::Status status = CheckLength("name", slot.name(), 1, 512); !status.ok()) return status;
   }

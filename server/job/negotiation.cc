@@ -8,6 +8,12 @@
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+// Of a sentence that a member was told before, which had a name and two shapes.
+constexpr size_t kMostToldBytes = 4096;
+
+}  // namespace
 
 Negotiation::Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups)
     : epoch_(epoch), max_slots_(max_slots), groups_(groups), first_slot_(first_slot), next_slot_(first_slot) {}
@@ -35,9 +41,11 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Pos
     }
     if (known != slot_of_.end()) Retire(known->second);
   }
-  const Key key(ready.group(), ready.name(), ready.disputed_slot(), ready.disputed_slot() == 0 ? 0 : ready.attempt());
+  if (auto told = ToldBefore(ready); told.has_value()) return posts->push_back({{rank}, *std::move(told)});
+  const Key key(ready.group(), ready.name(), ready.disputed_slot(),
+                ready.disputed_slot() == 0 ? ready.ordinal() : ready.attempt());
   if (std::string refusal = Refusal(rank, ready, key); !refusal.empty()) {
-    posts->push_back({{rank}, MismatchFor(key, refusal)});
+    posts->push_back({{rank}, MismatchFor(key, refusal, false)});
     return;
   }
   const std::vector<uint32_t>& ranks = *groups_.Find(ready.group());
@@ -81,7 +89,7 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
 void Negotiation::Decide(const Key& key, const Pending& pending, Posts* posts) {
   const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
   if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
-    posts->push_back({ranks, MismatchFor(key, fault)});
+    posts->push_back({ranks, MismatchFor(key, fault, true)});
     return;
   }
   v1::SlotAssigned slot;
@@ -91,6 +99,7 @@ void Negotiation::Decide(const Key& key, const Pending& pending, Posts* posts) {
   slot.set_slot(next_slot_++);
   slot.set_op(pending.ballot.First().value.ready.op());
   slot_of_[Name(slot.group(), slot.name())] = slot.slot();
+  told_of_name_.erase(Name(slot.group(), slot.name()));
   slots_[slot.slot()] = slot;
   std::vector<uint32_t> audience = ranks;
   if (audience.front() != 0) audience.insert(audience.begin(), 0);
@@ -129,6 +138,8 @@ void Negotiation::Forget(const Key& key) {
 void Negotiation::Retire(uint32_t slot) {
   const auto it = slots_.find(slot);
   if (it == slots_.end()) return;
+  told_of_slot_.erase(slot);
+  told_of_name_.erase(Name(it->second.group(), it->second.name()));
   slot_of_.erase(Name(it->second.group(), it->second.name()));
   slots_.erase(it);
 }
@@ -143,7 +154,7 @@ void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
   for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
        it = pending_.lower_bound(first)) {
     const Key key = it->first;
-    posts->push_back({RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"))});
+    posts->push_back({RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
     Forget(key);
   }
 }
@@ -176,6 +187,37 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   return absl::OkStatus();
 }
 
+void Negotiation::AdoptTold(const v1::Mismatch& told) {
+  const bool is_dispute = told.disputed_slot() != 0;
+  if ((is_dispute ? told_of_slot_.size() : told_of_name_.size()) >= max_slots_) return;
+  v1::Mismatch& known =
+      is_dispute ? told_of_slot_[told.disputed_slot()] : told_of_name_[Name(told.group(), told.name())];
+  const bool is_newer = known.name().empty() || known.attempt() < told.attempt() ||
+                        known.next_ordinal() < told.next_ordinal();
+  if (is_newer) known = told;
+}
+
+std::optional<v1::CoordinatorMessage> Negotiation::ToldBefore(const v1::Ready& ready) const {
+  v1::CoordinatorMessage message;
+  v1::Mismatch& mismatch = *message.mutable_mismatch();
+  if (ready.disputed_slot() != 0) {
+    const auto found = told_of_slot_.find(ready.disputed_slot());
+    if (found == told_of_slot_.end() || found->second.attempt() < ready.attempt()) return std::nullopt;
+    mismatch = found->second;
+    mismatch.set_attempt(ready.attempt());
+  } else {
+    const auto found = told_of_name_.find(Name(ready.group(), ready.name()));
+    if (found == told_of_name_.end() || found->second.next_ordinal() <= ready.ordinal()) return std::nullopt;
+    mismatch = found->second;
+    mismatch.set_next_ordinal(ready.ordinal() + 1);
+  }
+  mismatch.set_epoch(epoch_);
+  mismatch.set_name(ready.name());
+  mismatch.set_group(ready.group());
+  mismatch.set_sentence(Plain(mismatch.sentence(), kMostToldBytes));
+  return message;
+}
+
 absl::Time Negotiation::OldestSince(absl::Time after) const {
   // absl::Time counts in quarters of a nanosecond.
   const auto it = oldest_first_.lower_bound({after + absl::Nanoseconds(0.25), Key()});
@@ -192,7 +234,7 @@ std::vector<Negotiation::Gathering> Negotiation::Gatherings(absl::Time until, si
   return gatherings;
 }
 
-v1::CoordinatorMessage Negotiation::MismatchFor(const Key& key, const std::string& claim) const {
+v1::CoordinatorMessage Negotiation::MismatchFor(const Key& key, const std::string& claim, bool is_decided) const {
   v1::CoordinatorMessage message;
   v1::Mismatch* mismatch = message.mutable_mismatch();
   mismatch->set_epoch(epoch_);
@@ -200,7 +242,11 @@ v1::CoordinatorMessage Negotiation::MismatchFor(const Key& key, const std::strin
   mismatch->set_group(std::get<0>(key));
   mismatch->set_sentence(absl::StrCat(Plain(std::get<1>(key)), ": ", claim));
   mismatch->set_disputed_slot(std::get<2>(key));
-  mismatch->set_attempt(std::get<3>(key));
+  if (std::get<2>(key) != 0) {
+    mismatch->set_attempt(std::get<3>(key));
+  } else {
+    mismatch->set_next_ordinal(std::get<3>(key) + (is_decided ? 1 : 0));
+  }
   return message;
 }
 

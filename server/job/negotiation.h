@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -50,6 +51,10 @@ class Negotiation {
   //   number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
+  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it, is
+  // told so again. Kept for as many names and slots as there may be slots.
+  void AdoptTold(const v1::Mismatch& told);
+
   // Slots in use, as they were assigned.
   const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
   // Numbers below this one have been given.
@@ -69,7 +74,7 @@ class Negotiation {
   // Who has spoken, ascending.
   static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
 
-  // Group, name, disputed slot, attempt.
+  // Group, name, disputed slot, and the attempt, or the ordinal of a new name.
   using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t>;
   struct Pending {
     absl::Time since;
@@ -83,7 +88,10 @@ class Negotiation {
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);
-  v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim) const;
+  // `is_decided`: the ranks have disagreed; else this rank alone is told no.
+  v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim, bool is_decided) const;
+  // What the rank's peers were told of what it states, by an earlier life of the coordinator.
+  std::optional<v1::CoordinatorMessage> ToldBefore(const v1::Ready& ready) const;
 
   const uint64_t epoch_;
   const uint32_t max_slots_;
@@ -93,6 +101,9 @@ class Negotiation {
   absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
   absl::flat_hash_map<Name, uint32_t> slot_of_;
   absl::btree_map<Key, Pending> pending_;
+  // By name: of names without a slot. By slot: of disputes.
+  absl::flat_hash_map<Name, v1::Mismatch> told_of_name_;
+  absl::flat_hash_map<uint32_t, v1::Mismatch> told_of_slot_;
   // The keys of pending_, oldest first.
   std::set<std::pair<absl::Time, Key>> oldest_first_;
 };

@@ -82,6 +82,7 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
   for (const v1::SlotAssigned& slot : hello.slots()) {
     if (absl::Status status = negotiation_.Adopt(slot); !status.ok()) return Refuse(rank, status, effects), false;
   }
+  for (const v1::Mismatch& told : hello.told()) negotiation_.AdoptTold(told);
   reattachment_->Return(rank, hello);
   return true;
 }

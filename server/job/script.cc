@@ -178,6 +178,15 @@ void Script::Hello(const Arguments& arguments) {
     known->set_number(NumberOf(parts[0]));
     for (const std::string& rank : SplitList(parts[1], ',')) known->add_ranks(NumberOf(rank));
   }
+  for (const std::string& told : SplitList(arguments.Text("told"), ';')) {
+    const std::vector<std::string> parts = absl::StrSplit(told, ':');
+    v1::Mismatch* mismatch = hello.add_told();
+    mismatch->set_name(parts[0]);
+    mismatch->set_next_ordinal(NumberOf(parts[1]));
+    mismatch->set_disputed_slot(NumberOf(parts[2]));
+    mismatch->set_attempt(NumberOf(parts[3]));
+    mismatch->set_sentence(parts[4]);
+  }
   const StreamId stream = shell_->NewStream();
   owner_of_[stream] = arguments.subject;
   stream_of_[arguments.subject] = stream;
@@ -206,6 +215,7 @@ void Script::Ready(const Arguments& arguments) {
   ready->set_retired_slot(arguments.Number("retired", 0));
   ready->set_disputed_slot(arguments.Number("disputed", 0));
   ready->set_attempt(arguments.Number("attempt", 0));
+  ready->set_ordinal(arguments.Number("ordinal", 0));
   Say(arguments.subject, std::move(message));
 }
 

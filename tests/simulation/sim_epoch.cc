@@ -16,8 +16,7 @@ SimBounds SimBounds::Random(VirtualTime* time) {
   bounds.tree.fan_out = kFanOuts[time->Between(0, 3)];
   bounds.tree.most_unread = time->Between(1, 16);
   bounds.link_bytes = time->Between(1, 2000);
-  // The end of an epoch is told as far as there is room, which sockets have.
-  bounds.window_bytes = time->Between(600, 5000);
+  bounds.window_bytes = time->Between(20, 5000);
   return bounds;
 }
 

@@ -55,11 +55,10 @@ void SimConnection::Attach(int side, const std::shared_ptr<SimProcess>& process,
 absl::StatusOr<size_t> SimConnection::Send(int side, absl::string_view bytes) {
   if (!sides_[side].ending.empty()) return absl::UnavailableError(sides_[side].ending);
   const int to = 1 - side;
-  size_t taken = std::min(bytes.size(), window_ - std::min(window_, sides_[to].load));
+  size_t taken = std::min(bytes.size(), window_ - std::min(window_, sides_[to].arrived.size()));
   // What is sent at once may arrive in pieces.
   if (taken > 1 && network_->time().OneIn(8)) taken = network_->time().Between(1, static_cast<int64_t>(taken));
   if (taken == 0) return 0;
-  sides_[to].load += taken;
   network_->time().After(sides_[side].lane.Next(network_->Delay(hosts_[0], hosts_[1])),
                          [self = shared_from_this(), to, piece = std::string(bytes.substr(0, taken))] {
                            if (self->sides_[to].is_closed || !self->sides_[to].ending.empty()) return;
@@ -76,7 +75,6 @@ absl::StatusOr<size_t> SimConnection::Receive(int side, char* to, size_t most) {
   if (taken == 0) return 0;
   std::memcpy(to, own.arrived.data(), taken);
   own.arrived.erase(0, taken);
-  own.load -= taken;
   network_->time().After(own.lane.Next(network_->Delay(hosts_[0], hosts_[1])),
                          [self = shared_from_this(), other = 1 - side] { self->News(other); });
   return taken;

@@ -54,7 +54,7 @@ class SimNetwork {
 // is on its way.
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
  public:
-  // `window`: bytes that may be on their way or unread. Between hosts that are cut from each other for longer than
+  // `window`: bytes that may be unread. Between hosts that are cut from each other for longer than
   // `silence_limit_ns` it breaks; 0: it is memory that both ends share, and not ended by the end of one.
   SimConnection(SimNetwork* network, std::array<std::string, 2> hosts, size_t window, int64_t silence_limit_ns)
       : network_(network), hosts_(std::move(hosts)), window_(window), silence_limit_ns_(silence_limit_ns) {}
@@ -78,7 +78,6 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     int64_t pid = 0;
     std::function<void()> on_news;
     std::string arrived;
-    size_t load = 0;  // bytes for this side that are unread or on their way
     InOrder lane;     // from this side
     bool is_closed = false;
     std::string ending;  // why nothing more comes

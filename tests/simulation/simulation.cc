@@ -95,11 +95,7 @@ void Simulation::PlanFaults() {
                                Fault::kLongCut, Fault::kBreak,     Fault::kIsolate, Fault::kKill,
                                Fault::kKill,    Fault::kKill};
   for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
-    Fault fault = kFaults[time_.Between(0, std::size(kFaults) - 1)];
-    // What was told of a disagreement is forgotten with the coordinator: a rank that was cut off at that moment
-    // compares its old submission with its peers' next one. See docs/decisions/0004-simulator.md.
-    if (disagrees_ && (fault == Fault::kRestart || fault == Fault::kPartition || fault == Fault::kIsolate))
-      fault = Fault::kNone;
+    const Fault fault = kFaults[time_.Between(0, std::size(kFaults) - 1)];
     time_.After(time_.Between(0, 800 * kMillisecond), [this, fault, launch = launch_] {
       if (launch == launch_ && is_on_) Strike(fault);
     });

@@ -9,7 +9,7 @@ MAKEFLAGS += --jobs=2
 export BAZEL ?= bazel
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser peers tools python build install demo test sim soak bench bench-quick fmt fmt-check clean
+.PHONY: help system browser peers tools python build install demo test sim growth soak bench bench-quick fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -20,6 +20,7 @@ help:
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
+	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
@@ -63,6 +64,9 @@ bench: install peers
 
 bench-quick: install peers
 	.venv/bin/python tests/bench/bench.py --quick
+
+growth: system
+	@$(BAZEL) run --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md
 
 fmt: tools
 	@tools/fmt

@@ -22,7 +22,7 @@ using RowsOfJobs = std::map<std::pair<std::string, std::string>, std::vector<Sto
 absl::StatusOr<RowsOfJobs> ReadRows(const std::string& state_dir) {
   const std::string store = absl::StrCat(state_dir, "/", kStore);
   RowsOfJobs jobs;
-  for (const char* prefix : {"job/", "checkpoint/", "grant/"}) {
+  for (const char* prefix : {"job/", "members/", "checkpoint/", "grant/"}) {
     absl::StatusOr<std::vector<StoreRow>> rows = ReadRowsOffline(store, prefix);
     if (!rows.ok()) return rows.status();
     for (StoreRow& row : *rows) {

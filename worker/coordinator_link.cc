@@ -144,8 +144,7 @@ void CoordinatorLink::OnPeerExit(int rank) {
   // The end of who has heard of the epoch's end is not its cause.
   const absl::Status stated = channel_->StatedEnd(rank);
   lost.set_ended_by(std::string(stated.message()));
-  engine_->Abort(
-      stated.ok() ? absl::AbortedError(absl::StrCat(who_[rank], " died: ", lost.evidence())) : stated);
+  engine_->Abort(stated.ok() ? absl::AbortedError(absl::StrCat(who_[rank], " died: ", lost.evidence())) : stated);
   SendPeerLost(std::move(lost));
 }
 

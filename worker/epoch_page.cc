@@ -119,7 +119,8 @@ bool EpochPage::ReadPost(int rank, Post* post) {
   std::memcpy(post->payload, cell.bytes + head, std::min<size_t>(post->payload_bytes, kInlineBytes));
   block(rank).posts_read.store(++read);
   // The ring was full if the cell before the one that was read holds the latest post that fits.
-  if (post_cell(rank, read - 2 + rings_.post_cells).sequence.load() == read - 1 + rings_.post_cells) bell(rank).Summon();
+  if (post_cell(rank, read - 2 + rings_.post_cells).sequence.load() == read - 1 + rings_.post_cells)
+    bell(rank).Summon();
   return true;
 }
 

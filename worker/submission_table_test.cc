@@ -19,8 +19,8 @@ using ::testing::IsEmpty;
 // What the table says to the coordinator: "NAME retired RETIRED disputed SLOT.ATTEMPT ordinal ORDINAL", "retired SLOT".
 class RecordedLink final : public ControlLink {
  public:
-  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot,
-                 uint32_t attempt, uint32_t ordinal) override {
+  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                 uint32_t ordinal) override {
     said.push_back(
         submission.name + (retired_slot == 0 ? "" : " retired " + std::to_string(retired_slot)) +
         (disputed_slot == 0 ? "" : " disputed " + std::to_string(disputed_slot) + "." + std::to_string(attempt)) +

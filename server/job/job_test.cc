@@ -1,8 +1,10 @@
 #include "server/job/job.h"
 
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
 #include "gtest/gtest.h"
@@ -31,6 +33,9 @@ TEST(JobRestoreTest, NamesTheRowThatItCannotRead) {
   EXPECT_EQ(Restore("job/acme/mnist", record.SerializeAsString()).message(),
             "row job/acme/mnist says that the job runs, and its epoch has no members");
   record.mutable_epoch()->add_members();
+  EXPECT_EQ(Restore("job/acme/mnist", record.SerializeAsString()).message(),
+            "row job/acme/mnist says that epoch 0 has 0 members, and 1 are kept");
+  record.set_size(1);
   record.add_left(1);
   EXPECT_EQ(Restore("job/acme/mnist", record.SerializeAsString()).message(),
             "row job/acme/mnist says that rank 1 left, and its epoch has 1 rank");
@@ -72,6 +77,26 @@ v1::JoinRequest LongJoin(int index, int size) {
   request.set_join_timeout_ms(60000);
   request.set_stall_warning_ms(60000);
   return request;
+}
+
+TEST(JobTest, MembersThatCannotBeKeptFormNoEpoch) {
+  constexpr int kSize = 600;
+  std::mt19937_64 random(1);
+  TestShell shell{JobOptions()};
+  v1::Hello hello;
+  hello.set_job("mnist");
+  for (int i = 0; i < kSize; ++i) {
+    v1::JoinRequest request = LongJoin(i, kSize);
+    for (std::string& endpoint : *request.mutable_member()->mutable_endpoints()) {
+      for (char& byte : endpoint) byte = static_cast<char>('!' + random() % 90);
+    }
+    shell.Step(JoinRequested{shell.NewCall(), request});
+    hello.set_incarnation(request.member().incarnation());
+    shell.Step(StreamOpened{shell.NewStream(), hello});
+  }
+  EXPECT_EQ(shell.job().Summary().state(), v1::JOB_STATE_FAILED);
+  EXPECT_TRUE(absl::StrContains(shell.job().Summary().reason(), "after compression; 786432 is the most that is kept"));
+  EXPECT_EQ(shell.job().Summary().epoch(), 0u);
 }
 
 TEST(JobTest, ARecordFitsIntoOneBatchWhateverItsMembersSay) {

@@ -27,8 +27,8 @@ class Lobby {
     StreamId stream = 0;
   };
 
-  // The size that a job's record may have on disk bounds what its members may say about themselves.
-  static constexpr size_t kMostMemberBytes = 768 << 10;
+  // One message tells each member of all; gRPC takes 4 MiB.
+  static constexpr size_t kMostMemberBytes = 3 << 20;
   static constexpr absl::Duration kWaitingInterval = absl::Seconds(10);
 
   Lobby(uint32_t max_workers, absl::Duration open_limit) : max_workers_(max_workers), open_limit_(open_limit) {}

@@ -154,7 +154,8 @@ void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
   for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
        it = pending_.lower_bound(first)) {
     const Key key = it->first;
-    posts->push_back({RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
+    posts->push_back(
+        {RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
     Forget(key);
   }
 }
@@ -192,8 +193,8 @@ void Negotiation::AdoptTold(const v1::Mismatch& told) {
   if ((is_dispute ? told_of_slot_.size() : told_of_name_.size()) >= max_slots_) return;
   v1::Mismatch& known =
       is_dispute ? told_of_slot_[told.disputed_slot()] : told_of_name_[Name(told.group(), told.name())];
-  const bool is_newer = known.name().empty() || known.attempt() < told.attempt() ||
-                        known.next_ordinal() < told.next_ordinal();
+  const bool is_newer =
+      known.name().empty() || known.attempt() < told.attempt() || known.next_ordinal() < told.next_ordinal();
   if (is_newer) known = told;
 }
 

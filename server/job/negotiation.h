@@ -51,8 +51,8 @@ class Negotiation {
   //   number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
-  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it, is
-  // told so again. Kept for as many names and slots as there may be slots.
+  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it,
+  // is told so again. Kept for as many names and slots as there may be slots.
   void AdoptTold(const v1::Mismatch& told);
 
   // Slots in use, as they were assigned.

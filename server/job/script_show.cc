@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "farandole/v1/store.pb.h"
+#include "server/job/member_record.h"
 #include "server/job/script.h"
 #include "server/job/wording.h"
 
@@ -87,9 +88,9 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
     }
     case v1::CoordinatorMessage::kMismatch: {
       const v1::Mismatch& m = message.mismatch();
-      const std::string dispute =
-          m.disputed_slot() == 0 ? absl::StrCat(" next=", m.next_ordinal())
-                                 : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
+      const std::string dispute = m.disputed_slot() == 0
+                                      ? absl::StrCat(" next=", m.next_ordinal())
+                                      : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
       return absl::StrCat("mismatch epoch=", m.epoch(), " ", Plain(m.name(), 40), " group=", m.group(), dispute, " \"",
                           m.sentence(), "\"");
     }
@@ -163,14 +164,19 @@ void Script::Show(const Actions& actions) {
 void Script::ShowPersisted(const StoreBatch& batch) {
   for (const std::string& key : batch.deletes) Line(absl::StrCat("delete ", key));
   for (const StoreRow& row : batch.puts) {
+    if (absl::StatusOr<v1::Epoch> members = UnpackMembers(row.value);
+        row.key.substr(0, 8) == "members/" && members.ok()) {
+      Line(absl::StrCat("put ", row.key, " epoch=", members->number(), " [", ShowMembers(members->members()), "]"));
+      continue;
+    }
     v1::JobRecord record;
     if (row.key.substr(0, 4) != "job/" || !record.ParseFromString(row.value)) {
       Line(absl::StrCat("put ", row.key));
       continue;
     }
     Line(absl::StrCat("put ", row.key, " ", v1::JobState_Name(record.state()), " epoch=", record.epoch().number(), " [",
-                      ShowMembers(record.epoch().members()), "] left=", ShowList(record.left()), " slots<=",
-                      record.slots_reserved(), " groups<=", record.groups_reserved(), " token=", record.last_token()));
+                      record.size(), "] left=", ShowList(record.left()), " slots<=", record.slots_reserved(),
+                      " groups<=", record.groups_reserved(), " token=", record.last_token()));
   }
 }
 

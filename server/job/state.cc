@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "server/job/bounds.h"
+#include "server/job/member_record.h"
 #include "server/job/rank_order.h"
 #include "server/job/wording.h"
 
@@ -26,6 +27,7 @@ Actions Job::State::Step(const Event& event, absl::Time now) {
   now_ = std::max(now_, now);
   actions_ = Actions();
   record_changed_ = false;
+  members_record_.clear();
   // A coordinator that was stopped itself has not listened: what it did not hear in that time is no silence.
   if (run_ != nullptr && now_ > promised_tick_ + options_.heartbeat_interval) run_->Forgive(now_);
   std::visit([this](const auto& e) { On(e); }, event);
@@ -213,7 +215,17 @@ void Job::State::Form() {
     *epoch.add_members() = workers[index].member;
     streams.push_back(workers[index].stream);
   }
+  members_record_ = PackMembers(epoch);
+  if (members_record_.size() > kMostMembersRecordBytes) {
+    const std::string reason =
+        absl::StrCat("the members of the job describe themselves in ", members_record_.size(),
+                     " bytes after compression; ", kMostMembersRecordBytes, " is the most that is kept");
+    members_record_.clear();
+    Dismiss(workers, reason);
+    return Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
+  }
   *record_.mutable_epoch() = epoch;
+  record_.set_size(workers.size());
   record_.set_wanted_size(workers.size());
   record_.set_stall_warning_ms(absl::ToInt64Milliseconds(stall_warning));
   last_workers_.clear();
@@ -258,12 +270,12 @@ void Job::State::CloseEpoch(const std::string& reason) {
   run_.reset();
 }
 
-void Job::State::DismissLobby(const std::string& reason) {
+void Job::State::Dismiss(const std::vector<Lobby::Worker>& workers, const std::string& reason) {
   v1::CoordinatorMessage ended;
   ended.mutable_epoch_ended()->set_reason(reason);
   ended.mutable_epoch_ended()->set_job_ended(true);
   const SharedMessage message = Share(std::move(ended));
-  for (const Lobby::Worker& worker : lobby_.Take()) {
+  for (const Lobby::Worker& worker : workers) {
     fence_.Shut(worker.member.incarnation(), reason);
     if (worker.stream == 0) continue;
     actions_.outputs.push_back(Send{worker.stream, message});

@@ -72,7 +72,8 @@ class Job::State {
   // Forgets the running epoch; its members are fenced.
   void CloseEpoch(const std::string& reason);
   // Tells those who wait that they wait in vain.
-  void DismissLobby(const std::string& reason);
+  void DismissLobby(const std::string& reason) { Dismiss(lobby_.Take(), reason); }
+  void Dismiss(const std::vector<Lobby::Worker>& workers, const std::string& reason);
   void Enter(v1::JobState state, const std::string& reason, LogLine::Level level);
   void Tell(LogLine::Level level, const std::string& sentence);
   void TellWaiting(const Lobby::Worker& worker);
@@ -84,7 +85,8 @@ class Job::State {
   void Answer(CallId call, absl::StatusOr<Response> response);
   void Persist(CheckpointGate::Writes writes);
   void PersistRecord();
-  absl::Status LoadRecord(const StoreRow& row, absl::Time now);
+  // `members_row`: null where there is none.
+  absl::Status LoadRecord(const StoreRow& row, const StoreRow* members_row, absl::Time now);
   // Streams that were closed in this step are forgotten.
   void ForgetClosedStreams();
   absl::Time Deadline() const;
@@ -114,6 +116,8 @@ class Job::State {
   absl::Time now_ = absl::InfinitePast();
   Actions actions_;
   bool record_changed_ = false;
+  // Of an epoch that was formed in this step.
+  std::string members_record_;
   // The deadline that the last step named.
   absl::Time promised_tick_ = absl::InfiniteFuture();
 };

@@ -1,7 +1,9 @@
 // The parts of Job::State that answer calls about checkpoints and for the monitor, and that read and write the job's
 // rows.
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/member_record.h"
 #include "server/job/state.h"
 #include "server/job/wording.h"
 
@@ -97,15 +99,21 @@ void Job::State::PersistRecord() {
   }
   record_.set_last_token(gate_.last_token());
   *record_.mutable_history() = history_.entries();
+  google::protobuf::RepeatedPtrField<v1::Member> members;
+  members.Swap(record_.mutable_epoch()->mutable_members());
   actions_.persist.puts.push_back({absl::StrCat("job/", tenant_, "/", name_), record_.SerializeAsString()});
+  members.Swap(record_.mutable_epoch()->mutable_members());
+  if (members_record_.empty()) return;
+  actions_.persist.puts.push_back({absl::StrCat("members/", tenant_, "/", name_), std::move(members_record_)});
 }
 
 absl::Status Job::State::Load(absl::Span<const StoreRow> rows, absl::Time now) {
   now_ = now;
+  const auto members = absl::c_find_if(rows, [](const StoreRow& row) { return absl::StartsWith(row.key, "members/"); });
   for (const StoreRow& row : rows) {
     absl::Status status;
     if (absl::StartsWith(row.key, "job/")) {
-      status = LoadRecord(row, now);
+      status = LoadRecord(row, members == rows.end() ? nullptr : &*members, now);
     } else if (absl::StartsWith(row.key, "checkpoint/") || absl::StartsWith(row.key, "grant/")) {
       status = gate_.Load(row.key, row.value);
     }
@@ -114,10 +122,22 @@ absl::Status Job::State::Load(absl::Span<const StoreRow> rows, absl::Time now) {
   return absl::OkStatus();
 }
 
-absl::Status Job::State::LoadRecord(const StoreRow& row, absl::Time now) {
+absl::Status Job::State::LoadRecord(const StoreRow& row, const StoreRow* members_row, absl::Time now) {
   v1::JobRecord record;
   if (!record.ParseFromString(row.value))
     return absl::DataLossError(absl::StrCat("row ", row.key, " is not a job's record"));
+  if (members_row != nullptr) {
+    absl::StatusOr<v1::Epoch> members = UnpackMembers(members_row->value);
+    if (!members.ok())
+      return absl::DataLossError(absl::StrCat("row ", members_row->key, ": ", members.status().message()));
+    if (members->number() == record.epoch().number())
+      record.mutable_epoch()->mutable_members()->Swap(members->mutable_members());
+  }
+  if (record.size() != static_cast<uint32_t>(record.epoch().members_size())) {
+    return absl::DataLossError(absl::StrCat("row ", row.key, " says that epoch ", record.epoch().number(), " has ",
+                                            Count(record.size(), "member"), ", and ", record.epoch().members_size(),
+                                            " are kept"));
+  }
   for (const uint32_t rank : record.left()) {
     if (rank < static_cast<uint32_t>(record.epoch().members_size())) continue;
     return absl::DataLossError(absl::StrCat("row ", row.key, " says that rank ", rank, " left, and its epoch has ",

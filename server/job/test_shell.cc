@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
+#include "server/job/member_record.h"
 
 namespace farandole {
 namespace {
@@ -123,6 +124,8 @@ void TestShell::CheckEpoch(const v1::Epoch& epoch) {
   }
   v1::JobRecord record;
   record.ParseFromString(rows_[absl::StrCat("job/", kTenant, "/", kJob)]);
+  absl::StatusOr<v1::Epoch> members = UnpackMembers(rows_[absl::StrCat("members/", kTenant, "/", kJob)]);
+  if (members.ok()) *record.mutable_epoch()->mutable_members() = members->members();
   Expect(record.epoch().SerializeAsString() == bytes, "an epoch is sent that is not durable");
 }
 

@@ -13,6 +13,7 @@ namespace {
 struct Acquisition {
   Store* store;
   std::string row_key;
+  std::string members_key;
   std::vector<std::string> prefixes;
   size_t next_prefix = 0;
   JobRows found;
@@ -31,8 +32,9 @@ void ScanNext(const std::shared_ptr<Acquisition>& acquisition) {
       return;
     }
     for (StoreRow& row : *rows) {
-      // The prefix of the job's own row is also that of jobs with a longer name.
+      // The prefixes of the job's own rows are also those of jobs with a longer name.
       if (absl::StartsWith(row.key, "job/") && row.key != acquisition->row_key) continue;
+      if (absl::StartsWith(row.key, "members/") && row.key != acquisition->members_key) continue;
       acquisition->found.rows.push_back(std::move(row));
     }
     ScanNext(acquisition);
@@ -48,7 +50,8 @@ void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::St
   auto acquisition = std::make_shared<Acquisition>();
   acquisition->store = store;
   acquisition->row_key = row_key;
-  acquisition->prefixes = {row_key, absl::StrCat("checkpoint/", key.Text(), "/"),
+  acquisition->members_key = absl::StrCat("members/", key.Text());
+  acquisition->prefixes = {row_key, acquisition->members_key, absl::StrCat("checkpoint/", key.Text(), "/"),
                            absl::StrCat("grant/", key.Text(), "/")};
   acquisition->done = std::move(done);
   store->Acquire(key.Text(), [acquisition](absl::StatusOr<uint64_t> revision) {

@@ -27,7 +27,7 @@ absl::Status JobDirectory::Load(absl::Span<const StoreRow> rows) {
     summary.set_state(record.state());
     summary.set_reason(record.reason());
     summary.set_epoch(record.epoch().number());
-    summary.set_size(static_cast<uint32_t>(record.epoch().members_size()));
+    summary.set_size(record.size());
     summary.set_wanted_size(record.wanted_size());
     summary.set_created_unix_ms(record.created_unix_ms());
   }

@@ -5,7 +5,6 @@
 
 namespace farandole {
 
-
 void SimNetwork::Cut(const std::string& a, const std::string& b, int64_t for_ns) {
   const std::pair<std::string, std::string> hosts = Key(a, b);
   cut_until_ns_[hosts] = VirtualTime::NowNs() + for_ns;

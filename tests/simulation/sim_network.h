@@ -78,7 +78,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     int64_t pid = 0;
     std::function<void()> on_news;
     std::string arrived;
-    InOrder lane;     // from this side
+    InOrder lane;  // from this side
     bool is_closed = false;
     std::string ending;  // why nothing more comes
   };

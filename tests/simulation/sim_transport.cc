@@ -48,8 +48,8 @@ absl::StatusOr<bool> SimTransport::Progress() {
       }
       if (moved.ok()) continue;
       lost_peer_ = rank;
-      Abort(absl::AbortedError(
-          absl::StrCat("the connection of rank ", rank_, " to rank ", rank, " ", std::string(moved.status().message()))));
+      Abort(absl::AbortedError(absl::StrCat("the connection of rank ", rank_, " to rank ", rank, " ",
+                                            std::string(moved.status().message()))));
     }
   }
   if (!error_.ok()) return error_;

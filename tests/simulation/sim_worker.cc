@@ -44,11 +44,12 @@ SimWorker::SimWorker(SimSite* site, const TrainingPlan* plan, std::string job, i
   member.set_pid(process_->pid());
   absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
       CoordinatorLink::JoinOver(options, member, [this](v1::JoinRequest join, Conversation::Callbacks callbacks) {
-        auto conversation = std::make_unique<SimConversation>(
-            site_->coordinator, &site_->processes, process_, std::move(join), std::move(callbacks), [this] {
-              if (has_met_) place_->AnswerBells(place_->hosts().HostOf(rank_));
-              Wake();
-            });
+        auto conversation = std::make_unique<SimConversation>(site_->coordinator, &site_->processes, process_,
+                                                              std::move(join), std::move(callbacks), [this] {
+                                                                if (has_met_)
+                                                                  place_->AnswerBells(place_->hosts().HostOf(rank_));
+                                                                Wake();
+                                                              });
         conversation_ = conversation.get();
         return absl::StatusOr<std::unique_ptr<Conversation>>(std::move(conversation));
       });

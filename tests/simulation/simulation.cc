@@ -90,10 +90,9 @@ void Simulation::Launch() {
 }
 
 void Simulation::PlanFaults() {
-  constexpr Fault kFaults[] = {Fault::kNone,  Fault::kCut,       Fault::kCut,     Fault::kRestart,
-                               Fault::kRestart, Fault::kPause,     Fault::kPause,   Fault::kPartition,
-                               Fault::kLongCut, Fault::kBreak,     Fault::kIsolate, Fault::kKill,
-                               Fault::kKill,    Fault::kKill};
+  constexpr Fault kFaults[] = {Fault::kNone,    Fault::kCut,   Fault::kCut,       Fault::kRestart, Fault::kRestart,
+                               Fault::kPause,   Fault::kPause, Fault::kPartition, Fault::kLongCut, Fault::kBreak,
+                               Fault::kIsolate, Fault::kKill,  Fault::kKill,      Fault::kKill};
   for (int64_t faults = time_.Between(0, 2); faults > 0; --faults) {
     const Fault fault = kFaults[time_.Between(0, std::size(kFaults) - 1)];
     time_.After(time_.Between(0, 800 * kMillisecond), [this, fault, launch = launch_] {

@@ -76,7 +76,7 @@ class Simulation {
   Fault worst_ = Fault::kNone;
   bool disagrees_ = false;
   bool restarts_ = false;
-  bool has_ghost_ = false;  // a worker was killed before it had a rank
+  bool has_ghost_ = false;      // a worker was killed before it had a rank
   std::set<int64_t> culprits_;  // pids
   std::vector<std::string> history_;
 };

@@ -23,7 +23,8 @@
 namespace farandole {
 
 // Keeps one worker attached to its coordinator: opens the stream, opens it again when it breaks, and decides when that
-// is of no use any more. Owned by CoordinatorClient. All functions but Send, IsOpen and Shutdown run on the loop's thread only.
+// is of no use any more. Owned by CoordinatorClient. All functions but Send, IsOpen and Shutdown run on the loop's
+// thread only.
 class Attachment {
  public:
   struct Options {

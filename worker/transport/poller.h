@@ -3,8 +3,8 @@
 
 namespace farandole {
 
-// Tells the holder of a rank's engine role which of its connections to other hosts are ready. Calls come from the holder
-// of the role. SocketSet does it for sockets, a simulation for what it has instead.
+// Tells the holder of a rank's engine role which of its connections to other hosts are ready. Calls come from the
+// holder of the role. SocketSet does it for sockets, a simulation for what it has instead.
 class Poller {
  public:
   virtual ~Poller() = default;

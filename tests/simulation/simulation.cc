@@ -224,6 +224,10 @@ bool Simulation::NamesCulprit(const std::string& sentence) const {
 }
 
 void Simulation::CheckEnd() {
+  // Who gives up meeting its peers ends without having stated why. See docs/decisions/0004-simulator.md.
+  for (const auto& worker : workers_) {
+    if (worker->outcome().has_value() && !worker->has_met()) Blame(*worker);
+  }
   for (const auto& worker : workers_) {
     Tell(worker->Describe());
     CheckOutcome(*worker);

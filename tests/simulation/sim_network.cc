@@ -54,9 +54,9 @@ void SimConnection::Attach(int side, const std::shared_ptr<SimProcess>& process,
 absl::StatusOr<size_t> SimConnection::Send(int side, absl::string_view bytes) {
   if (!sides_[side].ending.empty()) return absl::UnavailableError(sides_[side].ending);
   const int to = 1 - side;
-  size_t taken = std::min(bytes.size(), window_ - std::min(window_, sides_[to].arrived.size()));
-  // What is sent at once may arrive in pieces.
-  if (taken > 1 && network_->time().OneIn(8)) taken = network_->time().Between(1, static_cast<int64_t>(taken));
+  // A socket whose reader keeps up takes a frame as a whole.
+  const size_t unread = sides_[to].arrived.size();
+  size_t taken = unread == 0 ? bytes.size() : std::min(bytes.size(), window_ - std::min(window_, unread));
   if (taken == 0) return 0;
   network_->time().After(sides_[side].lane.Next(network_->Delay(hosts_[0], hosts_[1])),
                          [self = shared_from_this(), to, piece = std::string(bytes.substr(0, taken))] {

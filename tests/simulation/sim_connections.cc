@@ -79,8 +79,7 @@ void SimConnections::Meet(std::vector<std::string> who, OnLost on_lost) {
     return;
   }
   MakeChannel(std::move(who), on_lost);
-  auto remote = std::make_unique<SimTransport>(epoch_, SimEpoch::Kind::kData, rank_, 0, hosts.size(), process_,
-                                               [this] { bell_.OnNews(); });
+  auto remote = std::make_unique<SimTransport>(epoch_, rank_, process_, [this] { bell_.OnNews(); });
   transport_ =
       std::make_unique<HostsTransport>(bulk_hosts_, rank_, epoch_->bounds().bulk_is_apart ? nullptr : MakeLocal(),
                                        std::move(remote), std::move(on_lost));
@@ -98,13 +97,11 @@ void SimConnections::MakeChannel(std::vector<std::string> who, const OnLost& on_
                                             std::move(who), on_lost, epoch_->bounds().tree);
 }
 
-std::unique_ptr<Transport> SimConnections::MakeLocal() {
-  const int leader = epoch_->hosts().Leader(host_);
-  return std::make_unique<SimTransport>(epoch_, SimEpoch::Kind::kMemory, rank_ - leader, leader,
-                                        epoch_->hosts().RanksOn(host_), process_, [this] {
-                                          page_->doorbell().Ring();
-                                          epoch_->AnswerBells(host_);
-                                        });
+std::unique_ptr<ShmTransport> SimConnections::MakeLocal() {
+  std::vector<Doorbell*> bells;
+  for (int local = 0; local < epoch_->hosts().RanksOn(host_); ++local) bells.push_back(&page_->bell(local));
+  return std::make_unique<ShmTransport>(epoch_->BulkMemoryOf(host_), epoch_->hosts().LocalIndex(rank_),
+                                        std::move(bells));
 }
 
 ReadyChannel& SimConnections::channel() {

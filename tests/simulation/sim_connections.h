@@ -11,6 +11,7 @@
 #include "worker/hosts_channel.h"
 #include "worker/ready_channel.h"
 #include "worker/transport/poller.h"
+#include "worker/transport/shm_transport.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -48,7 +49,7 @@ class SimConnections {
   };
 
   void MakeChannel(std::vector<std::string> who, const OnLost& on_lost);
-  std::unique_ptr<Transport> MakeLocal();
+  std::unique_ptr<ShmTransport> MakeLocal();
 
   SimEpoch* const epoch_;
   const int rank_;

@@ -4,6 +4,10 @@
 #include <cstring>
 #include <new>
 
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "worker/transport/shm_layout.h"
+
 namespace farandole {
 
 SimBounds SimBounds::Random(VirtualTime* time) {
@@ -31,6 +35,9 @@ SimEpoch::SimEpoch(SimNetwork* network, Hosts hosts, std::vector<std::string> ho
     const size_t bytes = EpochPage::Bytes(hosts_.RanksOn(host), bounds_.rings);
     memory_.emplace_back(new (std::align_val_t(64)) char[bytes]);
     std::memset(memory_.back().get(), 0, bytes);
+    absl::StatusOr<std::unique_ptr<EpochMemory>> bulk = EpochMemory::Create(ShmLayout::Bytes(hosts_.RanksOn(host)));
+    FD_CHECK(bulk.ok()) << bulk.status().ToString();
+    bulk_memory_.push_back(*std::move(bulk));
   }
 }
 
@@ -57,11 +64,9 @@ std::pair<std::shared_ptr<SimConnection>, int> SimEpoch::Connect(int rank, int p
   std::shared_ptr<SimConnection>& connection = connections_[{kind, low, high}];
   if (connection == nullptr) {
     const std::array<std::string, 2> between = {host_ids_[low], host_ids_[high]};
-    // Of shared memory the receiver's side is as large as need be.
-    const size_t window = kind == Kind::kMemory ? size_t{1} << 20 : bounds_.window_bytes;
     // As SocketStream and TcpTransport have them.
-    const int64_t limit = kind == Kind::kMemory ? 0 : kind == Kind::kRelay ? 10 * kSecond : 60 * kSecond;
-    connection = std::make_shared<SimConnection>(network_, between, window, limit);
+    const int64_t limit = kind == Kind::kRelay ? 10 * kSecond : 60 * kSecond;
+    connection = std::make_shared<SimConnection>(network_, between, bounds_.window_bytes, limit);
     network_->Add(connection);
   }
   return {connection, rank == low ? 0 : 1};

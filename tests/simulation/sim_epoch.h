@@ -17,6 +17,7 @@
 #include "worker/epoch_page.h"
 #include "worker/hosts.h"
 #include "worker/hosts_channel.h"
+#include "worker/transport/epoch_memory.h"
 
 namespace farandole {
 
@@ -36,13 +37,15 @@ struct SimBounds {
 // its own time.
 class SimEpoch {
  public:
-  enum class Kind { kRelay, kData, kMemory };
+  enum class Kind { kRelay, kData };
 
   SimEpoch(SimNetwork* network, Hosts hosts, std::vector<std::string> host_ids, SimBounds bounds);
 
   const Hosts& hosts() const { return hosts_; }
   const SimBounds& bounds() const { return bounds_; }
   char* MemoryOf(int host) { return memory_[host].get(); }
+  // For the bulk data of its ranks.
+  char* BulkMemoryOf(int host) { return bulk_memory_[host]->data(); }
 
   // `wake` is called when others are seen to arrive, and when its bell has rung.
   void Arrive(int rank, const std::shared_ptr<SimProcess>& process, std::function<void()> wake);
@@ -74,6 +77,7 @@ class SimEpoch {
   const std::vector<std::string> host_ids_;
   const SimBounds bounds_;
   std::vector<std::unique_ptr<char[], FreeAligned>> memory_;
+  std::vector<std::unique_ptr<EpochMemory>> bulk_memory_;
   std::vector<Rank> ranks_;
   std::vector<std::set<int>> seen_;
   // By kind and ranks; shared with their ends.

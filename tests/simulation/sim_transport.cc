@@ -7,15 +7,13 @@
 
 namespace farandole {
 
-SimTransport::SimTransport(SimEpoch* epoch, SimEpoch::Kind kind, int rank, int first_rank, int size,
-                           std::shared_ptr<SimProcess> process, std::function<void()> on_news)
+SimTransport::SimTransport(SimEpoch* epoch, int rank, std::shared_ptr<SimProcess> process,
+                           std::function<void()> on_news)
     : epoch_(epoch),
-      kind_(kind),
       rank_(rank),
-      first_rank_(first_rank),
       process_(std::move(process)),
       on_news_(std::move(on_news)),
-      peers_(size) {}
+      peers_(epoch->hosts().size()) {}
 
 SimTransport::~SimTransport() {
   for (const Peer& peer : peers_) {
@@ -26,7 +24,7 @@ SimTransport::~SimTransport() {
 SimTransport::Peer& SimTransport::PeerOf(int rank) {
   Peer& peer = peers_[rank];
   if (peer.connection == nullptr) {
-    std::tie(peer.connection, peer.side) = epoch_->Connect(first_rank_ + rank_, first_rank_ + rank, kind_);
+    std::tie(peer.connection, peer.side) = epoch_->Connect(rank_, rank, SimEpoch::Kind::kData);
     peer.connection->Attach(peer.side, process_, on_news_);
   }
   return peer;

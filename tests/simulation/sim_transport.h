@@ -13,12 +13,11 @@
 
 namespace farandole {
 
-// Moves bulk data over simulated connections, which are made when they are first needed. Ranks count from `first_rank`.
+// Moves bulk data between hosts over simulated connections, which are made when they are first needed.
 class SimTransport final : public Transport {
  public:
   // `on_news`: there may be something to do.
-  SimTransport(SimEpoch* epoch, SimEpoch::Kind kind, int rank, int first_rank, int size,
-               std::shared_ptr<SimProcess> process, std::function<void()> on_news);
+  SimTransport(SimEpoch* epoch, int rank, std::shared_ptr<SimProcess> process, std::function<void()> on_news);
   ~SimTransport() override;
 
   absl::string_view name() const override { return "simulated"; }
@@ -48,9 +47,7 @@ class SimTransport final : public Transport {
   absl::StatusOr<bool> Move(Peer* peer, Lane* lane, bool is_out);
 
   SimEpoch* const epoch_;
-  const SimEpoch::Kind kind_;
   const int rank_;
-  const int first_rank_;
   const std::shared_ptr<SimProcess> process_;
   const std::function<void()> on_news_;
   std::vector<Peer> peers_;

@@ -125,10 +125,9 @@ class ShmArenaTest : public ::testing::TestWithParam<int> {
   // Every second batch lies in the arena, so that the two ways take turns in one epoch.
   void ExpectConforms(const std::vector<ConformanceBatch>& batches, bool takes_turns = false) const {
     ArenaEpoch epoch(size());
+    const StartOperation ordinary = StartAsEngine(epoch.set());
     ConformanceRun run(epoch.set(), batches, [&](Transport& transport, const Collective& collective, BufferPool& pool) {
-      if (takes_turns && collective.sequence % 2 == 0) {
-        return StartAsEngine(transport, collective, pool);
-      }
+      if (takes_turns && collective.sequence % 2 == 0) return ordinary(transport, collective, pool);
       return InArena::Start(&epoch, transport, collective);
     });
     const absl::Status status = run.Run();

@@ -7,15 +7,29 @@ namespace farandole {
 
 void SimNetwork::Cut(const std::string& a, const std::string& b, int64_t for_ns) {
   const std::pair<std::string, std::string> hosts = Key(a, b);
-  cut_until_ns_[hosts] = VirtualTime::NowNs() + for_ns;
+  // What is on its way already arrives when the longest cut ends.
+  int64_t& until_ns = cut_until_ns_[hosts];
+  until_ns = std::max(until_ns, VirtualTime::NowNs() + for_ns);
   for (const std::weak_ptr<SimConnection>& weak : connections_) {
     const std::shared_ptr<SimConnection> connection = weak.lock();
-    if (connection == nullptr || !connection->IsBetween(hosts) || connection->silence_limit_ns() >= for_ns) continue;
-    time_->After(connection->silence_limit_ns() + time_->Between(0, kSecond), [this, hosts, weak] {
-      const std::shared_ptr<SimConnection> silent = weak.lock();
-      if (silent != nullptr && IsCut(hosts.first, hosts.second)) silent->Break("Connection timed out");
-    });
+    if (connection != nullptr && connection->IsBetween(hosts)) BreakIfSilent(connection);
   }
+}
+
+void SimNetwork::Add(const std::shared_ptr<SimConnection>& connection) {
+  connections_.push_back(connection);
+  BreakIfSilent(connection);
+}
+
+void SimNetwork::BreakIfSilent(const std::shared_ptr<SimConnection>& connection) {
+  const int64_t limit_ns = connection->silence_limit_ns();
+  const auto [a, b] = connection->hosts();
+  const auto cut = cut_until_ns_.find(Key(a, b));
+  if (cut == cut_until_ns_.end() || cut->second - VirtualTime::NowNs() <= limit_ns) return;
+  time_->After(limit_ns + time_->Between(0, kSecond), [this, weak = std::weak_ptr<SimConnection>(connection)] {
+    const std::shared_ptr<SimConnection> silent = weak.lock();
+    if (silent != nullptr && IsCut(silent->hosts()[0], silent->hosts()[1])) silent->Break("Connection timed out");
+  });
 }
 
 bool SimNetwork::IsCut(const std::string& a, const std::string& b) const {
@@ -45,7 +59,6 @@ std::vector<int64_t> SimNetwork::BreakAny() {
 void SimConnection::Attach(int side, const std::shared_ptr<SimProcess>& process, std::function<void()> on_news) {
   sides_[side].pid = process->pid();
   sides_[side].on_news = std::move(on_news);
-  if (is_memory()) return;
   process->WatchExit([weak = weak_from_this(), side] {
     if (const auto self = weak.lock(); self != nullptr) self->Close(side);
   });
@@ -82,7 +95,7 @@ absl::StatusOr<size_t> SimConnection::Receive(int side, char* to, size_t most) {
 void SimConnection::Close(int side) {
   Side& own = sides_[side];
   own.on_news = nullptr;
-  if (is_memory() || std::exchange(own.is_closed, true)) return;
+  if (std::exchange(own.is_closed, true)) return;
   const std::string how = own.arrived.empty() ? "ended" : "broke: Connection reset by peer";
   network_->time().After(own.lane.Next(network_->Delay(hosts_[0], hosts_[1])),
                          [self = shared_from_this(), other = 1 - side, how] { self->Tell(other, how); });
@@ -109,7 +122,7 @@ bool SimConnection::IsBetween(const std::pair<std::string, std::string>& hosts) 
 
 std::vector<int64_t> SimConnection::Pids() const {
   for (const Side& side : sides_) {
-    if (is_memory() || side.pid == 0 || side.is_closed || !side.ending.empty()) return {};
+    if (side.pid == 0 || side.is_closed || !side.ending.empty()) return {};
   }
   return {sides_[0].pid, sides_[1].pid};
 }

@@ -34,11 +34,13 @@ class SimNetwork {
   bool IsCut(const std::string& a, const std::string& b) const;
   // How long something takes from now.
   int64_t Delay(const std::string& a, const std::string& b);
-  void Add(std::weak_ptr<SimConnection> connection) { connections_.push_back(std::move(connection)); }
+  void Add(const std::shared_ptr<SimConnection>& connection);
   // Breaks one of the connections between hosts; gives the pids at its ends, or nobody.
   std::vector<int64_t> BreakAny();
 
  private:
+  // Where its hosts are cut from each other for longer than its limit.
+  void BreakIfSilent(const std::shared_ptr<SimConnection>& connection);
   static std::pair<std::string, std::string> Key(const std::string& a, const std::string& b) {
     return a < b ? std::make_pair(a, b) : std::make_pair(b, a);
   }
@@ -50,12 +52,11 @@ class SimNetwork {
 };
 
 // Bytes between two processes, in order and both ways. As over TCP a receiver that does not read stops the sender, and
-// the end of a process ends the connection, unless it is made of memory that both share. Shared by its ends and by what
-// is on its way.
+// the end of a process ends the connection. Shared by its ends and by what is on its way.
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
  public:
   // `window`: bytes that may be unread. Between hosts that are cut from each other for longer than
-  // `silence_limit_ns` it breaks; 0: it is memory that both ends share, and not ended by the end of one.
+  // `silence_limit_ns` it breaks.
   SimConnection(SimNetwork* network, std::array<std::string, 2> hosts, size_t window, int64_t silence_limit_ns)
       : network_(network), hosts_(std::move(hosts)), window_(window), silence_limit_ns_(silence_limit_ns) {}
 
@@ -69,6 +70,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   void Break(const std::string& how);
 
   int64_t silence_limit_ns() const { return silence_limit_ns_; }
+  const std::array<std::string, 2>& hosts() const { return hosts_; }
   bool IsBetween(const std::pair<std::string, std::string>& hosts) const;
   // The processes at its ends, where both are attached and it is open; else nobody.
   std::vector<int64_t> Pids() const;
@@ -82,7 +84,6 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     bool is_closed = false;
     std::string ending;  // why nothing more comes
   };
-  bool is_memory() const { return silence_limit_ns_ == 0; }
   void Tell(int side, const std::string& ending);
   void News(int side);
 

@@ -265,7 +265,7 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
     return site_.Violate(absl::StrCat("ends with another code than ABORTED: ", worker.Describe()));
   }
   // Without a coordinator's word, hosts whose leader died end by what each of their ranks sees.
-  if (restarts_ && worst_ == Fault::kKill) return;
+  if (restarts_ && worst_ >= Fault::kBreak) return;
   if (!NamesCulprit(std::string(outcome->message()))) {
     site_.Violate(absl::StrCat("names none to whom something was done: ", worker.Describe()));
   }

@@ -184,11 +184,11 @@ absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
   return NoSchedule(collective.op);
 }
 
-absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts) {
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts, int most_direct_hosts) {
   const std::vector<int> sizes = hosts.Shape(collective.ranks);
   if (sizes.size() <= 1) return ChooseSchedule(collective);
   if (absl::Status checked = Check(collective); !checked.ok()) return checked;
-  const GroupShape shape(collective.position, sizes);
+  const GroupShape shape(collective.position, sizes, most_direct_hosts);
   for (const HostsRow& row : kHostsRows) {
     if (row.op == collective.op && BytesOf(collective) <= row.most_bytes) return row.make(collective, shape);
   }

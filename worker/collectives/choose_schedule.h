@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_COLLECTIVES_CHOOSE_SCHEDULE_H_
 
 #include "absl/status/statusor.h"
+#include "worker/collectives/group_shape.h"
 #include "worker/collectives/schedule.h"
 #include "worker/hosts.h"
 #include "worker/transport/transport.h"
@@ -19,8 +20,10 @@ namespace farandole {
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective);
 
 // The same where the epoch's ranks are on `hosts`: a group whose ranks share one
-// gets the schedule above, others one from the table for several hosts.
-absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts);
+// gets the schedule above, others one from the table for several hosts. More than
+// `most_direct_hosts` do not exchange each with all others.
+absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts,
+                                        int most_direct_hosts = GroupShape::kMostDirectHosts);
 
 }  // namespace farandole
 

@@ -18,7 +18,7 @@ namespace farandole {
 class ExchangeShares {
  public:
   // More hosts than this exchange too many messages, and run a ring.
-  static constexpr int kMostHosts = 8;
+  static constexpr int kMostHosts = GroupShape::kMostDirectHosts;
   // A chunk is at most this large where ranks share a host, and where none do.
   static constexpr int64_t kSharedChunkBytes = 256 << 10;
   static constexpr int64_t kLoneChunkBytes = 512 << 10;

@@ -5,8 +5,8 @@
 
 namespace farandole {
 
-GroupShape::GroupShape(int position, absl::Span<const int> sizes)
-    : position_(position), sizes_(sizes.begin(), sizes.end()) {
+GroupShape::GroupShape(int position, absl::Span<const int> sizes, int most_direct_hosts)
+    : position_(position), most_direct_hosts_(most_direct_hosts), sizes_(sizes.begin(), sizes.end()) {
   for (const int size : sizes_) {
     firsts_.push_back(size_);
     size_ += size;

@@ -11,8 +11,11 @@ namespace farandole {
 // of them is its leader.
 class GroupShape {
  public:
+  // More hosts than this would exchange too many messages if each did with all others.
+  static constexpr int kMostDirectHosts = 8;
+
   // `sizes`: at least 1 each; `position` is below their sum.
-  GroupShape(int position, absl::Span<const int> sizes);
+  GroupShape(int position, absl::Span<const int> sizes, int most_direct_hosts = kMostDirectHosts);
 
   int position() const { return position_; }
   // Positions in the group.
@@ -20,6 +23,8 @@ class GroupShape {
   int hosts() const { return static_cast<int>(sizes_.size()); }
   int most_on_a_host() const { return most_; }
   int least_on_a_host() const { return least_; }
+  // Each host exchanges with all others, which adds in the order of hosts; else with a few.
+  bool is_direct() const { return hosts() <= most_direct_hosts_; }
   int HostOf(int position) const;
   int FirstOf(int host) const { return firsts_[host]; }
   int SizeOf(int host) const { return sizes_[host]; }
@@ -38,6 +43,7 @@ class GroupShape {
 
  private:
   int position_;
+  int most_direct_hosts_;
   std::vector<int> sizes_;
   std::vector<int> firsts_;
   int size_ = 0;

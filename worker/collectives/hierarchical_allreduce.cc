@@ -86,7 +86,7 @@ Schedule HierarchicalAllreduce(const GroupShape& shape, int64_t count, int64_t m
   const int64_t most_share = most_piece * shape.hosts();
   // Of the first round; behind it lies what the rounds of the ring receive.
   const int64_t gathered = shape.local() < owners ? (shape.local_size() - 1) * most_share : 0;
-  const bool is_direct = shape.hosts() <= kMostDirectHosts;
+  const bool is_direct = shape.is_direct();
   const int rounds_over_hosts = is_direct ? 2 : 2 * (shape.hosts() - 1);
   std::vector<Phases> chunks;
   for (int64_t offset = 0; offset < count;) {

@@ -8,9 +8,6 @@
 
 namespace farandole {
 
-// With at most so many hosts each owner exchanges directly with those of all others; more run a ring.
-inline constexpr int kMostDirectHosts = 8;
-
 // For many elements on at least two hosts. As many ranks of each host as the smallest host has own a share of the
 // elements: they combine what the ranks of their host contribute to it, combine that over the hosts with the owners of
 // the same share, and give the result to their host. So each host sends and receives about twice its elements, over as

@@ -41,7 +41,7 @@ absl::string_view Name(bool is_flat, bool is_direct) {
 }  // namespace
 
 Schedule LeadersAllreduce(const GroupShape& shape, int64_t count) {
-  const bool is_direct = shape.hosts() <= kMostDirectHosts;
+  const bool is_direct = shape.is_direct();
   Schedule schedule;
   schedule.algorithm = Name(shape.most_on_a_host() == 1, is_direct);
   if (count == 0) return schedule;

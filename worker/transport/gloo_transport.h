@@ -38,6 +38,8 @@ class GlooTransport final : public Transport {
   absl::string_view name() const override { return "gloo"; }
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(pairs_.size()); }
+  // Each peer costs two connections and two threads: a ring has two of them, however many hosts there are.
+  int most_direct_hosts() const override { return 2; }
   void Send(Transfer* transfer) override { PairOf(transfer->peer).Send(transfer); }
   void Receive(Transfer* transfer) override { PairOf(transfer->peer).Receive(transfer); }
   // Once, after an error: waits until Gloo's thread has let go of all bytes, which does not depend on any peer.

@@ -1,6 +1,8 @@
 #include "worker/transport/gloo_transport.h"
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,7 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/schedule_operation.h"
+#include "worker/collectives/start_collective.h"
 #include "worker/transport/conformance.h"
+#include "worker/transport/conformance_run.h"
+#include "worker/transport/hosts_transport.h"
 #include "worker/transport/test_hosts.h"
 
 namespace farandole {
@@ -31,6 +37,38 @@ TransportSet MakeGlooSet(int size) {
 
 INSTANTIATE_TEST_SUITE_P(Gloo, TransportConformanceTest, ::testing::ValuesIn(ConformanceCases({"Gloo", MakeGlooSet})),
                          ConformanceCaseName);
+
+TEST(GlooAloneTest, ThreeRanksRunTheRingForLargeTensorsAndRecursiveDoublingForSmallOnes) {
+  TransportSet set = MakeGlooSet(3);
+  const Hosts hosts = Hosts::Apart(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    set.transports[rank] = std::make_unique<HostsTransport>(hosts, rank, nullptr, std::move(set.transports[rank]),
+                                                            [](int, const std::string&) {});
+  }
+  std::vector<ConformanceBatch> batches(2);
+  for (ConformanceBatch& batch : batches) batch.ranks = {0, 1, 2};
+  batches[0].counts = {1 << 10};
+  batches[1].counts = {1 << 16};
+  std::mutex mutex;
+  std::map<int, std::vector<std::string>> executed;
+  const StartOperation start = [&](Transport& transport, const Collective& collective, BufferPool& pool) {
+    absl::StatusOr<std::unique_ptr<Operation>> started = StartCollective(collective, hosts, transport, pool);
+    const auto* schedule = started.ok() ? dynamic_cast<const ScheduleOperation*>(started->get()) : nullptr;
+    const std::lock_guard<std::mutex> lock(mutex);
+    executed[transport.rank()].emplace_back(schedule == nullptr ? "none" : schedule->algorithm());
+    return started;
+  };
+  ConformanceRun run(set, batches, start);
+  const absl::Status status = run.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(executed[rank], (std::vector<std::string>{"recursive doubling allreduce", "ring allreduce"})) << rank;
+  }
+  for (const auto& memory : run.memory()) {
+    const absl::Status checked = memory->CheckEqualOnAllRanks();
+    EXPECT_TRUE(checked.ok()) << checked;
+  }
+}
 
 // Ranks 0 and 1, of which this thread is both.
 class GlooTransportTest : public ::testing::Test {

@@ -83,13 +83,14 @@ absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::Start(const Collectiv
     if (local_ == nullptr) return absl::UnimplementedError("a rank that shares no memory runs a schedule");
     return LocalOperation::Start(local_.get(), collective, hosts_.Leader(hosts_.HostOf(rank_)));
   }
-  const GroupShape shape(collective.position, sizes);
+  const GroupShape shape(collective.position, sizes,
+                         std::min(GroupShape::kMostDirectHosts, remote_->most_direct_hosts()));
   if (collective.op == OpType::kBroadcast) {
     return std::make_unique<BroadcastOverHosts>(this, local_.get(), collective, shape, LocalsOf(collective, shape),
                                                 &packed_);
   }
   const bool is_sum = collective.op == OpType::kAllreduce && collective.reduce_op != ReduceOp::kAdasum;
-  if (is_sum && shape.hosts() <= ExchangeShares::kMostHosts) return StartAllreduce(collective, shape);
+  if (is_sum && shape.is_direct()) return StartAllreduce(collective, shape);
   return absl::UnimplementedError(
       "between hosts only broadcast, and allreduce on up to 8 of them, have ways of their own");
 }

@@ -33,6 +33,7 @@ class HostsTransport final : public Transport {
   absl::string_view name() const override { return "hosts"; }
   int rank() const override { return rank_; }
   int size() const override { return hosts_.size(); }
+  int most_direct_hosts() const override { return remote_->most_direct_hosts(); }
   void Send(Transfer* transfer) override;
   void Receive(Transfer* transfer) override;
   absl::StatusOr<bool> Progress() override;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -112,6 +113,10 @@ class Transport {
     (void)collective;
     return absl::UnimplementedError("this transport has no collectives of its own");
   }
+
+  // A collective over more hosts than this is not to have each of them exchange with all others, but with a few. Equal
+  // on all ranks.
+  virtual int most_direct_hosts() const { return std::numeric_limits<int>::max(); }
 
   // Where Progress has failed because the connection to a peer has ended or broken: the peer. -1: it has not.
   virtual int lost_peer() const { return -1; }

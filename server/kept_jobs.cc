@@ -7,31 +7,32 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "server/job/job.h"
 #include "server/store/offline_reader.h"
 
 namespace farandole {
 namespace {
 
-// As in state_directory.h.
-constexpr char kStore[] = "store";
-
 // By tenant and name.
 using RowsOfJobs = std::map<std::pair<std::string, std::string>, std::vector<StoreRow>>;
 
+bool IsOfJob(absl::string_view kind) {
+  return kind == "job" || kind == "members" || kind == "checkpoint" || kind == "grant";
+}
+
 absl::StatusOr<RowsOfJobs> ReadRows(const std::string& state_dir) {
-  const std::string store = absl::StrCat(state_dir, "/", kStore);
+  const std::string store = absl::StrCat(state_dir, "/", kStoreFolder);
+  // All at once: opening the store is what takes the time.
+  absl::StatusOr<std::vector<StoreRow>> rows = ReadRowsOffline(store, "");
+  if (!rows.ok()) return rows.status();
   RowsOfJobs jobs;
-  for (const char* prefix : {"job/", "members/", "checkpoint/", "grant/"}) {
-    absl::StatusOr<std::vector<StoreRow>> rows = ReadRowsOffline(store, prefix);
-    if (!rows.ok()) return rows.status();
-    for (StoreRow& row : *rows) {
-      // KIND/TENANT/JOB, and in some /MORE.
-      const std::vector<std::string> parts = absl::StrSplit(row.key, absl::MaxSplits('/', 3));
-      if (parts.size() < 3)
-        return absl::DataLossError(absl::StrCat("store ", store, ": row ", row.key, " is of no job"));
-      jobs[{parts[1], parts[2]}].push_back(std::move(row));
-    }
+  for (StoreRow& row : *rows) {
+    // KIND/TENANT/JOB, and in some /MORE.
+    const std::vector<std::string> parts = absl::StrSplit(row.key, absl::MaxSplits('/', 3));
+    if (!IsOfJob(parts[0])) continue;
+    if (parts.size() < 3) return absl::DataLossError(absl::StrCat("store ", store, ": row ", row.key, " is of no job"));
+    jobs[{parts[1], parts[2]}].push_back(std::move(row));
   }
   return jobs;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/store/store.h"
 
 namespace farandole {
 
@@ -25,7 +26,7 @@ class StateDirectory {
   static absl::StatusOr<StateDirectory> Open(std::string path);
 
   const std::string& path() const { return path_; }
-  std::string store_path() const { return path_ + "/store"; }
+  std::string store_path() const { return path_ + "/" + kStoreFolder; }
   std::string token_path() const { return path_ + "/token"; }
   std::string address_path() const { return path_ + "/address"; }
 

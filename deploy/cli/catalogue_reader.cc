@@ -19,13 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As in server/state_directory.h.
-constexpr char kStore[] = "store";
-
 // The rows under checkpoint/ of one coordinator's state directory.
 absl::StatusOr<std::vector<CatalogueRow>> ReadStateDirectory(const std::string& state_dir, const std::string& job) {
   const absl::StatusOr<std::vector<StoreRow>> rows =
-      ReadRowsOffline((fs::path(state_dir) / kStore).string(), "checkpoint/");
+      ReadRowsOffline((fs::path(state_dir) / kStoreFolder).string(), "checkpoint/");
   if (!rows.ok()) return rows.status();
   std::vector<CatalogueRow> catalogue;
   for (const StoreRow& row : *rows) {
@@ -34,7 +31,7 @@ absl::StatusOr<std::vector<CatalogueRow>> ReadStateDirectory(const std::string& 
     CatalogueRow entry;
     if (parts.size() != 4 || !entry.checkpoint.ParseFromString(row.value)) {
       return absl::DataLossError(
-          absl::StrCat("store ", state_dir, "/", kStore, ": row ", row.key, " is not a checkpoint"));
+          absl::StrCat("store ", state_dir, "/", kStoreFolder, ": row ", row.key, " is not a checkpoint"));
     }
     entry.job = parts[2];
     if (job.empty() || entry.job == job) catalogue.push_back(std::move(entry));

@@ -16,6 +16,9 @@ namespace farandole {
 inline constexpr size_t kMaxBatchOperations = 128;
 inline constexpr size_t kMaxBatchBytes = 1 << 20;
 
+// Where it lies in a coordinator's state directory.
+inline constexpr char kStoreFolder[] = "store";
+
 struct StoreRow {
   std::string key;
   std::string value;

@@ -172,14 +172,21 @@ def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program])
     assert "farandole: worker 1 (pid" in run.output, run.output
 
 
-def test_coordinator_drains_at_sigterm(
+@pytest.fixture
+def draining(
     job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
-) -> None:
+) -> "tuple[Coordinator, Program]":
+    """A coordinator that was told to end while a job steps, and that job."""
     coordinator = serve()
     run = job(2, "stepping", tmp_path, options=coordinator.options())
     expect_steps(run, 2)
     coordinator.program.signal(signal.SIGTERM)
     coordinator.program.expect("SIGTERM: draining", SOON_SECONDS)
+    return coordinator, run
+
+
+def test_coordinator_drains_at_sigterm(draining: "tuple[Coordinator, Program]", tmp_path: pathlib.Path) -> None:
+    coordinator, run = draining
     expect_steps(run, 2, since=len(run.output))
     (tmp_path / "stop").touch()
     run.require_end(0)
@@ -187,13 +194,9 @@ def test_coordinator_drains_at_sigterm(
 
 
 def test_a_second_signal_ends_the_draining_and_the_job_goes_on(
-    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+    draining: "tuple[Coordinator, Program]", tmp_path: pathlib.Path
 ) -> None:
-    coordinator = serve()
-    run = job(2, "stepping", tmp_path, options=coordinator.options())
-    expect_steps(run, 2)
-    coordinator.program.signal(signal.SIGTERM)
-    coordinator.program.expect("SIGTERM: draining", SOON_SECONDS)
+    coordinator, run = draining
     coordinator.program.signal(signal.SIGTERM)
     coordinator.program.expect("SIGTERM: the grace is ended", SOON_SECONDS)
     # Sooner than the grace of 20 s, at which it would end with the job still there.

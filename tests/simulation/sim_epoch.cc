@@ -1,14 +1,21 @@
 #include "tests/simulation/sim_epoch.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "worker/transport/shm_layout.h"
 
 namespace farandole {
+namespace {
+
+std::unique_ptr<EpochMemory> MakeMemory(size_t bytes) {
+  absl::StatusOr<std::unique_ptr<EpochMemory>> memory = EpochMemory::Create(bytes);
+  FD_CHECK(memory.ok()) << memory.status().ToString();
+  return *std::move(memory);
+}
+
+}  // namespace
 
 SimBounds SimBounds::Random(VirtualTime* time) {
   SimBounds bounds;
@@ -32,12 +39,8 @@ SimEpoch::SimEpoch(SimNetwork* network, Hosts hosts, std::vector<std::string> ho
       ranks_(hosts_.size()),
       seen_(hosts_.size()) {
   for (int host = 0; host < hosts_.count(); ++host) {
-    const size_t bytes = EpochPage::Bytes(hosts_.RanksOn(host), bounds_.rings);
-    memory_.emplace_back(new (std::align_val_t(64)) char[bytes]);
-    std::memset(memory_.back().get(), 0, bytes);
-    absl::StatusOr<std::unique_ptr<EpochMemory>> bulk = EpochMemory::Create(ShmLayout::Bytes(hosts_.RanksOn(host)));
-    FD_CHECK(bulk.ok()) << bulk.status().ToString();
-    bulk_memory_.push_back(*std::move(bulk));
+    memory_.push_back(MakeMemory(EpochPage::Bytes(hosts_.RanksOn(host), bounds_.rings)));
+    bulk_memory_.push_back(MakeMemory(ShmLayout::Bytes(hosts_.RanksOn(host))));
   }
 }
 

@@ -43,7 +43,7 @@ class SimEpoch {
 
   const Hosts& hosts() const { return hosts_; }
   const SimBounds& bounds() const { return bounds_; }
-  char* MemoryOf(int host) { return memory_[host].get(); }
+  char* MemoryOf(int host) { return memory_[host]->data(); }
   // For the bulk data of its ranks.
   char* BulkMemoryOf(int host) { return bulk_memory_[host]->data(); }
 
@@ -68,15 +68,12 @@ class SimEpoch {
     const Doorbell* bell = nullptr;
     uint32_t ticket = 0;
   };
-  struct FreeAligned {
-    void operator()(char* memory) const { ::operator delete[](memory, std::align_val_t(64)); }
-  };
 
   SimNetwork* const network_;
   const Hosts hosts_;
   const std::vector<std::string> host_ids_;
   const SimBounds bounds_;
-  std::vector<std::unique_ptr<char[], FreeAligned>> memory_;
+  std::vector<std::unique_ptr<EpochMemory>> memory_;
   std::vector<std::unique_ptr<EpochMemory>> bulk_memory_;
   std::vector<Rank> ranks_;
   std::vector<std::set<int>> seen_;

@@ -7,8 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "worker/collectives/choose_schedule.h"
-#include "worker/collectives/schedule_operation.h"
+#include "worker/collectives/start_collective.h"
 
 namespace farandole {
 namespace {
@@ -20,14 +19,9 @@ constexpr size_t kPoolBytes = 64 << 20;
 }  // namespace
 
 StartOperation StartAsEngine(const TransportSet& set) {
-  return [hosts = set.hosts](Transport& transport, const Collective& collective,
-                             BufferPool& pool) -> absl::StatusOr<std::unique_ptr<Operation>> {
-    absl::StatusOr<std::unique_ptr<Operation>> native = transport.Start(collective);
-    if (!absl::IsUnimplemented(native.status())) return native;
-    absl::StatusOr<Schedule> schedule =
-        hosts.count() > 1 ? ChooseSchedule(collective, hosts) : ChooseSchedule(collective);
-    if (!schedule.ok()) return schedule.status();
-    return std::make_unique<ScheduleOperation>(collective, *std::move(schedule), transport, pool);
+  const Hosts hosts = set.hosts.size() > 0 ? set.hosts : Hosts::WithSizes({static_cast<int>(set.transports.size())});
+  return [hosts](Transport& transport, const Collective& collective, BufferPool& pool) {
+    return StartCollective(collective, hosts, transport, pool);
   };
 }
 

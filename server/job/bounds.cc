@@ -124,6 +124,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
       return CheckStallReport(message.stall_report());
     case v1::WorkerMessage::kHello:
       return absl::InvalidArgumentError("hello came twice on one stream");
+    case v1::WorkerMessage::kDeparting:
+      return CheckLength("reason", message.departing().reason(), 0, 1024);
     case v1::WorkerMessage::kLeave:
     case v1::WorkerMessage::kSlotRetired:
       return absl::OkStatus();

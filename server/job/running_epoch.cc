@@ -147,6 +147,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return stalls_.Report(rank, message.stall_report(), effects.now);
     case v1::WorkerMessage::kLeave:
       return Leave(rank, message.leave(), effects);
+    case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kHello:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       return;
@@ -165,6 +166,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.stall_report().epoch() == epoch_.number();
     case v1::WorkerMessage::kSlotRetired:
       return message.slot_retired().epoch() == epoch_.number();
+    case v1::WorkerMessage::kDeparting:
+      return message.departing().epoch() == epoch_.number();
     case v1::WorkerMessage::kLeave:
       // 0: the worker went before it had heard that the epoch was formed.
       return message.leave().epoch() == epoch_.number() || message.leave().epoch() == 0;

@@ -81,6 +81,11 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
       return absl::StrCat("epoch_formed ", m.number(), " [", ShowMembers(m.members()),
                           "] secret=", m.secret().substr(0, 1), "x", m.secret().size(), " \"", m.reason(), "\"");
     }
+    case v1::CoordinatorMessage::kChangeWanted: {
+      const v1::ChangeWanted& m = message.change_wanted();
+      return absl::StrCat("change_wanted epoch=", m.epoch(), " serial=", m.serial(), " joining=", m.joining(),
+                          " leaving=[", absl::StrJoin(m.leaving(), ","), "] \"", m.sentence(), "\"");
+    }
     case v1::CoordinatorMessage::kSlotAssigned: {
       const v1::SlotAssigned& m = message.slot_assigned();
       return absl::StrCat("slot_assigned epoch=", m.epoch(), " slot=", m.slot(), " ", m.name(), " group=", m.group(),

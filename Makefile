@@ -7,6 +7,9 @@ unexport PYTHONPATH PYTHONHOME
 MAKEFLAGS += --jobs=2
 
 export BAZEL ?= bazel
+# An empty folder shows what a fresh machine does: FARANDOLE_CACHE=/dir make test, in a fresh clone.
+export FARANDOLE_CACHE
+DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
 .PHONY: help system browser peers tools python build install demo test sim growth soak bench bench-quick fmt fmt-check clean
@@ -40,7 +43,7 @@ python: system
 	@tools/setup python
 
 build: system
-	@$(BAZEL) build $(PRODUCTS)
+	@$(BAZEL) build $(DISK_CACHE) $(PRODUCTS)
 
 install: build python
 	@tools/install
@@ -57,7 +60,7 @@ soak: install
 # One simulation, told line by line; its seed is what a failed test has printed.
 SEED ?= 1
 sim: system
-	@$(BAZEL) run --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
+	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
 
 bench: install peers
 	.venv/bin/python tests/bench/bench.py
@@ -66,7 +69,7 @@ bench-quick: install peers
 	.venv/bin/python tests/bench/bench.py --quick
 
 growth: system
-	@$(BAZEL) run --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md
+	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md
 
 fmt: tools
 	@tools/fmt

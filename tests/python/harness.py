@@ -44,18 +44,27 @@ class Setup(NamedTuple):
         return str(self.size) if self == Setup(self.size) else f"{self.size}x{self.hosts}{self.transport}"
 
 
-# All checks of the size run in each.
-SETUPS = (
-    Setup(1),
-    Setup(2),
-    Setup(3),
-    Setup(4),
-    Setup(2, hosts=2, transport="tcp"),
-    Setup(2, hosts=2, transport="gloo"),
-    Setup(3, hosts=2),
-    Setup(3, hosts=3),
-    Setup(3, hosts=1, transport="tcp"),
-)
+# How ranks may be connected, and the modules whose checks `make test` runs so; () stands for all that are made for the
+# size. `make soak` runs all of them in each (--all-setups). Every check runs in memory, and over hosts as well; what has
+# only another transport runs each operation once with each element type.
+SETUPS: Dict[Setup, Sequence[str]] = {
+    Setup(1): (),
+    Setup(2): (),
+    Setup(3): (),
+    Setup(4): (),
+    Setup(2, hosts=2, transport="tcp"): ("torch_ops", "disagreement"),
+    Setup(2, hosts=2, transport="gloo"): ("torch_ops", "disagreement"),
+    Setup(3, hosts=2): (),
+    Setup(3, hosts=3): ("torch_ops", "groups"),
+    Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
+}
+
+
+def modules_of(setup: Setup, has_all: bool) -> List[str]:
+    """The modules whose checks run in a setup, or all that can."""
+    chosen = () if has_all else SETUPS[setup]
+    return [module for module, sizes in SIZES.items() if setup.size in sizes and (not chosen or module in chosen)]
+
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
 JOB_SECONDS = 240

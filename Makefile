@@ -19,6 +19,7 @@ help:
 	@echo "make install  build, then make .venv with farandole, torch and the command .venv/bin/farandole"
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
+	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
 	@echo "make soak     install, then what takes too long for each change"
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"

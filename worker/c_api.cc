@@ -238,6 +238,17 @@ farandole_handle farandole_broadcast(const char* name, const void* input, void* 
   return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true));
 }
 
+farandole_handle farandole_reducescatter(const char* name, const void* input, void* output, const int64_t* shape,
+                                         int32_t ndim, int32_t dtype, int32_t reduce_op, double prescale,
+                                         double postscale, int32_t group) {
+  auto request = farandole::MakeRequest(farandole::OpType::kReducescatter, name, dtype, reduce_op, group);
+  if (request.ok()) {
+    request->prescale = prescale;
+    request->postscale = postscale;
+  }
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true));
+}
+
 farandole_handle farandole_barrier(const char* name, int32_t group) {
   auto request = farandole::MakeRequest(farandole::OpType::kBarrier, name, FARANDOLE_U8, FARANDOLE_SUM, group);
   if (!request.ok()) return Handle(request.status());

@@ -109,6 +109,7 @@ class Engine {
   void OnBatch(const Entry& entry);
   void OnInline(const Entry& entry);
   absl::Status StartBatch(const Entry& entry);
+  void AddByPosition(int64_t element_bytes);
   void AdvanceRunning();
   void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);

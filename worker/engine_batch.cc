@@ -12,11 +12,13 @@ namespace {
 
 // Neighbours in memory, as tensors in an arena are, become one.
 void AddFragment(const Fragment& fragment, int64_t element_bytes, absl::InlinedVector<Fragment, 2>* fragments) {
+  if (fragment.count == 0) return;
   if (!fragments->empty()) {
     Fragment& last = fragments->back();
     const int64_t bytes = last.count * element_bytes;
-    if (static_cast<const char*>(last.input) + bytes == fragment.input &&
-        static_cast<char*>(last.output) + bytes == fragment.output) {
+    const bool outputs_follow = last.output == nullptr ? fragment.output == nullptr
+                                                       : static_cast<char*>(last.output) + bytes == fragment.output;
+    if (outputs_follow && static_cast<const char*>(last.input) + bytes == fragment.input) {
       last.count += fragment.count;
       return;
     }
@@ -83,12 +85,14 @@ absl::Status Engine::StartBatch(const Entry& entry) {
       break;
     }
     collective.count += entry.items[item].count;
+    if (entry.op == OpType::kReducescatter) continue;
     // Broadcasts of any type travel as bytes.
     const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
     for (const Fragment& fragment : submission->fragments) {
       AddFragment({fragment.input, fragment.output, fragment.count * factor}, element_bytes, &running.fragments);
     }
   }
+  if (entry.op == OpType::kReducescatter) AddByPosition(element_bytes);
   collective.fragments = running.fragments;
   if (collective.count == 0) return absl::OkStatus();
   if (collective.arena != 0) arena_bytes_.fetch_add(collective.count * element_bytes);
@@ -96,6 +100,17 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   if (!operation.ok()) return operation.status();
   running.operation = *std::move(operation);
   return absl::OkStatus();
+}
+
+// What all submissions have for position 0, then for position 1, ...
+void Engine::AddByPosition(int64_t element_bytes) {
+  RunningBatch& running = *running_;
+  for (size_t position = 0; position < running.ranks.size(); ++position) {
+    for (const Submission* submission : running.submissions) {
+      if (!submission->fragments.empty())
+        AddFragment(submission->fragments[position], element_bytes, &running.fragments);
+    }
+  }
 }
 
 void Engine::AdvanceRunning() {

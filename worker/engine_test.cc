@@ -108,6 +108,36 @@ TEST_P(EngineTest, AnAllgatherJoinsRowsOfDifferentNumber) {
   });
 }
 
+TEST_P(EngineTest, AReducescatterGivesEachRankItsPartOfTheRows) {
+  TestEpoch epoch(hosts());
+  epoch.OnEachRank([&](int rank) {
+    for (const int64_t columns : {2, 300}) {
+      // Several at once, so that they are fused.
+      std::vector<TestTensor> tensors;
+      for (const int64_t rows : {0, 1, 3, 4, 9, 40}) {
+        std::vector<float> values;
+        for (int64_t i = 0; i < rows * columns; ++i) values.push_back(static_cast<float>(i % 97 + rank));
+        tensors.emplace_back(absl::StrCat("s", rows, ".", columns), std::move(values));
+        tensors.back().op = OpType::kReducescatter;
+        tensors.back().shape = {rows, columns};
+        tensors.back().part.resize(ShareOfRows(rows, size(), rank) * columns);
+        ASSERT_TRUE(epoch.Submit(rank, tensors.back()).ok());
+      }
+      for (TestTensor& tensor : tensors) {
+        const absl::Status status = epoch.Wait(rank, tensor);
+        ASSERT_TRUE(status.ok()) << status;
+        const int64_t rows = tensor.shape[0];
+        int64_t first = 0;
+        for (int of = 0; of < rank; ++of) first += ShareOfRows(rows, size(), of);
+        std::vector<float> expected;
+        for (int64_t i = first * columns; i < (first + ShareOfRows(rows, size(), rank)) * columns; ++i)
+          expected.push_back(static_cast<float>(i % 97 * size()) + SumOfRanks(size() - 1));
+        ASSERT_EQ(tensor.part, expected) << tensor.name;
+      }
+    }
+  });
+}
+
 TEST_P(EngineTest, ABroadcastGivesTheRootsValuesFromEveryRoot) {
   TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {

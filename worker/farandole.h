@@ -193,6 +193,14 @@ FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const vo
                                                       const int64_t* shape, int32_t ndim, int32_t dtype, int32_t root,
                                                       int32_t group);
 
+/* Reduces as farandole_allreduce, and gives each rank of the group its part of the rows (first dimension): the group's
+ * ranks get rows / size each, in their order, and the first rows % size of them one more. `output` has room for this
+ * rank's part, and does not overlap the input. A scalar is INVALID_ARGUMENT. */
+FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, const void* input, void* output,
+                                                          const int64_t* shape, int32_t ndim, int32_t dtype,
+                                                          int32_t reduce_op, double prescale, double postscale,
+                                                          int32_t group);
+
 /* Complete when all ranks of the group have submitted it. */
 FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group);
 

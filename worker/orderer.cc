@@ -9,6 +9,20 @@
 #include "worker/kernels/reduce.h"
 
 namespace farandole {
+namespace {
+
+// The elements that each position gets of a tensor.
+void AddShares(const Post& post, size_t positions, absl::InlinedVector<int64_t, 8>* counts) {
+  counts->resize(positions, 0);
+  const int64_t rows = post.rows();
+  if (rows == 0) return;
+  const int64_t size = static_cast<int64_t>(positions);
+  for (int64_t position = 0; position < size; ++position) {
+    (*counts)[position] += ShareOfRows(rows, size, position) * (post.count / rows);
+  }
+}
+
+}  // namespace
 
 Orderer::Orderer(int size, Options options) : size_(size), options_(options), joined_(size, false) {
   std::vector<int> all(size);
@@ -230,7 +244,7 @@ Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
   entry.kind = Entry::Kind::kInline;
   entry.slot = number;
   const Post& front = Front(slot);
-  if (entry.op == OpType::kAllreduce && front.payload_bytes > 0) {
+  if (Reduces(entry.op) && front.payload_bytes > 0) {
     // Contributions of all ranks in rank order; who has joined contributes the identity, so leaving it out is the same.
     absl::InlinedVector<const void*, 8> inputs;
     for (const Queue& queue : slot.posts) {
@@ -268,7 +282,7 @@ bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
   if (batch.arena != ArenaOf(slot)) return false;
   if (batch.op == OpType::kBroadcast) return post.root == batch.root;
-  return batch.op == OpType::kAllreduce && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
+  return Reduces(batch.op) && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
          post.prescale == batch.prescale && post.postscale == batch.postscale;
 }
 
@@ -284,6 +298,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
     bytes += size;
     // Broadcasts of any type travel together as bytes.
     entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
+    if (entry.op == OpType::kReducescatter) AddShares(front, slot.posts.size(), &entry.counts);
   };
   Slot& slot = slots_.at(first);
   entry.arena = ArenaOf(slot);
@@ -294,7 +309,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};
-  if (entry.op == OpType::kAllreduce || entry.op == OpType::kBroadcast) {
+  if (Reduces(entry.op) || entry.op == OpType::kBroadcast) {
     for (auto next = ready.begin(); next != ready.end() && static_cast<int>(taken.size()) < options_.fusion_items;) {
       Slot& candidate = slots_.at(*next);
       if (!CanFuse(entry, candidate, bytes)) {

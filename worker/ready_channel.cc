@@ -16,4 +16,15 @@ void Post::set_placement(const Placement& placement) {
   payload_bytes = sizeof(placement);
 }
 
+int64_t Post::rows() const {
+  int64_t rows = 0;
+  if (is_inline == 0 && payload_bytes == sizeof(rows)) std::memcpy(&rows, payload, sizeof(rows));
+  return rows;
+}
+
+void Post::set_rows(int64_t rows) {
+  std::memcpy(payload, &rows, sizeof(rows));
+  payload_bytes = sizeof(rows);
+}
+
 }  // namespace farandole

@@ -18,6 +18,11 @@ namespace farandole {
 // Payload of a submission, or of its result, that travels with readiness and order instead of through a transport.
 inline constexpr int kInlineBytes = 72;
 
+// Reducescatter: how many of a tensor's rows the position gets; the first ones get one more than the others.
+inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
+  return rows / positions + (position < rows % positions ? 1 : 0);
+}
+
 // One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
 struct Post {
   enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
@@ -40,12 +45,14 @@ struct Post {
   uint16_t rows_are_empty = 0;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Allreduce: the prescaled input; broadcast: the root's input. Where nothing travels inline: the placement, if the
-  // tensors have one.
+  // Reductions: the prescaled input; broadcast: the root's input. Where nothing travels inline: of an allreduce the
+  // placement, if the tensors have one; of a reducescatter the rows.
   char payload[kInlineBytes];
 
   Placement placement() const;
   void set_placement(const Placement& placement);
+  int64_t rows() const;
+  void set_rows(int64_t rows);
 };
 static_assert(sizeof(Post) == 120, "a post and its sequence number fill two cache lines");
 
@@ -89,7 +96,7 @@ struct Entry {
   // Batches: as Collective.arena.
   uint64_t arena = 0;
   absl::InlinedVector<Item, 2> items;
-  // Allgather: elements by position; rows if they are empty.
+  // Allgather, reducescatter: elements by position; of an allgather rows if they are empty.
   uint8_t rows_are_empty = 0;
   absl::InlinedVector<int64_t, 8> counts;
   char payload[kInlineBytes];

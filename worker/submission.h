@@ -50,6 +50,7 @@ struct Submission {
   int root = 0;
   uint32_t group = 0;
   std::string name;
+  // A reducescatter has one for each position, unless it is empty.
   absl::InlinedVector<Fragment, 1> fragments;
   // The tensors' shapes one after the other, and the number of dimensions of each.
   absl::InlinedVector<int64_t, 8> dims;
@@ -76,7 +77,7 @@ struct Submission {
   absl::Status status;
 
   int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }
-  // Of an allgather: rows of this rank, and elements of a row.
+  // Of an allgather or reducescatter: rows of this rank, and elements of a row.
   int64_t rows() const { return dims.empty() ? 0 : dims[0]; }
   int64_t row_elements() const {
     int64_t elements = 1;

@@ -86,6 +86,7 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
       break;
     case OpType::kAllgather:
     case OpType::kBroadcast:
+    case OpType::kReducescatter:
       if (tensors == 1) break;
       return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
     case OpType::kBarrier:
@@ -93,7 +94,11 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
     default:
       return absl::UnimplementedError(
-          absl::StrCat(name, ": this version runs allreduce, allgather, broadcast and barrier only"));
+          absl::StrCat(name, ": this version runs allreduce, allgather, broadcast, reducescatter and barrier only"));
+  }
+  if (request.op == OpType::kReducescatter && request.tensors[0].shape.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": a reducescatter shares out the rows of a tensor, and a scalar has none"));
   }
   if (tensors > kMaxTensors) {
     return absl::InvalidArgumentError(
@@ -106,9 +111,21 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
   return absl::OkStatus();
 }
 
+// One fragment for each position, of which only the own one has an output.
+void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own, Submission* submission) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t size = static_cast<int64_t>(positions);
+  const char* input = static_cast<const char*>(tensor.input);
+  for (int64_t position = 0; position < size; ++position) {
+    const int64_t share = ShareOfRows(rows, size, position) * (count / rows);
+    submission->fragments.push_back({input, position == own ? tensor.output : nullptr, share});
+    input += share * static_cast<int64_t>(SizeOf(submission->dtype));
+  }
+}
+
 bool TravelsInline(const Submission& submission) {
   if (submission.op == OpType::kBarrier) return true;
-  if (submission.op != OpType::kAllreduce && submission.op != OpType::kBroadcast) return false;
+  if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
   return submission.bytes() <= kInlineBytes;
 }
 
@@ -149,7 +166,7 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": scale factors must be finite, not ", request.prescale, " and ", request.postscale));
   }
-  if (request.op == OpType::kAllreduce) {
+  if (Reduces(request.op)) {
     if (request.reduce_op == ReduceOp::kAdasum)
       return absl::UnimplementedError(absl::StrCat(name, ": this version has no Adasum"));
     if (request.reduce_op == ReduceOp::kAverage && request.dtype == DType::kBool) {
@@ -216,7 +233,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   Submission* submission = Allocate();
   submission->op = request.op;
   submission->dtype = request.dtype;
-  submission->reduce_op = request.op == OpType::kAllreduce ? request.reduce_op : ReduceOp::kSum;
+  submission->reduce_op = Reduces(request.op) ? request.reduce_op : ReduceOp::kSum;
   submission->prescale = request.prescale;
   submission->postscale = request.postscale;
   submission->group = request.group;
@@ -239,7 +256,11 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
       submission->ndims.back() = 1;
     }
     submission->count += count;
-    if (count > 0) submission->fragments.push_back({tensor.input, tensor.output, count});
+    if (count > 0 && request.op == OpType::kReducescatter) {
+      ShareOut(tensor, count, group.ranks.size(), group.position, submission);
+    } else if (count > 0) {
+      submission->fragments.push_back({tensor.input, tensor.output, count});
+    }
   }
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
@@ -324,7 +345,7 @@ void SubmissionTable::PostOne(Submission* submission) {
   post.postscale = submission->postscale;
   post.is_inline = TravelsInline(*submission) ? 1 : 0;
   const bool contributes =
-      submission->op == OpType::kAllreduce || groups_[submission->group].position == submission->root;
+      Reduces(submission->op) || groups_[submission->group].position == submission->root;
   if (post.is_inline != 0 && contributes) {
     for (const Fragment& fragment : submission->fragments) {
       const size_t bytes = fragment.count * SizeOf(submission->dtype);
@@ -333,6 +354,8 @@ void SubmissionTable::PostOne(Submission* submission) {
                 submission->prescale);
       post.payload_bytes = static_cast<uint8_t>(post.payload_bytes + bytes);
     }
+  } else if (submission->op == OpType::kReducescatter) {
+    post.set_rows(submission->rows());
   } else if (submission->op == OpType::kAllreduce && arenas_ != nullptr) {
     post.set_placement(arenas_->PlacementOf(submission->fragments, SizeOf(submission->dtype)));
   }

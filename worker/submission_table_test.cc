@@ -146,6 +146,12 @@ TEST_F(SubmissionTableTest, RefusesOpsThatDoNotFitTheirTensors) {
   EXPECT_EQ(table_.Submit(request).status(), absl::InvalidArgumentError("t: takes one tensor, not 2"));
   request.op = OpType::kAlltoall;
   EXPECT_EQ(table_.Submit(request).status().code(), absl::StatusCode::kUnimplemented);
+  request.op = OpType::kReducescatter;
+  TensorView scalar = views[0];
+  scalar.shape = {};
+  request.tensors = absl::MakeConstSpan(&scalar, 1);
+  EXPECT_EQ(table_.Submit(request).status(),
+            absl::InvalidArgumentError("t: a reducescatter shares out the rows of a tensor, and a scalar has none"));
   request.op = OpType::kBroadcast;
   request.root_rank = 3;
   request.tensors = absl::MakeConstSpan(views, 1);

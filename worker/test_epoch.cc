@@ -22,7 +22,8 @@ constexpr int64_t kPatienceNs = 60'000'000'000;
 
 // The request for a tensor; borrows it and `view`.
 Request RequestFor(TestTensor& tensor, TensorView* view) {
-  *view = {tensor.values.data(), tensor.values.data(), tensor.shape};
+  float* output = tensor.op == OpType::kReducescatter ? tensor.part.data() : tensor.values.data();
+  *view = {tensor.values.data(), output, tensor.shape};
   Request request;
   request.op = tensor.op;
   request.name = tensor.name;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/collectives/binomial_tree_broadcast.h"
 #include "worker/collectives/direct_allreduce.h"
+#include "worker/collectives/direct_reducescatter.h"
 #include "worker/collectives/dissemination_barrier.h"
 #include "worker/collectives/group_shape.h"
 #include "worker/collectives/hierarchical_allreduce.h"
@@ -19,6 +20,7 @@
 #include "worker/collectives/recursive_doubling_allreduce.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_allreduce.h"
+#include "worker/collectives/ring_reducescatter.h"
 
 namespace farandole {
 namespace {
@@ -46,6 +48,14 @@ Schedule Ring(const Collective& collective) {
   return RingAllreduce(collective.position, SizeOfGroup(collective), collective.count);
 }
 
+Schedule DirectScatter(const Collective& collective) {
+  return DirectReducescatter(collective.position, collective.counts, PieceCount(collective));
+}
+
+Schedule RingScatter(const Collective& collective) {
+  return RingReducescatter(collective.position, collective.counts);
+}
+
 Schedule Gather(const Collective& collective) { return RingAllgather(collective.position, collective.counts); }
 
 Schedule Broadcast(const Collective& collective) {
@@ -67,7 +77,7 @@ struct Row {
   Schedule (*make)(const Collective& collective);
 };
 
-// Up to 8 ranks the direct allreduce's messages, which grow with the square of
+// Up to 8 ranks the direct schedules' messages, which grow with the square of
 // the ranks, cost less than its order of additions is worth. Above, recursive
 // doubling has the fewest rounds, the ring the fewest bytes: they cross where the
 // transfer of all elements costs about as much as 2 (size - 1) rounds.
@@ -75,6 +85,7 @@ constexpr Row kRows[] = {
     {OpType::kAllreduce, 8, kAnyBytes, Direct},           {OpType::kAllreduce, kAnySize, 64 << 10, RecursiveDoubling},
     {OpType::kAllreduce, kAnySize, kAnyBytes, Ring},      {OpType::kAllgather, kAnySize, kAnyBytes, Gather},
     {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast}, {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
+    {OpType::kReducescatter, 8, kAnyBytes, DirectScatter}, {OpType::kReducescatter, kAnySize, kAnyBytes, RingScatter},
 };
 
 Schedule HierarchicalOverHosts(const Collective& collective, const GroupShape& shape) {
@@ -96,6 +107,10 @@ Schedule BroadcastOverHosts(const Collective& collective, const GroupShape& shap
   return HostsBroadcast(shape, collective.root, collective.count, PieceCount(collective));
 }
 
+Schedule ScatterOverHosts(const Collective& collective, const GroupShape& shape) {
+  return HostsReducescatter(shape, collective.counts, PieceCount(collective));
+}
+
 Schedule BarrierOverHosts(const Collective&, const GroupShape& shape) { return LeadersBarrier(shape); }
 
 struct HostsRow {
@@ -110,6 +125,7 @@ constexpr HostsRow kHostsRows[] = {
     {OpType::kAllreduce, 64 << 10, LeadersReduce},       {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
     {OpType::kAllgather, 64 << 10, LeadersGather},       {OpType::kAllgather, kAnyBytes, RingGather},
     {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts}, {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
+    {OpType::kReducescatter, kAnyBytes, ScatterOverHosts},
 };
 
 absl::Status CheckPositions(const Collective& collective) {
@@ -130,22 +146,23 @@ absl::Status CheckCounts(const Collective& collective) {
   if (collective.count < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", collective.count, " elements"));
   }
-  if (collective.op != OpType::kAllgather) return absl::OkStatus();
+  if (collective.op != OpType::kAllgather && collective.op != OpType::kReducescatter) return absl::OkStatus();
+  const absl::string_view name = collective.op == OpType::kAllgather ? "allgather" : "reducescatter";
   const absl::Span<const int64_t> counts = collective.counts;
   if (counts.size() != collective.ranks.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": allgather of ", counts.size(),
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", counts.size(),
                                                    " counts in a group of ", collective.ranks.size(), " ranks"));
   }
   const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (sum != collective.count || std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count < 0; })) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": allgather of ", collective.count,
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", collective.count,
                                                    " elements, but the ranks have ", sum));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckReduction(const Collective& collective) {
-  if (collective.op != OpType::kAllreduce) return absl::OkStatus();
+  if (!Reduces(collective.op)) return absl::OkStatus();
   if (collective.reduce_op == ReduceOp::kAdasum) {
     return absl::UnimplementedError("no schedule for the reduction adasum");
   }

@@ -51,13 +51,20 @@ TEST(ChooseScheduleTest, OtherOpsHaveOneScheduleEach) {
   EXPECT_EQ(gather.Algorithm(), "ring allgather");
   EXPECT_EQ(Case(OpType::kBroadcast, 3, 5).Algorithm(), "binomial tree broadcast");
   EXPECT_EQ(Case(OpType::kBarrier, 3, 0).Algorithm(), "dissemination barrier");
+  Case scatter(OpType::kReducescatter, 3, 5);
+  scatter.collective.counts = counts;
+  EXPECT_EQ(scatter.Algorithm(), "direct reducescatter");
+  Case among_many(OpType::kReducescatter, 9, 0);
+  const std::vector<int64_t> none(9, 0);
+  among_many.collective.counts = none;
+  EXPECT_EQ(among_many.Algorithm(), "ring reducescatter");
 }
 
 std::string AlgorithmOn(const std::vector<int>& sizes, OpType op, int64_t count) {
   const Hosts hosts = Hosts::WithSizes(sizes);
   Case tested(op, hosts.size(), count);
   const std::vector<int64_t> counts(hosts.size(), count / hosts.size());
-  if (op == OpType::kAllgather) tested.collective.counts = counts;
+  if (op == OpType::kAllgather || op == OpType::kReducescatter) tested.collective.counts = counts;
   const absl::StatusOr<Schedule> schedule = ChooseSchedule(tested.collective, hosts);
   return schedule.ok() ? std::string(schedule->algorithm) : schedule.status().ToString();
 }
@@ -77,6 +84,9 @@ TEST(ChooseScheduleTest, OverHostsFewElementsTakeFewRoundsAndManyTakeFewBytes) {
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 400), "leaders' ring allgather");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kAllgather, 1 << 20), "ring allgather");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kBroadcast, 7), "broadcast over hosts");
+  EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kReducescatter, 1 << 20), "hierarchical direct reducescatter");
+  EXPECT_EQ(AlgorithmOn({1, 1}, OpType::kReducescatter, 1 << 20), "direct reducescatter");
+  EXPECT_EQ(AlgorithmOn(more, OpType::kReducescatter, 18), "ring reducescatter");
   EXPECT_EQ(AlgorithmOn({2, 2}, OpType::kBarrier, 0), "leaders' dissemination barrier");
 }
 
@@ -90,7 +100,7 @@ TEST(ChooseScheduleTest, AGroupOnOneHostRunsAsIfThereWereNoOther) {
 }
 
 TEST(ChooseScheduleTest, WhatHasNoScheduleIsRefused) {
-  for (const OpType op : {OpType::kAlltoall, OpType::kReducescatter, OpType::kJoin}) {
+  for (const OpType op : {OpType::kAlltoall, OpType::kJoin}) {
     EXPECT_EQ(ChooseSchedule(Case(op, 2, 4).collective).status().code(), absl::StatusCode::kUnimplemented);
   }
   Case adasum(OpType::kAllreduce, 2, 4);

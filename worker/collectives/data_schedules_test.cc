@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "worker/collectives/binomial_tree_broadcast.h"
+#include "worker/collectives/direct_reducescatter.h"
 #include "worker/collectives/dissemination_barrier.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_reducescatter.h"
@@ -63,6 +64,20 @@ TEST(RingAllgatherTest, EveryRankHoldsAllPiecesInOrder) {
   }
 }
 
+void ExpectEveryRankHoldsItsShare(std::vector<Schedule> schedules, const std::vector<int64_t>& counts) {
+  SymbolicRun run(std::move(schedules), std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  run.ContributeAll();
+  const absl::Status status = run.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  const std::vector<Piece> shares = SharesOf(counts);
+  for (int rank = 0; rank < run.size(); ++rank) {
+    const Piece& share = shares[rank];
+    for (int64_t i = share.offset; i < share.offset + share.count; ++i) {
+      ASSERT_TRUE(run.IsResult(run.At(rank, i), i));
+    }
+  }
+}
+
 TEST(RingReducescatterTest, EveryRankHoldsTheResultOfItsShare) {
   for (const int size : kSizes) {
     for (const std::vector<int64_t>& counts : CountsFor(size)) {
@@ -70,19 +85,30 @@ TEST(RingReducescatterTest, EveryRankHoldsTheResultOfItsShare) {
       for (int position = 0; position < size; ++position) {
         schedules.push_back(RingReducescatter(position, counts));
       }
-      SymbolicRun run(std::move(schedules), std::accumulate(counts.begin(), counts.end(), int64_t{0}));
-      run.ContributeAll();
-      const absl::Status status = run.Run();
-      ASSERT_TRUE(status.ok()) << status;
-      const std::vector<Piece> shares = SharesOf(counts);
-      for (int rank = 0; rank < size; ++rank) {
-        const Piece& share = shares[rank];
-        for (int64_t i = share.offset; i < share.offset + share.count; ++i) {
-          ASSERT_TRUE(run.IsResult(run.At(rank, i), i));
+      ExpectEveryRankHoldsItsShare(std::move(schedules), counts);
+    }
+  }
+}
+
+TEST(DirectReducescatterTest, EveryRankHoldsTheResultOfItsShareInTheOrderOfRanks) {
+  for (const int size : kSizes) {
+    for (const std::vector<int64_t>& counts : CountsFor(size)) {
+      for (const int64_t most_slice : {1, 3, 1000}) {
+        std::vector<Schedule> schedules;
+        for (int position = 0; position < size; ++position) {
+          schedules.push_back(DirectReducescatter(position, counts, most_slice));
+          EXPECT_LE(schedules.back().scratch_count, (size - 1) * most_slice);
         }
+        ExpectEveryRankHoldsItsShare(std::move(schedules), counts);
       }
     }
   }
+  const std::vector<int64_t> counts = {0, 2, 1};
+  SymbolicRun run({DirectReducescatter(0, counts, 1), DirectReducescatter(1, counts, 1), DirectReducescatter(2, counts, 1)},
+                  3);
+  run.ContributeAll();
+  ASSERT_TRUE(run.Run().ok());
+  EXPECT_EQ(run.Describe(run.At(1, 1)), "finish(0+1+2)");
 }
 
 // Broadcasts `count` elements and looks at every rank.

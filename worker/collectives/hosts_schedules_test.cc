@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/direct_reducescatter.h"
 #include "worker/collectives/hierarchical_allreduce.h"
 #include "worker/collectives/hosts_broadcast.h"
 #include "worker/collectives/leaders_allgather.h"
@@ -193,6 +194,52 @@ TEST(LeadersAllgatherTest, EveryRankHoldsAllPiecesInOrder) {
       }
     }
   }
+}
+
+// Of different lengths, some empty.
+std::vector<int64_t> SharesFor(const Sizes& sizes, int64_t step) {
+  std::vector<int64_t> counts;
+  for (int rank = 0; rank < RanksOf(sizes); ++rank) counts.push_back(step == 3 ? (rank * 3) % 5 : step);
+  return counts;
+}
+
+TEST(HostsReducescatterTest, EveryRankHoldsTheResultOfItsShareAndAHostSendsElementsOfOthersOnce) {
+  for (const Sizes& sizes : Shapes()) {
+    for (const int64_t step : {0, 1, 3}) {
+      const std::vector<int64_t> counts = SharesFor(sizes, step);
+      const int64_t count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+      const auto make = [&](const GroupShape& shape) { return HostsReducescatter(shape, counts, 2); };
+      int64_t sent = 0;
+      for (int position = 0; position < RanksOf(sizes); ++position) {
+        const GroupShape shape(position, sizes);
+        sent += SentToOtherHosts(shape, make(shape));
+      }
+      const int64_t hosts = static_cast<int64_t>(sizes.size());
+      if (hosts <= GroupShape::kMostDirectHosts) {
+        EXPECT_EQ(sent, (hosts - 1) * count) << Name(sizes);
+      }
+      SymbolicRun run(SchedulesOf(sizes, make), count);
+      run.ContributeAll();
+      const absl::Status status = run.Run();
+      ASSERT_TRUE(status.ok()) << Name(sizes) << ": " << status;
+      const std::vector<Piece> shares = SharesOf(counts);
+      for (int rank = 0; rank < run.size(); ++rank) {
+        for (int64_t i = shares[rank].offset; i < shares[rank].offset + shares[rank].count; ++i) {
+          ASSERT_TRUE(run.IsResult(run.At(rank, i), i)) << Name(sizes);
+        }
+      }
+    }
+  }
+}
+
+TEST(HostsReducescatterTest, AddsWithinHostsAndThenInTheOrderOfHosts) {
+  const Sizes sizes = {2, 1, 3};
+  const std::vector<int64_t> counts(6, 1);
+  SymbolicRun run(
+      SchedulesOf(sizes, [&](const GroupShape& shape) { return HostsReducescatter(shape, counts, 1000); }), 6);
+  run.ContributeAll();
+  ASSERT_TRUE(run.Run().ok());
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(run.Describe(run.At(rank, rank)), "finish((0+1)+2+(3+4+5))");
 }
 
 TEST(LeadersBarrierTest, NoRankLeavesBeforeAllHaveCome) {

@@ -13,6 +13,7 @@ namespace farandole {
 // The memory that a schedule works on. `kWork` holds this rank's contribution
 // before the first round and the result after the last: all elements of an
 // allreduce or broadcast; of an allgather the result, with the rank's own piece
+// in its place; of a reducescatter all elements, and after it the rank's own share
 // in its place. `kScratch` holds nothing at first.
 enum class Buffer : uint8_t { kWork, kScratch };
 

@@ -16,8 +16,6 @@ constexpr int64_t kBytesPerAdvance = 256 << 10;
 // Below this a call of a kernel costs more than its work.
 constexpr int64_t kLeastSlice = 512;
 
-bool Reduces(OpType op) { return op == OpType::kAllreduce || op == OpType::kReducescatter; }
-
 int64_t CountOf(absl::Span<const Fragment> fragments) {
   int64_t count = 0;
   for (const Fragment& fragment : fragments) count += fragment.count;
@@ -36,7 +34,8 @@ ScheduleOperation::ScheduleOperation(const Collective& collective, Schedule sche
   FD_CHECK(collective.contributes || collective.fragments.empty())
       << "batch " << collective.sequence << ": a rank that has joined has " << collective.fragments.size()
       << " fragments";
-  if (collective.fragments.size() == 1) {
+  // Of a reducescatter, the working buffer is larger than the output.
+  if (collective.fragments.size() == 1 && collective.op != OpType::kReducescatter) {
     work_ = static_cast<char*>(collective.fragments[0].output);
   } else {
     leased_work_ = pool.Take(collective.count * element_bytes_);
@@ -72,8 +71,8 @@ void ScheduleOperation::PlanPacking() {
     } else if (is_root) {
       AddCopy(&packing_, {input, place, fragment.count, 1.0});
     }
-    // A root whose tensor stays where it is has nothing to write.
-    if (reduces || !is_root || input != output) {
+    // A root whose tensor stays where it is has nothing to write; of a reducescatter, others' shares have no output.
+    if (output != nullptr && (reduces || !is_root || input != output)) {
       AddCopy(&unpacking_, {place, output, fragment.count, 1.0});
     }
     place += fragment.count * element_bytes_;

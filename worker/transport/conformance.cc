@@ -158,6 +158,43 @@ TEST_P(TransportConformanceTest, AllreduceOfSpecialFloats) {
   ExpectConforms(std::move(batches));
 }
 
+TEST_P(TransportConformanceTest, ReducescatterCombinesInTheOrderOfRanks) {
+  std::vector<ConformanceBatch> batches;
+  for (const DType dtype : DTypes()) {
+    for (const ReduceOp op : kReductions) {
+      if (!HasMeaning(op, dtype)) continue;
+      for (const int64_t each : {0, 1, 301}) {
+        std::vector<int64_t> counts(size(), each);
+        if (batches.size() % 2 == 0) counts[size() / 2] += 5;
+        batches.push_back(BatchOf(OpType::kReducescatter, counts));
+        batches.back().dtype = dtype;
+        batches.back().reduce_op = op;
+        batches.back().in_place = batches.size() % 3 == 0;
+        if (batches.size() % 4 == 0) batches.back().prescale = -2.5;
+        if (batches.size() % 5 == 0) batches.back().postscale = 0.1;
+        if (batches.size() % 6 == 0) batches.back().joined = {static_cast<int>(batches.size()) % size()};
+      }
+    }
+  }
+  ExpectConforms(std::move(batches));
+}
+
+TEST_P(TransportConformanceTest, ReducescatterOfManyBytes) {
+  std::vector<ConformanceBatch> batches;
+  batches.push_back(BatchOf(OpType::kReducescatter, std::vector<int64_t>(size(), 3 * kKiB * kKiB / 4 / size() + 1)));
+  std::vector<int64_t> one_has_all(size(), 0);
+  one_has_all[size() / 2] = 300 * kKiB + 1;
+  batches.push_back(BatchOf(OpType::kReducescatter, one_has_all));
+  batches.back().dtype = DType::kU8;
+  std::vector<int64_t> rising(size());
+  for (int rank = 0; rank < size(); ++rank) rising[rank] = rank * 20'003;
+  batches.push_back(BatchOf(OpType::kReducescatter, rising));
+  batches.back().dtype = DType::kF16;
+  batches.back().reduce_op = ReduceOp::kAverage;
+  batches.back().in_place = true;
+  ExpectConforms(std::move(batches));
+}
+
 TEST_P(TransportConformanceTest, BroadcastFromEveryRoot) {
   std::vector<ConformanceBatch> batches;
   for (int root = 0; root < size(); ++root) {
@@ -217,12 +254,13 @@ TEST_P(TransportConformanceTest, GroupsTakeTurns) {
   for (int turn = 0; turn < 60; ++turn) {
     const std::vector<int>& ranks = groups[turn % groups.size()];
     if (ranks.empty()) continue;
-    const OpType op =
-        std::vector<OpType>{OpType::kAllreduce, OpType::kBroadcast, OpType::kAllgather, OpType::kBarrier}[turn % 4];
+    constexpr OpType kOps[] = {OpType::kAllreduce, OpType::kBroadcast, OpType::kAllgather, OpType::kBarrier,
+                               OpType::kReducescatter};
+    const OpType op = kOps[turn % 5];
     ConformanceBatch batch = BatchOf(op, {});
     batch.ranks = ranks;
     batch.root = turn % static_cast<int>(ranks.size());
-    if (op == OpType::kAllgather) {
+    if (op == OpType::kAllgather || op == OpType::kReducescatter) {
       batch.counts.assign(ranks.size(), 100 + turn);
     } else if (op != OpType::kBarrier) {
       batch.counts = turn % 3 == 0 ? Uneven(40'000 + turn) : std::vector<int64_t>{1 + turn};

@@ -113,16 +113,20 @@ void ConformanceMemory::FillRank(int position) {
   if (batch_.op == OpType::kBarrier) return;
   const std::vector<int64_t> counts = gathers ? std::vector<int64_t>{own} : batch_.counts;
   const char* from = rank.contribution.data();
-  for (const int64_t count : counts) {
-    rank.inputs.emplace_back(from, from + count * element_bytes_);
-    const int64_t results = gathers ? batch_.count() : count;
+  // Of a reducescatter, what is for others has no output.
+  const auto is_output = [&](size_t i) {
+    return batch_.op != OpType::kReducescatter || i == static_cast<size_t>(position);
+  };
+  for (size_t i = 0; i < counts.size(); ++i) {
+    rank.inputs.emplace_back(from, from + counts[i] * element_bytes_);
+    const int64_t results = gathers ? batch_.count() : is_output(i) ? counts[i] : 0;
     rank.outputs.emplace_back(results * element_bytes_, '\xa5');
-    if (batch_.in_place) rank.outputs.back() = rank.inputs.back();
-    from += count * element_bytes_;
+    if (batch_.in_place && is_output(i)) rank.outputs.back() = rank.inputs.back();
+    from += counts[i] * element_bytes_;
   }
   for (size_t i = 0; i < counts.size(); ++i) {
-    char* output = rank.outputs[i].data();
-    rank.fragments.push_back({batch_.in_place ? output : rank.inputs[i].data(), output, counts[i]});
+    char* output = is_output(i) ? rank.outputs[i].data() : nullptr;
+    rank.fragments.push_back({batch_.in_place && is_output(i) ? output : rank.inputs[i].data(), output, counts[i]});
   }
 }
 
@@ -138,7 +142,7 @@ Collective ConformanceMemory::CollectiveOf(int position) const {
   collective.position = position;
   collective.root = batch_.root;
   collective.count = batch_.count();
-  if (batch_.op == OpType::kAllgather) collective.counts = batch_.counts;
+  if (batch_.op == OpType::kAllgather || batch_.op == OpType::kReducescatter) collective.counts = batch_.counts;
   collective.fragments = by_position_[position].fragments;
   collective.contributes = !batch_.HasJoined(position);
   return collective;
@@ -182,8 +186,14 @@ std::vector<char> ConformanceMemory::Reduced() const {
   return ReduceSome(of_hosts, 0, of_hosts.size(), true);
 }
 
-std::vector<char> ConformanceMemory::Expected() const {
+std::vector<char> ConformanceMemory::Expected(int position) const {
   if (batch_.op == OpType::kAllreduce) return Reduced();
+  if (batch_.op == OpType::kReducescatter) {
+    const std::vector<char> all = Reduced();
+    const auto share = batch_.counts.begin() + position;
+    const auto begin = all.begin() + std::accumulate(batch_.counts.begin(), share, int64_t{0}) * element_bytes_;
+    return {begin, begin + *share * element_bytes_};
+  }
   if (batch_.op == OpType::kBroadcast) return by_position_[batch_.root].contribution;
   std::vector<char> gathered;
   for (const Rank& rank : by_position_) {
@@ -202,10 +212,13 @@ std::vector<char> ConformanceMemory::ResultOf(int position) const {
 
 absl::Status ConformanceMemory::CheckResult() const {
   if (batch_.op == OpType::kBarrier) return absl::OkStatus();
-  const std::vector<char> expected = Expected();
+  // All but a reducescatter's results are the same.
+  const bool scatters = batch_.op == OpType::kReducescatter;
+  const std::vector<char> of_all = scatters ? std::vector<char>() : Expected(0);
   for (size_t i = 0; i < by_position_.size(); ++i) {
     const int position = static_cast<int>(i);
     if (batch_.HasJoined(position)) continue;
+    const std::vector<char> expected = scatters ? Expected(position) : of_all;
     absl::Status same = CheckSame(position, "result", ResultOf(position), expected);
     if (!same.ok()) return same;
     std::vector<char> inputs;

@@ -23,7 +23,7 @@ struct ConformanceBatch {
   // Positions: of the broadcast's root, and of those that have joined.
   int root = 0;
   std::vector<int> joined;
-  // Elements of the fragments of an allreduce or broadcast; of an allgather, elements by position.
+  // Elements of the fragments of an allreduce or broadcast; of an allgather or reducescatter, elements by position.
   std::vector<int64_t> counts;
   // Outputs are the inputs.
   bool in_place = false;
@@ -68,7 +68,7 @@ class ConformanceMemory {
   // Of consecutive inputs; finished or not.
   std::vector<char> ReduceSome(const std::vector<std::vector<char>>& inputs, size_t first, size_t count,
                                bool finish) const;
-  std::vector<char> Expected() const;
+  std::vector<char> Expected(int position) const;
   std::vector<char> ResultOf(int position) const;
   absl::Status CheckSame(int position, const char* what, const std::vector<char>& actual,
                          const std::vector<char>& expected) const;

@@ -18,7 +18,7 @@ class FragmentWalk {
       : fragments_(fragments), element_bytes_(element_bytes) {}
 
   // Calls visit(const char* input, char* output, int64_t from, int64_t count) for each piece of elements [begin, end);
-  // `from` is relative to `begin`. Without fragments nothing is visited.
+  // `from` is relative to `begin`; no output: null. Without fragments nothing is visited.
   template <typename Visit>
   void ForEach(int64_t begin, int64_t end, const Visit& visit) {
     if (begin < start_) {
@@ -34,7 +34,8 @@ class FragmentWalk {
       const int64_t to = std::min(end, start + fragment.count);
       const size_t offset = (from - start) * element_bytes_;
       if (to > from) {
-        visit(static_cast<const char*>(fragment.input) + offset, static_cast<char*>(fragment.output) + offset,
+        char* output = static_cast<char*>(fragment.output);
+        visit(static_cast<const char*>(fragment.input) + offset, output == nullptr ? nullptr : output + offset,
               from - begin, to - from);
       }
       start += fragment.count;

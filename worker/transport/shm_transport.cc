@@ -9,6 +9,7 @@
 #include "worker/transport/shm_allreduce.h"
 #include "worker/transport/shm_arena_allreduce.h"
 #include "worker/transport/shm_broadcast.h"
+#include "worker/transport/shm_reducescatter.h"
 
 namespace farandole {
 
@@ -65,10 +66,13 @@ absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective&
       return std::make_unique<ShmBroadcast>(this, collective);
     case OpType::kAllgather:
       return std::make_unique<ShmAllgather>(this, collective);
+    case OpType::kReducescatter:
+      if (collective.reduce_op == ReduceOp::kAdasum) break;
+      return std::make_unique<ShmReducescatter>(this, collective);
     default:
       break;
   }
-  return absl::UnimplementedError("shm runs allreduce, broadcast and allgather natively");
+  return absl::UnimplementedError("shm runs allreduce, reducescatter, broadcast and allgather natively");
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::StartInArena(const Collective& collective) {

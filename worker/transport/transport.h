@@ -25,6 +25,9 @@ enum class OpType : uint8_t {
   kJoin = 6,
 };
 
+// Whether the op combines what the ranks contribute.
+inline bool Reduces(OpType op) { return op == OpType::kAllreduce || op == OpType::kReducescatter; }
+
 // One piece of this rank's contiguous memory: `count` elements at `input` give the same number at `output`. The two are
 // equal or do not overlap. Borrowed.
 struct Fragment {
@@ -52,11 +55,12 @@ struct Collective {
   int root = 0;
   // Elements of the batch. Allgather: of the result.
   int64_t count = 0;
-  // Allgather: elements by position; their sum is `count`. Else empty.
+  // Allgather: elements that each position contributes; reducescatter: that it gets. Their sum is `count`. Else empty.
   absl::Span<const int64_t> counts;
   // Allreduce, broadcast: `count` elements in all, fused in this order. Allgather: one fragment whose input has
-  // counts[position] elements and whose output has `count`; its own count is that of the input. Barrier: none. Empty
-  // where `contributes` is false.
+  // counts[position] elements and whose output has `count`; its own count is that of the input. Reducescatter: the
+  // elements for position 0, then those for position 1, ..., all fused in this order; those for other positions have no
+  // output. Barrier: none. Empty where `contributes` is false.
   absl::Span<const Fragment> fragments;
   // Allreduce: not 0 where all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
   // and all ranks have submitted them already. Then every rank contributes. Only the transport of one host has arenas.

@@ -152,6 +152,46 @@ def describe_group(adapter: Adapter, sources: Sequence[Any], outputs: Sequence[A
     return tensors, shapes
 
 
+def reducescatter(
+    adapter: Adapter,
+    arrays: Sequence[Any],
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+    is_grouped: bool,
+) -> Handle:
+    """Reduces each array and gives this rank its part of the rows. The output is the array, or `is_grouped` their
+    list."""
+    group = group_of(process_set)
+    position, size = lib.farandole_group_rank(group), lib.farandole_group_size(group)
+    outputs: List[Any] = []
+    memory = [outputs]
+    handle = Handle(memory, lambda _ids: outputs if is_grouped else outputs[0])
+    for index, array in enumerate(arrays):
+        source = adapter.contiguous(array)
+        address, shape, dtype = adapter.describe(source)
+        rows = shape[0] // size + (1 if position < shape[0] % size else 0) if shape and size > 0 else 0
+        outputs.append(adapter.empty(source, (rows, *shape[1:])))
+        dims, ndim = shape_for(shape)
+        memory.append((source, dims))
+        handle.submit(
+            lib.farandole_reducescatter,
+            name_for(f"{name}.{index}" if name and is_grouped else name),
+            address,
+            adapter.describe(outputs[-1])[0],
+            dims,
+            ndim,
+            dtype,
+            op,
+            prescale,
+            postscale,
+            group,
+        )
+    return handle
+
+
 def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: ProcessSet, with_rows: bool) -> Handle:
     """Concatenates along the first dimension. The output is the array; `with_rows`: and the list of rows that each
     rank of the set gave."""
@@ -161,14 +201,38 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
     group = group_of(process_set)
 
     def collect(ids: Sequence[int]) -> Any:
-        data, rows = gathered(ids[0], group)
-        output = adapter.empty(source, (sum(rows), *shape[1:]))
-        lib.farandole_native_copy(adapter.describe(output)[0], data[0], data[1])
+        output, rows = _gathered_array(adapter, source, ids[0], group)
         return (output, rows) if with_rows else output
 
     handle = Handle((source, dims), collect)
     handle.submit(lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group)
     return handle
+
+
+def grouped_allgather(adapter: Adapter, arrays: Sequence[Any], name: Optional[str], process_set: ProcessSet) -> Handle:
+    """As allgather for several arrays. The output is their list."""
+    sources = [adapter.contiguous(array) for array in arrays]
+    group = group_of(process_set)
+    memory: List[Any] = [sources]
+
+    def collect(ids: Sequence[int]) -> List[Any]:
+        return [_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)]
+
+    handle = Handle(memory, collect)
+    for index, source in enumerate(sources):
+        address, shape, dtype = adapter.describe(source)
+        dims, ndim = shape_for(shape)
+        memory.append(dims)
+        own_name = name_for(f"{name}.{index}" if name else None)
+        handle.submit(lib.farandole_allgather, own_name, address, dims, ndim, dtype, group)
+    return handle
+
+
+def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
+    data, rows = gathered(handle, group)
+    output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
+    lib.farandole_native_copy(adapter.describe(output)[0], data[0], data[1])
+    return output, rows
 
 
 def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:

@@ -17,7 +17,7 @@ from ._handles import Handle
 from ._library import lib
 from .objects import allgather_object, broadcast_object  # noqa: F401
 from .process_sets import ProcessSet, global_process_set
-from .reduce_ops import choose
+from .reduce_ops import Average, choose
 
 _DTYPES = {
     numpy.dtype(numpy.uint8): lib.FARANDOLE_U8,
@@ -174,6 +174,73 @@ def allgather(array: Any, name: Optional[str] = None, process_set: ProcessSet = 
     """Returns the ranks' arrays, concatenated along the first dimension, in which they may differ (0 too). A scalar
     counts as [1]."""
     return allgather_async(array, name, process_set).synchronize()
+
+
+def grouped_allgather_async(
+    arrays: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """As grouped_allgather, but returns at once."""
+    return _ops.grouped_allgather(_adapter, [numpy.asarray(array) for array in arrays], name, process_set)
+
+
+def grouped_allgather(
+    arrays: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> List[numpy.ndarray]:
+    """As allgather for several arrays, which may differ in shape and element type."""
+    return grouped_allgather_async(arrays, name, process_set).synchronize()
+
+
+def reducescatter_async(
+    array: Any,
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """As reducescatter, but returns at once. `array` must not change until synchronize()."""
+    arrays = [numpy.asarray(array)]
+    factors = (prescale_factor, postscale_factor)
+    return _ops.reducescatter(_adapter, arrays, name, choose(op, None), *factors, process_set, is_grouped=False)
+
+
+def reducescatter(
+    array: Any,
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> numpy.ndarray:
+    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the
+    order of the set's ranks, and one more on the first rows % size. ValueError: `array` is a scalar."""
+    return reducescatter_async(array, name, op, process_set, prescale_factor, postscale_factor).synchronize()
+
+
+def grouped_reducescatter_async(
+    arrays: Sequence[Any],
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """As grouped_reducescatter, but returns at once."""
+    sources = [numpy.asarray(array) for array in arrays]
+    factors = (prescale_factor, postscale_factor)
+    return _ops.reducescatter(_adapter, sources, name, choose(op, None), *factors, process_set, is_grouped=True)
+
+
+def grouped_reducescatter(
+    arrays: Sequence[Any],
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> List[numpy.ndarray]:
+    """As reducescatter for several arrays, which may differ in shape and element type."""
+    return grouped_reducescatter_async(arrays, name, op, process_set, prescale_factor, postscale_factor).synchronize()
 
 
 def broadcast_async(

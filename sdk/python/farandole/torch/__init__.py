@@ -22,7 +22,15 @@ from .. import *  # noqa: F401,F403
 from .. import __version__  # noqa: F401
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from .compression import Compression  # noqa: F401
-from .differentiable import allgather, allreduce, broadcast, grouped_allreduce  # noqa: F401
+from .differentiable import (  # noqa: F401
+    allgather,
+    allreduce,
+    broadcast,
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
+    reducescatter,
+)
 from .ops import (  # noqa: F401
     allgather_async,
     allreduce_,
@@ -32,9 +40,12 @@ from .ops import (  # noqa: F401
     broadcast_,
     broadcast_async,
     broadcast_async_,
+    grouped_allgather_async,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
+    grouped_reducescatter_async,
+    reducescatter_async,
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401

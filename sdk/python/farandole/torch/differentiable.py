@@ -1,7 +1,8 @@
 """The operations with a result of their own, through which gradients flow; their contract is in ops.py.
 
 Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
-average over ranks, each rank's own rows. Of broadcast: the average over ranks on the root, zero elsewhere.
+average over ranks, each rank's own rows. Of reducescatter: the allgather of the gradients, times the factors, and for
+Sum times the number of ranks. Of broadcast: the average over ranks on the root, zero elsewhere.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple, Type
@@ -78,6 +79,50 @@ class _Allgather(torch.autograd.Function):
         return mean.narrow(0, sum(rows[:position]), rows[position]).reshape(shape), None, None
 
 
+class _Reducescatter(torch.autograd.Function):
+    """Of one or several tensors; all the rest of the arguments has no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: Optional[str],
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: ProcessSet,
+        *tensors: torch.Tensor,
+    ) -> Tuple[torch.Tensor, ...]:
+        ctx.call = (name, op, prescale * postscale, process_set)
+        return tuple(_scatter(tensors, name, op, prescale, postscale, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+        name, op, factor, process_set = ctx.call
+        if op not in (Average, Sum):
+            raise NotImplementedError(
+                f"reducescatter with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()"
+            )
+        if op == Sum:
+            factor *= process_set.size()
+        scaled = [gradient if factor == 1.0 else gradient * factor for gradient in gradients]
+        gathered = _ops.grouped_allgather(ops.adapter, scaled, _gradient_name(name), process_set).synchronize()
+        return (None,) * 5 + tuple(gathered)
+
+
+def _scatter(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+    is_grouped: bool = True,
+) -> List[torch.Tensor]:
+    call = (name, op, prescale, postscale, process_set)
+    found = _ops.reducescatter(ops.adapter, tensors, *call, is_grouped=is_grouped).synchronize()
+    return found if is_grouped else [found]
+
+
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -148,6 +193,68 @@ def allgather(
     if _wants_gradient(tensor):
         return _Allgather.apply(tensor, name, process_set)
     return ops.allgather_async(tensor, name, process_set).synchronize()
+
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> List[torch.Tensor]:
+    """As allgather for several tensors, which may differ in shape and element type."""
+    if any(map(_wants_gradient, tensors)):
+        return [
+            _Allgather.apply(tensor, f"{name}.{index}" if name else None, process_set)
+            for index, tensor in enumerate(tensors)
+        ]
+    return ops.grouped_allgather_async(tensors, name, process_set).synchronize()
+
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = None,
+    compression: Type = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> List[torch.Tensor]:
+    """As reducescatter for several tensors, which may differ in shape and element type."""
+    return _scatter_compressed(tensors, compression, True, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    compression: Type = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the
+    order of the set's ranks, and one more on the first rows % size. ValueError: `tensor` is a scalar."""
+    call = (name, op, prescale_factor, postscale_factor, process_set)
+    return _scatter_compressed([tensor], compression, False, *call)[0]
+
+
+def _scatter_compressed(
+    tensors: Sequence[torch.Tensor],
+    compression: Type,
+    is_grouped: bool,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> List[torch.Tensor]:
+    for tensor in tensors:
+        ops.check_tensor(tensor)
+    compressed = [compression.compress(tensor) for tensor in tensors]
+    sent = [tensor for tensor, _ in compressed]
+    call = (name, choose(op, None), prescale, postscale, process_set)
+    if any(map(_wants_gradient, sent)):
+        received = _Reducescatter.apply(*call, *sent)
+    else:
+        received = _scatter(sent, *call, is_grouped=is_grouped)
+    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
 def broadcast(

@@ -211,6 +211,39 @@ def allgather_async(
     return _ops.allgather(adapter, tensor, name, process_set, with_rows=False)
 
 
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """As grouped_allgather, but returns at once."""
+    return _ops.grouped_allgather(adapter, tensors, name, process_set)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """As reducescatter, but returns at once. `tensor` must not change until synchronize()."""
+    factors = (prescale_factor, postscale_factor)
+    return _ops.reducescatter(adapter, [tensor], name, choose(op, None), *factors, process_set, is_grouped=False)
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """As grouped_reducescatter, but returns at once."""
+    factors = (prescale_factor, postscale_factor)
+    return _ops.reducescatter(adapter, tensors, name, choose(op, None), *factors, process_set, is_grouped=True)
+
+
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:

@@ -246,7 +246,7 @@ farandole_handle farandole_reducescatter(const char* name, const void* input, vo
     request->prescale = prescale;
     request->postscale = postscale;
   }
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false));
 }
 
 farandole_handle farandole_barrier(const char* name, int32_t group) {

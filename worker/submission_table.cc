@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -10,15 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "worker/kernels/scale.h"
+#include "worker/request_check.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxNameBytes = 512;
-constexpr size_t kMaxDimensions = 32;
-constexpr size_t kMaxTensors = 65536;
-// Of all tensors of a submission: transports count chunks of 256 KiB in 20 bits.
-constexpr int64_t kMaxBytes = int64_t{1} << 37;
 // Pending submissions of one rank; a program that leaves so many unanswered has lost them.
 constexpr int64_t kMaxPending = 1 << 20;
 // Handles are generation * 2^24 + index + 1 in the pool.
@@ -47,69 +43,6 @@ absl::string_view UnnamedName(OpType op) {
 }
 
 bool IsReserved(absl::string_view name) { return name.substr(0, 8) == "unnamed."; }
-
-// `*room`: the bytes that the tensors may still have.
-absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorView& tensor, int64_t* room) {
-  if (tensor.shape.size() > kMaxDimensions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": has ", tensor.shape.size(), " dimensions, at most ", kMaxDimensions, " are allowed"));
-  }
-  for (int64_t dim : tensor.shape) {
-    if (dim < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": shape [", absl::StrJoin(tensor.shape, ","), "] has a negative dimension"));
-    }
-  }
-  int64_t bytes = static_cast<int64_t>(SizeOf(dtype));
-  bool is_empty = false;
-  for (int64_t dim : tensor.shape) {
-    is_empty = is_empty || dim == 0;
-    // Without the zeros, since what is left of an empty tensor's shape is multiplied as well.
-    if (dim == 0) continue;
-    if (bytes > kMaxBytes / dim) bytes = kMaxBytes + 1;
-    if (bytes > kMaxBytes) break;
-    bytes *= dim;
-  }
-  if (bytes > kMaxBytes || (!is_empty && bytes > *room)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": shape [", absl::StrJoin(tensor.shape, ","), "] of ",
-                                                   Name(dtype), " makes more than ", kMaxBytes,
-                                                   " bytes, the most that one submission can have"));
-  }
-  if (!is_empty) *room -= bytes;
-  return absl::OkStatus();
-}
-
-absl::Status CheckTensors(absl::string_view name, const Request& request) {
-  const size_t tensors = request.tensors.size();
-  switch (request.op) {
-    case OpType::kAllreduce:
-      break;
-    case OpType::kAllgather:
-    case OpType::kBroadcast:
-    case OpType::kReducescatter:
-      if (tensors == 1) break;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
-    case OpType::kBarrier:
-      if (tensors == 0) break;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
-    default:
-      return absl::UnimplementedError(
-          absl::StrCat(name, ": this version runs allreduce, allgather, broadcast, reducescatter and barrier only"));
-  }
-  if (request.op == OpType::kReducescatter && request.tensors[0].shape.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a reducescatter shares out the rows of a tensor, and a scalar has none"));
-  }
-  if (tensors > kMaxTensors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": groups ", tensors, " tensors, at most ", kMaxTensors, " are allowed"));
-  }
-  int64_t room = kMaxBytes;
-  for (const TensorView& tensor : request.tensors) {
-    if (absl::Status status = CheckTensor(name, request.dtype, tensor, &room); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
 
 // One fragment for each position, of which only the own one has an output.
 void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own, Submission* submission) {
@@ -161,18 +94,14 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
   if (!request.name.empty() && IsReserved(name)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
   }
-  if (absl::Status status = CheckTensors(name, request); !status.ok()) return status;
-  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": scale factors must be finite, not ", request.prescale, " and ", request.postscale));
-  }
-  if (Reduces(request.op)) {
-    if (request.reduce_op == ReduceOp::kAdasum)
-      return absl::UnimplementedError(absl::StrCat(name, ": this version has no Adasum"));
-    if (request.reduce_op == ReduceOp::kAverage && request.dtype == DType::kBool) {
+  if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
+  if (request.op == OpType::kReducescatter && request.tensors[0].output == nullptr) {
+    const TensorView& tensor = request.tensors[0];
+    const int64_t size = static_cast<int64_t>(group.ranks.size());
+    const bool has_elements = std::find(tensor.shape.begin(), tensor.shape.end(), 0) == tensor.shape.end();
+    if (has_elements && ShareOfRows(tensor.shape[0], size, group.position) > 0)
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ": there is no average of bool; reduce with sum, min or max"));
-    }
+          absl::StrCat(name, ": this rank gets a part of the rows, but its output is NULL"));
   }
   if (request.op == OpType::kBroadcast &&
       !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
@@ -344,8 +273,7 @@ void SubmissionTable::PostOne(Submission* submission) {
   post.prescale = submission->prescale;
   post.postscale = submission->postscale;
   post.is_inline = TravelsInline(*submission) ? 1 : 0;
-  const bool contributes =
-      Reduces(submission->op) || groups_[submission->group].position == submission->root;
+  const bool contributes = Reduces(submission->op) || groups_[submission->group].position == submission->root;
   if (post.is_inline != 0 && contributes) {
     for (const Fragment& fragment : submission->fragments) {
       const size_t bytes = fragment.count * SizeOf(submission->dtype);

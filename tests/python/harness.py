@@ -70,6 +70,17 @@ def modules_of(setup: Setup, has_all: bool) -> List[str]:
 JOB_SECONDS = 240
 
 
+def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:
+    """Fails unless the call raises `kind` with these words."""
+    try:
+        call()
+    except kind as error:
+        for word in words:
+            assert word in str(error), f"{word!r} is not in: {error}"
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
 class Checks:
     """The checks of one module."""
 

@@ -52,9 +52,7 @@ Schedule DirectScatter(const Collective& collective) {
   return DirectReducescatter(collective.position, collective.counts, PieceCount(collective));
 }
 
-Schedule RingScatter(const Collective& collective) {
-  return RingReducescatter(collective.position, collective.counts);
-}
+Schedule RingScatter(const Collective& collective) { return RingReducescatter(collective.position, collective.counts); }
 
 Schedule Gather(const Collective& collective) { return RingAllgather(collective.position, collective.counts); }
 
@@ -82,10 +80,14 @@ struct Row {
 // doubling has the fewest rounds, the ring the fewest bytes: they cross where the
 // transfer of all elements costs about as much as 2 (size - 1) rounds.
 constexpr Row kRows[] = {
-    {OpType::kAllreduce, 8, kAnyBytes, Direct},           {OpType::kAllreduce, kAnySize, 64 << 10, RecursiveDoubling},
-    {OpType::kAllreduce, kAnySize, kAnyBytes, Ring},      {OpType::kAllgather, kAnySize, kAnyBytes, Gather},
-    {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast}, {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
-    {OpType::kReducescatter, 8, kAnyBytes, DirectScatter}, {OpType::kReducescatter, kAnySize, kAnyBytes, RingScatter},
+    {OpType::kAllreduce, 8, kAnyBytes, Direct},
+    {OpType::kAllreduce, kAnySize, 64 << 10, RecursiveDoubling},
+    {OpType::kAllreduce, kAnySize, kAnyBytes, Ring},
+    {OpType::kAllgather, kAnySize, kAnyBytes, Gather},
+    {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast},
+    {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
+    {OpType::kReducescatter, 8, kAnyBytes, DirectScatter},
+    {OpType::kReducescatter, kAnySize, kAnyBytes, RingScatter},
 };
 
 Schedule HierarchicalOverHosts(const Collective& collective, const GroupShape& shape) {
@@ -122,9 +124,9 @@ struct HostsRow {
 // Between hosts a round costs some ten microseconds at best: few elements take the fewest rounds, many the fewest
 // bytes.
 constexpr HostsRow kHostsRows[] = {
-    {OpType::kAllreduce, 64 << 10, LeadersReduce},       {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
-    {OpType::kAllgather, 64 << 10, LeadersGather},       {OpType::kAllgather, kAnyBytes, RingGather},
-    {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts}, {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
+    {OpType::kAllreduce, 64 << 10, LeadersReduce},         {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
+    {OpType::kAllgather, 64 << 10, LeadersGather},         {OpType::kAllgather, kAnyBytes, RingGather},
+    {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts},   {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
     {OpType::kReducescatter, kAnyBytes, ScatterOverHosts},
 };
 

@@ -104,8 +104,8 @@ TEST(DirectReducescatterTest, EveryRankHoldsTheResultOfItsShareInTheOrderOfRanks
     }
   }
   const std::vector<int64_t> counts = {0, 2, 1};
-  SymbolicRun run({DirectReducescatter(0, counts, 1), DirectReducescatter(1, counts, 1), DirectReducescatter(2, counts, 1)},
-                  3);
+  SymbolicRun run(
+      {DirectReducescatter(0, counts, 1), DirectReducescatter(1, counts, 1), DirectReducescatter(2, counts, 1)}, 3);
   run.ContributeAll();
   ASSERT_TRUE(run.Run().ok());
   EXPECT_EQ(run.Describe(run.At(1, 1)), "finish(0+1+2)");

@@ -79,8 +79,7 @@ Round CombineOverHosts(const GroupShape& shape, const std::vector<Piece>& slices
     }
     sources.push_back({Buffer::kScratch, scratch, own.count});
     scratch += own.count;
-    round.push_back(
-        Step::Receive(shape.FirstOf(host) + CombinerOf(shape.local(), shape.SizeOf(host)), sources.back()));
+    round.push_back(Step::Receive(shape.FirstOf(host) + CombinerOf(shape.local(), shape.SizeOf(host)), sources.back()));
   }
   round.push_back(Step::Reduce(own, std::move(sources), true));
   return round;

@@ -235,8 +235,8 @@ TEST(HostsReducescatterTest, EveryRankHoldsTheResultOfItsShareAndAHostSendsEleme
 TEST(HostsReducescatterTest, AddsWithinHostsAndThenInTheOrderOfHosts) {
   const Sizes sizes = {2, 1, 3};
   const std::vector<int64_t> counts(6, 1);
-  SymbolicRun run(
-      SchedulesOf(sizes, [&](const GroupShape& shape) { return HostsReducescatter(shape, counts, 1000); }), 6);
+  SymbolicRun run(SchedulesOf(sizes, [&](const GroupShape& shape) { return HostsReducescatter(shape, counts, 1000); }),
+                  6);
   run.ContributeAll();
   ASSERT_TRUE(run.Run().ok());
   for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(run.Describe(run.At(rank, rank)), "finish((0+1)+2+(3+4+5))");

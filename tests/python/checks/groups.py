@@ -1,24 +1,12 @@
 """Process sets, and the steady state: three ranks, of which 0 and 1, 1 and 2, and all three talk among themselves."""
 
-from typing import Any, Callable
-
 import farandole.torch as hvd
 import torch
-from harness import Checks
+from harness import Checks, expect_error
 
 check = Checks()
 
 LEFT, RIGHT = hvd.ProcessSet([0, 1]), hvd.ProcessSet([2, 1])
-
-
-def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError(f"no {kind.__name__}")
 
 
 @check

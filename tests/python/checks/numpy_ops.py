@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List
 
 import farandole.numpy as hvd
 import numpy as np
-from harness import Checks
+from harness import Checks, expect_error
 
 check = Checks()
 
@@ -108,6 +108,38 @@ def broadcast_gives_the_roots_values(dtype: str) -> None:
         np.testing.assert_array_equal(found, values(root, shape, dtype))
         np.testing.assert_array_equal(mine, values(hvd.rank(), shape, dtype))
         assert found.dtype == mine.dtype and found.shape == mine.shape
+
+
+def part_of(whole: np.ndarray) -> np.ndarray:
+    """This rank's part of the rows."""
+    return np.array_split(whole, hvd.size())[hvd.rank()]
+
+
+@check.each(*DTYPES)
+def reducescatter_gives_each_rank_its_part_of_the_rows(dtype: str) -> None:
+    for op in ("Sum", "Max") if dtype == "bool" else REFERENCE:
+        handles = {}
+        for shape in ((7,), (0, 4), (2, 1, 3), (9, 501), (70_001,)):
+            mine = values(hvd.rank(), shape, dtype)
+            handles[shape] = hvd.reducescatter_async(mine, f"scatter.{dtype}.{op}.{shape}", getattr(hvd, op))
+        for shape, handle in handles.items():
+            expect_equal(handle.synchronize(), part_of(reduced(shape, dtype, op)))
+
+
+@check
+def grouped_reducescatter_and_allgather_take_arrays_of_any_kind() -> None:
+    shapes, kinds = ((4, 2), (1,), (30, 100)), ("float32", "int64", "float32")
+    mine = [values(hvd.rank(), shape, kind) for shape, kind in zip(shapes, kinds)]
+    scattered = hvd.grouped_reducescatter(mine, op=hvd.Sum, prescale_factor=2.0)
+    for found, shape, kind in zip(scattered, shapes, kinds):
+        expect_equal(found, part_of(2 * reduced(shape, kind, "Sum")))
+    for found, shape, kind in zip(hvd.grouped_allgather(scattered, name="back"), shapes, kinds):
+        expect_equal(found, 2 * reduced(shape, kind, "Sum"))
+
+
+@check
+def reducescatter_of_a_scalar_is_refused() -> None:
+    expect_error(ValueError, lambda: hvd.reducescatter(np.float32(1), name="alone"), "alone", "scalar")
 
 
 @check.each(*DTYPES)

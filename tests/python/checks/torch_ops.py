@@ -1,11 +1,10 @@
 """Operations on tensors: what differs from NumPy, autograd and compression."""
 
 import os
-from typing import Any, Callable
 
 import farandole.torch as hvd
 import torch
-from harness import Checks, rounds_once
+from harness import Checks, expect_error, rounds_once
 
 check = Checks()
 
@@ -29,16 +28,6 @@ def total() -> int:
 
 def mine(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.full(shape, hvd.rank() + 1, dtype=dtype)
-
-
-def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError(f"no {kind.__name__}")
 
 
 @check.each(*DTYPES)
@@ -180,6 +169,28 @@ def gradients_flow_through_allgather_and_broadcast() -> None:
     x = mine(3).requires_grad_()
     (hvd.broadcast(x, root_rank=0, name="x") * (hvd.rank() + 1)).sum().backward()
     torch.testing.assert_close(x.grad, torch.full((3,), total() / hvd.size() if hvd.rank() == 0 else 0.0))
+
+
+@check
+def reducescatter_has_gradients_and_compression() -> None:
+    rows = 2 * hvd.size() + 1
+    for op in (hvd.Average, hvd.Sum):
+        x = mine(rows, 3).requires_grad_()
+        part = hvd.reducescatter(x, name="scatter", op=op)
+        begin = sum(2 + (rank < 1) for rank in range(hvd.rank()))
+        whole = hvd.allreduce(x.detach(), op=op, name="whole")
+        torch.testing.assert_close(part.detach(), whole[begin : begin + part.shape[0]])
+        part.sum().backward()
+        # Horovod's: the gradients of all parts, and of a sum times the number of ranks.
+        assert torch.equal(x.grad, torch.full((rows, 3), 1.0 if op == hvd.Average else float(hvd.size())))
+    halves = hvd.grouped_reducescatter([mine(rows), mine(1, 2)], compression=hvd.Compression.fp16, op=hvd.Max)
+    assert [half.dtype for half in halves] == [torch.float32] * 2
+    assert halves[1].shape == (1 if hvd.rank() == 0 else 0, 2)
+    parts = [mine(hvd.rank() + 1).requires_grad_(), mine(2, 2)]
+    gathered = hvd.grouped_allgather(parts, name="parts")
+    assert [part.shape[0] for part in gathered] == [sum(range(1, hvd.size() + 1)), 2 * hvd.size()]
+    gathered[0].sum().backward()
+    assert torch.equal(parts[0].grad, torch.ones(hvd.rank() + 1))
 
 
 @check

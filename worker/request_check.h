@@ -1,0 +1,16 @@
+#ifndef FARANDOLE_WORKER_REQUEST_CHECK_H_
+#define FARANDOLE_WORKER_REQUEST_CHECK_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "worker/submission.h"
+
+namespace farandole {
+
+// What can be said of a request without its epoch. INVALID_ARGUMENT, UNIMPLEMENTED: one sentence that begins with
+// `name`.
+absl::Status CheckRequest(absl::string_view name, const Request& request);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_REQUEST_CHECK_H_

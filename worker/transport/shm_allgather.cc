@@ -40,8 +40,8 @@ void ShmAllgather::Stage(uint64_t round) {
   const int64_t end = RoundEnd(collective_.position, round);
   if (begin >= end) return;
   const char* input = static_cast<const char*>(collective_.fragments[0].input) + begin * element_bytes_;
-  std::memcpy(transport_->Stage(transport_->rank(), collective_.sequence, round), input,
-              (end - begin) * element_bytes_);
+  transport_->copier().Copy(transport_->Stage(transport_->rank(), collective_.sequence, round), input,
+                            (end - begin) * element_bytes_);
   transport_->UseStage(collective_.sequence, round, collective_.ranks);
 }
 

@@ -28,6 +28,7 @@ ShmAllreduce::ShmAllreduce(ShmTransport* transport, const Collective& collective
       size_(static_cast<int>(collective.ranks.size())) {
   const int64_t bytes = collective.count * static_cast<int64_t>(element_bytes_);
   one_phase_ = bytes <= static_cast<int64_t>(kStageBytes) && bytes * size_ <= kOnePhaseBytesTimesRanks;
+  while (slot_bytes_ > kLeastSlotBytes && bytes <= static_cast<int64_t>(slot_bytes_ / 2)) slot_bytes_ /= 2;
   chunk_elements_ = static_cast<int64_t>(kStageBytes / element_bytes_);
   chunks_ = static_cast<uint64_t>((collective.count + chunk_elements_ - 1) / chunk_elements_);
   reduces_from_stage_ = !collective.contributes || collective.prescale != 1.0;
@@ -46,7 +47,7 @@ ShmAllreduce::Range ShmAllreduce::ShareRange(Range chunk, int position) const {
 }
 
 char* ShmAllreduce::StageOf(int position, uint64_t chunk, int64_t element) const {
-  char* stage = transport_->Stage(collective_.ranks[position], collective_.sequence, chunk);
+  char* stage = transport_->Stage(collective_.ranks[position], collective_.sequence, chunk, slot_bytes_);
   return stage + (element - ChunkRange(chunk).first) * static_cast<int64_t>(element_bytes_);
 }
 
@@ -68,7 +69,12 @@ void ShmAllreduce::CopyToStage(uint64_t chunk, Range range) {
     return;
   }
   walk_.ForEach(range.first, range.second, [&](const char* input, char*, int64_t from, int64_t count) {
-    ScaleCopy(collective_.dtype, input, stage + from * element_bytes_, count, collective_.prescale);
+    char* to = stage + from * element_bytes_;
+    if (collective_.prescale == 1.0) {
+      transport_->copier().Copy(to, input, count * element_bytes_);
+    } else {
+      ScaleCopy(collective_.dtype, input, to, count, collective_.prescale);
+    }
   });
 }
 
@@ -82,7 +88,7 @@ void ShmAllreduce::StageInput(uint64_t chunk) {
     CopyToStage(chunk, {range.first, share.first});
     CopyToStage(chunk, {share.second, range.second});
   }
-  transport_->UseStage(collective_.sequence, chunk, collective_.ranks);
+  transport_->UseStage(collective_.sequence, chunk, collective_.ranks, slot_bytes_);
 }
 
 void ShmAllreduce::ReduceRange(uint64_t chunk, Range range, bool stage_result) {
@@ -97,8 +103,8 @@ void ShmAllreduce::ReduceRange(uint64_t chunk, Range range, bool stage_result) {
       if (!reduces_from_stage_) inputs[collective_.position] = input + offset;
       Reduce(collective_.dtype, collective_.reduce_op, inputs, nullptr, output + offset, piece, collective_.postscale,
              size_);
-      if (stage_result)
-        std::memcpy(StageOf(collective_.position, chunk, element), output + offset, piece * element_bytes_);
+      if (!stage_result) continue;
+      transport_->copier().Copy(StageOf(collective_.position, chunk, element), output + offset, piece * element_bytes_);
     }
   };
   if (collective_.contributes) {
@@ -150,7 +156,7 @@ absl::StatusOr<bool> ShmAllreduce::Advance() {
     own.consumed.store(ShmTransport::ProgressWord(sequence, consumed_));
     transport_->Ring(collective_.ranks);
     return consumed_ == chunks_;
-  } else if (staged_ < chunks_ && transport_->StageIsFree(sequence, staged_)) {
+  } else if (staged_ < chunks_ && transport_->StageIsFree(sequence, staged_, slot_bytes_)) {
     StageInput(staged_++);
     own.staged.store(ShmTransport::ProgressWord(sequence, staged_));
     transport_->Ring(collective_.ranks);

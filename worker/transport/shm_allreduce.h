@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "worker/transport/fragment_walk.h"
+#include "worker/transport/shm_layout.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -44,6 +45,7 @@ class ShmAllreduce final : public Operation {
   const size_t element_bytes_;
   const int size_;
   int64_t chunk_elements_ = 0;
+  size_t slot_bytes_ = kStageBytes;
   bool one_phase_ = false;
   // The prescale rounds to the dtype and does not apply to the identity, so it is applied while staging.
   bool reduces_from_stage_ = false;

@@ -18,7 +18,7 @@ ShmBroadcast::ShmBroadcast(ShmTransport* transport, const Collective& collective
 void ShmBroadcast::Stage(int64_t begin, int64_t end) {
   char* stage = transport_->Stage(transport_->rank(), collective_.sequence, done_);
   walk_.ForEach(begin, end, [&](const char* input, char* output, int64_t from, int64_t count) {
-    std::memcpy(stage + from * element_bytes_, input, count * element_bytes_);
+    transport_->copier().Copy(stage + from * element_bytes_, input, count * element_bytes_);
     if (output != input) std::memcpy(output, input, count * element_bytes_);
   });
   transport_->UseStage(collective_.sequence, done_, collective_.ranks);

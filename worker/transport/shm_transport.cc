@@ -18,6 +18,7 @@ ShmTransport::ShmTransport(void* memory, int rank, std::vector<Doorbell*> bells,
       rank_(rank),
       bells_(std::move(bells)),
       arenas_(arenas),
+      uses_(ShmLayout::RingBytes(static_cast<int>(bells_.size())) / kLeastSlotBytes),
       sends_(bells_.size()),
       receives_(bells_.size()) {}
 
@@ -34,18 +35,30 @@ void ShmTransport::Abort(absl::Status reason) {
   failed_.store(true);
 }
 
-bool ShmTransport::StageIsFree(uint64_t sequence, uint64_t chunk) {
-  const StageUse& use = uses_[(sequence + chunk) % kStages];
-  return std::all_of(use.readers.begin(), use.readers.end(),
-                     [&](int reader) { return progress(reader).consumed.load() >= use.consumed; });
+absl::Span<ShmTransport::StageUse> ShmTransport::UsesOf(uint64_t sequence, uint64_t chunk, size_t slot_bytes) {
+  const size_t offset = layout_.slot_offset(sequence + chunk, slot_bytes);
+  return absl::MakeSpan(uses_).subspan(offset / kLeastSlotBytes, slot_bytes / kLeastSlotBytes);
 }
 
-void ShmTransport::UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers) {
-  StageUse& use = uses_[(sequence + chunk) % kStages];
-  use.consumed = ProgressWord(sequence, chunk + 1);
-  use.readers.clear();
-  for (int reader : readers) {
-    if (reader != rank_) use.readers.push_back(reader);
+bool ShmTransport::StageIsFree(uint64_t sequence, uint64_t chunk, size_t slot_bytes) {
+  for (StageUse& use : UsesOf(sequence, chunk, slot_bytes)) {
+    if (use.readers.empty()) continue;
+    const bool is_read = std::any_of(use.readers.begin(), use.readers.end(), [&](int reader) {
+      return progress(reader).consumed.load() < use.consumed;
+    });
+    if (is_read) return false;
+    use.readers.clear();
+  }
+  return true;
+}
+
+void ShmTransport::UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers, size_t slot_bytes) {
+  for (StageUse& use : UsesOf(sequence, chunk, slot_bytes)) {
+    use.consumed = ProgressWord(sequence, chunk + 1);
+    use.readers.clear();
+    for (int reader : readers) {
+      if (reader != rank_) use.readers.push_back(reader);
+    }
   }
 }
 

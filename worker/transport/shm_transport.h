@@ -11,6 +11,7 @@
 #include "worker/doorbell.h"
 #include "worker/transport/arena_table.h"
 #include "worker/transport/shm_layout.h"
+#include "worker/transport/stage_copier.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -38,12 +39,16 @@ class ShmTransport final : public Transport {
   ShmLayout& layout() { return layout_; }
   ShmLayout::Progress& progress(int rank) { return layout_.progress(rank); }
   absl::Status error() const;
-  // Where chunk `chunk` of batch `sequence` lies in the stages of `rank`.
-  char* Stage(int rank, uint64_t sequence, uint64_t chunk) { return layout_.stage(rank, sequence + chunk); }
+  // Where chunk `chunk` of batch `sequence` lies in the stages of `rank`, where the batch takes slots of so many bytes.
+  char* Stage(int rank, uint64_t sequence, uint64_t chunk, size_t slot_bytes = kStageBytes) {
+    return layout_.stage(rank, layout_.slot_offset(sequence + chunk, slot_bytes));
+  }
   // Whether this rank's stage for that chunk is read no more.
-  bool StageIsFree(uint64_t sequence, uint64_t chunk);
+  bool StageIsFree(uint64_t sequence, uint64_t chunk, size_t slot_bytes = kStageBytes);
   // Says that the stage is used for that chunk, until all of `readers` have consumed it.
-  void UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers);
+  void UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers, size_t slot_bytes = kStageBytes);
+  // What copies into this rank's stages.
+  StageCopier& copier() { return copier_; }
   // Rings the bells of the ranks, but this one's.
   void Ring(absl::Span<const int> ranks);
 
@@ -55,6 +60,8 @@ class ShmTransport final : public Transport {
     absl::InlinedVector<int, 8> readers;
   };
 
+  // Of the ring, in units of kLeastSlotBytes.
+  absl::Span<StageUse> UsesOf(uint64_t sequence, uint64_t chunk, size_t slot_bytes);
   absl::StatusOr<std::unique_ptr<Operation>> StartInArena(const Collective& collective);
   bool MoveOut(int peer);
   bool MoveIn(int peer);
@@ -63,7 +70,8 @@ class ShmTransport final : public Transport {
   const int rank_;
   const std::vector<Doorbell*> bells_;
   const ArenaTable* const arenas_;
-  StageUse uses_[kStages];
+  std::vector<StageUse> uses_;
+  StageCopier copier_;
   // Transfers in progress, by peer, in the order of their start.
   std::vector<std::deque<Transfer*>> sends_;
   std::vector<std::deque<Transfer*>> receives_;

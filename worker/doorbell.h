@@ -39,7 +39,16 @@ class alignas(64) Doorbell {
   void RingAll();
 
   // Owner: says who attends from now on. Data is to be checked after it and before Sleep.
-  void SetAttention(Attention attention) { attention_.store(static_cast<uint32_t>(attention)); }
+  void SetAttention(Attention attention) {
+    // Peers look at the word with all that they publish, so it is not written without need.
+    const uint32_t wanted = static_cast<uint32_t>(attention);
+    if (attention_.load() != wanted) attention_.store(wanted);
+  }
+  // Owner: a thread polls from now on. An unconcerned rank stays so, since peers' rings wake nobody then either: a rank
+  // that waits for each of its submissions never changes the word.
+  void BeginPolling() {
+    if (attention_.load() != static_cast<uint32_t>(Attention::kUnconcerned)) SetAttention(Attention::kPolling);
+  }
   // Owner, any thread: if the rank was unconcerned, its data thread is to be woken from now on.
   void Concern() {
     uint32_t unconcerned = static_cast<uint32_t>(Attention::kUnconcerned);

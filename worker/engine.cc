@@ -80,25 +80,24 @@ void Engine::OnTableChanged() {
 
 absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle) {
   *handle = 0;
-  const int64_t started = MonotonicNs();
-  const int64_t deadline = DeadlineAfter(started, limit_ns);
   if (!role_.try_lock()) {
     absl::StatusOr<int64_t> submitted = Submit(request);
     if (!submitted.ok()) return submitted.status();
     *handle = *submitted;
     return Wait(*handle, limit_ns, true);
   }
-  bell_.SetAttention(Attention::kPolling);
-  absl::StatusOr<int64_t> submitted = table_.Submit(request);
+  bell_.BeginPolling();
+  absl::StatusOr<Submission*> submitted = table_.SubmitAndBeginWaiting(request);
   if (!submitted.ok()) {
     LeaveRole();
     return submitted.status();
   }
-  *handle = *submitted;
-  Submission* submission = table_.BeginWaiting(*handle);
-  Drive([submission] { return submission->complete.load(); }, deadline);
+  Submission* const submission = *submitted;
+  *handle = submission->handle;
+  const int64_t started = submission->submitted_ns;
+  Drive([submission] { return submission->complete.load(); }, DeadlineAfter(started, limit_ns));
   LeaveRole();
-  wait_ns_.fetch_add(MonotonicNs() - started);
+  wait_ns_.fetch_add(options_.clock() - started);
   return table_.DoneWaiting(submission, true);
 }
 
@@ -355,18 +354,10 @@ void Engine::OnLeft(int rank) {
 }
 
 void Engine::OnInline(const Entry& entry) {
-  table_.Take(entry, &running_->submissions);
-  Submission* submission = running_->submissions[0];
-  if (submission == nullptr) return;  // of a group without this rank
-  const char* from = entry.payload;
-  for (const Fragment& fragment : submission->fragments) {
-    const size_t bytes = fragment.count * SizeOf(submission->dtype);
-    if (fragment.output != nullptr && fragment.output != from) std::memcpy(fragment.output, from, bytes);
-    from += bytes;
-  }
+  const int64_t bytes = table_.CompleteInline(entry);
+  if (bytes < 0) return;  // of a group without this rank
   batches_.fetch_add(1);
-  bytes_.fetch_add(submission->bytes());
-  table_.Complete(running_->submissions, absl::OkStatus());
+  bytes_.fetch_add(bytes);
 }
 
 }  // namespace farandole

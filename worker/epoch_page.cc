@@ -8,7 +8,8 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kCellPayload = 120;
+constexpr size_t kCellPayload = 312;
+static_assert(sizeof(Post) <= kCellPayload, "a post fits into a cell");
 constexpr size_t kMostEndBytes = 448;
 
 // The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. What
@@ -18,9 +19,9 @@ struct EntryHeader {
   OpType op;
   DType dtype;
   ReduceOp reduce_op;
-  uint8_t payload_bytes;
+  uint16_t payload_bytes;
   uint8_t rows_are_empty;
-  uint8_t reserved[2];
+  uint8_t reserved;
   uint32_t group;
   uint32_t slot;
   int32_t rank;
@@ -78,7 +79,7 @@ EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRing
       rings_(rings),
       posts_read_(size, 0),
       left_at_(size, ~uint64_t{0}) {
-  static_assert(sizeof(Cell) == 128, "a cell is two cache lines");
+  static_assert(sizeof(Cell) == 320, "a cell is five cache lines");
   static_assert(kMostEntryBytes == EpochRings().log_cells / 2 * kCellPayload, "an entry takes half of the log at most");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
 }
@@ -98,10 +99,14 @@ EpochPage::Cell& EpochPage::log_cell(uint64_t position) const {
 Doorbell& EpochPage::bell(int rank) { return block(rank).bell; }
 
 bool EpochPage::TryPost(const Post& post) {
-  if (posted_ - block(rank_).posts_read.load() >= rings_.post_cells) return false;
+  if (posted_ - known_read_ >= rings_.post_cells) {
+    known_read_ = block(rank_).posts_read.load();
+    if (posted_ - known_read_ >= rings_.post_cells) return false;
+  }
   Cell& cell = post_cell(rank_, posted_);
-  size_t head = offsetof(Post, payload);
-  std::memcpy(cell.bytes, &post, head + post.payload_bytes);
+  const size_t head = sizeof(PostHeader);
+  std::memcpy(cell.bytes, static_cast<const void*>(&post), head);
+  std::memcpy(cell.bytes + head, post.payload, post.payload_bytes);
   cell.sequence.store(++posted_);
   if (rank_ != 0) {
     // A normal post matters to rank 0 only once it has submitted as well; leaving and joining it must see at once.
@@ -114,7 +119,7 @@ bool EpochPage::ReadPost(int rank, Post* post) {
   uint64_t& read = posts_read_[rank];
   Cell& cell = post_cell(rank, read);
   if (cell.sequence.load() != read + 1) return false;
-  size_t head = offsetof(Post, payload);
+  const size_t head = sizeof(PostHeader);
   std::memcpy(static_cast<void*>(post), cell.bytes, head);
   std::memcpy(post->payload, cell.bytes + head, std::min<size_t>(post->payload_bytes, kInlineBytes));
   block(rank).posts_read.store(++read);

@@ -14,8 +14,8 @@ namespace farandole {
 struct EpochRings {
   // More than a step of a large model submits; a rank that has more queues them in its own memory.
   uint64_t post_cells = 1024;
-  // Some 30 fused batches of 1,024 items, or 4,096 small results.
-  uint64_t log_cells = 4096;
+  // Some 40 fused batches of 1,024 items, or 2,048 small results.
+  uint64_t log_cells = 2048;
 };
 
 // Readiness and order through memory that all ranks of a host map: one ring of posts per rank, which that rank writes
@@ -31,7 +31,7 @@ class EpochPage final : public ReadyChannel {
   // `rings` is the same for all ranks of the page.
   EpochPage(void* memory, int rank, int size, int first_rank = 0, EpochRings rings = EpochRings());
   // Entries of more bytes do not fit into a log of the usual size.
-  static constexpr size_t kMostEntryBytes = 240 << 10;
+  static constexpr size_t kMostEntryBytes = 312 << 10;
 
   bool TryPost(const Post& post) override;
   bool ReadEntry(Entry* entry) override;
@@ -69,6 +69,9 @@ class EpochPage final : public ReadyChannel {
   const EpochRings rings_;
   // This rank's positions; counted in cells from the epoch's start.
   uint64_t posted_ = 0;
+  // How many of its posts it knows to be read; looked up only where the ring seems full, as rank 0 writes the word with
+  // every post that it reads.
+  uint64_t known_read_ = 0;
   uint64_t read_ = 0;
   // Rank 0: what it has read of each rank's posts and appended to the log, and the least position that all ranks are
   // known to have read.

@@ -15,7 +15,7 @@ namespace farandole {
 namespace {
 
 constexpr uint64_t kPosts = 1024;
-constexpr uint64_t kCells = 4096;
+constexpr uint64_t kCells = EpochRings().log_cells;
 
 // The page of one epoch in private memory, with the end of every rank.
 class Page {
@@ -37,7 +37,7 @@ class Page {
   std::vector<int> all_;
 };
 
-Post PostNumber(int64_t number, uint8_t payload_bytes) {
+Post PostNumber(int64_t number, uint16_t payload_bytes) {
   Post post;
   post.slot = static_cast<uint32_t>(number);
   post.op = OpType::kBroadcast;
@@ -95,7 +95,7 @@ Entry RandomEntry(std::mt19937& random) {
     }
     for (int counts = below(5) == 0 ? below(300) : 0; counts > 0; --counts) entry.counts.push_back(below(1 << 30));
   } else if (entry.kind == Entry::Kind::kInline) {
-    entry.payload_bytes = static_cast<uint8_t>(below(kInlineBytes + 1));
+    entry.payload_bytes = static_cast<uint16_t>(below(kInlineBytes + 1));
     for (int byte = 0; byte < entry.payload_bytes; ++byte) entry.payload[byte] = static_cast<char>(below(256));
   }
   return entry;
@@ -135,11 +135,11 @@ TEST(EpochPageTest, PostsOfEverySizeArriveInOrderAndWrapAround) {
   Post post;
   while (received < 5000) {
     for (int64_t burst = sent % 300 + 1; burst > 0; --burst, ++sent) {
-      ASSERT_TRUE(page.end(1).TryPost(PostNumber(sent, static_cast<uint8_t>(sent % (kInlineBytes + 1)))));
+      ASSERT_TRUE(page.end(1).TryPost(PostNumber(sent, static_cast<uint16_t>(sent % (kInlineBytes + 1)))));
     }
     for (; received < sent; ++received) {
       ASSERT_TRUE(page.end(0).ReadPost(1, &post));
-      ExpectEqual(post, PostNumber(received, static_cast<uint8_t>(received % (kInlineBytes + 1))));
+      ExpectEqual(post, PostNumber(received, static_cast<uint16_t>(received % (kInlineBytes + 1))));
     }
     ASSERT_FALSE(page.end(0).ReadPost(1, &post));
     ASSERT_FALSE(page.end(0).ReadPost(0, &post)) << "each rank has a ring of its own";

@@ -25,7 +25,7 @@ std::vector<int> All(int size) {
 Post PostNumber(int number) {
   Post post;
   post.slot = static_cast<uint32_t>(number);
-  post.payload_bytes = static_cast<uint8_t>(number % (kInlineBytes + 1));
+  post.payload_bytes = static_cast<uint16_t>(number % (kInlineBytes + 1));
   std::fill(post.payload, post.payload + post.payload_bytes, static_cast<char>(number));
   return post;
 }

@@ -12,9 +12,8 @@ namespace farandole {
 namespace {
 
 // The elements that each position gets of a tensor.
-void AddShares(const Post& post, size_t positions, absl::InlinedVector<int64_t, 8>* counts) {
+void AddShares(const PostHeader& post, int64_t rows, size_t positions, absl::InlinedVector<int64_t, 8>* counts) {
   counts->resize(positions, 0);
-  const int64_t rows = post.rows();
   if (rows == 0) return;
   const int64_t size = static_cast<int64_t>(positions);
   for (int64_t position = 0; position < size; ++position) {
@@ -46,7 +45,7 @@ void Orderer::RemoveGroup(uint32_t number) {
   for (auto slot = slots_.begin(); slot != slots_.end();) {
     auto next = std::next(slot);
     if (slot->second.group == number) {
-      SetIdle(slot->first, slot->second, false);
+      (slot->second.is_idle ? idle_ : busy_).erase(slot->second.position);
       slots_.erase(slot);
     }
     slot = next;
@@ -75,6 +74,7 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
   Slot& slot = slots_[number];
   slot.group = group_number;
   slot.posts.resize(group->second.ranks.size());
+  slot.position = busy_.insert(busy_.end(), number);
   // Not idle yet: ranks have asked for it and are about to post, and if it were retired before, two new names could
   // chase each other's slots away for ever.
   auto early = early_.find(number);
@@ -107,21 +107,18 @@ void Orderer::OnPost(int rank, const Post& post) {
 }
 
 void Orderer::Accept(uint32_t number, Slot& slot, int position, const Post& post) {
-  SetIdle(number, slot, false);
+  SetIdle(slot, false);
   Queue& queue = slot.posts[position];
-  queue.push_back(post);
+  queue.emplace_back(post);
   // A slot that is ready already stays where it is in the queue of ready slots; the new post belongs to a later round.
   if (queue.size() == 1) Evaluate(number, slot);
 }
 
-void Orderer::SetIdle(uint32_t number, Slot& slot, bool idle) {
+void Orderer::SetIdle(Slot& slot, bool idle) {
   if (slot.is_idle == idle) return;
   slot.is_idle = idle;
-  if (idle) {
-    slot.idle_position = idle_.insert(idle_.end(), number);
-  } else {
-    idle_.erase(slot.idle_position);
-  }
+  std::list<uint32_t>& to = idle ? idle_ : busy_;
+  to.splice(to.end(), idle ? busy_ : idle_, slot.position);
 }
 
 void Orderer::Evaluate(uint32_t number, Slot& slot) {
@@ -164,7 +161,7 @@ void Orderer::OnLeave(int rank) {
   for (auto& [number, slot] : slots_) {
     if (!groups_.at(slot.group).broken || slot.missing == 0) continue;
     for (Queue& queue : slot.posts) queue.clear();
-    SetIdle(number, slot, true);
+    SetIdle(slot, true);
   }
   Entry entry;
   entry.kind = Entry::Kind::kLeft;
@@ -189,7 +186,7 @@ void Orderer::OnJoin(int rank) {
   }
 }
 
-const Post& Orderer::Front(const Slot& slot) const {
+const Orderer::Kept& Orderer::Front(const Slot& slot) const {
   for (const Queue& queue : slot.posts) {
     if (!queue.empty()) return queue.front();
   }
@@ -213,12 +210,12 @@ void Orderer::PopFronts(uint32_t number, Slot& slot) {
     Evaluate(number, slot);
   } else {
     slot.missing = 1;  // counted anew with the next post
-    SetIdle(number, slot, true);
+    SetIdle(slot, true);
   }
 }
 
 Entry Orderer::Describe(const Slot& slot) const {
-  const Post& front = Front(slot);
+  const Kept& front = Front(slot);
   Entry entry;
   entry.op = front.op;
   entry.dtype = front.dtype;
@@ -232,9 +229,10 @@ Entry Orderer::Describe(const Slot& slot) const {
 
 uint64_t Orderer::ArenaOf(const Slot& slot) const {
   if (slot.posts[0].empty()) return 0;
-  const Placement placement = slot.posts[0].front().placement();
+  const auto placement_of = [](const Kept& post) { return PlacementIn(post, post.payload.data()); };
+  const Placement placement = placement_of(slot.posts[0].front());
   const bool is_shared = std::all_of(slot.posts.begin(), slot.posts.end(), [&](const Queue& queue) {
-    return !queue.empty() && queue.front().placement() == placement;
+    return !queue.empty() && placement_of(queue.front()) == placement;
   });
   return is_shared ? placement.arena : 0;
 }
@@ -243,41 +241,42 @@ Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
   Entry entry = Describe(slot);
   entry.kind = Entry::Kind::kInline;
   entry.slot = number;
-  const Post& front = Front(slot);
+  const Kept& front = Front(slot);
   if (Reduces(entry.op) && front.payload_bytes > 0) {
     // Contributions of all ranks in rank order; who has joined contributes the identity, so leaving it out is the same.
     absl::InlinedVector<const void*, 8> inputs;
     for (const Queue& queue : slot.posts) {
-      if (!queue.empty()) inputs.push_back(queue.front().payload);
+      if (!queue.empty()) inputs.push_back(queue.front().payload.data());
     }
     Reduce(entry.dtype, entry.reduce_op, inputs, nullptr, entry.payload, front.payload_bytes / SizeOf(entry.dtype),
            entry.postscale, static_cast<int>(slot.posts.size()));
     entry.payload_bytes = front.payload_bytes;
   } else if (entry.op == OpType::kBroadcast && !slot.posts[entry.root].empty()) {
-    const Post& root = slot.posts[entry.root].front();
+    const Kept& root = slot.posts[entry.root].front();
     entry.payload_bytes = root.payload_bytes;
-    std::memcpy(entry.payload, root.payload, root.payload_bytes);
+    std::memcpy(entry.payload, root.payload.data(), root.payload_bytes);
   }
+  return entry;
+}
+
+Entry Orderer::MakeDispute(uint32_t number, Slot& slot) {
+  Entry entry;
+  entry.kind = Entry::Kind::kDispute;
+  entry.group = slot.group;
+  entry.slot = number;
+  entry.attempt = ++slot.disputes;
   return entry;
 }
 
 Entry Orderer::MakeUrgent(uint32_t number) {
   Slot& slot = slots_.at(number);
-  Entry entry;
-  if (!Agrees(slot)) {
-    entry.kind = Entry::Kind::kDispute;
-    entry.group = slot.group;
-    entry.slot = number;
-    entry.attempt = ++slot.disputes;
-  } else {
-    entry = MakeInline(number, slot);
-  }
+  Entry entry = Agrees(slot) ? MakeInline(number, slot) : MakeDispute(number, slot);
   PopFronts(number, slot);
   return entry;
 }
 
 bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const {
-  const Post& post = Front(slot);
+  const Kept& post = Front(slot);
   if (post.op != batch.op || slot.group != batch.group) return false;
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
   if (batch.arena != ArenaOf(slot)) return false;
@@ -293,19 +292,21 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
   entry.kind = Entry::Kind::kBatch;
   int64_t bytes = 0;
   auto add = [&](uint32_t number, Slot& slot) {
-    const Post& front = Front(slot);
+    const Kept& front = Front(slot);
     const int64_t size = front.count * static_cast<int64_t>(SizeOf(front.dtype));
     bytes += size;
     // Broadcasts of any type travel together as bytes.
     entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
-    if (entry.op == OpType::kReducescatter) AddShares(front, slot.posts.size(), &entry.counts);
+    if (entry.op == OpType::kReducescatter) {
+      AddShares(front, RowsIn(front, front.payload.data()), slot.posts.size(), &entry.counts);
+    }
   };
   Slot& slot = slots_.at(first);
   entry.arena = ArenaOf(slot);
   add(first, slot);
   if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
   if (entry.op == OpType::kAllgather) {
-    entry.rows_are_empty = static_cast<uint8_t>(Front(slot).rows_are_empty);
+    entry.rows_are_empty = Front(slot).rows_are_empty;
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};

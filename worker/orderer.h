@@ -57,8 +57,13 @@ class Orderer {
     bool broken = false;  // one of its ranks has left
     bool has_rank_0 = false;
   };
+  // A post, with no more memory than it needs: there is one for each rank and slot.
+  struct Kept : PostHeader {
+    explicit Kept(const Post& post) : PostHeader(post), payload(post.payload, post.payload + post.payload_bytes) {}
+    absl::InlinedVector<char, 24> payload;
+  };
   // Posts of one rank in one slot, oldest first; rarely more than one.
-  using Queue = absl::InlinedVector<Post, 1>;
+  using Queue = absl::InlinedVector<Kept, 1>;
   struct Slot {
     uint32_t group = 0;
     uint32_t disputes = 0;
@@ -66,11 +71,12 @@ class Orderer {
     // Positions without a post whose rank has not joined.
     int missing = 0;
     bool is_idle = false;
-    std::list<uint32_t>::iterator idle_position;
+    // In idle_, or else in busy_.
+    std::list<uint32_t>::iterator position;
   };
 
   void Accept(uint32_t number, Slot& slot, int position, const Post& post);
-  void SetIdle(uint32_t number, Slot& slot, bool idle);
+  void SetIdle(Slot& slot, bool idle);
   // Counts what is missing and queues the slot if it is ready.
   void Evaluate(uint32_t number, Slot& slot);
   void RetireIdle();
@@ -79,13 +85,14 @@ class Orderer {
   void OnJoin(int rank);
   bool Agrees(const Slot& slot) const;
   // Some rank's oldest post; the slot is ready.
-  const Post& Front(const Slot& slot) const;
+  const Kept& Front(const Slot& slot) const;
   void PopFronts(uint32_t number, Slot& slot);
   Entry Describe(const Slot& slot) const;
   // The arena in which all ranks have put the slot's tensors, at equal offsets; 0: none.
   uint64_t ArenaOf(const Slot& slot) const;
   Entry MakeUrgent(uint32_t number);
   Entry MakeInline(uint32_t number, Slot& slot);
+  Entry MakeDispute(uint32_t number, Slot& slot);
   Entry MakeBatch(std::deque<uint32_t>& ready);
   bool CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const;
 
@@ -97,6 +104,7 @@ class Orderer {
   absl::flat_hash_map<uint32_t, std::vector<std::pair<int, Post>>> early_;
   uint32_t last_slot_ = 0;
   std::list<uint32_t> idle_;  // slots that were used and have no posts, longest idle first
+  std::list<uint32_t> busy_;  // all others, in no order
   // Ready slots, in the order in which they became so.
   std::deque<uint32_t> urgent_;   // inline results and disputes
   std::deque<uint32_t> foreign_;  // batches of groups without rank 0

@@ -4,22 +4,24 @@
 
 namespace farandole {
 
-Placement Post::placement() const {
+Placement PlacementIn(const PostHeader& header, const char* payload) {
   Placement placement;
-  if (is_inline == 0 && payload_bytes == sizeof(placement)) std::memcpy(&placement, payload, sizeof(placement));
+  if (header.is_inline == 0 && header.payload_bytes == sizeof(placement)) {
+    std::memcpy(&placement, payload, sizeof(placement));
+  }
   return placement;
+}
+
+int64_t RowsIn(const PostHeader& header, const char* payload) {
+  int64_t rows = 0;
+  if (header.is_inline == 0 && header.payload_bytes == sizeof(rows)) std::memcpy(&rows, payload, sizeof(rows));
+  return rows;
 }
 
 void Post::set_placement(const Placement& placement) {
   if (placement.arena == 0) return;
   std::memcpy(payload, &placement, sizeof(placement));
   payload_bytes = sizeof(placement);
-}
-
-int64_t Post::rows() const {
-  int64_t rows = 0;
-  if (is_inline == 0 && payload_bytes == sizeof(rows)) std::memcpy(&rows, payload, sizeof(rows));
-  return rows;
 }
 
 void Post::set_rows(int64_t rows) {

@@ -16,20 +16,21 @@
 namespace farandole {
 
 // Payload of a submission, or of its result, that travels with readiness and order instead of through a transport.
-inline constexpr int kInlineBytes = 72;
+inline constexpr int kInlineBytes = 264;
 
 // Reducescatter: how many of a tensor's rows the position gets; the first ones get one more than the others.
 inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
   return rows / positions + (position < rows % positions ? 1 : 0);
 }
 
-// One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
-struct Post {
+// The fixed part of a Post.
+struct PostHeader {
   enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
 
   uint32_t slot = 0;
   Kind kind = Kind::kSubmit;
-  uint8_t payload_bytes = 0;
+  // Allgather of tensors whose rows have no elements: `count` has the rows, and nothing is to be moved.
+  uint8_t rows_are_empty = 0;
   OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;
   // Hash of everything that ranks must agree about.
@@ -41,20 +42,26 @@ struct Post {
   ReduceOp reduce_op = ReduceOp::kSum;
   // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).
   uint8_t is_inline = 0;
-  // Allgather of tensors whose rows have no elements: `count` has the rows, and nothing is to be moved.
-  uint16_t rows_are_empty = 0;
+  uint16_t payload_bytes = 0;
   double prescale = 1.0;
   double postscale = 1.0;
+};
+
+// One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
+struct Post : PostHeader {
   // Reductions: the prescaled input; broadcast: the root's input. Where nothing travels inline: of an allreduce the
   // placement, if the tensors have one; of a reducescatter the rows.
   char payload[kInlineBytes];
 
-  Placement placement() const;
   void set_placement(const Placement& placement);
-  int64_t rows() const;
   void set_rows(int64_t rows);
 };
-static_assert(sizeof(Post) == 120, "a post and its sequence number fill two cache lines");
+static_assert(sizeof(PostHeader) == 48, "with its sequence number, 8 bytes of payload fit into the first cache line");
+static_assert(sizeof(Post) == 312, "a post and its sequence number fill five cache lines");
+
+// What `payload` says that belongs to `header`; none where it says nothing.
+Placement PlacementIn(const PostHeader& header, const char* payload);
+int64_t RowsIn(const PostHeader& header, const char* payload);
 
 // One line of the order log. It describes itself: who has no submission for it (a rank that has joined) can still take
 // part.
@@ -85,7 +92,7 @@ struct Entry {
   OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;
   ReduceOp reduce_op = ReduceOp::kSum;
-  uint8_t payload_bytes = 0;
+  uint16_t payload_bytes = 0;
   uint32_t group = 0;
   uint32_t slot = 0;
   int32_t rank = 0;

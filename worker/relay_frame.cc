@@ -25,13 +25,13 @@ struct PostHead {
   double prescale;
   double postscale;
   int32_t root;
-  uint16_t rows_are_empty;
+  uint16_t payload_bytes;
   uint8_t kind;
   uint8_t op;
   uint8_t dtype;
   uint8_t reduce_op;
   uint8_t is_inline;
-  uint8_t payload_bytes;
+  uint8_t rows_are_empty;
   uint32_t reserved;
 };
 static_assert(sizeof(PostHead) == 56, "no padding travels");
@@ -52,9 +52,9 @@ struct EntryHead {
   uint8_t op;
   uint8_t dtype;
   uint8_t reduce_op;
-  uint8_t payload_bytes;
   uint8_t rows_are_empty;
-  uint16_t reserved;
+  uint8_t reserved;
+  uint16_t payload_bytes;
 };
 static_assert(sizeof(EntryHead) == 64, "no padding travels");
 

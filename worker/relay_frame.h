@@ -32,7 +32,7 @@ struct RelayFrame {
 };
 
 // No frame is longer: the largest entry that fits into the log, and its head.
-inline constexpr size_t kMostFrameBytes = (240 << 10) + 64;
+inline constexpr size_t kMostFrameBytes = (312 << 10) + 64;
 
 void AppendPost(int rank, const Post& post, std::string* bytes);
 void AppendEntry(const Entry& entry, std::string* bytes);

@@ -26,7 +26,7 @@ Post SomePost(int payload_bytes) {
   post.rows_are_empty = 1;
   post.prescale = 0.5;
   post.postscale = -2.0;
-  post.payload_bytes = static_cast<uint8_t>(payload_bytes);
+  post.payload_bytes = static_cast<uint16_t>(payload_bytes);
   std::memset(post.payload, 'p', payload_bytes);
   return post;
 }

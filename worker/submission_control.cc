@@ -248,4 +248,31 @@ std::vector<std::pair<uint32_t, std::vector<int>>> SubmissionTable::Groups() con
   return groups;
 }
 
+absl::Status SubmissionTable::ended() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ended_;
+}
+
+absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return absl::NotFoundError(absl::StrCat("there is no process set ", group));
+  return found->second.ranks;
+}
+
+bool SubmissionTable::IsIdle(uint32_t group) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = groups_.find(group);
+  if (found == groups_.end()) return true;
+  for (const auto& [key, name] : found->second.names) {
+    if (name->outstanding > 0) return false;
+  }
+  return true;
+}
+
+SubmissionTable::Counters SubmissionTable::counters() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
+}
+
 }  // namespace farandole

@@ -198,6 +198,19 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
 
 absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
   std::lock_guard<std::mutex> lock(mutex_);
+  absl::StatusOr<Submission*> submission = SubmitLocked(request, /*is_driven=*/false);
+  if (!submission.ok()) return submission.status();
+  return (*submission)->handle;
+}
+
+absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request& request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  absl::StatusOr<Submission*> submission = SubmitLocked(request, /*is_driven=*/true);
+  if (submission.ok()) ++(*submission)->waiters;
+  return submission;
+}
+
+absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
   absl::StatusOr<Group*> group = Check(request);
   if (!group.ok()) return group.status();
   const absl::string_view key = request.name.empty() ? UnnamedName(request.op) : request.name;
@@ -219,13 +232,14 @@ absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
   ++name->outstanding;
   pending_count_.fetch_add(1);
   // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that
-  // it left is changed here; and no answer to the post can find the rank unconcerned.
-  channel_->doorbell().Concern();
+  // it left is changed here; and no answer to the post can find the rank unconcerned. Who drives looks for the answer
+  // itself.
+  if (!is_driven) channel_->doorbell().Concern();
   ++counters_.submissions;
   last_submitted_ns_ = submission->submitted_ns;
   if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
   Enter(submission, name);
-  return submission->handle;
+  return submission;
 }
 
 void SubmissionTable::Enter(Submission* submission, Name* name) {
@@ -280,7 +294,7 @@ void SubmissionTable::PostOne(Submission* submission) {
       // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
       ScaleCopy(submission->dtype, fragment.input, post.payload + post.payload_bytes, fragment.count,
                 submission->prescale);
-      post.payload_bytes = static_cast<uint8_t>(post.payload_bytes + bytes);
+      post.payload_bytes = static_cast<uint16_t>(post.payload_bytes + bytes);
     }
   } else if (submission->op == OpType::kReducescatter) {
     post.set_rows(submission->rows());
@@ -366,11 +380,11 @@ void SubmissionTable::NotifyLocked() {
 }
 
 void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
-  auto group = groups_.find(submission->group);
-  if (group != groups_.end()) {
-    auto name = group->second.names.find(submission->name);
-    if (name != group->second.names.end()) --name->second->outstanding;
-  }
+  Finish(submission, FindName(submission->group, submission->name), status);
+}
+
+void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
+  if (name != nullptr) --name->outstanding;
   pending_count_.fetch_sub(1);
   ++counters_.completions;
   submission->status = status;
@@ -382,8 +396,8 @@ void SubmissionTable::Finish(Submission* submission, const absl::Status& status)
 void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
   std::lock_guard<std::mutex> lock(mutex_);
   taken->clear();
-  auto take = [&](uint32_t slot) {
-    auto found = slots_.find(slot);
+  for (const Entry::Item& item : entry.items) {
+    auto found = slots_.find(item.slot);
     Submission* submission = nullptr;
     if (found != slots_.end() && !found->second->posted.empty()) {
       submission = found->second->posted.front();
@@ -391,9 +405,7 @@ void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 
       submission->running = true;
     }
     taken->push_back(submission);
-  };
-  if (entry.kind == Entry::Kind::kInline) return take(entry.slot);
-  for (const Entry::Item& item : entry.items) take(item.slot);
+  }
 }
 
 void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status) {
@@ -404,31 +416,23 @@ void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const 
   NotifyLocked();
 }
 
-absl::Status SubmissionTable::ended() const {
+int64_t SubmissionTable::CompleteInline(const Entry& entry) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return ended_;
-}
-
-absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto found = groups_.find(group);
-  if (found == groups_.end()) return absl::NotFoundError(absl::StrCat("there is no process set ", group));
-  return found->second.ranks;
-}
-
-bool SubmissionTable::IsIdle(uint32_t group) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto found = groups_.find(group);
-  if (found == groups_.end()) return true;
-  for (const auto& [key, name] : found->second.names) {
-    if (name->outstanding > 0) return false;
+  auto found = slots_.find(entry.slot);
+  if (found == slots_.end() || found->second->posted.empty()) return -1;
+  Name* name = found->second;
+  Submission* submission = name->posted.front();
+  name->posted.pop_front();
+  const int64_t bytes = submission->bytes();
+  const char* from = entry.payload;
+  for (const Fragment& fragment : submission->fragments) {
+    const size_t fragment_bytes = fragment.count * SizeOf(submission->dtype);
+    if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
+    from += fragment_bytes;
   }
-  return true;
-}
-
-SubmissionTable::Counters SubmissionTable::counters() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return counters_;
+  Finish(submission, name, absl::OkStatus());
+  NotifyLocked();
+  return bytes;
 }
 
 }  // namespace farandole

@@ -76,6 +76,9 @@ class SubmissionTable {
   //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
   //   epoch has ended.
   absl::StatusOr<int64_t> Submit(const Request& request);
+  // As Submit and BeginWaiting, by the thread that has the engine's role and drives it until the submission is complete
+  // or somebody else is concerned.
+  absl::StatusOr<Submission*> SubmitAndBeginWaiting(const Request& request);
   // Finds a submission for a waiting thread, which must call DoneWaiting with it. Null: no such handle.
   Submission* BeginWaiting(int64_t handle);
   // Gives whether the submission is complete, or its error, and releases it if it is complete and `release` is set.
@@ -109,6 +112,8 @@ class SubmissionTable {
   // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
   void Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken);
   void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
+  // Completes the submission of a kInline entry with the entry's payload. Its bytes; -1: this rank has none for it.
+  int64_t CompleteInline(const Entry& entry);
   void OnDispute(uint32_t slot, uint32_t attempt);
   void OnRetired(uint32_t slot);
   // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
@@ -180,6 +185,7 @@ class SubmissionTable {
     Submission* submission;
   };
 
+  absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
   Submission* Allocate();
   void Recycle(Submission* submission);
@@ -192,6 +198,8 @@ class SubmissionTable {
   void PostOne(Submission* submission);
   void Send(const Post& post);
   void Finish(Submission* submission, const absl::Status& status);
+  // `name`: the submission's; null where it is not known any more.
+  void Finish(Submission* submission, Name* name, const absl::Status& status);
   // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
   void FailDisputed(uint32_t group, const absl::Status& reason);

@@ -43,9 +43,8 @@ absl::Span<ShmTransport::StageUse> ShmTransport::UsesOf(uint64_t sequence, uint6
 bool ShmTransport::StageIsFree(uint64_t sequence, uint64_t chunk, size_t slot_bytes) {
   for (StageUse& use : UsesOf(sequence, chunk, slot_bytes)) {
     if (use.readers.empty()) continue;
-    const bool is_read = std::any_of(use.readers.begin(), use.readers.end(), [&](int reader) {
-      return progress(reader).consumed.load() < use.consumed;
-    });
+    const bool is_read = std::any_of(use.readers.begin(), use.readers.end(),
+                                     [&](int reader) { return progress(reader).consumed.load() < use.consumed; });
     if (is_read) return false;
     use.readers.clear();
   }

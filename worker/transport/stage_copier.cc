@@ -14,8 +14,8 @@ constexpr size_t kLeastStreamedBytes = 512;
 constexpr size_t kLeastProbedBytes = 2048;
 // A round of probes takes so many copies of each kind; the faster one counts, as others may have had the processor.
 constexpr int kProbesOfAKind = 2;
-// Rounds are rare, since a copy of the wrong kind can take ten times as long; seldom enough for the median and the mean,
-// and often enough for a process that was moved to another core.
+// Rounds are rare, since a copy of the wrong kind can take ten times as long; seldom enough for the median and the
+// mean, and often enough for a process that was moved to another core.
 constexpr int kLongestInterval = 256;
 // Of a KiB: what the readers lose when they find it in memory. Measured 40 to 70 ns on AMD EPYC; more, so that what is
 // as good as equal stays in the caches.

@@ -23,6 +23,8 @@ struct Case {
   size_t count = 0;
   // How many tensors travel in one step, each with a name of its own.
   int tensors = 1;
+  // The tensors lie in an arena (farandole.h), one after the other.
+  bool in_arena = false;
 
   // Of one tensor's result on a rank, as nccl-tests counts.
   uint64_t Bytes(int size) const;

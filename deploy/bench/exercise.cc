@@ -1,6 +1,7 @@
 #include "deploy/bench/exercise.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/bench/tile.h"
@@ -12,27 +13,59 @@ namespace {
 constexpr int kRoot = 0;
 constexpr int kWorld = 0;
 
-// Ordinary memory of the process, as a framework's: not cleared, so that each page is first touched by its rank.
-struct Buffer {
-  explicit Buffer(size_t size) : bytes(new char[std::max<size_t>(size, 1)]) {}
-  std::unique_ptr<char[]> bytes;
+struct ReleaseArena {
+  void operator()(farandole_arena* arena) const { farandole_arena_release(arena); }
 };
+using ArenaPointer = std::unique_ptr<farandole_arena, ReleaseArena>;
+
+// The memory of a case's tensors: an arena, or ordinary memory of the process, as a framework's, which is not cleared,
+// so that each page is first touched by its rank.
+class Memory {
+ public:
+  Memory(const Case& what, ArenaPointer arena) : arena_(std::move(arena)) {
+    const size_t bytes = what.count * SizeOf(what.dtype);
+    for (int i = 0; i < what.tensors; ++i) {
+      if (arena_ != nullptr) {
+        tensors_.push_back(static_cast<char*>(farandole_arena_address(arena_.get())) + i * bytes);
+        continue;
+      }
+      own_.emplace_back(new char[std::max<size_t>(bytes, 1)]);
+      tensors_.push_back(own_.back().get());
+    }
+  }
+  const std::vector<char*>& tensors() const { return tensors_; }
+
+ private:
+  ArenaPointer arena_;
+  std::vector<std::unique_ptr<char[]>> own_;
+  std::vector<char*> tensors_;
+};
+
+// All ranks call it alike. Null where the case wants none.
+absl::StatusOr<ArenaPointer> MakeArena(const Case& what) {
+  if (!what.in_arena) return ArenaPointer();
+  farandole_arena* arena = nullptr;
+  const auto bytes = static_cast<int64_t>(what.count * SizeOf(what.dtype)) * what.tensors;
+  if (const int code = farandole_arena_create("bench/arena", bytes, kWorld, &arena, nullptr); code != FARANDOLE_OK) {
+    return CallStatus(code);
+  }
+  return ArenaPointer(arena);
+}
 
 class Buffers : public Exercise {
  public:
-  Buffers(const Case& what, int rank, int size)
-      : Exercise(what, rank, size), own_(Tile::OfRank(what.dtype, rank, size)) {
-    for (int i = 0; i < what.tensors; ++i) buffers_.emplace_back(what.count * SizeOf(what.dtype));
+  Buffers(const Case& what, int rank, int size, ArenaPointer arena = nullptr)
+      : Exercise(what, rank, size), own_(Tile::OfRank(what.dtype, rank, size)), memory_(what, std::move(arena)) {
     shape_ = static_cast<int64_t>(what.count);
   }
 
   void Rewrite(uint64_t turn) override {
-    for (size_t i = 0; i < buffers_.size(); ++i) own_.Fill(buffer(i), what().count, turn + i);
+    for (size_t i = 0; i < memory_.tensors().size(); ++i) own_.Fill(buffer(i), what().count, turn + i);
   }
 
   absl::Status Step() override {
     handles_.clear();
-    for (size_t i = 0; i < buffers_.size(); ++i) {
+    for (size_t i = 0; i < memory_.tensors().size(); ++i) {
       handles_.push_back(Submit(i));
       if (handles_.back() < 0) return CallStatus(static_cast<int>(-handles_.back()));
     }
@@ -45,28 +78,29 @@ class Buffers : public Exercise {
  protected:
   virtual farandole_handle Submit(size_t tensor) = 0;
 
-  char* buffer(size_t tensor) { return buffers_[tensor].bytes.get(); }
+  char* buffer(size_t tensor) { return memory_.tensors()[tensor]; }
   const int64_t* shape() const { return &shape_; }
   int dtype() const { return static_cast<int>(what().dtype); }
 
   // Of all tensors, whose results stand in the buffers.
   size_t CountWrongAgainst(const Tile& expected, uint64_t turn) {
     size_t wrong = 0;
-    for (size_t i = 0; i < buffers_.size(); ++i) wrong += expected.CountWrong(buffer(i), what().count, turn + i);
+    for (size_t i = 0; i < memory_.tensors().size(); ++i)
+      wrong += expected.CountWrong(buffer(i), what().count, turn + i);
     return wrong;
   }
 
  private:
   const Tile own_;
-  std::vector<Buffer> buffers_;
+  const Memory memory_;
   int64_t shape_;
   std::vector<farandole_handle> handles_;
 };
 
 class Allreduce : public Buffers {
  public:
-  Allreduce(const Case& what, int rank, int size)
-      : Buffers(what, rank, size), expected_(Tile::Reduced(what.dtype, what.reduce, size)) {}
+  Allreduce(const Case& what, int rank, int size, ArenaPointer arena)
+      : Buffers(what, rank, size, std::move(arena)), expected_(Tile::Reduced(what.dtype, what.reduce, size)) {}
 
   // A single tensor goes the way of a synchronous call.
   absl::Status Step() override {
@@ -175,10 +209,12 @@ Exercise::Exercise(const Case& what, int rank, int size) : case_(what), rank_(ra
   for (int i = 0; i < what.tensors; ++i) names_.push_back(absl::StrCat("bench/", Name(what.op), "/", i));
 }
 
-std::unique_ptr<Exercise> Exercise::Make(const Case& what, int rank, int size) {
+absl::StatusOr<std::unique_ptr<Exercise>> Exercise::Make(const Case& what, int rank, int size) {
+  absl::StatusOr<ArenaPointer> arena = MakeArena(what);
+  if (!arena.ok()) return arena.status();
   switch (what.op) {
     case Op::kAllreduce:
-      return std::make_unique<Allreduce>(what, rank, size);
+      return std::make_unique<Allreduce>(what, rank, size, *std::move(arena));
     case Op::kAllgather:
       return std::make_unique<Allgather>(what, rank, size);
     case Op::kBroadcast:
@@ -186,7 +222,7 @@ std::unique_ptr<Exercise> Exercise::Make(const Case& what, int rank, int size) {
     case Op::kBarrier:
       return std::make_unique<Barrier>(what, rank, size);
   }
-  return nullptr;
+  return absl::InternalError("a case has an op that there is no exercise for");
 }
 
 absl::Status CallStatus(int code) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "deploy/bench/case.h"
 
 namespace farandole::bench {
@@ -21,8 +22,8 @@ class Exercise {
   Exercise(const Exercise&) = delete;
   Exercise& operator=(const Exercise&) = delete;
 
-  // Makes what the case's op needs.
-  static std::unique_ptr<Exercise> Make(const Case& what, int rank, int size);
+  // Makes what the case's op needs. Errors are the worker library's, where it gives no arena.
+  static absl::StatusOr<std::unique_ptr<Exercise>> Make(const Case& what, int rank, int size);
 
   // Writes this rank's contributions of a turn: a step's results stand where its contributions stood.
   virtual void Rewrite(uint64_t turn) = 0;

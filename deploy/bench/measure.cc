@@ -70,7 +70,9 @@ absl::StatusOr<Measurement> Measure(const Case& what, const Limits& limits) {
   Measurement result;
   result.what = what;
   result.size = farandole_size();
-  const std::unique_ptr<Exercise> exercise = Exercise::Make(what, farandole_rank(), result.size);
+  const absl::StatusOr<std::unique_ptr<Exercise>> made = Exercise::Make(what, farandole_rank(), result.size);
+  if (!made.ok()) return made.status();
+  const std::unique_ptr<Exercise>& exercise = *made;
   const bool has_barrier = !what.Synchronizes() || result.Bytes() > kMostBytesWithoutBarrier;
   double fastest = absl::ToDoubleSeconds(absl::Hours(1));
   uint64_t turn = 0;

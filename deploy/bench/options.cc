@@ -84,6 +84,7 @@ Case CaseOf(Op op, DType dtype, ReduceOp reduce, uint64_t bytes, const BenchOpti
   what.dtype = dtype;
   what.reduce = reduce;
   what.tensors = options.tensors;
+  what.in_arena = options.in_arena;
   const uint64_t shares = op == Op::kAllgather ? static_cast<uint64_t>(size) : 1;
   what.count = std::max<uint64_t>(bytes / SizeOf(dtype) / shares, 1);
   return what;
@@ -113,6 +114,8 @@ void AddBenchOptions(CLI::App* bench, BenchOptions* options) {
   bench->add_option("--tensors", options->tensors, "Tensors of that size in one step, each with a name of its own")
       ->check(CLI::Range(1, kMostTensors))
       ->capture_default_str();
+  bench->add_flag("--arena", options->in_arena,
+                  "The tensors of allreduce lie in memory that the ranks of this host share, and are reduced in place");
   bench->add_option("--seconds", options->seconds, "How long each size is measured")
       ->check(CLI::Range(0.0, kMostSeconds))
       ->capture_default_str();
@@ -133,6 +136,9 @@ absl::StatusOr<std::vector<Case>> ListCases(const BenchOptions& options, int siz
   for (const std::string& op_name : options.ops) {
     const absl::StatusOr<Op> op = ReadOp(op_name);
     if (!op.ok()) return op.status();
+    if (options.in_arena && *op != Op::kAllreduce) {
+      return absl::InvalidArgumentError(absl::StrCat("--arena is for allreduce only, not for --op ", op_name));
+    }
     if (*op == Op::kBarrier) {
       cases.emplace_back().op = Op::kBarrier;
       cases.back().dtype = DType::kU8;

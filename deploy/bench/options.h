@@ -22,6 +22,7 @@ struct BenchOptions {
   int tensors = 1;
   double seconds = 0.5;
   int64_t max_steps = 100'000;
+  bool in_arena = false;
   // Where rank 0 writes the results as JSON; "": nowhere.
   std::string json;
 };
@@ -31,7 +32,8 @@ void AddBenchOptions(CLI::App* bench, BenchOptions* options);
 
 // The cases that the options ask for, in the order of the table, for a job of `size` ranks; a barrier is there once.
 // Sizes are rounded down to whole elements, one at least; an op's equal ones are there once.
-//   INVALID_ARGUMENT  an op, element type or reduction that there is not, or --min above --max
+//   INVALID_ARGUMENT  an op, element type or reduction that there is not, --min above --max, or --arena for another op
+//   than allreduce
 absl::StatusOr<std::vector<Case>> ListCases(const BenchOptions& options, int size);
 
 // "f32"; the names that --dtype takes.

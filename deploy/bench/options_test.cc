@@ -51,6 +51,7 @@ TEST(BenchOptionsTest, WhatThereIsNotIsNamed) {
             "--op is 'alltoall', but must be one of allreduce, allgather, broadcast, barrier");
   EXPECT_EQ(Listed("--dtype f8", 2)[0].rfind("--dtype is 'f8', but must be one of f32, ", 0), 0);
   EXPECT_EQ(Listed("--reduce average", 2)[0], "--reduce is 'average', but must be one of sum, min, max");
+  EXPECT_EQ(Listed("--arena --op broadcast", 2)[0], "--arena is for allreduce only, not for --op broadcast");
   EXPECT_EQ(Listed("--min 8 --max 4", 2)[0], "--min 8 must be at least 1 and at most --max 4");
 }
 

@@ -40,6 +40,7 @@ nlohmann::ordered_json ReportJson(const Measurement& measurement) {
   if (what.op == Op::kAllreduce) json["reduce"] = std::string(Name(what.reduce));
   json.update(nlohmann::ordered_json{{"ranks", measurement.size},
                                      {"tensors", what.tensors},
+                                     {"arena", what.in_arena},
                                      {"bytes", what.Bytes(measurement.size)},
                                      {"count", what.count},
                                      {"steps", measurement.steps},

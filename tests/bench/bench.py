@@ -64,7 +64,8 @@ def measure(suite: Suite) -> report.Results:
                 for trained in suite.models:
                     results.training.append((trained, measuring.measure_training(trained, running, suite)))
                     _say(start, f"training, {trained.label}: {_show(results.training[-1][1])}")
-                results.cpu.update(measuring.measure_cpu(running))
+                if suite.cpu:
+                    results.cpu.update(measuring.measure_cpu(running))
     if suite.rates:
         if why_not := hosts.why_not() or hosts.why_no_namespaces():
             remarks.append(f"no two hosts: {why_not}")

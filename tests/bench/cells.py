@@ -22,7 +22,8 @@ class Cell(NamedTuple):
     """Of one tensor."""
     dtype: str = "f32"
     kind: str = "one"
-    """"one" tensor; "many", submitted one by one; or "flat": many in one call, or packed by the program."""
+    """"one" tensor; "many", submitted one by one; "flat": many in one call, or packed by the program; or "arena": one in
+    Farandole's shared memory, beside one in a peer's ordinary memory, from C only."""
     tensors: int = 1
     goal: Goal = Goal()
 
@@ -36,6 +37,7 @@ class Cell(NamedTuple):
         """What the row is called."""
         dtype = "" if self.dtype == "f32" else {"f16": "float16, "}[self.dtype]
         many = {"one": "", "many": f"{self.tensors} tensors of ", "flat": f"{self.tensors} tensors in one call, of "}
+        many["arena"] = "in an arena, "
         return f"{dtype}{many[self.kind]}{show_bytes(self.count_bytes)}"
 
     @property
@@ -72,6 +74,8 @@ class Suite(NamedTuple):
     seconds: float
     """How long one contender is measured in one round of a cell."""
     train_steps: int
+    cpu: bool
+    """Whether what the ranks cost while they have nothing to do is measured too."""
     limit_s: int
     """Whatever takes longer hangs, or has no processor to itself."""
 
@@ -100,6 +104,7 @@ _GOALS_4 = {4: Goal(5 / 5, 580 / 15), 64 * KIB: Goal(60 / 30, 5.6 / 0.04), 64 * 
 HALF = Cell(2, 16 * MIB, dtype="f16", goal=Goal(None, 36 / 3))
 MANY = Cell(2, 16 * KIB, kind="many", tensors=200, goal=Goal(None, 69 / 0.9))
 FLAT = Cell(2, 16 * KIB, kind="flat", tensors=200, goal=Goal(None, 5.6 / 0.9))
+ARENA = Cell(2, 64 * MIB, kind="arena", goal=Goal(33 / 6))
 # Efficiency that training shall reach, of the first model.
 TRAINING_GOAL = 0.9
 
@@ -115,6 +120,7 @@ FULL = Suite(
         HALF,
         MANY,
         FLAT,
+        ARENA,
         *(Cell(4, count, goal=_GOALS_4.get(count, Goal())) for count in (4, 64 * KIB, MIB, 64 * MIB)),
         *(Cell(8, count) for count in (4, 64 * KIB, 16 * MIB)),
     ],
@@ -123,14 +129,16 @@ FULL = Suite(
     rounds=5,
     seconds=0.3,
     train_steps=5,
+    cpu=True,
     limit_s=3600,
 )
 QUICK = Suite(
-    cells=[*(Cell(2, count, goal=_GOALS[count]) for count in (4, 64 * KIB, 16 * MIB)), HALF, MANY],
+    cells=[*(Cell(2, count, goal=_GOALS[count]) for count in (4, 64 * KIB, 16 * MIB)), MANY],
     models=MODELS[:1],
     rates=[],
     rounds=3,
-    seconds=0.1,
-    train_steps=3,
+    seconds=0.05,
+    train_steps=2,
+    cpu=False,
     limit_s=600,
 )

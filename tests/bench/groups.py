@@ -235,12 +235,19 @@ def openmpi_c(size: int, count_bytes: int, tensors: int, seconds: float) -> Dict
 
 
 def farandole_bench(
-    size: int, count_bytes: int, tensors: int, seconds: float, dtype: str = "f32", options: Sequence[str] = ()
+    size: int,
+    count_bytes: int,
+    tensors: int,
+    seconds: float,
+    dtype: str = "f32",
+    options: Sequence[str] = (),
+    arena: bool = False,
 ) -> Dict[str, Any]:
     """One measurement of `farandole bench`; `options` are of `farandole run`."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
         written = pathlib.Path(directory) / "result.json"
         what = ["--min", str(count_bytes), "--max", str(count_bytes), "--tensors", str(tensors), "--dtype", dtype]
+        what += ["--arena"] if arena else []
         bench = [FARANDOLE, "bench", *what, "--seconds", str(seconds), "--json", str(written)]
         run_native([FARANDOLE, "run", "-np", str(size), *options, *bench], seconds)
         return json.loads(written.read_text(encoding="utf-8"))["rows"][0]

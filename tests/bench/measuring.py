@@ -55,7 +55,7 @@ def _natives(cell: Cell, seconds: float) -> Dict[str, Callable[[], float]]:
     if cell.kind == "flat":
         return {}
     shape = (cell.size, cell.count_bytes, cell.tensors, seconds)
-    calls = {"farandole-c": lambda: groups.farandole_bench(*shape, cell.dtype)}
+    calls = {"farandole-c": lambda: groups.farandole_bench(*shape, cell.dtype, arena=cell.kind == "arena")}
     if cell.dtype == "f32":
         calls["openmpi-c"] = lambda: groups.openmpi_c(*shape)
 
@@ -96,7 +96,7 @@ def started(size: int) -> Iterator[List[Group]]:
 def measure_cell(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
     """All contenders that can do it."""
     calls = _natives(cell, suite.seconds)
-    for group in running:
+    for group in running if cell.kind != "arena" else []:
         if cell.dtype == "f32" or group.name != "mpi4py":
             calls[group.name] = lambda group=group: _measure(group, cell, suite.seconds)
     return _alternate(calls, suite.rounds)

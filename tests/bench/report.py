@@ -81,7 +81,8 @@ def collectives(cells: Sequence[Tuple[Cell, Times]]) -> List[str]:
         with_horovod = any("horovod" in times for _, times in own)
         titles = ["float32", "Farandole (torch)", "torch gloo", "ratio", "goal", "mpi4py (NumPy)", "ratio"]
         lines += table(
-            [*titles, *(["Horovod", "ratio"] if with_horovod else [])], [_row(*each, with_horovod) for each in own]
+            [*titles, *(["Horovod", "ratio"] if with_horovod else [])],
+            [_row(*each, with_horovod) for each in own if "farandole" in each[1]],
         )
         lines.append("")
     return lines

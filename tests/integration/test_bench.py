@@ -21,7 +21,7 @@ import report  # noqa: E402
 
 RUN = [str(harness.CLI), "run", "-np", "2"]
 BENCH = [str(harness.CLI), "bench"]
-SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, limit_s=60)
+SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, cpu=True, limit_s=60)
 
 
 def test_every_op_is_measured_and_right(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:

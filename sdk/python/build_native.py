@@ -5,7 +5,8 @@
 The bridge opens libfarandole.so at run time into a scope of its own (RTLD_DEEPBIND), so that the library's gRPC and
 protobuf never meet those of a framework, and calls it through a table of function pointers. What Python sees is
 derived from worker/farandole.h; nothing of that header is repeated here. One build serves CPython 3.9 and later.
-Does nothing when the bridge is newer than the header and this file.
+Calls that must be fast are functions of their own, in direct_calls.c.
+Does nothing when the bridge is newer than the header, that file and this one.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import List, NamedTuple
 
 PACKAGE = pathlib.Path(__file__).resolve().parent / "farandole"
 HEADER = PACKAGE.parents[2] / "worker" / "farandole.h"
+DIRECT_CALLS = PACKAGE.parent / "direct_calls.c"
 TARGET = PACKAGE / "_native.abi3.so"
 
 # A handle that comes through an argument goes where farandole_native_last_handle() finds it: nothing to allocate a call.
@@ -116,6 +118,7 @@ NATIVE_DECLARATIONS = """
 const char* farandole_native_load(const char* path, int deepbind);
 farandole_handle farandole_native_last_handle(void);
 void farandole_native_copy(uintptr_t to, const void* from, int64_t bytes);
+uintptr_t farandole_native_direct(const char* name);
 extern "Python" int farandole_native_interrupted(void);
 """
 
@@ -140,6 +143,7 @@ def c_source(interface: Interface) -> str:
             "static __thread farandole_handle last_handle;",
             *[function.wrapper() for function in interface.functions],
             LOADER,
+            DIRECT_CALLS.read_text(encoding="utf-8"),
         ]
     )
 
@@ -174,7 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build farandole/_native.abi3.so.")
     parser.add_argument("--force", action="store_true", help="build even when nothing has changed")
     options = parser.parse_args()
-    sources = max(HEADER.stat().st_mtime, pathlib.Path(__file__).stat().st_mtime)
+    sources = max(path.stat().st_mtime for path in (HEADER, DIRECT_CALLS, pathlib.Path(__file__)))
     if not options.force and TARGET.exists() and TARGET.stat().st_mtime > sources:
         return 0
     try:

@@ -64,13 +64,6 @@ def finish(handle: int, memory: Any) -> None:
         raise failure(code)
 
 
-def finish_late(code: int, memory: Any) -> None:
-    """After a submission that waits (farandole_allreduce_now) has returned `code`, not OK: waits on, or raises its error."""
-    if code != STILL_PENDING:
-        raise failure(code)
-    finish(lib.farandole_native_last_handle(), memory)
-
-
 class Handle:
     """One asynchronous call: one or several submissions, and how to make the call's output of them.
 

@@ -4,8 +4,9 @@ Loaded on import, once a process. Calls release the interpreter's lock. In a for
 no worker.
 """
 
+import ctypes
 import os
-from typing import Dict, Optional, Type
+from typing import Any, Callable, Dict, Optional, Type
 
 from . import _options, exceptions
 
@@ -58,6 +59,21 @@ _EXCEPTIONS: Dict[int, Type[Exception]] = {
     lib.FARANDOLE_DATA_LOSS: exceptions.CheckpointError,
     lib.FARANDOLE_UNAUTHENTICATED: PermissionError,
 }
+
+NOT_DIRECT = -1
+
+
+def direct(name: str) -> Callable[..., int]:
+    """A function of direct_calls.c: (inputs, outputs, types, name, op, prescale, postscale, group) -> code.
+
+    `types` has the numbers of the element types, `name` is encoded or None. The code is the library's, or NOT_DIRECT where
+    the library cannot read an array as it is, and nothing was submitted. An exception: a signal's handler raised it, or
+    an argument has no C form; then rescue() of _handles keeps what was submitted.
+    """
+    make: Any = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+    return make(lib.farandole_native_direct(name.encode()), None, None)
+
 
 _forked = False
 

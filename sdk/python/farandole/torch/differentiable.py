@@ -61,7 +61,7 @@ def _reduce(
 ) -> List[torch.Tensor]:
     if len(tensors) == 1:
         return [ops.allreduce_now(tensors[0], False, name, op, prescale, postscale, process_set)]
-    return _ops.grouped_allreduce(ops.adapter, tensors, False, name, op, prescale, postscale, process_set).synchronize()
+    return ops.grouped_allreduce_now(tensors, False, name, op, prescale, postscale, process_set)
 
 
 class _Allgather(torch.autograd.Function):

@@ -13,7 +13,7 @@ import torch
 
 from .. import _handles, _ops
 from .._handles import Handle
-from .._library import SURFACE_MS, ffi, lib
+from .._library import NOT_DIRECT, direct, failure, lib
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import Average, choose
 
@@ -31,6 +31,9 @@ _DTYPES = {
 }
 if hasattr(torch, "uint16"):  # since torch 2.3
     _DTYPES[torch.uint16] = lib.FARANDOLE_U16
+
+_allreduce = direct("allreduce")
+_grouped_allreduce = direct("grouped_allreduce")
 
 
 def check_tensor(tensor: Any) -> None:
@@ -126,37 +129,54 @@ def allreduce_now(
     process_set: ProcessSet,
 ) -> torch.Tensor:
     """allreduce_ or allreduce by the shortest way: one call of the library, and no handle of ours."""
-    try:
-        ready = tensor.is_cpu and tensor.is_contiguous()
-        dtype = _DTYPES[tensor.dtype]
-    except (AttributeError, KeyError, RuntimeError):  # no tensor, no such type, not strided: the other way says so
-        ready = False
-    if not ready:
-        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set).synchronize()
-    dims, ndim = _ops.shape_for(tensor.shape)
-    encoded = _ops.encode_name(name) if name else ffi.NULL
+    output = tensor
+    if not in_place:
+        try:
+            output = torch.empty_like(tensor, requires_grad=False)
+        except TypeError:  # no tensor: the other way says so
+            output = None
     group = process_set.process_set_id
-    output = tensor if in_place else torch.empty_like(tensor, requires_grad=False)
+    encoded = _ops.encode_name(name) if name else None
     try:
-        code = lib.farandole_allreduce_now(
-            encoded,
-            tensor.data_ptr(),
-            output.data_ptr(),
-            dims,
-            ndim,
-            dtype,
-            op,
-            prescale,
-            postscale,
-            group_of(process_set) if group is None else group,
-            SURFACE_MS,
+        code = _allreduce(
+            tensor, output, _DTYPES, encoded, op, prescale, postscale, group_of(process_set) if group is None else group
         )
     except BaseException as error:
         _handles.rescue(error, (tensor, output))
         raise
+    if code == NOT_DIRECT:
+        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set).synchronize()
     if code:
-        _handles.finish_late(code, (tensor, output))
+        raise failure(code)
     return output
+
+
+def grouped_allreduce_now(
+    tensors: Sequence[torch.Tensor],
+    in_place: bool,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> List[torch.Tensor]:
+    """As allreduce_now, for several tensors."""
+    inputs = list(tensors)
+    outputs = inputs
+    if not in_place:
+        outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in inputs]
+    encoded = _ops.encode_name(name) if name else None
+    try:
+        code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
+    except BaseException as error:
+        _handles.rescue(error, (inputs, outputs))
+        raise
+    if code == NOT_DIRECT:
+        call = (name, op, prescale, postscale, process_set)
+        return _ops.grouped_allreduce(adapter, inputs, in_place, *call).synchronize()
+    if code:
+        raise failure(code)
+    return outputs
 
 
 def grouped_allreduce_async(
@@ -199,9 +219,9 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
     """As grouped_allreduce, in place; returns the list of tensors."""
-    return grouped_allreduce_async_(
-        tensors, average, name, op, prescale_factor, postscale_factor, process_set
-    ).synchronize()
+    return grouped_allreduce_now(
+        tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
+    )
 
 
 def allgather_async(

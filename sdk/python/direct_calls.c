@@ -1,0 +1,176 @@
+/* Synchronous calls as Python functions, for arrays that describe themselves as torch's do: between Python and the
+ * library there is no code in Python, which would take several times as long as a small collective. build_native.py
+ * puts this into the bridge, after the table of the library's functions. */
+#include <stdlib.h>
+
+enum { kMostDimensions = 32, kNotDirect = -1, kSurfaceMs = 100 };
+
+/* The names of attributes; made once, and kept. */
+static PyObject *name_is_cpu, *name_is_contiguous, *name_dtype, *name_shape, *name_data_ptr;
+
+/* Waits for what this thread has submitted, and looks for signals meanwhile. -1 with an exception set: a signal's
+ * handler raised it, and the submission goes on under last_handle. */
+static int wait_for_last(int code) {
+  while (code == FARANDOLE_STILL_PENDING) {
+    if (PyErr_CheckSignals() != 0) return -1;
+    PyThreadState* state = PyEval_SaveThread();
+    code = table.farandole_finish(last_handle, kSurfaceMs);
+    PyEval_RestoreThread(state);
+  }
+  return code;
+}
+
+static int is_true(PyObject* object) {
+  const int truth = object != NULL && PyObject_IsTrue(object) == 1;
+  Py_XDECREF(object);
+  return truth;
+}
+
+static void* address_of(PyObject* tensor) {
+  PyObject* number = PyObject_CallMethodObjArgs(tensor, name_data_ptr, NULL);
+  void* address = number == NULL ? NULL : PyLong_AsVoidPtr(number);
+  Py_XDECREF(number);
+  return address;
+}
+
+/* The element type's number; kNotDirect: the library cannot read the tensor where it lies. */
+static long type_of(PyObject* tensor, PyObject* types) {
+  if (!is_true(PyObject_GetAttr(tensor, name_is_cpu))) return kNotDirect;
+  if (!is_true(PyObject_CallMethodObjArgs(tensor, name_is_contiguous, NULL))) return kNotDirect;
+  PyObject* type = PyObject_GetAttr(tensor, name_dtype);
+  PyObject* number = type == NULL ? NULL : PyDict_GetItem(types, type);
+  Py_XDECREF(type);
+  return number == NULL ? kNotDirect : PyLong_AsLong(number);
+}
+
+/* The number of dimensions; kNotDirect: too many, or no shape. */
+static int shape_of(PyObject* tensor, int64_t* dims) {
+  PyObject* shape = PyObject_GetAttr(tensor, name_shape);
+  Py_ssize_t count = shape != NULL && PyTuple_Check(shape) ? PyTuple_Size(shape) : kMostDimensions + 1;
+  if (count > kMostDimensions) count = kNotDirect;
+  for (Py_ssize_t i = 0; i < count; ++i) dims[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+  Py_XDECREF(shape);
+  return (int)count;
+}
+
+/* What all calls have after their tensors: (.., types, name, op, prescale, postscale, group). */
+struct terms {
+  PyObject* types;
+  const char* name;
+  int32_t op;
+  double prescale;
+  double postscale;
+  int32_t group;
+};
+
+static int read_terms(PyObject* arguments, struct terms* terms) {
+  if (PyTuple_Size(arguments) != 8) {
+    PyErr_SetString(PyExc_TypeError, "(inputs, outputs, types, name, op, prescale, postscale, group)");
+    return 0;
+  }
+  PyObject* name = PyTuple_GetItem(arguments, 3);
+  terms->types = PyTuple_GetItem(arguments, 2);
+  terms->name = name == Py_None ? NULL : PyBytes_AsString(name);
+  terms->op = (int32_t)PyLong_AsLong(PyTuple_GetItem(arguments, 4));
+  terms->prescale = PyFloat_AsDouble(PyTuple_GetItem(arguments, 5));
+  terms->postscale = PyFloat_AsDouble(PyTuple_GetItem(arguments, 6));
+  terms->group = (int32_t)PyLong_AsLong(PyTuple_GetItem(arguments, 7));
+  return PyErr_Occurred() == NULL;
+}
+
+/* The library's code, or NULL with the exception. What went wrong on the way to kNotDirect is said by the other way. */
+static PyObject* answer(long code) {
+  if (code == kNotDirect && PyErr_Occurred() != NULL) return NULL;
+  return PyLong_FromLong(code);
+}
+
+static PyObject* allreduce(PyObject* self, PyObject* arguments) {
+  struct terms terms;
+  (void)self;
+  if (!read_terms(arguments, &terms)) return NULL;
+  PyObject* input = PyTuple_GetItem(arguments, 0);
+  PyObject* output = PyTuple_GetItem(arguments, 1);
+  int64_t dims[kMostDimensions];
+  const long type = type_of(input, terms.types);
+  const int ndim = type < 0 ? kNotDirect : shape_of(input, dims);
+  void* from = ndim < 0 ? NULL : address_of(input);
+  void* to = input == output || ndim < 0 ? from : address_of(output);
+  if (ndim < 0 || PyErr_Occurred() != NULL) {
+    PyErr_Clear();
+    return PyLong_FromLong(kNotDirect);
+  }
+  PyThreadState* state = PyEval_SaveThread();
+  const int code =
+      table.farandole_allreduce_now(terms.name, from, to, dims, ndim, (int32_t)type, terms.op, terms.prescale,
+                                    terms.postscale, terms.group, kSurfaceMs, &last_handle);
+  PyEval_RestoreThread(state);
+  return answer(wait_for_last(code));
+}
+
+/* Describes lists of tensors of one element type, which it returns. */
+static long describe_all(PyObject* inputs, PyObject* outputs, PyObject* types, Py_ssize_t count,
+                         farandole_tensor* tensors, int64_t* dims) {
+  long type = kNotDirect;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* input = PyList_GetItem(inputs, i);
+    PyObject* output = PyList_GetItem(outputs, i);
+    const long own = type_of(input, types);
+    if (own < 0 || (i > 0 && own != type)) return kNotDirect;
+    type = own;
+    tensors[i].shape = dims + i * kMostDimensions;
+    tensors[i].ndim = shape_of(input, dims + i * kMostDimensions);
+    tensors[i].input = address_of(input);
+    tensors[i].output = input == output ? (void*)tensors[i].input : address_of(output);
+    if (tensors[i].ndim < 0 || PyErr_Occurred() != NULL) return kNotDirect;
+  }
+  return type;
+}
+
+static PyObject* grouped_allreduce(PyObject* self, PyObject* arguments) {
+  struct terms terms;
+  (void)self;
+  if (!read_terms(arguments, &terms)) return NULL;
+  PyObject* inputs = PyTuple_GetItem(arguments, 0);
+  PyObject* outputs = PyTuple_GetItem(arguments, 1);
+  const Py_ssize_t count = PyList_Check(inputs) && PyList_Check(outputs) ? PyList_Size(inputs) : 0;
+  if (count == 0 || count != PyList_Size(outputs)) return PyLong_FromLong(kNotDirect);
+  farandole_tensor* tensors = calloc((size_t)count, sizeof(*tensors));
+  int64_t* dims = calloc((size_t)count * kMostDimensions, sizeof(*dims));
+  long type = kNotDirect;
+  if (tensors != NULL && dims != NULL) type = describe_all(inputs, outputs, terms.types, count, tensors, dims);
+  farandole_handle handle = kNotDirect;
+  if (type >= 0) {
+    PyThreadState* state = PyEval_SaveThread();
+    handle = table.farandole_grouped_allreduce(terms.name, tensors, (int32_t)count, (int32_t)type, terms.op,
+                                               terms.prescale, terms.postscale, terms.group);
+    last_handle = handle;
+    PyEval_RestoreThread(state);
+  }
+  free(tensors);
+  free(dims);
+  if (type < 0) {
+    PyErr_Clear();
+    return PyLong_FromLong(kNotDirect);
+  }
+  return answer(handle < 0 ? (long)-handle : wait_for_last(FARANDOLE_STILL_PENDING));
+}
+
+static PyMethodDef direct_methods[] = {
+    {"allreduce", allreduce, METH_VARARGS, NULL},
+    {"grouped_allreduce", grouped_allreduce, METH_VARARGS, NULL},
+};
+
+/* Where the definition of a function is, of which Python makes the function; 0: there is none of that name. */
+static uintptr_t farandole_native_direct(const char* name) {
+  PyGILState_STATE state = PyGILState_Ensure();
+  name_is_cpu = PyUnicode_InternFromString("is_cpu");
+  name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
+  name_dtype = PyUnicode_InternFromString("dtype");
+  name_shape = PyUnicode_InternFromString("shape");
+  name_data_ptr = PyUnicode_InternFromString("data_ptr");
+  PyGILState_Release(state);
+  for (size_t i = 0; i < sizeof direct_methods / sizeof direct_methods[0]; ++i) {
+    if (strcmp(direct_methods[i].ml_name, name) == 0) return (uintptr_t)&direct_methods[i];
+  }
+  return 0;
+}

@@ -65,10 +65,18 @@ absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
   return false;
 }
 
-void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done) {
+std::string AnswerLedger::ResponseTo(const AdminCall& call) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find({call.tenant, call.idempotency_key});
+  return found == entries_.end() ? "" : found->second.record.response();
+}
+
+void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done,
+                          const std::string& response) {
   const Key key{call.tenant, call.idempotency_key};
   {
     absl::MutexLock lock(&mutex_);
+    entries_[key].record.set_response(response);
     changes.puts.push_back({RowKey(key), entries_[key].record.SerializeAsString()});
     if (const Key* oldest = OldestToForget(call.tenant)) {
       changes.deletes.push_back(RowKey(*oldest));

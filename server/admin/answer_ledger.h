@@ -38,13 +38,17 @@ class AnswerLedger {
   // cannot be parsed.
   static absl::StatusOr<std::unique_ptr<AnswerLedger>> Load(Store* store);
 
-  // Begins a call. true: carry it out, then Finish or Abandon it. false: it was carried out before.
+  // Begins a call. true: carry it out, then Finish or Abandon it. false: it was carried out before, and ResponseTo has
+  // what it was answered.
   //   INVALID_ARGUMENT  the key is not 1 to 64 bytes, or was used for another request
   //   UNAVAILABLE       a call with this key is being carried out; retry
   absl::StatusOr<bool> Begin(const AdminCall& call);
   // Makes `changes` and the call's answer durable together; `done` is called on the store's thread. Errors:
   // UNAVAILABLE; the call is as if it had not begun.
-  void Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done);
+  void Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done,
+              const std::string& response = "");
+  // The response with which a call of this key was finished; "" where there is none.
+  std::string ResponseTo(const AdminCall& call) const;
   // The call failed and changed nothing.
   void Abandon(const AdminCall& call);
 
@@ -65,7 +69,7 @@ class AnswerLedger {
   void CommitAs(uint64_t revision, StoreBatch batch, std::function<void(absl::Status)> done);
 
   Store* const store_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   // 0: to be acquired (anew, after a failed commit).
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -9,11 +9,29 @@ namespace farandole {
 namespace {
 
 constexpr size_t kMaxReasonBytes = 1024;
+constexpr size_t kMaxHostnameBytes = 255;
+
+absl::Status CheckBytes(absl::string_view field, absl::string_view value, size_t most) {
+  if (value.size() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value.size(), " bytes are more than ", most));
+}
 
 absl::Status Check(const v1::AbortJobRequest& request) {
-  if (request.reason().size() <= kMaxReasonBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("reason: ", request.reason().size(), " bytes are more than ", kMaxReasonBytes));
+  return CheckBytes("reason", request.reason(), kMaxReasonBytes);
+}
+
+absl::Status Check(const v1::DrainWorkersRequest& request) {
+  if (request.what_case() == v1::DrainWorkersRequest::WHAT_NOT_SET ||
+      (!request.has_rank() && request.hostname().empty()))
+    return absl::InvalidArgumentError("neither a rank nor a hostname is given");
+  if (absl::Status status = CheckBytes("hostname", request.hostname(), kMaxHostnameBytes); !status.ok()) return status;
+  return CheckBytes("reason", request.reason(), kMaxReasonBytes);
+}
+
+DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
+  DrainRequested event{id, std::nullopt, request.hostname(), request.reason()};
+  if (request.has_rank()) event.rank = request.rank();
+  return event;
 }
 
 }  // namespace
@@ -34,17 +52,42 @@ grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* co
       [&](CallId id) {
         return AbortRequested{id, request->reason()};
       },
-      [this, call, reactor](const absl::Status& status, ReplyMessage) { OnAborted(call, reactor, status); });
+      [this, call, reactor](const absl::Status& status, ReplyMessage) { OnCarriedOut(call, reactor, status, ""); });
   return reactor;
 }
 
-void AdminService::OnAborted(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status) {
+grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
+                                                     const v1::DrainWorkersRequest* request,
+                                                     v1::DrainWorkersResponse* response) {
+  const absl::StatusOr<Access> access = desk_->AuthenticateAdmin(*context);
+  if (!access.ok()) return FrontDesk::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = desk_->KeyOf(*context, request->job(), request->tenant());
+  if (!key.ok()) return FrontDesk::Answer(context, key.status());
+  if (absl::Status status = Check(*request); !status.ok()) return FrontDesk::Answer(context, status);
+  const AdminCall call{access->tenant, request->idempotency_key(), "DrainWorkers",
+                       Sha256(request->SerializeAsString())};
+  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
+  if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
+  if (!is_new.ok() || !*is_new) return FrontDesk::Answer(context, is_new.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  desk_->Push(
+      *key, [&](CallId id) { return ToEvent(id, *request); },
+      [this, call, reactor, response](const absl::Status& status, ReplyMessage message) {
+        if (auto* drained = std::get_if<v1::DrainWorkersResponse>(&message)) response->Swap(drained);
+        OnCarriedOut(call, reactor, status, response->SerializeAsString());
+      });
+  return reactor;
+}
+
+void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
+                                const std::string& response) {
   if (!status.ok()) {
     ledger_->Abandon(call);
     reactor->Finish(ToGrpc(status));
     return;
   }
-  ledger_->Finish(call, StoreBatch(), [reactor](const absl::Status& finished) { reactor->Finish(ToGrpc(finished)); });
+  ledger_->Finish(
+      call, StoreBatch(), [reactor](const absl::Status& finished) { reactor->Finish(ToGrpc(finished)); }, response);
 }
 
 grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext* context,

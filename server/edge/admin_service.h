@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_SERVER_EDGE_ADMIN_SERVICE_H_
 #define FARANDOLE_SERVER_EDGE_ADMIN_SERVICE_H_
 
+#include <string>
+
 #include "farandole/v1/admin.grpc.pb.h"
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_office.h"
@@ -16,11 +18,15 @@ class AdminService : public v1::AdminService::CallbackService {
 
   grpc::ServerUnaryReactor* AbortJob(grpc::CallbackServerContext* context, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override;
+  grpc::ServerUnaryReactor* DrainWorkers(grpc::CallbackServerContext* context, const v1::DrainWorkersRequest* request,
+                                         v1::DrainWorkersResponse* response) override;
   grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,
                                          v1::CreateTenantResponse* response) override;
 
  private:
-  void OnAborted(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status);
+  // The job has answered a call: that is kept, and then told.
+  void OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
+                    const std::string& response);
 
   FrontDesk* const desk_;
   AnswerLedger* const ledger_;

@@ -40,4 +40,12 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
   });
 }
 
+grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
+                                                    const v1::ReportExitRequest* request,
+                                                    v1::ReportExitResponse* response) {
+  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+    return ExitReported{call, *request};
+  });
+}
+
 }  // namespace farandole

@@ -62,6 +62,19 @@ absl::Status CheckMember(const v1::Member& member) {
   return absl::OkStatus();
 }
 
+absl::Status CheckElastic(const v1::Elastic& elastic, uint32_t wanted_size) {
+  const uint32_t min_size = elastic.min_size(), max_size = elastic.max_size();
+  if (absl::Status status = CheckNumber("min_size", min_size, 1, wanted_size); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("max_size", max_size, wanted_size, 65536); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("join_window_ms", elastic.join_window_ms(), 0, 60'000); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("shortage_limit_ms", elastic.shortage_limit_ms(), 1, kDayMs); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("least_cooldown_ms", elastic.least_cooldown_ms(), 0, kDayMs); !status.ok())
+    return status;
+  return CheckNumber("most_cooldown_ms", elastic.most_cooldown_ms(), elastic.least_cooldown_ms(), kDayMs);
+}
+
 absl::Status CheckStallReport(const v1::StallReport& report) {
   if (absl::Status status = CheckCount("pending", report.pending_size(), 64); !status.ok()) return status;
   if (absl::Status status = CheckLength("last_submitted", report.last_submitted(), 0, 512); !status.ok()) return status;
@@ -92,7 +105,18 @@ absl::Status CheckJoin(const v1::JoinRequest& request) {
   if (absl::Status status = CheckLength("version", request.version(), 0, 128); !status.ok()) return status;
   if (absl::Status status = CheckNumber("join_timeout_ms", request.join_timeout_ms(), 1, kDayMs); !status.ok())
     return status;
-  return CheckNumber("stall_warning_ms", request.stall_warning_ms(), 100, kDayMs);
+  if (absl::Status status = CheckNumber("stall_warning_ms", request.stall_warning_ms(), 100, kDayMs); !status.ok())
+    return status;
+  if (!request.has_elastic()) return absl::OkStatus();
+  if (!request.predecessor().empty()) {
+    if (absl::Status status = CheckIncarnation(request.predecessor()); !status.ok()) return status;
+  }
+  return CheckElastic(request.elastic(), request.wanted_size());
+}
+
+absl::Status CheckReportExit(const v1::ReportExitRequest& request) {
+  if (absl::Status status = CheckLength("end", request.end(), 0, 256); !status.ok()) return status;
+  return CheckLength("host", request.host(), 0, 255);
 }
 
 absl::Status CheckHello(const v1::Hello& hello) {

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_JOB_EVENT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -45,6 +46,11 @@ struct FindCheckpointRequested {
   CallId call = 0;
   v1::FindCheckpointRequest request;
 };
+// The launcher's: ReportExitResponse.
+struct ExitReported {
+  CallId call = 0;
+  v1::ReportExitRequest request;
+};
 // Monitor: GetJobResponse.
 struct JobInspected {
   CallId call = 0;
@@ -58,12 +64,19 @@ struct AbortRequested {
   CallId call = 0;
   std::string reason;
 };
+// Admin: DrainWorkersResponse. Either a rank or a host.
+struct DrainRequested {
+  CallId call = 0;
+  std::optional<uint32_t> rank;
+  std::string hostname;
+  std::string reason;
+};
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
 using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                           CommitCheckpointRequested, FindCheckpointRequested, JobInspected, CheckpointsListed,
-                           AbortRequested, Ticked>;
+                           CommitCheckpointRequested, FindCheckpointRequested, ExitReported, JobInspected,
+                           CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole
 

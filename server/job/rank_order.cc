@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,18 +10,19 @@
 namespace farandole {
 
 std::vector<size_t> OrderRanks(const std::vector<Candidate>& candidates) {
-  // A host stands where its first worker stands: least launch index, then least index in the order of joining.
-  using Place = std::pair<uint32_t, size_t>;
+  // Is new, old rank or launch index, index in the order of joining.
+  using Place = std::tuple<bool, uint32_t, size_t>;
+  const auto place_of = [&candidates](size_t i) {
+    const Candidate& candidate = candidates[i];
+    return Place(!candidate.old_rank.has_value(), candidate.old_rank.value_or(candidate.launch_index), i);
+  };
   absl::flat_hash_map<std::string, Place> hosts;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    const Place place(candidates[i].launch_index, i);
-    const auto [it, is_new] = hosts.try_emplace(candidates[i].host_id, place);
-    if (!is_new) it->second = std::min(it->second, place);
+    const auto [it, is_new] = hosts.try_emplace(candidates[i].host_id, place_of(i));
+    if (!is_new) it->second = std::min(it->second, place_of(i));
   }
   std::vector<std::pair<Place, Place>> keys(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    keys[i] = {hosts.at(candidates[i].host_id), Place(candidates[i].launch_index, i)};
-  }
+  for (size_t i = 0; i < candidates.size(); ++i) keys[i] = {hosts.at(candidates[i].host_id), place_of(i)};
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&keys](size_t a, size_t b) { return keys[a] < keys[b]; });

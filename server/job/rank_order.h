@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,16 @@ namespace farandole {
 struct Candidate {
   std::string host_id;
   uint32_t launch_index = 0;
+  // The rank that a survivor had in the last epoch.
+  std::optional<uint32_t> old_rank;
 };
 
 // Which candidate gets which rank: element r of the result is the index of the candidate that becomes rank r.
 // `candidates` stand in the order in which they joined.
 //
-// Workers of one host are neighbours; hosts are ordered by the least launch index in them, workers within a host by
-// their launch index; ties, of hosts and of workers, by the order of joining.
+// Survivors come first, by their old ranks, then the others by their launch index; ties by the order of joining. But
+// workers of one host are neighbours: a host stands where its first worker stands. So rank 0 is a survivor where there
+// is one.
 std::vector<size_t> OrderRanks(const std::vector<Candidate>& candidates);
 
 }  // namespace farandole

@@ -19,6 +19,13 @@ void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
   for (const v1::Group& group : hello.groups()) known.insert(group.number());
 }
 
+void Reattachment::Leave(uint32_t rank) {
+  missing_.erase(rank);
+  groups_known_.erase(rank);
+  held_.erase(std::remove_if(held_.begin(), held_.end(), [rank](const Held& held) { return held.rank == rank; }),
+              held_.end());
+}
+
 absl::Status Reattachment::Hold(uint32_t rank, v1::WorkerMessage message) {
   size_t& count = held_by_rank_[rank];
   if (count >= most_per_rank_) {

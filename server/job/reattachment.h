@@ -35,6 +35,8 @@ class Reattachment {
 
   // `rank` is back and knows these groups; what it asked for before it will ask for again.
   void Return(uint32_t rank, const v1::Hello& hello);
+  // `rank` has left the epoch meanwhile: nobody waits for it any more.
+  void Leave(uint32_t rank);
   // RESOURCE_EXHAUSTED: the rank has said too much already.
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
 

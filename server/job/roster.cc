@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/job/wording.h"
 
 namespace farandole {
@@ -11,6 +13,7 @@ Roster::Roster(const v1::Epoch& epoch, absl::Duration silence_limit)
     : silence_limit_(silence_limit),
       seats_(epoch.members_size()),
       staying_(epoch.members_size()),
+      remaining_(epoch.members_size()),
       place_(epoch.members_size(), watched_.end()) {
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
     seats_[rank].member = epoch.members(rank);
@@ -22,6 +25,13 @@ std::optional<uint32_t> Roster::RankOf(const std::string& incarnation) const {
   const auto it = rank_of_.find(incarnation);
   if (it == rank_of_.end()) return std::nullopt;
   return it->second;
+}
+
+std::optional<uint32_t> Roster::RankLaunched(uint32_t launch_index) const {
+  for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+    if (seats_[rank].member.launch_index() == launch_index) return rank;
+  }
+  return std::nullopt;
 }
 
 std::string Roster::Describe(uint32_t rank) const { return DescribeRank(rank, seats_[rank].member); }
@@ -42,7 +52,7 @@ void Roster::Detach(uint32_t rank, const std::string& evidence, absl::Time now) 
 }
 
 void Roster::Watch(uint32_t rank, absl::Time now) {
-  if (seats_[rank].left) return;
+  if (seats_[rank].left && !seats_[rank].returns) return;
   if (place_[rank] == watched_.end()) place_[rank] = watched_.insert(watched_.end(), rank);
   Hear(rank, now);
 }
@@ -64,12 +74,29 @@ void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   if (samples_.size() > kMostSamples) samples_.pop_front();
 }
 
-void Roster::Leave(uint32_t rank) {
+void Roster::Leave(uint32_t rank, bool returns) {
   Seat& seat = seats_[rank];
   if (seat.left) return;
   seat.left = true;
+  seat.returns = returns;
   seat.stream = 0;
   --staying_;
+  if (!returns && !seat.drained) {
+    --remaining_;
+    ++finished_;
+  }
+  Unwatch(rank);
+}
+
+void Roster::Drain(uint32_t rank) {
+  Seat& seat = seats_[rank];
+  if (seat.drained || (seat.left && !seat.returns)) return;
+  seat.drained = true;
+  ++drained_;
+  --remaining_;
+}
+
+void Roster::Unwatch(uint32_t rank) {
   if (place_[rank] == watched_.end()) return;
   watched_.erase(place_[rank]);
   place_[rank] = watched_.end();
@@ -88,13 +115,45 @@ std::vector<uint32_t> Roster::Staying() const {
   return ranks;
 }
 
-std::vector<Roster::Silence> Roster::Silent(absl::Time now) const {
-  std::vector<Silence> silent;
+std::vector<Roster::Loss> Roster::Silent(absl::Time now) const {
+  std::vector<Loss> silent;
   for (const uint32_t rank : watched_) {
     if (seats_[rank].heard + silence_limit_ > now) break;
     silent.push_back({rank, SilenceClaim(seats_[rank], now)});
   }
   return silent;
+}
+
+std::string Roster::DescribeAll(const std::vector<uint32_t>& ranks, size_t count) const {
+  std::vector<std::string> names;
+  for (const uint32_t rank : ranks) {
+    if (names.size() == kMostNamed) break;
+    names.push_back(Describe(rank));
+  }
+  const size_t more = count - names.size();
+  return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
+}
+
+std::string Roster::DescribeLosses(std::vector<Loss> losses) const {
+  absl::c_sort(losses, [](const Loss& a, const Loss& b) { return a.rank < b.rank; });
+  // By the first rank that it is true of, in the order of ranks.
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> ranks_by_claim;
+  for (const Loss& loss : losses) {
+    const auto same = absl::c_find_if(ranks_by_claim, [&loss](const auto& entry) { return entry.first == loss.claim; });
+    if (same == ranks_by_claim.end()) {
+      ranks_by_claim.push_back({loss.claim, {loss.rank}});
+    } else {
+      same->second.push_back(loss.rank);
+    }
+  }
+  constexpr size_t kMostClaims = 8;
+  std::vector<std::string> sentences;
+  for (const auto& [claim, ranks] : ranks_by_claim) {
+    if (sentences.size() == kMostClaims) break;
+    sentences.push_back(
+        absl::StrCat(DescribeAll(ranks, ranks.size()), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
+  }
+  return absl::StrJoin(sentences, "; ");
 }
 
 std::string Roster::SilenceClaim(const Seat& seat, absl::Time now) const {

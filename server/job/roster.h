@@ -18,13 +18,17 @@
 
 namespace farandole {
 
-// The members of one epoch by rank: their streams, and when each was last heard of. Owned by its RunningEpoch.
+// The members of one epoch by rank: their streams, and when each was last heard of. Owned by its RunningEpoch, and when
+// that has ended, in an elastic job, by its Survivors.
 //
 // A live member is silent when neither its beat has advanced, in anybody's heartbeat, nor its own stream has said
 // anything, for the silence limit. The end of a stream is no death: it gives the member one more silence limit to be
 // heard of.
 class Roster {
  public:
+  // In one sentence.
+  static constexpr size_t kMostNamed = 8;
+
   struct Seat {
     v1::Member member;
     // 0: none is open.
@@ -34,12 +38,17 @@ class Roster {
     std::optional<uint64_t> beat;
     uint64_t batches = 0;
     bool left = false;
+    // With `left`: to join again.
+    bool returns = false;
+    // It is to leave, and not to join again.
+    bool drained = false;
     // Why its last stream ended; "" while one is open.
     std::string stream_end;
     // Why it is counted as lost; "" if it is not.
     std::string lost;
   };
-  struct Silence {
+  // A member that is lost.
+  struct Loss {
     uint32_t rank;
     // What it was lost by: "nothing was heard of it for 3 s; the limit is 3 s".
     std::string claim;
@@ -53,6 +62,7 @@ class Roster {
   size_t size() const { return seats_.size(); }
   const Seat& seat(uint32_t rank) const { return seats_[rank]; }
   std::optional<uint32_t> RankOf(const std::string& incarnation) const;
+  std::optional<uint32_t> RankLaunched(uint32_t launch_index) const;
   // "rank 1 (worker 4711 on host a)".
   std::string Describe(uint32_t rank) const;
 
@@ -66,17 +76,30 @@ class Roster {
   void Hear(uint32_t rank, absl::Time now);
   // A heartbeat says this about a member.
   void Feel(const v1::Pulse& pulse, absl::Time now);
-  // The member leaves in order.
-  void Leave(uint32_t rank);
+  // The member leaves in order; `returns`: to join again.
+  void Leave(uint32_t rank, bool returns = false);
+  void Drain(uint32_t rank);
+  // The member's silence does not count any more.
+  void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
   // Counts all silences anew from `now`.
   void Forgive(absl::Time now);
 
+  // The first of `count` ranks, named: "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
+  std::string DescribeAll(const std::vector<uint32_t>& ranks, size_t count) const;
+  // "rank 1 (...) was lost: CLAIM; rank 2 (...), rank 3 (...) were each lost: CLAIM".
+  std::string DescribeLosses(std::vector<Loss> losses) const;
+
   // Ranks that have not left, ascending.
   std::vector<uint32_t> Staying() const;
   size_t staying() const { return staying_; }
+  size_t drained() const { return drained_; }
+  // Members that neither left for good nor are drained.
+  size_t remaining() const { return remaining_; }
+  // Some left for good, and were not drained: the program is over.
+  bool IsFinishing() const { return finished_ > 0; }
   // The watched members that are silent at `now`, the longest silent first.
-  std::vector<Silence> Silent(absl::Time now) const;
+  std::vector<Loss> Silent(absl::Time now) const;
   // When the next one will be, if nothing is heard of it.
   absl::Time Deadline() const;
   // Collectives per second, over the last heartbeats about rank 0.
@@ -91,6 +114,9 @@ class Roster {
   std::vector<Seat> seats_;
   absl::flat_hash_map<std::string, uint32_t> rank_of_;
   size_t staying_;
+  size_t remaining_;
+  size_t finished_ = 0;
+  size_t drained_ = 0;
   // Watched ranks, the longest silent first; time never goes back, so whoever is heard of goes to the end.
   std::list<uint32_t> watched_;
   std::vector<std::list<uint32_t>::iterator> place_;

@@ -6,7 +6,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/job/bounds.h"
 #include "server/job/wording.h"
 
@@ -23,15 +22,16 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 }  // namespace
 
 RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
-                           History* history)
+                           bool is_elastic, History* history)
     : epoch_(std::move(epoch)),
       options_(options),
+      is_elastic_(is_elastic),
       history_(history),
       reserved_(reserved),
-      roster_(epoch_, options.silence_limit),
+      roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
       negotiation_(epoch_.number(), options.max_slots, reserved.slots + 1, groups_),
-      stalls_(epoch_.number(), stall_warning, groups_, negotiation_, roster_) {}
+      stalls_(epoch_.number(), stall_warning, groups_, negotiation_, *roster_) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};
@@ -40,23 +40,24 @@ void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) 
   *formed.mutable_epoch_formed() = epoch_;
   const SharedMessage message = Share(std::move(formed));
   for (uint32_t rank = 0; rank < streams.size(); ++rank) {
-    roster_.Attach(rank, streams[rank], effects.now);
+    roster_->Attach(rank, streams[rank], effects.now);
     SendTo(rank, message, effects);
   }
 }
 
-void RunningEpoch::AwaitReturn(const google::protobuf::RepeatedField<uint32_t>& left, absl::Time now) {
+void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
   Posts none;
-  for (const uint32_t rank : left) {
-    roster_.Leave(rank);
-    groups_.Leave(roster_.Describe(rank), &none);
+  for (const uint32_t rank : record.drained()) roster_->Drain(rank);
+  for (const uint32_t rank : record.left()) {
+    roster_->Leave(rank);
+    groups_.Leave(roster_->Describe(rank), &none);
   }
-  reattachment_ = std::make_unique<Reattachment>(roster_.Staying(), now + options_.reattach_window,
+  reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now + options_.reattach_window,
                                                  options_.max_slots + options_.max_groups);
 }
 
 void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects) {
-  if (const StreamId old = roster_.Attach(rank, stream, effects.now); old != 0) {
+  if (const StreamId old = roster_->Attach(rank, stream, effects.now); old != 0) {
     effects.actions->outputs.push_back(
         CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
   }
@@ -70,6 +71,10 @@ void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello
     *message.mutable_epoch_formed() = epoch_;
     SendTo(rank, Share(std::move(message)), effects);
   }
+  SettleReattachment(effects);
+}
+
+void RunningEpoch::SettleReattachment(Effects effects) {
   if (reattachment_ == nullptr || !reattachment_->missing().empty()) return;
   reattachment_->AwaitRepeats(groups_, effects.now);
   if (reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
@@ -112,7 +117,7 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
 void RunningEpoch::FinishReattachment(Effects effects) {
   const std::unique_ptr<Reattachment> reattachment = std::move(reattachment_);
   Tell(LogLine::Level::kInform,
-       absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_.staying(), "member"),
+       absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_->staying(), "member"),
                     " of epoch ", epoch_.number()),
        effects);
   Posts posts;
@@ -120,16 +125,16 @@ void RunningEpoch::FinishReattachment(Effects effects) {
   Deliver(posts, effects);
   for (const Reattachment::Held& held : reattachment->held()) {
     // Who has gone away again repeats what it asked for when it is back; that a slot was retired is said once.
-    if (roster_.seat(held.rank).stream != 0 || held.message.has_slot_retired())
+    if (roster_->seat(held.rank).stream != 0 || held.message.has_slot_retired())
       Consider(held.rank, held.message, effects);
   }
   owed_.Clear();
 }
 
 void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
-  roster_.Hear(rank, effects.now);
+  roster_->Hear(rank, effects.now);
   if (!IsCurrent(message)) return;
-  if (absl::Status status = CheckMessage(message, roster_.size()); !status.ok()) return Refuse(rank, status, effects);
+  if (absl::Status status = CheckMessage(message, roster_->size()); !status.ok()) return Refuse(rank, status, effects);
   switch (message.message_case()) {
     case v1::WorkerMessage::kReady:
     case v1::WorkerMessage::kGroupRequest:
@@ -139,7 +144,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       if (absl::Status status = reattachment_->Hold(rank, message); !status.ok()) Refuse(rank, status, effects);
       return;
     case v1::WorkerMessage::kHeartbeat:
-      for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_.Feel(pulse, effects.now);
+      for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_->Feel(pulse, effects.now);
       return;
     case v1::WorkerMessage::kPeerLost:
       return LosePeer(rank, message.peer_lost());
@@ -199,53 +204,71 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
   if (!leave.failure().empty() && !ending_.has_value()) {
     ending_ =
-        Ending{absl::StrCat(roster_.Describe(rank), " failed: ", Plain(leave.failure(), kMostFailureBytes)), {rank}};
+        Ending{absl::StrCat(roster_->Describe(rank), " failed: ", Plain(leave.failure(), kMostFailureBytes)), {rank}};
     return;
   }
-  const StreamId stream = roster_.seat(rank).stream;
-  roster_.Leave(rank);
+  const StreamId stream = roster_->seat(rank).stream;
   effects.actions->outputs.push_back(CloseStream{stream, absl::OkStatus()});
+  if (leave.returns() && is_elastic_) return Vacate(rank, true, effects);
   *effects.record_changed = true;
   const std::string why = leave.reason().empty() ? "" : absl::StrCat(": ", Plain(leave.reason()));
-  Tell(LogLine::Level::kInform, absl::StrCat(roster_.Describe(rank), " left in order", why), effects);
+  Tell(LogLine::Level::kInform, absl::StrCat(roster_->Describe(rank), " left in order", why), effects);
+  Vacate(rank, false, effects);
+}
+
+void RunningEpoch::Return(uint32_t rank, Effects effects) {
+  if (roster_->seat(rank).left) return;
+  if (const StreamId stream = roster_->seat(rank).stream; stream != 0) {
+    effects.actions->outputs.push_back(CloseStream{stream, absl::AbortedError("the worker has joined again")});
+  }
+  Vacate(rank, true, effects);
+  if (reattachment_ == nullptr) return;
+  reattachment_->Leave(rank);
+  if (roster_->staying() > 0) SettleReattachment(effects);
+}
+
+void RunningEpoch::Vacate(uint32_t rank, bool returns, Effects effects) {
+  roster_->Leave(rank, returns);
   Posts posts;
-  groups_.Leave(roster_.Describe(rank), &posts);
+  groups_.Leave(roster_->Describe(rank), &posts);
   Deliver(posts, effects);
 }
 
-std::string RunningEpoch::DescribeAll(const std::vector<uint32_t>& ranks) const {
-  constexpr size_t kMostNamed = 8;
-  std::vector<std::string> names;
-  for (const uint32_t rank : ranks) {
-    if (names.size() == kMostNamed) break;
-    names.push_back(roster_.Describe(rank));
+void RunningEpoch::LoseProcess(uint32_t rank, const std::string& end) {
+  if (ending_.has_value()) return;
+  ending_ = Ending{absl::StrCat(roster_->Describe(rank), " was lost: its process ended (", end, ", says its launcher)"),
+                   {rank}};
+}
+
+void RunningEpoch::SendToAll(const SharedMessage& message, Effects effects) {
+  for (const uint32_t rank : roster_->Staying()) {
+    if (roster_->seat(rank).stream != 0) SendTo(rank, message, effects);
   }
-  const size_t more = ranks.size() - names.size();
-  return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
 }
 
 void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
   const uint32_t lost = report.rank();
-  if (roster_.seat(lost).left || ending_.has_value()) return;
+  if (roster_->seat(lost).left || ending_.has_value()) return;
   if (!report.ended_by().empty()) {
     ending_ = Ending{Plain(report.ended_by(), 1024), {lost}};
+    ending_->is_hearsay = true;
     return;
   }
   const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
   ending_ =
-      Ending{absl::StrCat(roster_.Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
+      Ending{absl::StrCat(roster_->Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
 }
 
 void RunningEpoch::Refuse(uint32_t rank, const absl::Status& status, Effects effects) {
-  effects.actions->outputs.push_back(CloseStream{roster_.seat(rank).stream, status});
-  roster_.Detach(rank, std::string(status.message()), effects.now);
-  Tell(LogLine::Level::kWarn, absl::StrCat(roster_.Describe(rank), " was refused: ", status.message()), effects);
+  effects.actions->outputs.push_back(CloseStream{roster_->seat(rank).stream, status});
+  roster_->Detach(rank, std::string(status.message()), effects.now);
+  Tell(LogLine::Level::kWarn, absl::StrCat(roster_->Describe(rank), " was refused: ", status.message()), effects);
 }
 
 void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects effects) {
-  roster_.Detach(rank, evidence, effects.now);
+  roster_->Detach(rank, evidence, effects.now);
   const std::string line =
-      absl::StrCat("the stream of ", roster_.Describe(rank), " ended: ", roster_.seat(rank).stream_end);
+      absl::StrCat("the stream of ", roster_->Describe(rank), " ended: ", roster_->seat(rank).stream_end);
   effects.actions->outputs.push_back(LogLine{LogLine::Level::kInform, line});
 }
 
@@ -266,7 +289,7 @@ void RunningEpoch::Advance(Effects effects) {
 }
 
 std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const {
-  std::vector<Roster::Silence> gone = roster_.Silent(now);
+  std::vector<Roster::Loss> gone = roster_->Silent(now);
   Ending ending;
   ending.lost_code = absl::StatusCode::kDeadlineExceeded;
   if (gone.empty() && reattachment_ != nullptr && reattachment_->Deadline() <= now) {
@@ -276,59 +299,43 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
     }
   }
   if (gone.empty()) return std::nullopt;
-  absl::c_sort(gone, [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  // By the first rank that it is true of, in the order of ranks.
-  std::vector<std::pair<std::string, std::vector<uint32_t>>> ranks_by_claim;
-  for (const Roster::Silence& silence : gone) {
-    ending.lost.push_back(silence.rank);
-    const auto same =
-        absl::c_find_if(ranks_by_claim, [&silence](const auto& entry) { return entry.first == silence.claim; });
-    if (same == ranks_by_claim.end()) {
-      ranks_by_claim.push_back({silence.claim, {silence.rank}});
-    } else {
-      same->second.push_back(silence.rank);
-    }
-  }
-  constexpr size_t kMostClaims = 8;
-  std::vector<std::string> sentences;
-  for (const auto& [claim, ranks] : ranks_by_claim) {
-    if (sentences.size() == kMostClaims) break;
-    sentences.push_back(
-        absl::StrCat(DescribeAll(ranks), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
-  }
-  ending.reason = absl::StrJoin(sentences, "; ");
+  for (const Roster::Loss& loss : gone) ending.lost.push_back(loss.rank);
+  absl::c_sort(ending.lost);
+  ending.reason = roster_->DescribeLosses(std::move(gone));
   return ending;
 }
 
 absl::Time RunningEpoch::Deadline() const {
   if (ending_.has_value()) return absl::InfiniteFuture();
-  return std::min(roster_.Deadline(), reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline());
+  return std::min(roster_->Deadline(), reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline());
 }
 
 bool RunningEpoch::IsForsaken() const {
-  if (reattachment_ != nullptr || roster_.staying() < roster_.size()) return false;
-  for (uint32_t rank = 0; rank < roster_.size(); ++rank) {
-    if (roster_.seat(rank).stream != 0) return false;
+  if (reattachment_ != nullptr || roster_->staying() < roster_->size()) return false;
+  for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
+    if (roster_->seat(rank).stream != 0) return false;
   }
   return true;
 }
 
-void RunningEpoch::End(const Ending& ending, Effects effects) {
+void RunningEpoch::End(const Ending& ending, bool job_ended, Effects effects) {
   v1::CoordinatorMessage ending_message;
   v1::EpochEnded* ended = ending_message.mutable_epoch_ended();
   ended->set_epoch(epoch_.number());
   ended->set_reason(ending.reason);
   ended->mutable_lost_ranks()->Assign(ending.lost.begin(), ending.lost.end());
-  ended->set_job_ended(true);
+  ended->set_job_ended(job_ended);
   const SharedMessage message = Share(std::move(ending_message));
-  for (const uint32_t rank : ending.lost) roster_.MarkLost(rank, ending.reason);
-  for (const uint32_t rank : roster_.Staying()) {
-    const StreamId stream = roster_.seat(rank).stream;
+  for (const uint32_t rank : ending.lost) roster_->MarkLost(rank, ending.reason);
+  for (const uint32_t rank : roster_->Staying()) {
+    const StreamId stream = roster_->seat(rank).stream;
     const bool is_lost = absl::c_binary_search(ending.lost, rank);
     if (stream == 0) continue;
     if (!is_lost) SendTo(rank, message, effects);
+    if (!is_lost && !job_ended) continue;
     effects.actions->outputs.push_back(
         CloseStream{stream, absl::Status(is_lost ? ending.lost_code : absl::StatusCode::kAborted, ending.reason)});
+    if (!job_ended) roster_->Detach(rank, ending.reason, effects.now);
   }
 }
 
@@ -337,9 +344,9 @@ void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
     const bool has_error = post.message.has_mismatch() || !post.message.group_assigned().error().empty();
     const SharedMessage message = Share(post.message);
     for (const uint32_t rank : post.ranks) {
-      if (roster_.seat(rank).stream != 0) {
+      if (roster_->seat(rank).stream != 0) {
         SendTo(rank, message, effects);
-      } else if (has_error && !roster_.seat(rank).left) {
+      } else if (has_error && !roster_->seat(rank).left) {
         // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
         owed_.Add(rank, post.message);
       }
@@ -349,7 +356,7 @@ void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
 
 void RunningEpoch::SendTo(uint32_t rank, const SharedMessage& message, Effects effects) {
   if (IsAboutTensors(*message)) ++negotiation_messages_;
-  effects.actions->outputs.push_back(Send{roster_.seat(rank).stream, message});
+  effects.actions->outputs.push_back(Send{roster_->seat(rank).stream, message});
 }
 
 void RunningEpoch::Reserve(Effects effects) {
@@ -364,9 +371,9 @@ void RunningEpoch::Reserve(Effects effects) {
 }
 
 std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
-  std::vector<v1::WorkerStatus> workers(roster_.size());
-  for (uint32_t rank = 0; rank < roster_.size(); ++rank) {
-    const Roster::Seat& seat = roster_.seat(rank);
+  std::vector<v1::WorkerStatus> workers(roster_->size());
+  for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
+    const Roster::Seat& seat = roster_->seat(rank);
     v1::WorkerStatus& worker = workers[rank];
     worker.set_rank(rank);
     *worker.mutable_member() = seat.member;
@@ -378,7 +385,7 @@ std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
     } else if (!seat.lost.empty()) {
       worker.set_state(absl::StrCat("lost: ", seat.lost));
     } else {
-      worker.set_state("live");
+      worker.set_state(seat.drained ? "draining" : "live");
     }
   }
   return workers;

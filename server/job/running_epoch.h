@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/store.pb.h"
 #include "farandole/v1/types.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/job/actions.h"
@@ -42,6 +43,9 @@ class RunningEpoch {
     std::vector<uint32_t> lost;
     // What their streams, where there still are some, end with.
     absl::StatusCode lost_code = absl::StatusCode::kAborted;
+    // Others say of the ranks in `lost` that the epoch had ended on these, for this reason: who is the cause is not
+    // known yet.
+    bool is_hearsay = false;
   };
   // What every call appends to.
   struct Effects {
@@ -52,14 +56,15 @@ class RunningEpoch {
   };
 
   RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
-               History* history);
+               bool is_elastic, History* history);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 
   // A new epoch: `streams` are its members' by rank, all open.
   void Begin(const std::vector<StreamId>& streams, Effects effects);
-  // An epoch from before a restart, of which `left` have left already: waits for the others.
-  void AwaitReturn(const google::protobuf::RepeatedField<uint32_t>& left, absl::Time now);
+  // An epoch from before a restart, of which some have left or are drained already, as `record` says: waits for the
+  // others.
+  void AwaitReturn(const v1::JobRecord& record, absl::Time now);
 
   // A member that has not left opens a stream; hello names this epoch or none.
   void Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects);
@@ -67,23 +72,36 @@ class RunningEpoch {
   void Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects);
   // A member's present stream has ended.
   void Detach(uint32_t rank, const std::string& evidence, Effects effects);
+  // Elastic: a member's process has joined again; it leaves here, if it has not yet.
+  void Return(uint32_t rank, Effects effects);
+  // Elastic: a member is to leave.
+  void Drain(uint32_t rank) { roster_->Drain(rank); }
+  // The process of a member that has not left has ended; `end` says how.
+  void LoseProcess(uint32_t rank, const std::string& end);
+  // A member that has left to join again does not come back, which is no loss to those who stay.
+  void Forsake(uint32_t rank, const std::string& why) { roster_->MarkLost(rank, why); }
+  void SendToAll(const SharedMessage& message, Effects effects);
+  void SendTo(uint32_t rank, const SharedMessage& message, Effects effects);
   // Does what is due.
   void Advance(Effects effects);
   // When Advance wants to be called next.
   absl::Time Deadline() const;
   // The coordinator itself did not run for a while: silence counts from `now`.
-  void Forgive(absl::Time now) { roster_.Forgive(now); }
+  void Forgive(absl::Time now) { roster_->Forgive(now); }
 
   const v1::Epoch& epoch() const { return epoch_; }
-  const Roster& roster() const { return roster_; }
+  const Roster& roster() const { return *roster_; }
   Reserved reserved() const { return reserved_; }
   // All members have left in order.
-  bool IsLeft() const { return roster_.staying() == 0; }
+  bool IsLeft() const { return roster_->staying() == 0; }
   // Nobody has left, and all streams have ended: the workers are cut off, or were killed together.
   bool IsForsaken() const;
   const std::optional<Ending>& ending() const { return ending_; }
-  // Tells all members that the epoch has ended, and the job with it, and closes their streams.
-  void End(const Ending& ending, Effects effects);
+  // Tells all members that the epoch has ended, and closes their streams: of those that are the cause, and of all where
+  // the job has ended with it.
+  void End(const Ending& ending, bool job_ended, Effects effects);
+  // The members, for those who come after an epoch that has ended; of no use afterwards.
+  std::unique_ptr<Roster> TakeRoster() { return std::move(roster_); }
 
   uint64_t negotiation_messages() const { return negotiation_messages_; }
   const std::string& last_stall() const { return last_stall_; }
@@ -99,10 +117,10 @@ class RunningEpoch {
   // A message about tensors or groups, when it is its turn.
   void Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects);
   void Leave(uint32_t rank, const v1::Leave& leave, Effects effects);
+  // The rank's place is empty from now on.
+  void Vacate(uint32_t rank, bool returns, Effects effects);
   // Whether silence or absence ends the epoch now.
   std::optional<Ending> FindLoss(absl::Time now) const;
-  // "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
-  std::string DescribeAll(const std::vector<uint32_t>& ranks) const;
   void LosePeer(uint32_t reporter, const v1::PeerLost& report);
   // Ends a member's stream because of what it said.
   void Refuse(uint32_t rank, const absl::Status& status, Effects effects);
@@ -110,18 +128,20 @@ class RunningEpoch {
   bool Adopt(uint32_t rank, const v1::Hello& hello, Effects effects);
   // The coordinator has lived on while the member's stream was broken: finds out what was sent in vain.
   void CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects);
+  // If everybody is back, goes on.
+  void SettleReattachment(Effects effects);
   void FinishReattachment(Effects effects);
   void Deliver(const Posts& posts, Effects effects);
-  void SendTo(uint32_t rank, const SharedMessage& message, Effects effects);
   // Makes sure that all numbers given so far are reserved.
   void Reserve(Effects effects);
   void Tell(LogLine::Level level, const std::string& sentence, Effects effects);
 
   const v1::Epoch epoch_;
   const JobOptions options_;
+  const bool is_elastic_;
   History* const history_;
   Reserved reserved_;
-  Roster roster_;
+  std::unique_ptr<Roster> roster_;
   GroupTable groups_;
   Negotiation negotiation_;
   StallWatch stalls_;

@@ -52,6 +52,7 @@ const std::map<std::string, Script::Command>& Script::Commands() {
       {"commit", &Script::Commit},   {"find", &Script::Find},       {"list", &Script::List},
       {"inspect", &Script::Inspect}, {"summary", &Script::Summary}, {"abort", &Script::Abort},
       {"rows", &Script::Rows},       {"tick", &Script::Tick},       {"start", &Script::Start},
+      {"depart", &Script::Depart},   {"exit", &Script::Exit},       {"drain", &Script::Drain},
   };
   return *commands;
 }
@@ -139,8 +140,17 @@ void Script::Start(const Arguments& arguments) {
   output_ = formed;
 }
 
-void Script::Join(const Arguments& arguments) {
-  const uint32_t number = WorkerNumber(arguments.subject);
+void Script::Join(const Arguments& given) {
+  const uint32_t number = WorkerNumber(given.subject);
+  Arguments arguments = given;
+  if (given.Has("after")) {
+    // The same process with another incarnation.
+    const std::string earlier = given.Text("after");
+    arguments.values.insert(joined_as_[earlier].begin(), joined_as_[earlier].end());
+  }
+  arguments.values.emplace("pid", absl::StrCat(100 + number));
+  arguments.values.emplace("index", absl::StrCat(number));
+  joined_as_[given.subject] = arguments.values;
   JoinRequested event{shell_->NewCall(), {}};
   v1::JoinRequest& request = event.request;
   request.set_job(arguments.Text("job", "mnist"));
@@ -156,7 +166,21 @@ void Script::Join(const Arguments& arguments) {
   request.set_version("1.0");
   request.set_join_timeout_ms(absl::ToInt64Milliseconds(arguments.Duration("timeout", absl::Seconds(60))));
   request.set_stall_warning_ms(absl::ToInt64Milliseconds(arguments.Duration("stall", absl::Seconds(60))));
+  if (arguments.Has("elastic")) FillElastic(arguments, request.mutable_elastic());
+  if (given.Has("after")) request.set_predecessor(IncarnationOf(given.Text("after")));
   Step(event);
+}
+
+void Script::FillElastic(const Arguments& arguments, v1::Elastic* elastic) {
+  const std::vector<std::string> sizes = SplitList(arguments.Text("elastic"), ':');
+  elastic->set_min_size(NumberOf(sizes[0]));
+  elastic->set_max_size(NumberOf(sizes[1]));
+  elastic->set_join_window_ms(absl::ToInt64Milliseconds(arguments.Duration("window", absl::Milliseconds(200))));
+  elastic->set_shortage_limit_ms(absl::ToInt64Milliseconds(arguments.Duration("shortage", absl::Minutes(10))));
+  elastic->set_reset_limit(arguments.Number("resets", 0));
+  const std::vector<std::string> cooldown = SplitList(arguments.Text("cooldown", "0:0"), ':');
+  elastic->set_least_cooldown_ms(NumberOf(cooldown[0]));
+  elastic->set_most_cooldown_ms(NumberOf(cooldown[1]));
 }
 
 void Script::Hello(const Arguments& arguments) {
@@ -284,7 +308,35 @@ void Script::Leave(const Arguments& arguments) {
   message.mutable_leave()->set_epoch(EpochOf(arguments));
   message.mutable_leave()->set_reason(arguments.Text("reason"));
   message.mutable_leave()->set_failure(arguments.Text("failure"));
+  message.mutable_leave()->set_returns(arguments.Has("returns"));
   Say(arguments.subject, std::move(message));
+}
+
+void Script::Depart(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_departing()->set_epoch(EpochOf(arguments));
+  message.mutable_departing()->set_grace_ms(absl::ToInt64Milliseconds(arguments.Duration("grace", absl::Seconds(30))));
+  message.mutable_departing()->set_reason(arguments.Text("reason"));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Exit(const Arguments& arguments) {
+  ExitReported event{shell_->NewCall(), {}};
+  event.request.set_job("mnist");
+  event.request.set_launch_index(NumberOf(arguments.subject));
+  event.request.set_failed(arguments.Number("failed", 1) != 0);
+  event.request.set_end(arguments.Text("end", "SIGKILL"));
+  event.request.set_host(arguments.Text("host", "a"));
+  Step(event);
+}
+
+void Script::Drain(const Arguments& arguments) {
+  DrainRequested event;
+  event.call = shell_->NewCall();
+  if (arguments.Has("rank")) event.rank = arguments.Number("rank", 0);
+  event.hostname = arguments.Text("host");
+  event.reason = arguments.Text("reason");
+  Step(event);
 }
 
 void Script::Close(const Arguments& arguments) {

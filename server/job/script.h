@@ -50,6 +50,9 @@ class Script {
   void Lost(const Arguments& arguments);
   void Stall(const Arguments& arguments);
   void Leave(const Arguments& arguments);
+  void Depart(const Arguments& arguments);
+  void Exit(const Arguments& arguments);
+  void Drain(const Arguments& arguments);
   void Close(const Arguments& arguments);
   void Advance(const Arguments& arguments);
   void Oversleep(const Arguments& arguments);
@@ -66,6 +69,7 @@ class Script {
 
   void Step(const Event& event) { Show(shell_->Step(event)); }
   void Say(const std::string& worker, v1::WorkerMessage message);
+  static void FillElastic(const Arguments& arguments, v1::Elastic* elastic);
   // The epoch that the worker believes to be in, or what the command says.
   uint64_t EpochOf(const Arguments& arguments) const;
   void BeatAll(const Arguments& arguments);
@@ -78,6 +82,8 @@ class Script {
   std::unique_ptr<TestShell> shell_;
   std::map<std::string, StreamId> stream_of_;
   std::map<StreamId, std::string> owner_of_;
+  // How each worker joined last.
+  std::map<std::string, std::map<std::string, std::string>> joined_as_;
   // What each worker was told by epoch_formed: the epoch, and its own rank.
   std::map<std::string, std::pair<uint64_t, uint32_t>> place_of_;
   uint64_t beats_ = 0;

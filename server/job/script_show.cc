@@ -33,6 +33,7 @@ std::string ShowSummary(const v1::JobSummary& summary) {
                    " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
   if (summary.batches_per_second() > 0)
     absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
+  if (summary.has_elastic()) absl::StrAppend(&text, " waiting=", summary.waiting(), " resets=", summary.resets());
   if (!summary.last_stall().empty()) {
     absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\" at +",
                     summary.last_stall_unix_ms() - 1'700'000'000'000, "ms");
@@ -59,6 +60,10 @@ struct ReplyText {
                       worker.member().host_id(), " silence=", worker.silence_ms(), "ms batches=", worker.batches(), " ",
                       worker.state());
     }
+    for (const v1::BarredHost& host : r.barred_hosts()) {
+      absl::StrAppend(&text, "\nbarred ", host.hostname(), " failures=", host.failures(), " for ", host.barred_ms(),
+                      "ms");
+    }
     for (const v1::HistoryEntry& entry : r.history()) {
       absl::StrAppend(&text, "\nhistory +", entry.at_unix_ms() - 1'700'000'000'000, "ms ", entry.sentence());
     }
@@ -70,6 +75,13 @@ struct ReplyText {
     return text;
   }
   std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
+  std::string operator()(const v1::ReportExitResponse& r) const {
+    return absl::StrCat(" job_over=", r.job_over() ? "yes" : "no", " barred=", r.barred_ms(), "ms",
+                        r.sentence().empty() ? "" : absl::StrCat(" \"", r.sentence(), "\""));
+  }
+  std::string operator()(const v1::DrainWorkersResponse& r) const {
+    return absl::StrCat(" ranks=", ShowList(r.ranks()));
+  }
 };
 
 }  // namespace
@@ -108,7 +120,8 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kEpochEnded: {
       const v1::EpochEnded& m = message.epoch_ended();
       return absl::StrCat("epoch_ended epoch=", m.epoch(), " lost=", ShowList(m.lost_ranks()),
-                          " job_ended=", m.job_ended() ? "yes" : "no", " \"", m.reason(), "\"");
+                          " job_ended=", m.job_ended() ? "yes" : "no", m.job_finished() ? " finished" : "", " \"",
+                          m.reason(), "\"");
     }
     case v1::CoordinatorMessage::kStallNotice:
       return absl::StrCat("stall_notice epoch=", message.stall_notice().epoch(), " \"",
@@ -179,9 +192,14 @@ void Script::ShowPersisted(const StoreBatch& batch) {
       Line(absl::StrCat("put ", row.key));
       continue;
     }
+    std::string elastic;
+    if (record.has_elastic()) {
+      absl::StrAppend(&elastic, " lost=", ShowList(record.lost()), " drained=", ShowList(record.drained()),
+                      " resets=", record.resets(), record.epoch_ended() ? " ended" : "");
+    }
     Line(absl::StrCat("put ", row.key, " ", v1::JobState_Name(record.state()), " epoch=", record.epoch().number(), " [",
                       record.size(), "] left=", ShowList(record.left()), " slots<=", record.slots_reserved(),
-                      " groups<=", record.groups_reserved(), " token=", record.last_token()));
+                      " groups<=", record.groups_reserved(), " token=", record.last_token(), elastic));
   }
 }
 

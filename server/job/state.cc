@@ -5,11 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "server/job/bounds.h"
-#include "server/job/member_record.h"
-#include "server/job/rank_order.h"
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+// A survivor that does not open its stream holds up the others; thousands at a time take seconds.
+constexpr int kOpenSilences = 3;
+
+}  // namespace
 
 Job::State::State(std::string tenant, std::string name, JobOptions options,
                   std::function<std::string(size_t)> random_bytes)
@@ -17,7 +21,7 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
       name_(std::move(name)),
       options_(options),
       random_bytes_(std::move(random_bytes)),
-      lobby_(options.max_workers, options.open_limit),
+      lobby_(options.max_workers, options.open_limit, kOpenSilences * options.silence_limit),
       gate_(tenant_, name_) {
   record_.set_tenant(tenant_);
   record_.set_job(name_);
@@ -29,7 +33,10 @@ Actions Job::State::Step(const Event& event, absl::Time now) {
   record_changed_ = false;
   members_record_.clear();
   // A coordinator that was stopped itself has not listened: what it did not hear in that time is no silence.
-  if (run_ != nullptr && now_ > promised_tick_ + options_.heartbeat_interval) run_->Forgive(now_);
+  if (now_ > promised_tick_ + options_.heartbeat_interval) {
+    if (run_ != nullptr) run_->Forgive(now_);
+    if (survivors_ != nullptr) survivors_->Forgive(now_);
+  }
   std::visit([this](const auto& e) { On(e); }, event);
   Settle();
   if (record_changed_) PersistRecord();
@@ -42,7 +49,8 @@ void Job::State::On(const JoinRequested& event) {
   const bool is_first = lobby_.IsEmpty();
   const absl::Status status = Admit(event.request);
   if (!status.ok()) return Answer<v1::JoinResponse>(event.call, status);
-  if (run_ == nullptr && is_first) BeginForming();
+  if (is_first && run_ == nullptr && survivors_ == nullptr) BeginForming();
+  if (is_first && IsNobodyLeft()) AdoptTerms();
   v1::JoinResponse response;
   response.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(options_.heartbeat_interval));
   response.set_silence_limit_ms(absl::ToInt64Milliseconds(options_.silence_limit));
@@ -64,22 +72,21 @@ absl::Status Job::State::Admit(const v1::JoinRequest& request) {
       return absl::AbortedError(
           absl::StrCat(roster.Describe(*rank), " has left epoch ", run_->epoch().number(), " and must start anew"));
     }
-    if (roster.staying() == roster.size() && !run_->IsForsaken()) {
+    if (!IsElastic() && roster.staying() == roster.size() && !run_->IsForsaken()) {
       return absl::AlreadyExistsError(
           absl::StrCat("job ", name_, " runs already, with the ", Count(roster.size(), "worker"), " that it wants"));
     }
   }
-  return lobby_.Join(request, now_);
-}
-
-void Job::State::BeginForming() {
-  record_.set_wanted_size(lobby_.wanted_size());
-  record_.set_stall_warning_ms(absl::ToInt64Milliseconds(lobby_.stall_warning()));
-  if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_));
-  const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
-  Enter(v1::JOB_STATE_FORMING,
-        absl::StrCat("a run with ", Count(lobby_.wanted_size(), "worker"), " begins to form: the first is ", first),
-        LogLine::Level::kInform);
+  std::optional<uint32_t> old_rank;
+  absl::Status status;
+  if (IsOngoing() && IsElastic()) {
+    status = AdmitElastic(request, &old_rank);
+  } else if (request.has_elastic() && run_ == nullptr) {
+    status = CheckNewRun(request);
+  }
+  if (status.ok()) status = lobby_.Join(request, old_rank, now_);
+  if (status.ok() && old_rank.has_value()) OnSurvivorJoined(*old_rank);
+  return status;
 }
 
 void Job::State::On(const StreamOpened& event) {
@@ -91,37 +98,46 @@ absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   if (absl::Status status = CheckHello(hello); !status.ok()) return status;
   const std::string& incarnation = hello.incarnation();
   if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) return absl::AbortedError(*reason);
-  if (lobby_.Has(incarnation)) {
-    if (hello.epoch() != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("hello names epoch ", hello.epoch(), ", and the worker waits for its first one"));
-    }
-    streams_[stream] = incarnation;
-    if (const StreamId old = lobby_.Open(incarnation, stream); old != 0) {
-      actions_.outputs.push_back(CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
-    }
-    if (!lobby_.IsComplete() || run_ != nullptr) TellWaiting(lobby_.Get(incarnation));
-    return absl::OkStatus();
+  if (lobby_.Has(incarnation)) return ReceiveWaiting(stream, hello);
+  const Roster* const roster = PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);
+  if (rank.has_value()) return ReceiveMember(*rank, stream, hello);
+  if (hello.epoch() == 0)
+    return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", name_));
+  return absl::AbortedError(absl::StrCat("worker ", incarnation, " names epoch ", hello.epoch(), " of job ", name_,
+                                         ", in which it does not run; the last epoch is ", record_.epoch().number()));
+}
+
+absl::Status Job::State::ReceiveWaiting(StreamId stream, const v1::Hello& hello) {
+  if (hello.epoch() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("hello names epoch ", hello.epoch(), ", and the worker waits for its first one"));
   }
+  streams_[stream] = hello.incarnation();
+  if (const StreamId old = lobby_.Open(hello.incarnation(), stream); old != 0) {
+    actions_.outputs.push_back(CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
+  }
+  if (run_ != nullptr || !IsReadyToForm()) TellWaiting(lobby_.Get(hello.incarnation()));
+  return absl::OkStatus();
+}
+
+absl::Status Job::State::ReceiveMember(uint32_t rank, StreamId stream, const v1::Hello& hello) {
   const uint64_t last_epoch = record_.epoch().number();
-  const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(incarnation);
-  if (!rank.has_value()) {
-    if (hello.epoch() == 0)
-      return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", name_));
-    return absl::AbortedError(absl::StrCat("worker ", incarnation, " names epoch ", hello.epoch(), " of job ", name_,
-                                           ", in which it does not run; the last epoch is ", last_epoch));
-  }
-  if (run_->roster().seat(*rank).left)
-    return absl::AbortedError(absl::StrCat(run_->roster().Describe(*rank), " has left epoch ", last_epoch));
+  const Roster& roster = *PresentRoster();
+  if (roster.seat(rank).left)
+    return absl::AbortedError(absl::StrCat(roster.Describe(rank), " has left epoch ", last_epoch));
   if (hello.epoch() != 0 && hello.epoch() != last_epoch) {
     return absl::AbortedError(
-        absl::StrCat(run_->roster().Describe(*rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
+        absl::StrCat(roster.Describe(rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
   }
-  streams_[stream] = incarnation;
-  if (!lobby_.IsEmpty() && run_->IsForsaken()) {
-    DismissLobby(absl::StrCat("job ", name_, " runs already: ", run_->roster().Describe(*rank), " has come back"));
-  }
-  run_->Attach(*rank, stream, hello, Effects());
+  streams_[stream] = hello.incarnation();
+  if (run_ == nullptr) return ReceiveSurvivor(rank, stream, hello), absl::OkStatus();
+  if (!IsElastic() && !lobby_.IsEmpty() && run_->IsForsaken())
+    DismissLobby(absl::StrCat("job ", name_, " runs already: ", roster.Describe(rank), " has come back"));
+  run_->Attach(rank, stream, hello, Effects());
+  const bool is_told = change_ != nullptr && change_->told().has_value();
+  // It may have been cut off when the others were told.
+  if (is_told && roster.seat(rank).stream == stream) run_->SendTo(rank, Share(*change_->told()), Effects());
   return absl::OkStatus();
 }
 
@@ -130,15 +146,20 @@ void Job::State::On(const MessageReceived& event) {
   if (it == streams_.end()) return;
   if (lobby_.Has(it->second)) {
     if (!event.message.has_leave()) return;
-    Tell(LogLine::Level::kInform,
-         absl::StrCat(DescribeWorker(lobby_.Get(it->second).member), " left before the epoch was formed"));
-    lobby_.Remove(it->second);
+    const Lobby::Worker worker = lobby_.Get(it->second);
+    Tell(LogLine::Level::kInform, absl::StrCat(DescribeWorker(worker.member), " left before the epoch was formed"));
+    LeaveLobby(worker, event.message.leave().returns());
     actions_.outputs.push_back(CloseStream{event.stream, absl::OkStatus()});
     return;
   }
-  const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(it->second);
-  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream)
-    run_->Receive(*rank, event.message, Effects());
+  const Roster* const roster = PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(it->second);
+  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
+  if (run_ == nullptr) return HearSurvivor(*rank, event.message);
+  run_->Receive(*rank, event.message, Effects());
+  const v1::Departing& departing = event.message.departing();
+  if (!event.message.has_departing() || !IsElastic() || departing.epoch() != run_->epoch().number()) return;
+  if (CheckMessage(event.message, roster->size()).ok()) Depart(*rank, departing);
 }
 
 void Job::State::On(const StreamClosed& event) {
@@ -148,23 +169,40 @@ void Job::State::On(const StreamClosed& event) {
   streams_.erase(it);
   if (lobby_.Has(incarnation)) {
     if (lobby_.Get(incarnation).stream != event.stream) return;
-    const std::string who = DescribeWorker(lobby_.Get(incarnation).member);
+    const Lobby::Worker worker = lobby_.Get(incarnation);
     Tell(LogLine::Level::kInform,
-         absl::StrCat(who, " went away before the epoch was formed: its stream ended (", Plain(event.evidence), ")"));
-    lobby_.Remove(incarnation);
-    return;
+         absl::StrCat(DescribeWorker(worker.member), " went away before the epoch was formed: its stream ended (",
+                      Plain(event.evidence), ")"));
+    return LeaveLobby(worker, true);
   }
-  const auto rank = run_ == nullptr ? std::nullopt : run_->roster().RankOf(incarnation);
-  if (rank.has_value() && run_->roster().seat(*rank).stream == event.stream)
-    run_->Detach(*rank, event.evidence, Effects());
+  const Roster* const roster = PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);
+  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
+  if (run_ != nullptr) return run_->Detach(*rank, event.evidence, Effects());
+  const std::string claim = survivors_->Detach(*rank, event.evidence, now_);
+  if (!claim.empty()) LoseSurvivor(*rank, claim);
+}
+
+void Job::State::LeaveLobby(const Lobby::Worker& worker, bool returns) {
+  lobby_.Remove(worker.member.incarnation());
+  if (!worker.old_rank.has_value()) return;
+  if (survivors_ == nullptr) {
+    if (!returns) run_->Forsake(*worker.old_rank, "it left before the next epoch was formed");
+  } else if (returns) {
+    survivors_->Await(*worker.old_rank, now_);
+  } else {
+    survivors_->Leave(*worker.old_rank, false, now_);
+  }
 }
 
 void Job::State::On(const AbortRequested& event) {
-  if (run_ != nullptr || record_.state() == v1::JOB_STATE_FORMING) {
+  if (IsOngoing()) {
     const std::string reason = absl::StrCat("an operator ended the job: ",
                                             event.reason.empty() ? "no reason given" : Plain(event.reason, 1024));
     if (run_ != nullptr) {
-      OnEpochLost({reason, {}});
+      FailRun({reason, {}});
+    } else if (survivors_ != nullptr) {
+      EndBetweenEpochs(v1::JOB_STATE_FAILED, reason);
     } else {
       DismissLobby(reason);
       Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
@@ -175,118 +213,11 @@ void Job::State::On(const AbortRequested& event) {
 
 void Job::State::On(const Ticked&) {}
 
-void Job::State::Settle() {
-  if (run_ != nullptr) {
-    run_->Advance(Effects());
-    if (run_->ending().has_value()) {
-      OnEpochLost(RunningEpoch::Ending(*run_->ending()));
-    } else if (run_->IsLeft()) {
-      OnEpochLeft();
-    }
-  }
-  SettleLobby();
-}
-
-void Job::State::SettleLobby() {
-  for (const std::string& sentence : lobby_.RemoveUnopened(now_)) Tell(LogLine::Level::kWarn, sentence);
-  if (run_ == nullptr && lobby_.IsComplete()) return Form();
-  if (lobby_.Timeout() <= now_) {
-    const std::string reason = lobby_.TimeoutSentence();
-    DismissLobby(reason);
-    if (run_ == nullptr) return Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
-    return Tell(LogLine::Level::kWarn, absl::StrCat("nobody waits for the next epoch any more: ", reason));
-  }
-  if (!lobby_.IsNoticeDue(now_)) return;
-  for (const auto& [order, worker] : lobby_.workers()) TellWaiting(worker);
-}
-
-void Job::State::Form() {
-  const absl::Duration stall_warning = lobby_.stall_warning();
-  const std::vector<Lobby::Worker> workers = lobby_.Take();
-  std::vector<Candidate> candidates;
-  candidates.reserve(workers.size());
-  for (const Lobby::Worker& worker : workers) candidates.push_back({worker.member.host_id(), worker.launch_index});
-  v1::Epoch epoch;
-  epoch.set_number(record_.epoch().number() + 1);
-  epoch.set_secret(random_bytes_(32));
-  epoch.set_reason(absl::StrCat("epoch ", epoch.number(), " formed: ", All(workers.size(), "worker"), " joined"));
-  std::vector<StreamId> streams;
-  for (const size_t index : OrderRanks(candidates)) {
-    *epoch.add_members() = workers[index].member;
-    streams.push_back(workers[index].stream);
-  }
-  members_record_ = PackMembers(epoch);
-  if (members_record_.size() > kMostMembersRecordBytes) {
-    const std::string reason =
-        absl::StrCat("the members of the job describe themselves in ", members_record_.size(),
-                     " bytes after compression; ", kMostMembersRecordBytes, " is the most that is kept");
-    members_record_.clear();
-    Dismiss(workers, reason);
-    return Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
-  }
-  *record_.mutable_epoch() = epoch;
-  record_.set_size(workers.size());
-  record_.set_wanted_size(workers.size());
-  record_.set_stall_warning_ms(absl::ToInt64Milliseconds(stall_warning));
-  last_workers_.clear();
-  run_ = std::make_unique<RunningEpoch>(epoch, options_, stall_warning, RunningEpoch::Reserved{}, &history_);
-  Enter(v1::JOB_STATE_RUNNING, epoch.reason(), LogLine::Level::kInform);
-  run_->Begin(streams, Effects());
-}
-
-void Job::State::OnEpochLost(const RunningEpoch::Ending& ending) {
-  const bool was_forsaken = run_->IsForsaken();
-  run_->End(ending, Effects());
-  CloseEpoch(ending.reason);
-  // Those who wait for the next run are of the same program; one of its processes is gone, so they would wait in vain.
-  // Where all had gone, they have been started anew.
-  if (!was_forsaken) DismissLobby(ending.reason);
-  Enter(v1::JOB_STATE_FAILED, ending.reason, LogLine::Level::kError);
-  if (!lobby_.IsEmpty()) BeginForming();
-}
-
-void Job::State::OnEpochLeft() {
-  const std::string reason =
-      absl::StrCat(All(run_->roster().size(), "worker"), " of epoch ", run_->epoch().number(), " left in order");
-  CloseEpoch(reason);
-  Enter(v1::JOB_STATE_FINISHED, reason, LogLine::Level::kInform);
-  if (!lobby_.IsEmpty()) BeginForming();
-}
-
-void Job::State::CloseEpoch(const std::string& reason) {
-  const Roster& roster = run_->roster();
-  record_.clear_left();
-  for (uint32_t rank = 0; rank < roster.size(); ++rank) {
-    fence_.Shut(roster.seat(rank).member.incarnation(), reason);
-    if (roster.seat(rank).left) record_.add_left(rank);
-  }
-  last_workers_ = run_->Workers(now_);
-  for (v1::WorkerStatus& worker : last_workers_) {
-    if (worker.state() == "live") worker.set_state("ended");
-  }
-  last_stall_ = run_->last_stall();
-  last_stall_at_ = run_->last_stall_at();
-  last_negotiation_messages_ = run_->negotiation_messages();
-  run_.reset();
-}
-
-void Job::State::Dismiss(const std::vector<Lobby::Worker>& workers, const std::string& reason) {
-  v1::CoordinatorMessage ended;
-  ended.mutable_epoch_ended()->set_reason(reason);
-  ended.mutable_epoch_ended()->set_job_ended(true);
-  const SharedMessage message = Share(std::move(ended));
-  for (const Lobby::Worker& worker : workers) {
-    fence_.Shut(worker.member.incarnation(), reason);
-    if (worker.stream == 0) continue;
-    actions_.outputs.push_back(Send{worker.stream, message});
-    actions_.outputs.push_back(CloseStream{worker.stream, absl::AbortedError(reason)});
-  }
-}
-
 void Job::State::Enter(v1::JobState state, const std::string& reason, LogLine::Level level) {
   record_.set_state(state);
   record_.set_reason(Plain(reason, History::kMostSentenceBytes));
   record_changed_ = true;
+  if (!IsOngoing()) ended_at_ = now_;
   Tell(level, reason);
 }
 
@@ -302,10 +233,20 @@ void Job::State::TellWaiting(const Lobby::Worker& worker) {
   actions_.outputs.push_back(Send{worker.stream, Share(std::move(message))});
 }
 
-std::string Job::State::WaitingSentence() const {
-  if (run_ == nullptr) return lobby_.WaitingSentence();
-  return absl::StrCat(lobby_.WaitingSentence(), "; epoch ", run_->epoch().number(), " still runs on ",
-                      ShowRanks(run_->roster().Staying()));
+bool Job::State::IsOngoing() const { return run_ != nullptr || record_.state() == v1::JOB_STATE_FORMING; }
+
+bool Job::State::IsNobodyLeft() const {
+  return survivors_ != nullptr && survivors_->awaited() == 0 && survivors_->back() == 0;
+}
+
+const Roster* Job::State::PresentRoster() const {
+  if (run_ != nullptr) return &run_->roster();
+  return survivors_ == nullptr ? nullptr : &survivors_->roster();
+}
+
+bool Job::State::IsFinishing() const {
+  const Roster* const roster = PresentRoster();
+  return IsElastic() && roster != nullptr && roster->IsFinishing();
 }
 
 CheckpointGate::Present Job::State::Present() const {
@@ -323,7 +264,13 @@ void Job::State::ForgetClosedStreams() {
 }
 
 absl::Time Job::State::Deadline() const {
-  return std::min(lobby_.Deadline(), run_ == nullptr ? absl::InfiniteFuture() : run_->Deadline());
+  absl::Time deadline = lobby_.Deadline();
+  if (run_ != nullptr) deadline = std::min(deadline, run_->Deadline());
+  if (change_ != nullptr) deadline = std::min(deadline, change_->Deadline());
+  if (survivors_ != nullptr) deadline = std::min(deadline, survivors_->Deadline());
+  if (shortage_since_ != absl::InfiniteFuture())
+    deadline = std::min(deadline, shortage_since_ + absl::Milliseconds(record_.elastic().shortage_limit_ms()));
+  return deadline;
 }
 
 }  // namespace farandole

@@ -178,7 +178,9 @@ void JobLoop::Advance(const JobKey& key, Place* place) {
 
 void JobLoop::Feed(const JobKey& key, Place* place, const Event& event) {
   if (const auto* join = std::get_if<JoinRequested>(&event)) {
-    if (absl::Status status = surroundings_.directory->Admit(key, join->request.wanted_size()); !status.ok()) {
+    const v1::JoinRequest& request = join->request;
+    const uint32_t most = request.has_elastic() ? request.elastic().max_size() : request.wanted_size();
+    if (absl::Status status = surroundings_.directory->Admit(key, most); !status.ok()) {
       Refuse(event, status);
       return;
     }

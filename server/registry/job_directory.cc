@@ -9,6 +9,11 @@
 namespace farandole {
 namespace {
 
+// What a job counts towards its tenant's quota.
+uint32_t MostWorkers(const v1::JobSummary& job) {
+  return job.has_elastic() ? job.elastic().max_size() : job.wanted_size();
+}
+
 bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->created_unix_ms() > b->created_unix_ms(); }
 
 }  // namespace
@@ -30,6 +35,8 @@ absl::Status JobDirectory::Load(absl::Span<const StoreRow> rows) {
     summary.set_size(record.size());
     summary.set_wanted_size(record.wanted_size());
     summary.set_created_unix_ms(record.created_unix_ms());
+    summary.set_resets(record.resets());
+    if (record.has_elastic()) *summary.mutable_elastic() = record.elastic();
   }
   return absl::OkStatus();
 }
@@ -43,7 +50,7 @@ std::vector<JobKey> JobDirectory::ActiveKeys() const {
   return active;
 }
 
-absl::Status JobDirectory::Admit(const JobKey& key, uint32_t wanted_size) {
+absl::Status JobDirectory::Admit(const JobKey& key, uint32_t most_workers) {
   const Quota quota = tenants_->QuotaOf(key.tenant);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
@@ -56,14 +63,14 @@ absl::Status JobDirectory::Admit(const JobKey& key, uint32_t wanted_size) {
     ++kept;
     if (!IsActive(job->second.state())) continue;
     ++active;
-    workers += job->second.wanted_size();
+    workers += MostWorkers(job->second);
   }
   if (active >= quota.max_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": tenant ", key.tenant, " runs ", active,
                                                      " jobs, its quota is ", quota.max_jobs));
   }
-  if (workers + wanted_size > quota.max_workers) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": it wants ", wanted_size, " workers, tenant ",
+  if (workers + most_workers > quota.max_workers) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": it wants ", most_workers, " workers, tenant ",
                                                      key.tenant, " has ", workers,
                                                      " in its other jobs, and its quota is ", quota.max_workers));
   }
@@ -75,7 +82,7 @@ absl::Status JobDirectory::Admit(const JobKey& key, uint32_t wanted_size) {
   room.set_tenant(key.tenant);
   room.set_job(key.job);
   room.set_state(v1::JOB_STATE_FORMING);
-  room.set_wanted_size(wanted_size);
+  room.set_wanted_size(most_workers);
   return absl::OkStatus();
 }
 

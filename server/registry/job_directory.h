@@ -43,7 +43,7 @@ class JobDirectory {
 
   // Makes room for a job that somebody wants to join: an active job has its room already. The room is held until the
   // next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both values).
-  absl::Status Admit(const JobKey& key, uint32_t wanted_size);
+  absl::Status Admit(const JobKey& key, uint32_t most_workers);
 
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
   void Update(const JobKey& key, v1::JobSummary summary);

@@ -14,7 +14,7 @@ struct Candidate {
   std::string host_id;
   uint32_t launch_index = 0;
   // The rank that a survivor had in the last epoch.
-  std::optional<uint32_t> old_rank;
+  std::optional<uint32_t> old_rank = std::nullopt;
 };
 
 // Which candidate gets which rank: element r of the result is the index of the candidate that becomes rank r.

@@ -234,10 +234,8 @@ void RunningEpoch::Vacate(uint32_t rank, bool returns, Effects effects) {
   Deliver(posts, effects);
 }
 
-void RunningEpoch::LoseProcess(uint32_t rank, const std::string& end) {
-  if (ending_.has_value()) return;
-  ending_ = Ending{absl::StrCat(roster_->Describe(rank), " was lost: its process ended (", end, ", says its launcher)"),
-                   {rank}};
+void RunningEpoch::Lose(uint32_t rank, const std::string& claim) {
+  if (!ending_.has_value()) ending_ = Ending{absl::StrCat(roster_->Describe(rank), " was lost: ", claim), {rank}};
 }
 
 void RunningEpoch::SendToAll(const SharedMessage& message, Effects effects) {

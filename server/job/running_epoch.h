@@ -76,8 +76,8 @@ class RunningEpoch {
   void Return(uint32_t rank, Effects effects);
   // Elastic: a member is to leave.
   void Drain(uint32_t rank) { roster_->Drain(rank); }
-  // The process of a member that has not left has ended; `end` says how.
-  void LoseProcess(uint32_t rank, const std::string& end);
+  // A member that has not left is lost.
+  void Lose(uint32_t rank, const std::string& claim);
   // A member that has left to join again does not come back, which is no loss to those who stay.
   void Forsake(uint32_t rank, const std::string& why) { roster_->MarkLost(rank, why); }
   void SendToAll(const SharedMessage& message, Effects effects);

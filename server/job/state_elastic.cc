@@ -75,7 +75,7 @@ absl::Status Job::State::AdmitElastic(const v1::JoinRequest& request, std::optio
   }
   if (IsFinishing()) {
     return absl::CancelledError(absl::StrCat("there is no place for ", who, ": job ", name_,
-                                             " is finishing, as workers of epoch ", record_.epoch().number(),
+                                             " is finishing: workers of epoch ", record_.epoch().number(),
                                              " have left it for good"));
   }
   *old_rank = SurvivorRank(predecessor);
@@ -261,7 +261,7 @@ void Job::State::TakeExit(const v1::ReportExitRequest& report) {
   const auto rank = roster == nullptr ? std::nullopt : roster->RankLaunched(report.launch_index());
   if (rank.has_value() && run_ != nullptr) {
     const Roster::Seat& seat = roster->seat(*rank);
-    if (!seat.left) run_->LoseProcess(*rank, claim);
+    if (!seat.left) run_->Lose(*rank, claim);
     if (seat.returns) run_->Forsake(*rank, claim);
   } else if (rank.has_value() && (survivors_->IsAwaited(*rank) || survivors_->IsBack(*rank))) {
     LoseSurvivor(*rank, claim);
@@ -360,7 +360,9 @@ size_t Job::State::Joining() const {
 
 void Job::State::TellWantedChange() {
   const Roster& roster = run_->roster();
-  if (roster.IsFinishing() || !change_->IsDue(Joining(), roster.drained(), now_)) return;
+  // Who waits when the program is over waits for its end.
+  if (roster.IsFinishing()) change_.reset();
+  if (change_ == nullptr || !change_->IsDue(Joining(), roster.drained(), now_)) return;
   std::vector<uint32_t> leaving;
   for (uint32_t rank = 0; rank < roster.size(); ++rank) {
     if (roster.seat(rank).drained) leaving.push_back(rank);

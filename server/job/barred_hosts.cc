@@ -12,6 +12,9 @@ namespace {
 // Beside its own: what a launcher calls it, and another launcher.
 constexpr int kMostNames = 2;
 
+// A name as it can be kept.
+std::string Kept(const std::string& name) { return Plain(name, 255); }
+
 absl::Time EndOf(const v1::HostRecord& host) { return absl::FromUnixMillis(host.barred_until_unix_ms()); }
 
 }  // namespace
@@ -32,12 +35,12 @@ void BarredHosts::Save(v1::JobRecord* record) const {
 }
 
 void BarredHosts::Name(const std::string& hostname, const std::string& launcher_name) {
-  const auto host = hosts_.find(hostname);
+  const auto host = hosts_.find(Kept(hostname));
   if (host == hosts_.end() || hostname == launcher_name || launcher_name.empty()) return;
   auto& names = *host->second.mutable_launcher_names();
-  if (absl::c_linear_search(names, launcher_name)) return;
+  if (absl::c_linear_search(names, Kept(launcher_name))) return;
   if (names.size() == kMostNames) names.DeleteSubrange(0, 1);
-  *names.Add() = launcher_name;
+  *names.Add() = Kept(launcher_name);
 }
 
 std::string BarredHosts::Fail(const std::string& name, absl::Time now) {
@@ -45,7 +48,7 @@ std::string BarredHosts::Fail(const std::string& name, absl::Time now) {
   if (BarredFor(name, now) > absl::ZeroDuration()) return "";
   Forget(now);
   const v1::HostRecord* known = Find(name);
-  const std::string& hostname = known == nullptr ? name : known->hostname();
+  const std::string hostname = known == nullptr ? Kept(name) : known->hostname();
   if (known == nullptr && hosts_.size() == kMostHosts) {
     hosts_.erase(
         absl::c_min_element(hosts_, [](const auto& a, const auto& b) { return EndOf(a.second) < EndOf(b.second); }));
@@ -85,9 +88,11 @@ google::protobuf::RepeatedPtrField<v1::BarredHost> BarredHosts::List(absl::Time 
 }
 
 const v1::HostRecord* BarredHosts::Find(const std::string& name) const {
-  if (const auto host = hosts_.find(name); host != hosts_.end()) return &host->second;
+  if (hosts_.empty()) return nullptr;
+  const std::string kept = Kept(name);
+  if (const auto host = hosts_.find(kept); host != hosts_.end()) return &host->second;
   for (const auto& [hostname, host] : hosts_) {
-    if (absl::c_linear_search(host.launcher_names(), name)) return &host;
+    if (absl::c_linear_search(host.launcher_names(), kept)) return &host;
   }
   return nullptr;
 }

@@ -187,12 +187,17 @@ void Job::State::LeaveLobby(const Lobby::Worker& worker, bool returns) {
   lobby_.Remove(worker.member.incarnation());
   if (!worker.old_rank.has_value()) return;
   if (survivors_ == nullptr) {
-    if (!returns) run_->Forsake(*worker.old_rank, "it left before the next epoch was formed");
+    if (!returns) Forsake(*worker.old_rank, "it left before the next epoch was formed");
   } else if (returns) {
     survivors_->Await(*worker.old_rank, now_);
   } else {
     survivors_->Leave(*worker.old_rank, false, now_);
   }
+}
+
+void Job::State::Forsake(uint32_t rank, const std::string& claim) {
+  run_->Forsake(rank, claim);
+  record_changed_ = true;
 }
 
 void Job::State::On(const AbortRequested& event) {

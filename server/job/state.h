@@ -84,6 +84,8 @@ class Job::State {
   void ReceiveSurvivor(uint32_t rank, StreamId stream, const v1::Hello& hello);
   // A worker that waits has left, or its stream has ended.
   void LeaveLobby(const Lobby::Worker& worker, bool returns);
+  // A member that has left to join again does not come.
+  void Forsake(uint32_t rank, const std::string& claim);
   // A member of the last epoch, which has ended, says something.
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   // The first worker of a run has joined.

@@ -262,7 +262,7 @@ void Job::State::TakeExit(const v1::ReportExitRequest& report) {
   if (rank.has_value() && run_ != nullptr) {
     const Roster::Seat& seat = roster->seat(*rank);
     if (!seat.left) run_->Lose(*rank, claim);
-    if (seat.returns) run_->Forsake(*rank, claim);
+    if (seat.returns) Forsake(*rank, claim);
   } else if (rank.has_value() && (survivors_->IsAwaited(*rank) || survivors_->IsBack(*rank))) {
     LoseSurvivor(*rank, claim);
   }

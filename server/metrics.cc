@@ -19,6 +19,7 @@ enum Row : size_t {
   kNegotiationMessages,
   kEpochsFormed,
   kEpochsEnded,
+  kResets,
   kStallNotices,
   kStoreErrors,
   kCommitSeconds,
@@ -46,6 +47,7 @@ constexpr MetricRow kRows[] = {
      "job=\"\"."},
     {kCounter, "farandole_epochs_formed_total", "", "Epochs that were formed."},
     {kCounter, "farandole_epochs_ended_total", "", "Epochs that ended."},
+    {kCounter, "farandole_resets_total", "", "Epochs of elastic jobs that ended by a loss, and whose jobs went on."},
     {kCounter, "farandole_stall_notices_total", "", "Sentences about who blocks whom."},
     {kCounter, "farandole_store_errors_total", "", "Calls to the store that failed."},
     {kHistogram, "farandole_commit_seconds", "", "From a commit's call to its durability."},
@@ -88,6 +90,7 @@ absl::Span<const MetricRow> MetricRows() { return kRows; }
 Metrics::Metrics(absl::string_view version, absl::Time started)
     : epochs_formed_(&Counters(kEpochsFormed).Add({})),
       epochs_ended_(&Counters(kEpochsEnded).Add({})),
+      resets_(&Counters(kResets).Add({})),
       stall_notices_(&Counters(kStallNotices).Add({})),
       store_errors_(&Counters(kStoreErrors).Add({})),
       mailbox_refusals_(&Counters(kMailboxRefusals).Add({})),

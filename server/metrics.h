@@ -48,6 +48,7 @@ class Metrics {
   void CountSent(const JobKey& job, const v1::CoordinatorMessage& message);
   void CountEpochFormed() { epochs_formed_->Increment(); }
   void CountEpochEnded() { epochs_ended_->Increment(); }
+  void CountReset() { resets_->Increment(); }
   void CountStallNotice() { stall_notices_->Increment(); }
   void CountStoreError() { store_errors_->Increment(); }
   void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
@@ -86,6 +87,7 @@ class Metrics {
   CountersByType sent_ = {};
   prometheus::Counter* epochs_formed_;
   prometheus::Counter* epochs_ended_;
+  prometheus::Counter* resets_;
   prometheus::Counter* stall_notices_;
   prometheus::Counter* store_errors_;
   prometheus::Counter* mailbox_refusals_;

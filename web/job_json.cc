@@ -51,6 +51,11 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["batches_per_second"] = summary.batches_per_second();
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
+  if (!summary.has_elastic()) return json;
+  json["min_size"] = summary.elastic().min_size();
+  json["max_size"] = summary.elastic().max_size();
+  json["waiting"] = summary.waiting();
+  json["resets"] = summary.resets();
   return json;
 }
 
@@ -59,6 +64,13 @@ Json JobJson(const v1::GetJobResponse& job) {
   json["negotiation_messages"] = job.negotiation_messages();
   json["workers"] = Json::array();
   for (const v1::WorkerStatus& worker : job.workers()) json["workers"].push_back(WorkerJson(worker));
+  if (job.summary().has_elastic()) {
+    json["barred_hosts"] = Json::array();
+    for (const v1::BarredHost& host : job.barred_hosts()) {
+      json["barred_hosts"].push_back(
+          {{"hostname", host.hostname()}, {"failures", host.failures()}, {"barred_ms", host.barred_ms()}});
+    }
+  }
   json["history"] = Json::array();
   for (const v1::HistoryEntry& entry : job.history())
     json["history"].push_back({{"at_unix_ms", entry.at_unix_ms()}, {"sentence", entry.sentence()}});

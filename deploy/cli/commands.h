@@ -19,6 +19,7 @@ void AddHostAgentCommand(CLI::App* app, int* exit_code);
 void AddJobCoordinatorCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
+void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 

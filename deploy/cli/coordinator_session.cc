@@ -85,6 +85,12 @@ absl::StatusOr<v1::ListCheckpointsResponse> CoordinatorSession::ListCheckpoints(
                                                    absl::StrCat("refused to list the checkpoints of job ", job));
 }
 
+absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainWorkers(v1::DrainWorkersRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return stubs_->Call<v1::DrainWorkersResponse>(stubs_->admin.get(), &v1::AdminService::Stub::DrainWorkers, request,
+                                                absl::StrCat("refused to drain workers of job ", request.job()));
+}
+
 absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::string& job,
                                           const std::string& reason) const {
   v1::AbortJobRequest request;

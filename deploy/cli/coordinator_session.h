@@ -25,6 +25,8 @@ class CoordinatorSession {
   absl::StatusOr<v1::ListJobsResponse> ListJobs() const;
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const;
+  // With an idempotency key of its own.
+  absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason) const;
 
   const std::string& address() const;

@@ -60,6 +60,11 @@ bool IsActive(const KnownJob& job) {
   return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
 }
 
+absl::Status HasEnded(const KnownJob& job) {
+  return absl::FailedPreconditionError(absl::StrCat("job ", job.summary.job(), " has ended already (",
+                                                    StateName(job.summary.state()), ": ", job.summary.reason(), ")"));
+}
+
 // The coordinators that the command asks, and their jobs.
 struct Survey {
   // Not moved any more once `jobs` points to them.
@@ -226,16 +231,49 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
   if (!survey.ok()) return Report(survey.status(), err);
   const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
   if (!known.ok()) return Report(known.status(), err);
-  if (!IsActive(*known)) {
-    return Report(absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
-                                                             StateName(known->summary.state()), ": ",
-                                                             known->summary.reason(), ")")),
-                  err);
-  }
+  if (!IsActive(*known)) return Report(HasEnded(*known), err);
   const absl::Status status = known->session->AbortJob(known->summary.tenant(), options.job, options.reason);
   if (!status.ok()) return Report(status, err);
   out << "job " << options.job << " was ended: " << options.reason << "\n";
   return 0;
+}
+
+int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  if (!survey.ok()) return Report(survey.status(), err);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  if (!known.ok()) return Report(known.status(), err);
+  if (!IsActive(*known)) return Report(HasEnded(*known), err);
+  v1::DrainWorkersRequest request;
+  request.set_tenant(known->summary.tenant());
+  request.set_job(options.job);
+  request.set_reason(options.reason);
+  if (options.rank.has_value()) {
+    request.set_rank(*options.rank);
+  } else {
+    request.set_hostname(options.host);
+  }
+  const absl::StatusOr<v1::DrainWorkersResponse> drained = known->session->DrainWorkers(request);
+  if (!drained.ok()) return Report(drained.status(), err);
+  out << "job " << options.job << ": " << (drained->ranks_size() == 1 ? "rank " : "ranks ")
+      << absl::StrJoin(drained->ranks(), ", ") << (drained->ranks_size() == 1 ? " leaves" : " leave")
+      << " at the program's next convenience\n";
+  return 0;
+}
+
+void AddDrainCommand(CLI::App* app, int* exit_code) {
+  CLI::App* drain = app->add_subcommand("drain", "Have workers of an elastic job leave; the others go on without them");
+  // shared: by the callback, of which CLI11 keeps copies.
+  const auto options = std::make_shared<JobCommandOptions>();
+  options->source.state_home = launcher::ReadRunEnvironment().state_home;
+  AddName(drain, options.get());
+  AddOptions(drain, options.get());
+  CLI::Option_group* whom = drain->add_option_group("whom", "One of these");
+  whom->add_option("--rank", options->rank, "The worker of this rank");
+  whom->add_option("--host", options->host, "All workers of this host, by its name in `farandole job show`");
+  whom->require_option(1);
+  drain->add_option("--reason", options->reason, "Why: one sentence, which reaches every worker");
+  drain->callback([options, exit_code] { *exit_code = DrainJob(*options, std::cout, std::cerr); });
 }
 
 void AddJobCommand(CLI::App* app, int* exit_code) {

@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_DEPLOY_CLI_JOB_COMMAND_H_
 #define FARANDOLE_DEPLOY_CLI_JOB_COMMAND_H_
 
+#include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -9,14 +11,17 @@
 
 namespace farandole {
 
-// The options of `farandole job list|show|abort`.
+// The options of `farandole job list|show|abort` and of `farandole drain`.
 struct JobCommandOptions {
   CoordinatorSource source;
   std::string job;
   // "": whichever has a job of this name.
   std::string tenant;
-  // Why a job is aborted: one sentence of at most 1,024 bytes.
+  // Why a job is aborted, or workers are drained: one sentence of at most 1,024 bytes.
   std::string reason;
+  // Whom to drain: a rank, or all workers of a host (its name as `job show` has it). One of the two.
+  std::optional<uint32_t> rank;
+  std::string host;
   bool json = false;
 };
 
@@ -32,6 +37,8 @@ int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out,
 // Ends a job that forms or runs; its workers are told the reason. A job that has ended already is left as it is, which
 // is said, with exit code 1.
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
+// Has workers of an elastic job leave at the program's next convenience; which, is printed.
+int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace farandole
 

@@ -41,6 +41,12 @@ class JobCommandTest : public CoordinatorFixture {
     command_.reason = reason;
     return Finish(AbortJob(command_, out_, err_));
   }
+  int Drain(const std::string& name, uint32_t rank) {
+    command_.job = name;
+    command_.rank = rank;
+    command_.reason = "its fan is loud";
+    return Finish(DrainJob(command_, out_, err_));
+  }
   json Json() const { return json::parse(printed_); }
 
   // A tenant whose token is not the coordinator's own.
@@ -124,6 +130,33 @@ TEST_F(JobCommandTest, AnAbortReachesTheWorkersWithItsReason) {
   EXPECT_THAT(told->epoch_ended().reason(), HasSubstr("the disk is needed"));
   EXPECT_EQ(Abort("mnist", "again"), 1);
   EXPECT_THAT(said_, AllOf(HasSubstr("job mnist has ended already (failed: "), HasSubstr("the disk is needed")));
+}
+
+TEST_F(JobCommandTest, WorkersOfAnElasticJobAreDrainedAndOfAnotherNot) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(Drain("mnist", 1), 1);
+  EXPECT_THAT(said_, HasSubstr("job mnist is not elastic: its workers leave it together"));
+  v1::Elastic elastic;
+  elastic.set_min_size(1);
+  elastic.set_max_size(2);
+  elastic.set_shortage_limit_ms(60'000);
+  std::vector<std::unique_ptr<TestWorker>> members;
+  for (uint32_t i = 0; i < 2; ++i) {
+    members.push_back(Worker("bert", i));
+    members.back()->SetElastic(elastic);
+    ASSERT_TRUE(members.back()->Join(2).ok());
+    members.back()->Attach();
+  }
+  ASSERT_TRUE(members[0]->AwaitEpoch().ok());
+  EXPECT_EQ(Drain("bert", 7), 1);
+  EXPECT_THAT(said_, HasSubstr("epoch 1 of job bert has no rank 7; it has ranks 0,1"));
+  EXPECT_EQ(Drain("bert", 1), 0) << said_;
+  EXPECT_EQ(printed_, "job bert: rank 1 leaves at the program's next convenience\n");
+  EXPECT_EQ(Show("bert"), 0);
+  EXPECT_THAT(printed_, AllOf(HasSubstr("1 to 2 possible, 0 waiting; 0 epochs lost"), HasSubstr("draining")));
+  EXPECT_EQ(Abort("bert", "enough"), 0);
+  EXPECT_EQ(Drain("bert", 1), 1);
+  EXPECT_THAT(said_, HasSubstr("job bert has ended already (failed: "));
 }
 
 TEST_F(JobCommandTest, ATenantSeesItsOwnJobsAndMayNotAbort) {

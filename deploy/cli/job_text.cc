@@ -20,6 +20,13 @@ std::string WorkerCount(const v1::JobSummary& job) {
   return job.size() == job.wanted_size() ? absl::StrCat(job.size()) : absl::StrCat(job.size(), "/", job.wanted_size());
 }
 
+// What only elastic jobs have: ", 2 to 8 possible, 1 waiting; 3 epochs lost"; "" for others.
+std::string Elasticity(const v1::JobSummary& job) {
+  if (!job.has_elastic()) return "";
+  return absl::StrCat(", ", job.elastic().min_size(), " to ", job.elastic().max_size(), " possible, ", job.waiting(),
+                      " waiting; ", job.resets(), job.resets() == 1 ? " epoch" : " epochs", " lost");
+}
+
 std::string Since(int64_t unix_ms, absl::Time now) {
   return absl::StrCat(ShowAge(now - absl::FromUnixMillis(unix_ms)), " ago");
 }
@@ -32,9 +39,9 @@ void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
   std::vector<std::vector<std::string>> rows;
   const bool has_ranks = job.summary().state() != v1::JOB_STATE_FORMING;
   for (const v1::WorkerStatus& worker : job.workers()) {
-    const bool is_live = worker.state() == "live";
-    rows.push_back({has_ranks ? absl::StrCat(worker.rank()) : "-", worker.member().hostname(),
-                    absl::StrCat(worker.member().pid()), absl::StrCat(worker.batches()),
+    const bool is_live = worker.state() == "live" || worker.state() == "draining";
+    rows.push_back({has_ranks && worker.state() != "waiting" ? absl::StrCat(worker.rank()) : "-",
+                    worker.member().hostname(), absl::StrCat(worker.member().pid()), absl::StrCat(worker.batches()),
                     is_live ? absl::StrFormat("%.1f s ago", static_cast<double>(worker.silence_ms()) / 1000) : "-",
                     worker.state()});
   }
@@ -86,13 +93,18 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
   const v1::JobSummary& summary = job.summary();
   out << "job          " << summary.job() << " of tenant " << summary.tenant() << ", " << place << "\nstate        "
       << StateName(summary.state()) << ": " << WithoutControls(summary.reason()) << "\nworkers      " << summary.size()
-      << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch() << "\nrate         "
-      << Rate(summary.batches_per_second()) << " (collectives)"
+      << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch() << Elasticity(summary)
+      << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)"
       << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"
       << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n\n";
   PrintWorkers(job, out);
+  for (const v1::BarredHost& host : job.barred_hosts()) {
+    out << "host " << WithoutControls(host.hostname()) << " is barred for "
+        << absl::StrFormat("%.1f s", static_cast<double>(host.barred_ms()) / 1000) << " after " << host.failures()
+        << (host.failures() == 1 ? " failure\n" : " failures\n");
+  }
   out << "\n";
   if (checkpoints.checkpoints_size() > 0) {
     PrintCheckpoints(checkpoints, now, out);

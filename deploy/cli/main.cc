@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   farandole::AddJobCoordinatorCommand(&app, &exit_code);
   farandole::AddServeCommand(&app, &exit_code);
   farandole::AddJobCommand(&app, &exit_code);
+  farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);
   farandole::AddBenchCommand(&app, &exit_code);

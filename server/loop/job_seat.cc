@@ -111,6 +111,7 @@ void JobSeat::CountEpochs(const v1::CoordinatorMessage& message, std::string* st
   if (message.has_epoch_ended() && message.epoch_ended().epoch() > ended_epoch_) {
     ended_epoch_ = message.epoch_ended().epoch();
     surroundings_.metrics->CountEpochEnded();
+    if (!message.epoch_ended().job_ended()) surroundings_.metrics->CountReset();
   }
   if (message.has_stall_notice() && message.stall_notice().sentence() != *stall) {
     *stall = message.stall_notice().sentence();

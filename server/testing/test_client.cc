@@ -79,6 +79,13 @@ absl::Status TestClient::AbortJob(const v1::AbortJobRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::AbortJob, request).status();
 }
 
+absl::StatusOr<v1::DrainWorkersResponse> TestClient::DrainWorkers(const v1::DrainWorkersRequest& request) {
+  return Call(admin_.get(), &v1::AdminService::Stub::DrainWorkers, request);
+}
+absl::StatusOr<v1::ReportExitResponse> TestClient::ReportExit(const v1::ReportExitRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::ReportExit, request);
+}
+
 TestWorker::TestWorker(const std::string& address, std::string token, std::string job, uint32_t number)
     : client_(address, std::move(token)),
       job_(std::move(job)),
@@ -105,7 +112,14 @@ absl::StatusOr<v1::JoinResponse> TestWorker::Join(uint32_t wanted_size) {
   request.set_version("test");
   request.set_join_timeout_ms(60'000);
   request.set_stall_warning_ms(60'000);
+  if (elastic_.has_value()) *request.mutable_elastic() = *elastic_;
+  request.set_predecessor(predecessor_);
   return client_.Join(request);
+}
+
+void TestWorker::SetElastic(const v1::Elastic& elastic, const std::string& predecessor) {
+  elastic_ = elastic;
+  predecessor_ = predecessor;
 }
 
 void TestWorker::Attach(uint64_t epoch) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class TestClient {
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(const v1::CommitCheckpointRequest& request);
   absl::StatusOr<v1::CreateTenantResponse> CreateTenant(const v1::CreateTenantRequest& request);
   absl::Status AbortJob(const v1::AbortJobRequest& request);
+  absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
+  absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& token() const { return token_; }
@@ -61,6 +64,8 @@ class TestWorker {
   ~TestWorker();
 
   absl::StatusOr<v1::JoinResponse> Join(uint32_t wanted_size);
+  // From now on it joins an elastic job, as the process that was `predecessor` in the last epoch.
+  void SetElastic(const v1::Elastic& elastic, const std::string& predecessor = "");
   // Opens the stream with a hello for `epoch`; 0: not in one yet.
   void Attach(uint64_t epoch = 0);
   bool Send(const v1::WorkerMessage& message);
@@ -81,6 +86,8 @@ class TestWorker {
   const std::string job_;
   const uint32_t number_;
   const std::string incarnation_;
+  std::optional<v1::Elastic> elastic_;
+  std::string predecessor_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;

@@ -19,8 +19,11 @@ constexpr int kRanksPerHost = 8;
 
 class CoordinatorUnderLoad {
  public:
-  explicit CoordinatorUnderLoad(int ranks)
-      : ranks_(ranks), job_("default", "growth", Options(), [](size_t bytes) { return std::string(bytes, 's'); }) {
+  CoordinatorUnderLoad(int ranks, bool is_elastic)
+      : ranks_(ranks),
+        is_elastic_(is_elastic),
+        streams_(ranks),
+        job_("default", "growth", Options(), [](size_t bytes) { return std::string(bytes, 's'); }) {
     std::mt19937_64 random(1);
     for (int rank = 0; rank < ranks; ++rank) {
       const int host = rank / kRanksPerHost;
@@ -37,22 +40,30 @@ class CoordinatorUnderLoad {
   }
 
   void Join() {
-    for (int rank = 0; rank < ranks_; ++rank) {
-      JoinRequested event{static_cast<CallId>(rank + 1), {}};
-      event.request.set_job("growth");
-      *event.request.mutable_member() = members_[rank];
-      event.request.set_wanted_size(ranks_);
-      event.request.set_launch_index(rank);
-      event.request.set_protocol_version(1);
-      event.request.set_version("1.0");
-      event.request.set_join_timeout_ms(600'000);
-      event.request.set_stall_warning_ms(60'000);
-      Take(event, event.request.ByteSizeLong());
+    for (int rank = 0; rank < ranks_; ++rank) Join(rank, "");
+  }
+  void Join(int rank, const std::string& predecessor) {
+    JoinRequested event{static_cast<CallId>(rank + 1), {}};
+    event.request.set_job("growth");
+    *event.request.mutable_member() = members_[rank];
+    event.request.set_wanted_size(ranks_);
+    event.request.set_launch_index(rank);
+    event.request.set_protocol_version(1);
+    event.request.set_version("1.0");
+    event.request.set_join_timeout_ms(600'000);
+    event.request.set_stall_warning_ms(60'000);
+    if (is_elastic_) {
+      event.request.mutable_elastic()->set_min_size(1);
+      event.request.mutable_elastic()->set_max_size(ranks_);
+      event.request.mutable_elastic()->set_shortage_limit_ms(600'000);
+      event.request.set_predecessor(predecessor);
     }
+    Take(event, event.request.ByteSizeLong());
   }
   void Open(int first, int end) {
     for (int rank = first; rank < end; ++rank) {
-      StreamOpened event{static_cast<StreamId>(rank + 1), {}};
+      streams_[rank] = ++last_stream_;
+      StreamOpened event{streams_[rank], {}};
       event.hello.set_job("growth");
       event.hello.set_incarnation(members_[rank].incarnation());
       Take(event, event.hello.ByteSizeLong());
@@ -89,6 +100,22 @@ class CoordinatorUnderLoad {
       }
     }
   }
+  // Of the last rank, as its neighbour tells.
+  void Lose() {
+    v1::WorkerMessage message;
+    message.mutable_peer_lost()->set_epoch(1);
+    message.mutable_peer_lost()->set_rank(ranks_ - 1);
+    message.mutable_peer_lost()->set_evidence("its process ended with signal 9");
+    Say(ranks_ - 2, message);
+  }
+  // All but the last rank.
+  void JoinAgain() {
+    for (int rank = 0; rank < ranks_ - 1; ++rank) {
+      const std::string predecessor = members_[rank].incarnation();
+      members_[rank].set_incarnation(absl::StrFormat("%016x%016x", 1, rank));
+      Join(rank, predecessor);
+    }
+  }
   void Leave() {
     v1::WorkerMessage message;
     message.mutable_leave()->set_epoch(1);
@@ -108,7 +135,7 @@ class CoordinatorUnderLoad {
     return options;
   }
   void Say(int rank, const v1::WorkerMessage& message) {
-    Take(MessageReceived{static_cast<StreamId>(rank + 1), message}, message.ByteSizeLong());
+    Take(MessageReceived{streams_[rank], message}, message.ByteSizeLong());
   }
   void Take(const Event& event, size_t bytes) {
     phase_.in.Add(bytes);
@@ -130,13 +157,16 @@ class CoordinatorUnderLoad {
         FD_CHECK(reply->status.ok()) << reply->status.ToString();
         if (const auto* joined = std::get_if<v1::JoinResponse>(&reply->message)) phase_.out.Add(joined->ByteSizeLong());
       } else if (const auto* close = std::get_if<CloseStream>(&output)) {
-        FD_CHECK(close->status.ok()) << close->status.ToString();
+        FD_CHECK(close->status.ok() || is_elastic_) << close->status.ToString();
       }
     }
   }
 
   const int ranks_;
+  const bool is_elastic_;
   std::vector<v1::Member> members_;
+  std::vector<StreamId> streams_;
+  StreamId last_stream_ = 0;
   Job job_;
   absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
   GrowthPhase phase_;
@@ -151,7 +181,7 @@ double CpuMs() {
 }
 
 std::vector<GrowthPhase> MeasureCoordinator(int ranks, int names) {
-  CoordinatorUnderLoad load(ranks);
+  CoordinatorUnderLoad load(ranks, false);
   std::vector<GrowthPhase> phases;
   load.Join();
   phases.push_back(load.Cut("all join"));
@@ -165,6 +195,18 @@ std::vector<GrowthPhase> MeasureCoordinator(int ranks, int names) {
   phases.push_back(load.Cut("steady, each second"));
   load.Leave();
   phases.push_back(load.Cut("all leave"));
+  CoordinatorUnderLoad elastic(ranks, true);
+  elastic.Join();
+  elastic.Open(0, ranks);
+  elastic.Cut("");
+  elastic.Lose();
+  phases.push_back(elastic.Cut("elastic: one is lost"));
+  elastic.JoinAgain();
+  phases.push_back(elastic.Cut("elastic: the others join again"));
+  elastic.Open(0, ranks - 2);
+  phases.push_back(elastic.Cut("elastic: they open their streams"));
+  elastic.Open(ranks - 2, ranks - 1);
+  phases.push_back(elastic.Cut("elastic: the next epoch forms"));
   return phases;
 }
 

@@ -27,7 +27,7 @@ struct GrowthPhase {
 };
 
 // The coordinator's core with the messages of a job of `ranks` ranks, eight on a host: joining, forming, the first step
-// of a model of `names` tensors, a second of signs of life, and leaving.
+// of a model of `names` tensors, a second of signs of life, and leaving; and of an elastic job that loses a rank.
 std::vector<GrowthPhase> MeasureCoordinator(int ranks, int names);
 
 // The leaders of such a job in a step in which every rank submits `names` tensors, which become one batch: rank 0, and

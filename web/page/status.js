@@ -102,6 +102,11 @@ function makeFact() {
   return fact;
 }
 
+function elasticityOf(job) {
+  if (job.max_size === undefined) return "";
+  return `, ${job.min_size} to ${job.max_size} possible, ${job.waiting} waiting; ${job.resets} epochs lost`;
+}
+
 const makeRankRow = makeRow(["number", "", "number", "number", "number", ""]);
 const makeCheckpointRow = makeRow(["", "number", "number", "", ""]);
 function showJob(job, nowMs) {
@@ -109,7 +114,7 @@ function showJob(job, nowMs) {
   const facts = [
     ["State", `${job.state}: ${job.reason}`],
     ["Tenant", job.tenant],
-    ["Workers", `${job.size} of ${job.wanted_size} wanted, epoch ${job.epoch}`],
+    ["Workers", `${job.size} of ${job.wanted_size} wanted, epoch ${job.epoch}${elasticityOf(job)}`],
     ["Collectives/s", rateOf(job)],
     ["Last stall", stallOf(job, nowMs)],
     ["Created", clock(job.created_unix_ms)],
@@ -120,7 +125,7 @@ function showJob(job, nowMs) {
   });
   sync(byId("ranks").tBodies[0], job.workers, (worker) => worker.incarnation, makeRankRow, (row, worker) => {
     const [rank, host, process, batches, heard, state] = row.cells;
-    setText(rank, job.state === "forming" ? "-" : String(worker.rank));
+    setText(rank, job.state === "forming" || worker.state === "waiting" ? "-" : String(worker.rank));
     setText(host, worker.hostname);
     setText(process, String(worker.pid));
     setText(batches, String(worker.batches));

@@ -75,8 +75,8 @@ absl::Status Lobby::Join(const v1::JoinRequest& request, std::optional<uint32_t>
   }
   if (workers_.empty()) SetTerms(request, now);
   member_bytes_ = bytes + member.ByteSizeLong();
-  if (old_rank.has_value()) ++survivors_;
   const uint64_t order = ++joins_;
+  if (old_rank.has_value()) survivors_[*old_rank] = order;
   order_of_[member.incarnation()] = order;
   workers_[order] = {std::move(member), request.launch_index(), now, 0, old_rank};
   unopened_[order] = now;
@@ -99,7 +99,7 @@ Lobby::Worker Lobby::Extract(Workers::iterator it) {
   member_bytes_ -= worker.member.ByteSizeLong();
   const bool was_opened = unopened_.erase(it->first) == 0;
   if (worker.old_rank.has_value()) {
-    --survivors_;
+    survivors_.erase(*worker.old_rank);
     if (was_opened) --opened_survivors_;
   }
   order_of_.erase(worker.member.incarnation());
@@ -124,7 +124,8 @@ std::vector<Lobby::Worker> Lobby::Take() {
   order_of_.clear();
   unopened_.clear();
   member_bytes_ = 0;
-  survivors_ = opened_survivors_ = 0;
+  survivors_.clear();
+  opened_survivors_ = 0;
   is_expired_ = false;
   wanted_size_ = 0;
   timeout_at_ = notice_at_ = absl::InfiniteFuture();
@@ -162,10 +163,8 @@ const Lobby::Worker* Lobby::FindLaunched(uint32_t launch_index) const {
 }
 
 const Lobby::Worker* Lobby::FindSurvivor(uint32_t old_rank) const {
-  for (const auto& [order, worker] : workers_) {
-    if (worker.old_rank == old_rank) return &worker;
-  }
-  return nullptr;
+  const auto found = survivors_.find(old_rank);
+  return found == survivors_.end() ? nullptr : &workers_.at(found->second);
 }
 
 void Lobby::Expire() {

@@ -77,7 +77,7 @@ class Lobby {
   size_t opened() const { return workers_.size() - unopened_.size(); }
   // Those with a stream that are no survivors.
   size_t newcomers() const { return opened() - opened_survivors_; }
-  size_t unopened_survivors() const { return survivors_ - opened_survivors_; }
+  size_t unopened_survivors() const { return survivors_.size() - opened_survivors_; }
   uint32_t wanted_size() const { return wanted_size_; }
   absl::Duration stall_warning() const { return stall_warning_; }
   const std::optional<v1::Elastic>& elastic() const { return elastic_; }
@@ -123,7 +123,8 @@ class Lobby {
   bool is_expired_ = false;
   uint64_t joins_ = 0;
   size_t member_bytes_ = 0;
-  size_t survivors_ = 0;
+  // Orders of survivors by their old rank.
+  absl::flat_hash_map<uint32_t, uint64_t> survivors_;
   size_t opened_survivors_ = 0;
   Workers workers_;
   absl::flat_hash_map<std::string, uint64_t> order_of_;

@@ -102,6 +102,13 @@ int farandole_init(const farandole_init_options* options, int (*interrupted)(voi
   return Code(Process().Start(*std::move(read), Wrap(interrupted)));
 }
 
+int farandole_rejoin(int (*interrupted)(void)) {
+  if (Process().is_forked_child()) return Code(farandole::NotRunning());
+  return Code(Process().Rejoin(Wrap(interrupted)));
+}
+
+int farandole_is_elastic(void) { return !Process().is_forked_child() && Process().is_elastic() ? 1 : 0; }
+
 int farandole_shutdown(int (*interrupted)(void)) {
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
   return Code(Process().Stop(Wrap(interrupted)));

@@ -1,5 +1,7 @@
 #include "worker/c_call.h"
 
+#include "worker/farandole.h"
+
 namespace farandole {
 
 std::string& LastError() {
@@ -9,6 +11,9 @@ std::string& LastError() {
 
 int Code(const absl::Status& status) {
   if (!status.ok()) LastError() = std::string(status.message());
+  // Abseil's number of it is that of STILL_PENDING here.
+  if (absl::IsCancelled(status)) return FARANDOLE_CANCELLED;
+  if (absl::IsUnknown(status)) return FARANDOLE_INTERNAL;
   return static_cast<int>(status.code());
 }
 

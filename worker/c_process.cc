@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/embedded_coordinator.h"
 
 namespace farandole {
@@ -27,10 +28,67 @@ absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupt
   if (options.launch.has_value()) {
     if (absl::Status found = FindCoordinator(&options, interrupted); !found.ok()) return found;
   }
-  absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(std::move(options), interrupted);
-  if (!started.ok()) return started.status();
-  std::unique_lock<std::shared_mutex> lock(mutex_);
-  worker_ = *std::move(started);
+  options_ = std::move(options);
+  is_elastic_.store(options_->is_elastic());
+  lineage_.predecessor = "";
+  lineage_.speaks = options_->launch_index == 0;
+  lineage_.patience = absl::ZeroDuration();
+  {
+    std::lock_guard<std::mutex> lock(departure_mutex_);
+    departure_.reset();
+  }
+  return Replace(StartWorker(interrupted));
+}
+
+absl::Status CProcess::Rejoin(const Interrupted& interrupted) {
+  std::lock_guard<std::mutex> life(life_);
+  if (!options_.has_value()) {
+    return absl::FailedPreconditionError(
+        "farandole was never initialized; call farandole_init (in Python: init()) first");
+  }
+  if (!options_->is_elastic() && !options_->coordinator.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", options_->job,
+                                                      " is not elastic, so that no epoch follows another; set "
+                                                      "FARANDOLE_MIN_SIZE or FARANDOLE_MAX_SIZE"));
+  }
+  if (worker_ != nullptr) {
+    bool job_over = false;
+    const absl::Status left = worker_->MoveOn(&lineage_, &job_over, interrupted);
+    if (job_over) return Replace(left);
+    if (!left.ok()) return left;
+  }
+  lineage_.patience = options_->outage_limit;
+  return Replace(StartWorker(interrupted));
+}
+
+absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted& interrupted) {
+  for (;;) {
+    absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(*options_, &lineage_, interrupted);
+    if (started.ok() || !lineage_.may_go_on) return started;
+    lineage_.patience = options_->outage_limit;
+  }
+}
+
+absl::Status CProcess::Replace(absl::StatusOr<std::unique_ptr<Worker>> worker) {
+  std::unique_ptr<Worker> old;
+  {
+    // Who waits in a call meanwhile comes out with ABORTED.
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    old = std::exchange(worker_, worker.ok() ? *std::move(worker) : nullptr);
+  }
+  std::lock_guard<std::mutex> lock(departure_mutex_);
+  if (worker_ != nullptr && departure_.has_value()) worker_->link()->Depart(departure_->grace, departure_->reason);
+  return worker.status();
+}
+
+absl::Status CProcess::Depart(Worker& worker, absl::Duration grace, const std::string& reason) {
+  if (!is_elastic() || worker.link() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", worker.options().job, " is not elastic: it cannot go on without this process"));
+  }
+  std::lock_guard<std::mutex> lock(departure_mutex_);
+  departure_ = {grace, reason};
+  worker.link()->Depart(grace, reason);
   return absl::OkStatus();
 }
 
@@ -51,12 +109,8 @@ absl::Status CProcess::Stop(const Interrupted& interrupted) {
   std::lock_guard<std::mutex> life(life_);
   if (worker_ == nullptr) return absl::OkStatus();
   absl::Status status = worker_->Shutdown(interrupted);
-  std::unique_ptr<Worker> stopped;
-  {
-    // Who waits in a call meanwhile comes out with ABORTED.
-    std::unique_lock<std::shared_mutex> lock(mutex_);
-    stopped = std::move(worker_);
-  }
+  lineage_.next_handles = worker_->engine().table().next_handles();
+  Replace(std::unique_ptr<Worker>()).IgnoreError();
   return status;
 }
 

@@ -1,17 +1,25 @@
 #ifndef FARANDOLE_WORKER_C_PROCESS_H_
 #define FARANDOLE_WORKER_C_PROCESS_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/lineage.h"
 #include "worker/noticeboard.h"
+#include "worker/options.h"
 #include "worker/worker.h"
 
 namespace farandole {
 
-// The process's one Worker, behind the C interface. Calls hold `mutex` shared; starting and stopping hold it
-// exclusively for the moment in which the pointer changes.
+// The process's one Worker, behind the C interface, and what outlives it. Calls hold `mutex` shared; what changes the
+// worker holds it exclusively for the moment in which the pointer changes.
 class CProcess {
  public:
   CProcess();
@@ -24,16 +32,34 @@ class CProcess {
   // Finds the coordinator first, where plain mpirun or srun has started the process.
   //   FAILED_PRECONDITION: a worker runs already; else as FindEmbeddedCoordinator and Worker::Start
   absl::Status Start(WorkerOptions options, const Interrupted& interrupted);
+  // As farandole_rejoin. Calls that come meanwhile still get the old worker.
+  absl::Status Rejoin(const Interrupted& interrupted);
   // OK if there is none.
   absl::Status Stop(const Interrupted& interrupted);
+  // As farandole_depart; FAILED_PRECONDITION where the worker's job is not elastic.
+  absl::Status Depart(Worker& worker, absl::Duration grace, const std::string& reason);
+  bool is_elastic() const { return is_elastic_.load(); }
 
  private:
+  struct Departure {
+    absl::Duration grace;
+    std::string reason;
+  };
   absl::Status FindCoordinator(WorkerOptions* options, const Interrupted& interrupted);
+  // Goes on to the next epoch where one ends before its peers have met.
+  absl::StatusOr<std::unique_ptr<Worker>> StartWorker(const Interrupted& interrupted);
+  absl::Status Replace(absl::StatusOr<std::unique_ptr<Worker>> worker);
 
-  std::mutex life_;  // one Start or Stop at a time
+  std::mutex life_;  // one Start, Rejoin or Stop at a time, and what follows
+  // Of the last Start.
+  std::optional<WorkerOptions> options_;
+  Lineage lineage_;
   std::unique_ptr<Noticeboard> board_;
   std::shared_mutex mutex_;
   std::unique_ptr<Worker> worker_;
+  std::mutex departure_mutex_;
+  std::optional<Departure> departure_;
+  std::atomic<bool> is_elastic_{false};
   std::atomic<bool> is_forked_child_{false};
 };
 

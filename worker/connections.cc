@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptio
   absl::StatusOr<std::unique_ptr<HostDoor>> door = HostDoor::Open();
   if (!door.ok()) return door.status();
   connections->door_ = *std::move(door);
-  if (options.size == 1 || options.transport == "shm") return connections;
+  if (std::max(options.size, options.max_size) == 1 || options.transport == "shm") return connections;
   if (options.transport == "gloo") {
     const absl::StatusOr<GlooLibrary> library = GlooLibrary::Load();
     if (!library.ok()) return library.status();

@@ -49,9 +49,9 @@ v1::Hello CoordinatorLink::MakeHello() const {
 
 void CoordinatorLink::OnAttached() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (engine_ == nullptr) return;
-  engine_->table().AskAgain();
+  if (engine_ != nullptr) engine_->table().AskAgain();
   for (const auto& request : group_requests_) SendGroupRequest(request->request);
+  if (departing_.has_value()) SendDeparting();
   for (const v1::PeerLost& lost : lost_) {
     v1::WorkerMessage message;
     *message.mutable_peer_lost() = lost;
@@ -66,6 +66,7 @@ void CoordinatorLink::OnEnded(const absl::Status& status) {
     // This worker itself was silent for too long. What follows is the same for it as for its peers: the epoch is over.
     if (absl::IsDeadlineExceeded(status)) ended_ = absl::AbortedError(status.message());
   }
+  if (course_ == Course::kRuns) course_ = Course::kGoesOn;
   if (engine_ != nullptr) engine_->Abort(ended_);
   changed_.notify_all();
 }
@@ -75,14 +76,15 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
   if (message.has_epoch_formed()) {
     epoch_ = message.epoch_formed();
     has_epoch_ = true;
+    for (int rank = 0; rank < epoch_.members_size(); ++rank) {
+      if (epoch_.members(rank).incarnation() == incarnation_) rank_ = rank;
+    }
     changed_.notify_all();
-  } else if (message.has_epoch_ended() && (!has_epoch_ || message.epoch_ended().epoch() >= epoch_.number())) {
-    // Epoch 0: none was formed, as not all workers came in time.
-    const bool was_formed = message.epoch_ended().epoch() != 0;
-    const absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
-    if (ended_.ok()) ended_ = absl::Status(code, message.epoch_ended().reason());
-    if (engine_ != nullptr) engine_->Abort(ended_);
-    changed_.notify_all();
+  } else if (message.has_epoch_ended()) {
+    OnEpochEnded(message.epoch_ended());
+  } else if (message.has_change_wanted()) {
+    const v1::ChangeWanted& wanted = message.change_wanted();
+    if (wanted.epoch() == epoch_.number() && wanted.serial() > change_wanted_.serial()) change_wanted_ = wanted;
   } else if (message.has_waiting()) {
     // At once it is no news; from the second time on somebody is late.
     if (speaks_ && waited_before_) log_.Write(LogLevel::kInfo, rank_, message.waiting().sentence());
@@ -92,6 +94,24 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
   } else {
     Deliver(message);
   }
+}
+
+void CoordinatorLink::OnEpochEnded(const v1::EpochEnded& ended) {
+  // Epoch 0: none was formed, as not all workers came in time.
+  const bool was_formed = ended.epoch() != 0;
+  const bool is_over = ended.job_ended() || !was_formed;
+  // Who waits for the next epoch goes on to wait.
+  if (has_epoch_ ? ended.epoch() < epoch_.number() : !is_over) return;
+  absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
+  if (ended.job_finished() && !has_epoch_) code = absl::StatusCode::kCancelled;
+  if (ended_.ok()) {
+    ended_ = absl::Status(code, ended.reason());
+    lost_ranks_.assign(ended.lost_ranks().begin(), ended.lost_ranks().end());
+  }
+  course_ = Course::kGoesOn;
+  if (is_over) course_ = ended.job_finished() ? Course::kFinished : Course::kFailed;
+  if (engine_ != nullptr) engine_->Abort(ended_);
+  changed_.notify_all();
 }
 
 void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
@@ -136,7 +156,8 @@ void CoordinatorLink::OnTick() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!has_epoch_) return;
   ++beat_;
-  if (engine_ == nullptr) return SendOwnPulse();
+  // Between two epochs, too: nobody knows whether the host's other ranks still are in the old one.
+  if (engine_ == nullptr || course_ != Course::kRuns) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
   channel_->Beat({beat_, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
@@ -150,15 +171,13 @@ void CoordinatorLink::OnTick() {
 
 // While the ranks connect, each speaks for itself.
 void CoordinatorLink::SendOwnPulse() {
-  for (int rank = 0; rank < epoch_.members_size(); ++rank) {
-    if (epoch_.members(rank).incarnation() != incarnation_) continue;
-    v1::WorkerMessage message;
-    message.mutable_heartbeat()->set_epoch(epoch_.number());
-    v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
-    pulse->set_rank(static_cast<uint32_t>(rank));
-    pulse->set_beat(beat_);
-    if (conversation_ != nullptr) conversation_->Send(std::move(message));
-  }
+  if (conversation_ == nullptr || rank_ < 0) return;
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_epoch(epoch_.number());
+  v1::Pulse* pulse = message.mutable_heartbeat()->add_pulses();
+  pulse->set_rank(static_cast<uint32_t>(rank_));
+  pulse->set_beat(beat_);
+  conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::SendHeartbeat(int64_t now_ns) {

@@ -8,6 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/host_identity.h"
@@ -22,6 +24,19 @@ constexpr auto kSurface = std::chrono::milliseconds(100);
 // Longer than the coordinator takes to hear of a death from the host where it happened.
 constexpr int64_t kVerdictLimitNs = 2'000'000'000;
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(5);
+constexpr char kDeathEvidence[] = "its process ended without leaving the job";
+
+v1::Elastic ElasticOf(const WorkerOptions& options) {
+  v1::Elastic elastic;
+  elastic.set_min_size(static_cast<uint32_t>(options.min_size));
+  elastic.set_max_size(static_cast<uint32_t>(options.max_size));
+  elastic.set_join_window_ms(absl::ToInt64Milliseconds(options.join_window));
+  elastic.set_shortage_limit_ms(absl::ToInt64Milliseconds(options.shortage_limit));
+  elastic.set_reset_limit(static_cast<uint32_t>(options.reset_limit));
+  elastic.set_least_cooldown_ms(absl::ToInt64Milliseconds(options.least_cooldown));
+  elastic.set_most_cooldown_ms(absl::ToInt64Milliseconds(options.most_cooldown));
+  return elastic;
+}
 
 std::string RandomHex(int bytes) {
   std::string random(bytes, '\0');
@@ -32,6 +47,7 @@ std::string RandomHex(int bytes) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const WorkerOptions& options,
+                                                                       const Lineage& lineage,
                                                                        const std::vector<std::string>& endpoints,
                                                                        std::function<bool()> interrupted) {
   v1::Member member;
@@ -47,20 +63,22 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.tls_ca_pem = options.ca_pem;
   client.tls_ca_origin = options.ca_file;
   client.give_up_after = options.outage_limit;
+  client.join_patience = lineage.patience;
   client.is_interrupted = std::move(interrupted);
-  return JoinOver(options, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
+  return JoinOver(options, lineage, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
     return CoordinatorClient::Start(std::move(client), std::move(join), kTick, std::move(callbacks));
   });
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const WorkerOptions& options,
+                                                                           const Lineage& lineage,
                                                                            const v1::Member& member,
                                                                            const Starter& start) {
   std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
   link->incarnation_ = member.incarnation();
   link->job_ = options.job;
   link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
-  link->speaks_ = options.launch_index == 0;
+  link->speaks_ = lineage.speaks;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
   v1::JoinRequest join;
   join.set_job(options.job);
@@ -71,6 +89,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   join.set_version(kVersion);
   join.set_join_timeout_ms(absl::ToInt64Milliseconds(options.join_timeout));
   join.set_stall_warning_ms(absl::ToInt64Milliseconds(options.stall_warning));
+  join.set_predecessor(lineage.predecessor);
+  if (options.is_elastic()) *join.mutable_elastic() = ElasticOf(options);
   CoordinatorLink* self = link.get();
   Conversation::Callbacks callbacks;
   callbacks.on_message = [self](const v1::CoordinatorMessage& message) { self->OnMessage(message); };
@@ -110,41 +130,82 @@ absl::Status CoordinatorLink::ended() const {
   return ended_;
 }
 
-absl::Status CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, const Hosts& hosts,
-                                      std::vector<std::string> who) {
-  std::vector<v1::CoordinatorMessage> early;
+absl::Status CoordinatorLink::AwaitEnd(absl::Time deadline, const std::function<bool()>& interrupted) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (ended_.ok() && absl::Now() < deadline) {
+    changed_.wait_for(lock, kSurface);
+    if (!ended_.ok()) break;
+    lock.unlock();
+    const bool stop = interrupted && interrupted();
+    lock.lock();
+    if (stop) break;
+  }
+  return ended_;
+}
+
+CoordinatorLink::Course CoordinatorLink::course() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return course_;
+}
+
+bool CoordinatorLink::LeadsSurvivors() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (int rank = 0; rank < rank_; ++rank) {
+    if (!std::count(lost_ranks_.begin(), lost_ranks_.end(), static_cast<uint32_t>(rank))) return false;
+  }
+  return true;
+}
+
+absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string> who) {
+  const int64_t now = conversation_->NowNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    rank_ = engine->rank();
+    FD_CHECK(rank_ >= 0) << "a worker watches the epoch of which it is a member";
     first_local_ = hosts.Leader(hosts.HostOf(rank_));
     local_size_ = hosts.RanksOn(hosts.HostOf(rank_));
     who_ = std::move(who);
-    peers_.resize(who_.size());
-    channel_ = channel;
-    engine_ = engine;
-    for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
-    if (!ended_.ok()) engine_->Abort(ended_);
+    peers_.assign(who_.size(), Peer{0, now});
   }
-  const int64_t now = conversation_->NowNs();
-  for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    peers_[rank].advanced_ns = now;
-    if (static_cast<int>(rank) == rank_ || !IsOnThisHost(static_cast<int>(rank))) continue;
-    const absl::Status watched = conversation_->WatchProcess(epoch_.members(static_cast<int>(rank)).pid(),
-                                                             [this, rank] { OnPeerExit(static_cast<int>(rank)); });
+  for (int rank = first_local_; rank < first_local_ + local_size_; ++rank) {
+    if (rank == rank_) continue;
+    const absl::Status watched =
+        conversation_->WatchProcess(epoch_.members(rank).pid(), [this, rank] { OnPeerExit(rank); });
     if (!watched.ok()) return absl::Status(watched.code(), absl::StrCat(who_[rank], ": ", watched.message()));
   }
   return absl::OkStatus();
 }
 
+void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t now = conversation_->NowNs();
+  for (Peer& peer : peers_) peer.advanced_ns = now;
+  channel_ = channel;
+  engine_ = engine;
+  for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
+  if (!ended_.ok()) engine_->Abort(ended_);
+  for (const int rank : early_exits_) {
+    if (!channel_->HasLeft(rank)) engine_->Abort(Death(rank));
+  }
+}
+
+absl::Status CoordinatorLink::Death(int rank) const {
+  return absl::AbortedError(absl::StrCat(who_[rank], " died: ", kDeathEvidence));
+}
+
 void CoordinatorLink::OnPeerExit(int rank) {
-  if (channel_->HasLeft(rank)) return;
+  std::lock_guard<std::mutex> lock(mutex_);
   v1::PeerLost lost;
   lost.set_rank(static_cast<uint32_t>(rank));
-  lost.set_evidence("its process ended without leaving the job");
-  // The end of who has heard of the epoch's end is not its cause.
-  const absl::Status stated = channel_->StatedEnd(rank);
-  lost.set_ended_by(std::string(stated.message()));
-  engine_->Abort(stated.ok() ? absl::AbortedError(absl::StrCat(who_[rank], " died: ", lost.evidence())) : stated);
+  lost.set_evidence(kDeathEvidence);
+  if (engine_ == nullptr) {
+    early_exits_.push_back(rank);
+  } else {
+    if (channel_->HasLeft(rank)) return;
+    // The end of who has heard of the epoch's end is not its cause.
+    const absl::Status stated = channel_->StatedEnd(rank);
+    lost.set_ended_by(std::string(stated.message()));
+    engine_->Abort(stated.ok() ? Death(rank) : stated);
+  }
   SendPeerLost(std::move(lost));
 }
 
@@ -170,18 +231,39 @@ void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const ab
   });
 }
 
-void CoordinatorLink::Leave(const std::string& reason, const std::string& failure) {
+void CoordinatorLink::Leave(const std::string& reason, const std::string& failure, bool returns) {
   v1::Leave leave;
   leave.set_reason(reason);
   leave.set_failure(failure);
+  leave.set_returns(returns);
   bool ended = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     leave.set_epoch(has_epoch_ ? epoch_.number() : 0);
-    ended = !ended_.ok();
+    ended = course_ == Course::kFailed || course_ == Course::kFinished;
   }
-  // Where the coordinator has ended the epoch itself, nobody waits for the word.
+  // Where the coordinator has ended the job itself, nobody waits for the word.
   conversation_->Leave(std::move(leave), ended ? absl::ZeroDuration() : kLeaveTimeout);
+}
+
+void CoordinatorLink::Depart(absl::Duration grace, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  departing_.emplace();
+  departing_->set_epoch(epoch_.number());
+  departing_->set_grace_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(grace)));
+  departing_->set_reason(reason);
+  SendDeparting();
+}
+
+void CoordinatorLink::SendDeparting() {
+  v1::WorkerMessage message;
+  *message.mutable_departing() = *departing_;
+  conversation_->Send(std::move(message));
+}
+
+v1::ChangeWanted CoordinatorLink::change_wanted() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return change_wanted_;
 }
 
 void CoordinatorLink::Silence() {

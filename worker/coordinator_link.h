@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "worker/control/conversation.h"
 #include "worker/engine.h"
 #include "worker/hosts.h"
+#include "worker/lineage.h"
 #include "worker/log.h"
 #include "worker/options.h"
 
@@ -29,31 +31,51 @@ namespace farandole {
 // callbacks run on the client's control thread; the other calls come from any thread.
 class CoordinatorLink final : public ControlLink {
  public:
-  // Joins. What CoordinatorClient::Start fails with; ABORTED: interrupted.
-  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options,
+  // Joins. What CoordinatorClient::Start fails with.
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options, const Lineage& lineage,
                                                                const std::vector<std::string>& endpoints,
                                                                std::function<bool()> interrupted);
   // The same by another way than gRPC. `start` makes the conversation that it is given the callbacks of.
   using Starter =
       std::function<absl::StatusOr<std::unique_ptr<Conversation>>(v1::JoinRequest, Conversation::Callbacks)>;
-  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> JoinOver(const WorkerOptions& options,
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> JoinOver(const WorkerOptions& options, const Lineage& lineage,
                                                                    const v1::Member& member, const Starter& start);
   ~CoordinatorLink() override;
 
-  // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted.
+  // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted;
+  // CANCELLED: the job has finished.
   absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
   // Whether AwaitEpoch would give one at once.
   bool has_epoch() const;
   // OK, or why the epoch or the conversation has ended.
   absl::Status ended() const;
-  // From now on events go to the engine; those that came before first. `channel` as the engine's.
-  absl::Status Connect(Engine* engine, ReadyChannel* channel, const Hosts& hosts, std::vector<std::string> who);
+  // As ended(), for which it waits at most until `deadline`, or until `interrupted`.
+  absl::Status AwaitEnd(absl::Time deadline, const std::function<bool()>& interrupted) const;
+  // What is known of the epoch's end.
+  enum class Course {
+    kRuns,      // it has not ended
+    kGoesOn,    // its job outlives it, or the conversation has ended, so that the coordinator is to be asked
+    kFailed,    // its job has failed
+    kFinished,  // its job has ended in order
+  };
+  Course course() const;
+  // Whether this worker has the lowest rank of those that outlive the epoch, as far as the coordinator has said.
+  bool LeadsSurvivors() const;
+  // Once the epoch has formed: watches the processes of this host's other ranks. Those that end before Connect are
+  // reported; the coordinator knows who has left.
+  absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
+  // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
+  void Connect(Engine* engine, ReadyChannel* channel);
   // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
   // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
   // epoch ends with `verdict`. `evidence` as in PeerLost.
   void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
-  // Tells the coordinator that this worker leaves; no events any more. Once. `reason` and `failure` as in v1::Leave.
-  void Leave(const std::string& reason, const std::string& failure = "");
+  // Tells the coordinator that this worker leaves; no events any more. Once. All as in v1::Leave.
+  void Leave(const std::string& reason, const std::string& failure = "", bool returns = false);
+  // Tells the coordinator that somebody else will end this process; as v1::Departing.
+  void Depart(absl::Duration grace, const std::string& reason);
+  // What the coordinator has told last of workers that are to come or to go; its serial is 0 where it has told nothing.
+  v1::ChangeWanted change_wanted() const;
   // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
   // allowed.
   void Silence();
@@ -89,6 +111,7 @@ class CoordinatorLink final : public ControlLink {
   void OnMessage(const v1::CoordinatorMessage& message);
   void Deliver(const v1::CoordinatorMessage& message);
   void OnGroupAssigned(const v1::GroupAssigned& assigned);
+  void OnEpochEnded(const v1::EpochEnded& ended);
   void OnAttached();
   void OnEnded(const absl::Status& status);
   void OnTick();
@@ -97,6 +120,8 @@ class CoordinatorLink final : public ControlLink {
   void SendStallReport(uint64_t inquiry);
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
+  void SendDeparting();
+  absl::Status Death(int rank) const;
   bool IsOnThisHost(int rank) const { return first_local_ <= rank && rank < first_local_ + local_size_; }
   void SendGroupRequest(const v1::GroupRequest& request);
 
@@ -108,11 +133,15 @@ class CoordinatorLink final : public ControlLink {
   std::atomic<uint64_t> group_messages_{0};
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   bool has_epoch_ = false;
   v1::Epoch epoch_;
   int rank_ = -1;
   absl::Status ended_;
+  Course course_ = Course::kRuns;
+  std::vector<uint32_t> lost_ranks_;
+  v1::ChangeWanted change_wanted_;
+  std::optional<v1::Departing> departing_;
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
   std::vector<v1::CoordinatorMessage> early_;
@@ -130,6 +159,8 @@ class CoordinatorLink final : public ControlLink {
   absl::Status verdict_;
   // What was reported; said again after a reattachment, as a coordinator that was away has not heard it.
   std::vector<v1::PeerLost> lost_;
+  // Ranks whose processes have ended before the engine was there.
+  std::vector<int> early_exits_;
   std::vector<std::string> who_;
   std::vector<Peer> peers_;
   uint64_t beat_ = 0;

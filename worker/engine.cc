@@ -37,7 +37,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       channel_(channel),
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
-      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas),
+      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
       orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),

@@ -39,6 +39,8 @@ struct EngineOptions {
   const ArenaTable* arenas = nullptr;
   // What the ages of submissions go by.
   ClockNs clock = MonotonicNs;
+  // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
+  int64_t next_handles = 0;
 };
 
 // Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.

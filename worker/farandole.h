@@ -29,6 +29,7 @@ extern "C" {
 enum {
   FARANDOLE_OK = 0,
   FARANDOLE_STILL_PENDING = 1,
+  FARANDOLE_CANCELLED = 2,
   FARANDOLE_INVALID_ARGUMENT = 3,
   FARANDOLE_DEADLINE_EXCEEDED = 4,
   FARANDOLE_NOT_FOUND = 5,
@@ -91,6 +92,18 @@ typedef struct farandole_init_options {
                                      without it TLS is not spoken. */
   const char* program;            /* FARANDOLE_PROGRAM: path of `farandole`, of which rank 0 under plain mpirun or srun
                                      starts the job's coordinator; default: what PATH finds. */
+  int32_t min_size;               /* FARANDOLE_MIN_SIZE: fewest workers of an epoch. It, or max_size, makes the job
+                                     elastic; the default of each is then the size. */
+  int32_t max_size;               /* FARANDOLE_MAX_SIZE: most workers of an epoch. */
+  int64_t join_window_ms;    /* FARANDOLE_JOIN_WINDOW_MS: from the first newcomer on, how long others are waited for
+                                before ranks are told; default 200. */
+  int64_t shortage_limit_ms; /* FARANDOLE_ELASTIC_TIMEOUT_MS: how long there may be fewer than min_size workers
+                                before the job fails; default 600,000. */
+  int32_t reset_limit;       /* FARANDOLE_RESET_LIMIT: most epochs that may be lost before the job fails; default 0:
+                                any number. */
+  int64_t least_cooldown_ms; /* FARANDOLE_COOLDOWN_MIN_MS: how long a host on which workers fail is barred at first,
+                                doubled with each failure; default 0, with the next: no host is barred. */
+  int64_t most_cooldown_ms;  /* FARANDOLE_COOLDOWN_MAX_MS: and how long at most. */
 } farandole_init_options;
 
 FARANDOLE_EXPORT int farandole_abi_version(void);
@@ -104,7 +117,8 @@ FARANDOLE_EXPORT const char* farandole_last_error(void);
  * with FARANDOLE_ABORTED. INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about
  * the size FAILED_PRECONDITION  already initialized DEADLINE_EXCEEDED    not all workers came in time; who did is named
  *   UNAVAILABLE          the coordinator cannot be reached; UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: as
- * it says */
+ * it says. Where the job is elastic, and an epoch ends while its peers connect, goes on to the next; and CANCELLED: the
+ * job has finished while this process waited for a place. */
 FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (*interrupted)(void));
 /* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
  * not initialized. `interrupted` as above. */
@@ -113,6 +127,41 @@ FARANDOLE_EXPORT int farandole_shutdown(int (*interrupted)(void));
  * which at most 1,024 bytes are kept. To be followed by farandole_shutdown. Nothing where the epoch has ended already.
  * FARANDOLE_FAILED_PRECONDITION before init. */
 FARANDOLE_EXPORT int farandole_fail(const char* words);
+/* Elastic jobs, and a job of size 1 without a coordinator: leaves the present epoch and joins the job's next one, in
+ * this process, with the options of the last farandole_init. Returns when that epoch has formed and its peers are
+ * connected; should it end meanwhile, goes on to the one after. An epoch that has not ended is left in order: all ranks
+ * call this at the same point of the program. Pending submissions end with ABORTED, and of what belongs to the epoch
+ * left only arenas live on until they are released: groups and handles are gone. A worker that was counted as lost
+ * meanwhile comes as a newcomer.
+ *   CANCELLED            the job has no place for this process any more: it was drained, or the job has finished
+ *   ABORTED              the job has failed (the text says why); or interrupted, as in farandole_init
+ *   FAILED_PRECONDITION  the process was never initialized, or the job is not elastic
+ *   UNAVAILABLE          the coordinator was away for longer than the outage limit
+ *   others               as farandole_init
+ * After an error other than FAILED_PRECONDITION, or an interruption while the present epoch is being left, the process
+ * is not initialized; it may call farandole_rejoin again, or farandole_init. */
+FARANDOLE_EXPORT int farandole_rejoin(int (*interrupted)(void));
+/* 1 if the options of the last farandole_init are those of an elastic job. */
+FARANDOLE_EXPORT int farandole_is_elastic(void);
+
+/* What the coordinator has told last of workers that are to come or to go. Set `struct_bytes` to sizeof. */
+typedef struct farandole_change {
+  uint64_t struct_bytes;
+  uint32_t serial; /* counts up within the epoch, from 1; 0: nothing was told in this epoch */
+  int32_t joining; /* how many workers wait to join */
+  int32_t leaving; /* how many ranks are to leave: their next farandole_rejoin gives CANCELLED */
+  int32_t i_leave; /* 1: this rank is one of them */
+} farandole_change;
+/* Nothing follows from a change by itself: ranks agree on a point at which all of them call farandole_rejoin. */
+FARANDOLE_EXPORT int farandole_change_wanted(farandole_change* change);
+/* Who and why, of this thread's last farandole_change_wanted; "" where nothing was told. Valid until its next. */
+FARANDOLE_EXPORT const char* farandole_change_sentence(void);
+/* Tells the coordinator that this process will be ended by somebody else (preemption) after `grace_ms`: its rank is
+ * drained. `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. Said again in the
+ * next epoch, should the process come into one. FARANDOLE_FAILED_PRECONDITION  the process is not initialized, or the
+ * job is not elastic */
+FARANDOLE_EXPORT int farandole_depart(int64_t grace_ms, const char* reason);
+
 /* 1 between a successful init and shutdown (also after the epoch has ended by an error). */
 FARANDOLE_EXPORT int farandole_is_initialized(void);
 

@@ -62,7 +62,9 @@ constexpr TextSetting kLogLevel = {"FARANDOLE_LOG_LEVEL", "info",
                                    "least level of the library's lines on stderr: trace|debug|info|warning|error|off"};
 constexpr TextSetting kLogFormat = {"FARANDOLE_LOG_FORMAT", "text", "how a line is written: text|json"};
 constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of workers"};
-constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 65535, "the launcher's number for this worker"};
+// The C interface has it plus 1.
+constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 2'147'483'646,
+                                        "the launcher's number for this worker, never given twice in a job"};
 constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1, 86'400'000,
                                         "how long to wait for all workers"};
 constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
@@ -71,11 +73,30 @@ constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20,
                                    "most bytes of a fused batch"};
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
                                         "how long the coordinator may be away"};
+constexpr NumberSetting kMinSize = {
+    "FARANDOLE_MIN_SIZE", 0, 1, 65536,
+    "fewest workers of an epoch; it, or FARANDOLE_MAX_SIZE, makes the job elastic; none: FARANDOLE_SIZE"};
+constexpr NumberSetting kMaxSize = {"FARANDOLE_MAX_SIZE", 0, 1, 65536,
+                                    "most workers of an epoch of an elastic job; none: FARANDOLE_SIZE"};
+constexpr NumberSetting kJoinWindow = {
+    "FARANDOLE_JOIN_WINDOW_MS", 200, 0, 60'000,
+    "elastic: from the first newcomer on, how long others are waited for before ranks are told"};
+constexpr NumberSetting kShortageLimit = {
+    "FARANDOLE_ELASTIC_TIMEOUT_MS", 600'000, 1, 86'400'000,
+    "elastic: how long there may be fewer than FARANDOLE_MIN_SIZE workers before the job fails"};
+constexpr NumberSetting kResetLimit = {"FARANDOLE_RESET_LIMIT", 0, 0, 2'147'483'647,
+                                       "elastic: most epochs that may be lost before the job fails; 0: any number"};
+constexpr NumberSetting kLeastCooldown = {
+    "FARANDOLE_COOLDOWN_MIN_MS", 0, 0, 86'400'000,
+    "elastic: how long a host on which workers fail is barred at first, doubled with each failure"};
+constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'400'000,
+                                         "elastic: how long it is barred at most; both 0: no host is barred"};
 
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile, &kJob,      &kProgram,
                                          &kTransport,   &kNetworkInterfaces, &kHostId, &kLogLevel, &kLogFormat};
-constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex, &kJoinTimeout,
-                                             &kStallWarning, &kFusion,      &kOutageLimit};
+constexpr const NumberSetting* kNumbers[] = {
+    &kSize,    &kLaunchIndex, &kJoinTimeout,   &kStallWarning, &kFusion,        &kOutageLimit, &kMinSize,
+    &kMaxSize, &kJoinWindow,  &kShortageLimit, &kResetLimit,   &kLeastCooldown, &kMostCooldown};
 
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
@@ -128,7 +149,14 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
               {kJoinTimeout, given.join_timeout_ms},
               {kStallWarning, given.stall_warning_ms},
               {kFusion, given.fusion_threshold_bytes},
-              {kOutageLimit, given.outage_limit_ms}};
+              {kOutageLimit, given.outage_limit_ms},
+              {kMinSize, given.min_size},
+              {kMaxSize, given.max_size},
+              {kJoinWindow, given.join_window_ms},
+              {kShortageLimit, given.shortage_limit_ms},
+              {kResetLimit, given.reset_limit},
+              {kLeastCooldown, given.least_cooldown_ms},
+              {kMostCooldown, given.most_cooldown_ms}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -144,6 +172,32 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
   options->stall_warning = absl::Milliseconds(values[3]);
   options->fusion_bytes = values[4];
   options->outage_limit = absl::Milliseconds(values[5]);
+  options->min_size = static_cast<int>(values[6]);
+  options->max_size = static_cast<int>(values[7]);
+  options->join_window = absl::Milliseconds(values[8]);
+  options->shortage_limit = absl::Milliseconds(values[9]);
+  options->reset_limit = static_cast<int>(values[10]);
+  options->least_cooldown = absl::Milliseconds(values[11]);
+  options->most_cooldown = absl::Milliseconds(values[12]);
+  return absl::OkStatus();
+}
+
+absl::Status NotAtMost(const NumberSetting& less, int64_t value, const NumberSetting& more, int64_t bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(less.variable, " is ", value, ", but must be at most ", more.variable, ", which is ", bound));
+}
+
+// Once the size is known.
+absl::Status CheckElastic(WorkerOptions* options) {
+  if (options->least_cooldown > options->most_cooldown) {
+    return NotAtMost(kLeastCooldown, absl::ToInt64Milliseconds(options->least_cooldown), kMostCooldown,
+                     absl::ToInt64Milliseconds(options->most_cooldown));
+  }
+  if (options->min_size == 0 && options->max_size == 0) return absl::OkStatus();
+  if (options->min_size == 0) options->min_size = options->size;
+  if (options->max_size == 0) options->max_size = options->size;
+  if (options->min_size > options->size) return NotAtMost(kMinSize, options->min_size, kSize, options->size);
+  if (options->size > options->max_size) return NotAtMost(kSize, options->size, kMaxSize, options->max_size);
   return absl::OkStatus();
 }
 
@@ -192,7 +246,8 @@ std::vector<WorkerSetting> WorkerSettings() {
   std::vector<WorkerSetting> settings;
   for (const TextSetting* text : kTexts) settings.push_back({text->variable, text->default_value, "", text->meaning});
   for (const NumberSetting* number : kNumbers) {
-    settings.push_back({number->variable, absl::StrCat(number->default_value),
+    const bool has_default = number->default_value >= number->least;
+    settings.push_back({number->variable, has_default ? absl::StrCat(number->default_value) : "",
                         absl::StrCat(number->least, " to ", number->most), number->meaning});
   }
   return settings;
@@ -237,6 +292,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   const std::string home = ReadText(kHome, nullptr);
   if (options.state_home.empty() && !home.empty()) options.state_home = absl::StrCat(home, "/.local/state");
   if (absl::Status status = ReadLaunch(given, &options); !status.ok()) return status;
+  if (absl::Status status = CheckElastic(&options); !status.ok()) return status;
   if (options.launch.has_value()) return options;
   if (options.coordinator.empty()) {
     if (options.size != 1) {

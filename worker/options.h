@@ -35,6 +35,14 @@ struct WorkerOptions {
   std::optional<ForeignLaunch> launch;
   int size = 1;
   int launch_index = 0;
+  // An elastic job's fewest and most workers; 0: the job is not elastic. What follows is as in v1::Elastic.
+  int min_size = 0;
+  int max_size = 0;
+  absl::Duration join_window;
+  absl::Duration shortage_limit;
+  int reset_limit = 0;
+  absl::Duration least_cooldown;
+  absl::Duration most_cooldown;
   absl::Duration join_timeout;
   absl::Duration stall_warning;
   std::string transport;
@@ -44,6 +52,8 @@ struct WorkerOptions {
   absl::Duration outage_limit;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+
+  bool is_elastic() const { return max_size != 0; }
 };
 
 // One row of the table, for people.

@@ -65,8 +65,14 @@ bool TravelsInline(const Submission& submission) {
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
-                                 const ArenaTable* arenas)
-    : rank_(rank), channel_(channel), link_(link), clock_(clock), arenas_(arenas) {
+                                 const ArenaTable* arenas, int64_t next_handles)
+    : rank_(rank),
+      channel_(channel),
+      link_(link),
+      clock_(clock),
+      arenas_(arenas),
+      first_handles_(next_handles),
+      last_handle_(next_handles) {
   Group& all = groups_[0];
   all.ranks.resize(size);
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
@@ -123,13 +129,19 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
 Submission* SubmissionTable::Allocate() {
   if (free_.empty()) {
     pool_.emplace_back();
-    pool_.back().handle = static_cast<int64_t>(pool_.size());
+    pool_.back().handle = first_handles_ + static_cast<int64_t>(pool_.size());
     free_.push_back(&pool_.back());
   }
   Submission* submission = free_.back();
   free_.pop_back();
   submission->in_use = true;
+  last_handle_ = std::max(last_handle_, submission->handle);
   return submission;
+}
+
+int64_t SubmissionTable::next_handles() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ((last_handle_ >> kIndexBits) + 1) << kIndexBits;
 }
 
 void SubmissionTable::Recycle(Submission* submission) {

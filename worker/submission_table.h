@@ -70,7 +70,7 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 class SubmissionTable {
  public:
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
-                  const ArenaTable* arenas = nullptr);
+                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
@@ -118,6 +118,9 @@ class SubmissionTable {
   void OnRetired(uint32_t slot);
   // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
   void OnLeft(int rank, const std::string& who);
+
+  // A number for the table that follows this one in its process, which then gives no handle that this one has given.
+  int64_t next_handles() const;
 
   // Any thread.
   int64_t pending() const { return pending_count_.load(); }
@@ -210,6 +213,7 @@ class SubmissionTable {
   ControlLink* const link_;
   const ClockNs clock_;
   const ArenaTable* const arenas_;
+  const int64_t first_handles_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;
@@ -221,6 +225,7 @@ class SubmissionTable {
   std::vector<Disputed> disputed_;
   std::deque<Submission> pool_;
   std::vector<Submission*> free_;
+  int64_t last_handle_;
   std::deque<Post> unposted_;
   std::atomic<size_t> unposted_count_{0};
   std::vector<OrdererNews> news_;

@@ -11,10 +11,15 @@
 namespace farandole {
 namespace {
 
-// Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
 // Of a program's words for its failure.
 constexpr size_t kMostFailureBytes = 1024;
+// Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
+// Where the job can go on without them. The coordinator has counted as lost by then whom it does not hear.
+constexpr absl::Duration kElasticMeetTimeout = absl::Seconds(10);
+// How long the coordinator may need to say that the epoch has ended, of which this worker has seen it: longer than it
+// takes to miss a host.
+constexpr absl::Duration kWordLimit = absl::Seconds(5);
 // Working buffers kept from one batch to the next.
 constexpr size_t kKeptBufferBytes = 128 << 20;
 
@@ -22,26 +27,28 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 
 Worker::Worker(WorkerOptions options) : options_(std::move(options)), buffers_(kKeptBufferBytes) {}
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, const Interrupted& interrupted) {
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage,
+                                                      const Interrupted& interrupted) {
   std::unique_ptr<Worker> worker(new Worker(std::move(options)));
+  lineage->may_go_on = false;
   if (!worker->options_.coordinator.empty()) {
-    if (absl::Status status = worker->Join(interrupted); !status.ok()) return status;
+    if (absl::Status status = worker->Join(lineage, interrupted); !status.ok()) return status;
     return worker;
   }
   absl::StatusOr<std::unique_ptr<Connections>> alone = Connections::Alone();
   if (!alone.ok()) return alone.status();
   worker->connections_ = *std::move(alone);
   worker->who_ = {"rank 0"};
-  worker->MakeEngine();
+  worker->MakeEngine(lineage->next_handles);
   return worker;
 }
 
-absl::Status Worker::Join(const Interrupted& interrupted) {
+absl::Status Worker::Join(Lineage* lineage, const Interrupted& interrupted) {
   absl::StatusOr<std::unique_ptr<Connections>> connections = Connections::Open(options_);
   if (!connections.ok()) return connections.status();
   connections_ = *std::move(connections);
   absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
-      CoordinatorLink::Join(options_, connections_->Endpoints(), interrupted);
+      CoordinatorLink::Join(options_, *lineage, connections_->Endpoints(), interrupted);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   absl::StatusOr<v1::Epoch> epoch = link_->AwaitEpoch(interrupted);
@@ -49,14 +56,31 @@ absl::Status Worker::Join(const Interrupted& interrupted) {
     link_->Leave("gave up joining");
     return epoch.status();
   }
-  absl::Status status = TakePlace(*epoch);
-  if (status.ok()) status = Meet(*epoch, interrupted);
-  if (!status.ok()) {
-    link_->Leave(std::string(status.message()));
-    return status;
-  }
-  MakeEngine();
-  return link_->Connect(engine_.get(), &connections_->channel(), hosts_, who_);
+  lineage->predecessor = link_->incarnation();
+  absl::Status status = BecomeMember(*epoch, lineage->next_handles, interrupted);
+  if (!status.ok()) Forsake(status, lineage, interrupted);
+  return status;
+}
+
+absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted) {
+  if (absl::Status placed = TakePlace(epoch); !placed.ok()) return placed;
+  if (absl::Status watched = link_->Watch(hosts_, who_); !watched.ok()) return watched;
+  if (absl::Status met = Meet(epoch, interrupted); !met.ok()) return met;
+  MakeEngine(next_handles);
+  link_->Connect(engine_.get(), &connections_->channel());
+  return absl::OkStatus();
+}
+
+// Where the peers could not be met, the coordinator may know better why, and whether the job goes on.
+void Worker::Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted) {
+  const std::string words(reason.message());
+  if (!options_.is_elastic()) return link_->Leave(words);
+  const bool gives_up = interrupted && interrupted();
+  if (!gives_up) link_->AwaitEnd(absl::Now() + kWordLimit, interrupted).IgnoreError();
+  lineage->may_go_on = !gives_up && link_->course() == CoordinatorLink::Course::kGoesOn;
+  lineage->speaks = link_->LeadsSurvivors();
+  // It cannot go on, and so leaves for good; the others can do without it.
+  if (!lineage->may_go_on) link_->Leave(words, words);
 }
 
 absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
@@ -101,7 +125,7 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
   }
   meeting.epoch = epoch.number();
   meeting.secret = epoch.secret();
-  meeting.deadline = absl::Now() + kMeetTimeout;
+  meeting.deadline = absl::Now() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
   meeting.give_up = [&] {
     if (interrupted && interrupted()) return absl::AbortedError("connecting to the peers was interrupted");
     return link_->ended();
@@ -112,13 +136,14 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
   return connections_->Meet(std::move(meeting));
 }
 
-void Worker::MakeEngine() {
+void Worker::MakeEngine(int64_t next_handles) {
   EngineOptions options;
   options.rank = place_.rank;
   options.size = place_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
   options.arenas = &connections_->arenas();
+  options.next_handles = next_handles;
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this](const Collective& collective) {
@@ -142,6 +167,34 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()), failure_);
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
+}
+
+absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted) {
+  if (absl::Status left = engine_->Leave(interrupted); !left.ok()) return left;
+  const absl::Status ended = engine_->table().ended();
+  engine_->Abort(
+      absl::AbortedError(absl::StrCat(who_[place_.rank], " has left epoch ", place_.epoch, " for the next")));
+  lineage->next_handles = engine_->table().next_handles();
+  if (link_ == nullptr) return absl::OkStatus();
+  if (ended.ok()) {
+    link_->Leave("", "", /*returns=*/true);
+  } else if (link_->AwaitEnd(absl::Now() + kWordLimit, interrupted).ok()) {
+    // Nobody but this worker knows; its peers must hear of it.
+    link_->Leave("", std::string(ended.message()), /*returns=*/true);
+  }
+  lineage->speaks = link_->LeadsSurvivors();
+  switch (link_->course()) {
+    case CoordinatorLink::Course::kRuns:
+    case CoordinatorLink::Course::kGoesOn:
+      return absl::OkStatus();
+    case CoordinatorLink::Course::kFailed:
+      *job_over = true;
+      return link_->ended();
+    case CoordinatorLink::Course::kFinished:
+      *job_over = true;
+      return absl::CancelledError(link_->ended().message());
+  }
+  return absl::OkStatus();
 }
 
 Worker::~Worker() {

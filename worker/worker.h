@@ -16,6 +16,7 @@
 #include "worker/coordinator_link.h"
 #include "worker/engine.h"
 #include "worker/hosts.h"
+#include "worker/lineage.h"
 #include "worker/options.h"
 
 namespace farandole {
@@ -28,14 +29,21 @@ using Interrupted = std::function<bool()>;
 // other call is running.
 class Worker {
  public:
-  // Joins, and connects to the peers. Fails as farandole_init says.
-  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, const Interrupted& interrupted);
+  // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`,
+  // which says what the process was before, is kept up to date also where this fails.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage,
+                                                       const Interrupted& interrupted);
   ~Worker();
 
   // The program cannot go on, by `words`: ends the epoch with them, on all ranks. To be followed by Shutdown.
   void Fail(const std::string& words);
   // Leaves the job; afterwards only destruction is allowed.
   absl::Status Shutdown(const Interrupted& interrupted);
+  // Leaves the epoch, in order where it has not ended, to join the job's next one: `lineage` gets what that is begun
+  // with. Afterwards submissions end with ABORTED until destruction.
+  //   ABORTED    interrupted, and nothing else has happened; or `*job_over`: the job has failed
+  //   CANCELLED  `*job_over`: the job has finished
+  absl::Status MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted);
 
   Engine& engine() { return *engine_; }
   // Null for a job of size 1 without a coordinator.
@@ -62,10 +70,12 @@ class Worker {
 
  private:
   explicit Worker(WorkerOptions options);
-  absl::Status Join(const Interrupted& interrupted);
+  absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
+  absl::Status BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
-  void MakeEngine();
+  void MakeEngine(int64_t next_handles);
+  void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);
 
   const WorkerOptions options_;
   Place place_;

@@ -37,13 +37,15 @@ SimWorker::SimWorker(SimSite* site, const TrainingPlan* plan, std::string job, i
   options.launch_index = index;
   options.join_timeout = absl::Seconds(60);
   options.stall_warning = absl::Seconds(10);
+  Lineage lineage;
+  lineage.speaks = index == 0;
   v1::Member member;
   member.set_incarnation(absl::StrFormat("%032x", process_->pid()));
   member.set_host_id(host);
   member.set_hostname(std::move(host));
   member.set_pid(process_->pid());
-  absl::StatusOr<std::unique_ptr<CoordinatorLink>> link =
-      CoordinatorLink::JoinOver(options, member, [this](v1::JoinRequest join, Conversation::Callbacks callbacks) {
+  absl::StatusOr<std::unique_ptr<CoordinatorLink>> link = CoordinatorLink::JoinOver(
+      options, lineage, member, [this](v1::JoinRequest join, Conversation::Callbacks callbacks) {
         auto conversation = std::make_unique<SimConversation>(site_->coordinator, &site_->processes, process_,
                                                               std::move(join), std::move(callbacks), [this] {
                                                                 if (has_met_)
@@ -124,6 +126,8 @@ void SimWorker::Arrive() {
   std::unique_ptr<SimEpoch>& place = site_->epochs[epoch_];
   if (place == nullptr) place = std::make_unique<SimEpoch>(site_->network, *hosts, host_ids, site_->bounds);
   place_ = place.get();
+  const absl::Status watched = link_->Watch(place_->hosts(), who_);
+  FD_CHECK(watched.ok()) << watched.ToString();
   connections_ = std::make_unique<SimConnections>(place_, rank_, process_, [this] { Wake(); });
   process_->After(kMeetTimeoutNs, [this] { Look(); });
 }
@@ -155,8 +159,7 @@ void SimWorker::MakeEngine() {
       std::move(options), &connections_->channel(),
       [this](const Collective& collective) { return StartCollective(collective); },
       [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
-  const absl::Status connected = link_->Connect(engine_.get(), &connections_->channel(), place_->hosts(), who_);
-  FD_CHECK(connected.ok()) << connected.ToString();
+  link_->Connect(engine_.get(), &connections_->channel());
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> SimWorker::StartCollective(const Collective& collective) {

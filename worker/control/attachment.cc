@@ -221,7 +221,7 @@ void Attachment::JoinAnswered(const JoinCall* call) {
   } else if (MayJoinLater(status)) {
     Lost(status);
   } else {
-    End(Explain(options_.where, absl::StrCat("refused the renewed join of job ", options_.join.job()), status));
+    End(ExplainJoin(options_.where, options_.join, status));
   }
 }
 

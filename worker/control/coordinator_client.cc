@@ -47,12 +47,19 @@ bool WaitOrInterrupt(const std::function<bool()>& is_interrupted, absl::Duration
   return false;
 }
 
-// Asks until the coordinator answers or `join_timeout_ms` is over.
+absl::Status Interruption(const v1::JoinRequest& request) {
+  return absl::AbortedError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
+}
+
+// Asks until the coordinator answers or the patience is over.
 absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterface* stub,
                                                    const CoordinatorAddress& where, const v1::JoinRequest& request,
-                                                   const std::function<bool()>& is_interrupted) {
-  const absl::Duration timeout = absl::Milliseconds(request.join_timeout_ms());
+                                                   const CoordinatorClientOptions& options) {
+  const absl::Duration timeout = options.join_patience > absl::ZeroDuration()
+                                     ? options.join_patience
+                                     : absl::Milliseconds(request.join_timeout_ms());
   const absl::Time deadline = absl::Now() + timeout;
+  const std::function<bool()>& is_interrupted = options.is_interrupted;
   const auto interrupted = [&] { return is_interrupted && is_interrupted(); };
   // Nobody notifies it: it is what the thread waits on between two attempts.
   const absl::Notification never;
@@ -64,11 +71,10 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     WaitOrInterrupt(is_interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
     if (!call->Wait(absl::ZeroDuration())) {
       JoinCall::Retire(std::move(call));
-      return absl::CancelledError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
+      return Interruption(request);
     }
     if (call->status().ok()) return call->response();
-    if (!MayJoinLater(call->status()))
-      return Explain(where, absl::StrCat("refused the join of job ", request.job()), call->status());
+    if (!MayJoinLater(call->status())) return ExplainJoin(where, request, call->status());
     if (!is_tls_checked && MayBeTlsFault(call->status())) {
       is_tls_checked = true;
       const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
@@ -81,7 +87,7 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     }
     WaitOrInterrupt(is_interrupted, delay,
                     [&](absl::Duration slice) { return never.WaitForNotificationWithTimeout(slice); });
-    if (interrupted()) return absl::CancelledError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
+    if (interrupted()) return Interruption(request);
   }
 }
 
@@ -158,8 +164,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(state.where);
   if (!channel.ok()) return channel.status();
   state.stub = v1::WorkerService::NewStub(*channel);
-  absl::StatusOr<v1::JoinResponse> joined =
-      JoinUntilAnswered(state.stub.get(), state.where, join, options.is_interrupted);
+  absl::StatusOr<v1::JoinResponse> joined = JoinUntilAnswered(state.stub.get(), state.where, join, options);
   if (!joined.ok()) return joined.status();
   client->join_response_ = *std::move(joined);
   absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create(kThreadName);

@@ -27,8 +27,10 @@ struct CoordinatorClientOptions {
   std::string tls_ca_origin;
   // How long the coordinator may be away, or not know this worker, before the client gives up.
   absl::Duration give_up_after = absl::Seconds(30);
-  // Asked every 100 ms while Start waits; true makes it return CANCELLED. May be empty. Called on the thread that
-  // called Start.
+  // How long Start tries to reach the coordinator; zero: the request's join_timeout_ms.
+  absl::Duration join_patience;
+  // Asked every 100 ms while Start waits; true makes it return ABORTED. May be empty. Called on the thread that called
+  // Start.
   std::function<bool()> is_interrupted;
 };
 
@@ -40,11 +42,11 @@ struct CoordinatorClientOptions {
 // there. All descriptors are close-on-exec.
 class CoordinatorClient final : public Conversation {
  public:
-  // Joins and opens the stream; blocks until Join was answered, or until the request's join_timeout_ms has passed, and
-  // tries again with growing, jittered delays while the coordinator is unreachable. A coordinator that was restarted
-  // and does not know this worker any more is sent the same request again.
-  //   UNAVAILABLE        not reached within the join timeout, or it was draining (the text has the last cause)
-  //   CANCELLED          is_interrupted said so
+  // Joins and opens the stream; blocks until Join was answered, or the patience is over, and tries again with growing,
+  // jittered delays while the coordinator is unreachable. A coordinator that was restarted and does not know this
+  // worker any more is sent the same request again.
+  //   UNAVAILABLE        not reached in time, or it was draining (the text has the last cause)
+  //   ABORTED            is_interrupted said so, or as below
   //   INVALID_ARGUMENT   an option is not valid, or as below
   //   RESOURCE_EXHAUSTED no thread or descriptor left, or as below
   //   UNIMPLEMENTED      what listens there does not speak this protocol

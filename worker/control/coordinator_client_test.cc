@@ -126,7 +126,7 @@ TEST(CoordinatorClientTest, AStartCanBeInterrupted) {
   int asked = 0;
   worker.options.is_interrupted = [&] { return ++asked >= 3; };
   const absl::Status status = worker.Start();
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(status.message(), "the join of job mnist was interrupted");
 }
 

@@ -2,11 +2,21 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 namespace farandole {
 namespace {
 
 // gRPC completes a cancelled call without the network.
 constexpr absl::Duration kCancelDeadline = absl::Seconds(5);
+
+// gRPC has the same code for calls that itself has cut off, with words of its own or none.
+bool IsDismissal(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::CANCELLED || status.error_message().empty()) return false;
+  return !absl::StartsWithIgnoreCase(status.error_message(), "cancel") &&
+         !absl::StrContains(status.error_message(), "RST_STREAM");
+}
 
 }  // namespace
 
@@ -33,8 +43,14 @@ void JoinCall::Retire(std::unique_ptr<JoinCall> call) {
 }
 
 bool MayJoinLater(const grpc::Status& status) {
+  if (IsDismissal(status)) return false;
   return IsPassing(status) || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
          status.error_code() == grpc::StatusCode::NOT_FOUND;
+}
+
+absl::Status ExplainJoin(const CoordinatorAddress& where, const v1::JoinRequest& request, const grpc::Status& status) {
+  if (IsDismissal(status)) return absl::CancelledError(status.error_message());
+  return Explain(where, absl::StrCat("refused the join of job ", request.job()), status);
 }
 
 }  // namespace farandole

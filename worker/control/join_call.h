@@ -46,6 +46,10 @@ class JoinCall {
 // Whether asking again may help: it was unreachable, draining, or slower than the deadline.
 bool MayJoinLater(const grpc::Status& status);
 
+// What an answer for good says, in a sentence that names the coordinator; of CANCELLED, by which it dismisses a
+// process, the coordinator's own.
+absl::Status ExplainJoin(const CoordinatorAddress& where, const v1::JoinRequest& request, const grpc::Status& status);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WORKER_CONTROL_JOIN_CALL_H_

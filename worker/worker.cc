@@ -76,7 +76,7 @@ void Worker::Forsake(const absl::Status& reason, Lineage* lineage, const Interru
   const std::string words(reason.message());
   if (!options_.is_elastic()) return link_->Leave(words);
   const bool gives_up = interrupted && interrupted();
-  if (!gives_up) link_->AwaitEnd(absl::Now() + kWordLimit, interrupted).IgnoreError();
+  if (!gives_up) AwaitWord(interrupted).IgnoreError();
   lineage->may_go_on = !gives_up && link_->course() == CoordinatorLink::Course::kGoesOn;
   lineage->speaks = link_->LeadsSurvivors();
   // It cannot go on, and so leaves for good; the others can do without it.
@@ -169,6 +169,15 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   return status;
 }
 
+// While the coordinator is away it can say nothing; the link's own limit ends that.
+absl::Status Worker::AwaitWord(const Interrupted& interrupted) const {
+  absl::Status ended;
+  do {
+    ended = link_->AwaitEnd(absl::Now() + kWordLimit, interrupted);
+  } while (ended.ok() && !link_->conversation().IsAttached() && !(interrupted && interrupted()));
+  return ended;
+}
+
 absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted) {
   if (absl::Status left = engine_->Leave(interrupted); !left.ok()) return left;
   const absl::Status ended = engine_->table().ended();
@@ -178,7 +187,7 @@ absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted&
   if (link_ == nullptr) return absl::OkStatus();
   if (ended.ok()) {
     link_->Leave("", "", /*returns=*/true);
-  } else if (link_->AwaitEnd(absl::Now() + kWordLimit, interrupted).ok()) {
+  } else if (AwaitWord(interrupted).ok()) {
     // Nobody but this worker knows; its peers must hear of it.
     link_->Leave("", std::string(ended.message()), /*returns=*/true);
   }

@@ -75,6 +75,8 @@ class Worker {
   absl::Status TakePlace(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine(int64_t next_handles);
+  // What the coordinator says of an epoch that has ended on this worker; OK: nothing.
+  absl::Status AwaitWord(const Interrupted& interrupted) const;
   void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);
 
   const WorkerOptions options_;

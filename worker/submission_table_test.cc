@@ -1,5 +1,6 @@
 #include "worker/submission_table.h"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -353,6 +354,22 @@ TEST_F(SubmissionTableTest, PostsBeyondTheRingWaitInOrder) {
   EXPECT_TRUE(table_.FlushPosts());
   EXPECT_FALSE(table_.HasUnposted());
   EXPECT_EQ(Posted().size(), 76u);
+}
+
+TEST_F(SubmissionTableTest, ATableThatFollowsGivesNoHandleOfTheOneBefore) {
+  const int64_t released = *Submit("t");
+  table_.OnSlotAssigned("t", 0, 5);
+  RunSlot(5);
+  table_.Release(released);
+  const int64_t handle = *Submit("t");
+  EXPECT_NE(handle, released);
+  SubmissionTable next(1, kSize, &page_, &link_, MonotonicNs, nullptr, table_.next_handles());
+  const TensorView view = {values_, values_, {}};
+  Request request;
+  request.tensors = absl::MakeConstSpan(&view, 1);
+  EXPECT_GT(*next.Submit(request), std::max(released, handle));
+  EXPECT_EQ(next.BeginWaiting(handle), nullptr);
+  EXPECT_EQ(next.BeginWaiting(released), nullptr);
 }
 
 TEST_F(SubmissionTableTest, ActivityTellsTheOldestFirst) {

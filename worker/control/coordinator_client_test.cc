@@ -119,6 +119,31 @@ TEST(CoordinatorClientTest, AJoinIsTriedAgainWhileTheCoordinatorStarts) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST(CoordinatorClientTest, AProcessIsDismissedByWordsAndACallThatWasCutOffIsRepeated) {
+  ScriptedCoordinator coordinator;
+  std::atomic<int> asked = 0;
+  coordinator.on_join = [&](const v1::JoinRequest&, v1::JoinResponse*) {
+    const char* const text = ++asked == 1 ? "CANCELLED" : "job mnist has finished";
+    return grpc::Status(grpc::StatusCode::CANCELLED, asked == 2 ? "" : text);
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "job mnist has finished");
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(CoordinatorClientTest, APatienceGoesBeforeTheJoinTimeout) {
+  ScriptedCoordinator coordinator;
+  WorkerUnderTest worker(coordinator.address());
+  worker.join.set_join_timeout_ms(600'000);
+  worker.options.join_patience = absl::Milliseconds(300);
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(status.message(), "has been unreachable for 300ms")) << status;
+}
+
 TEST(CoordinatorClientTest, AStartCanBeInterrupted) {
   ScriptedCoordinator coordinator;
   WorkerUnderTest worker(coordinator.address());

@@ -185,8 +185,8 @@ absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted&
       absl::AbortedError(absl::StrCat(who_[place_.rank], " has left epoch ", place_.epoch, " for the next")));
   lineage->next_handles = engine_->table().next_handles();
   if (link_ == nullptr) return absl::OkStatus();
-  if (ended.ok()) {
-    link_->Leave("", "", /*returns=*/true);
+  if (ended.ok() || !failure_.empty()) {
+    link_->Leave("", failure_, /*returns=*/true);
   } else if (AwaitWord(interrupted).ok()) {
     // Nobody but this worker knows; its peers must hear of it.
     link_->Leave("", std::string(ended.message()), /*returns=*/true);

@@ -93,6 +93,12 @@ std::optional<std::string> Child::Await(const std::string& words) {
   }
 }
 
+const std::string& Child::text() {
+  while (ReadMore(0)) {
+  }
+  return text_;
+}
+
 bool Child::ReadMore(int64_t deadline_ms) {
   struct pollfd entry = {output_, POLLIN, 0};
   const int left = static_cast<int>(std::max<int64_t>(0, deadline_ms - NowMs()));

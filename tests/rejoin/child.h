@@ -30,7 +30,7 @@ class Child {
   // Its exit code, or minus the signal that ended it. Waits.
   int Wait();
   // All that it has written.
-  const std::string& text() const { return text_; }
+  const std::string& text();
 
  private:
   bool ReadMore(int64_t deadline_ms);

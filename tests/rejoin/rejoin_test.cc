@@ -26,13 +26,11 @@ std::string Scratch(const std::string& name) {
 
 class RejoinTest : public ::testing::Test {
  protected:
-  void SetUp() override { StartCoordinator("127.0.0.1:0"); }
-
   void StartCoordinator(const std::string& listen) {
-    coordinator_ =
-        std::make_unique<Child>(std::vector<std::string>{programs[0], "serve", "--listen", listen, "--state-dir",
-                                                         Scratch("state"), "--silence-limit-ms", "2000"},
-                                std::map<std::string, std::string>{{"HOME", Scratch("home")}});
+    const std::vector<std::string> command = {
+        programs[0],   "serve",          "--listen",           listen,
+        "--state-dir", Scratch("state"), "--silence-limit-ms", std::to_string(silence_limit_ms_)};
+    coordinator_ = std::make_unique<Child>(command, std::map<std::string, std::string>{{"HOME", Scratch("home")}});
     const std::optional<std::string> line = coordinator_->Await("listening on ");
     FD_CHECK(line.has_value()) << coordinator_->text();
     const size_t begin = line->find("listening on ") + 13;
@@ -40,6 +38,7 @@ class RejoinTest : public ::testing::Test {
   }
 
   Child& Start(int index, int program = 1) {
+    if (coordinator_ == nullptr) StartCoordinator("127.0.0.1:0");
     const std::map<std::string, std::string> environment = {{"FARANDOLE_COORDINATOR", address_},
                                                             {"FARANDOLE_TOKEN_FILE", Scratch("state") + "/token"},
                                                             {"FARANDOLE_JOB", "rejoin"},
@@ -83,6 +82,8 @@ class RejoinTest : public ::testing::Test {
   }
 
   int size_ = 0;
+  // Beyond what a machine that is busy with the rest of the tests lets a process wait.
+  int silence_limit_ms_ = 20'000;
   std::string transport_ = "auto";
   std::string (*host_of_)(int index) = [](int) { return std::string("one"); };
   std::string outage_limit_ms_ = "30000";
@@ -183,6 +184,7 @@ TEST_F(RejoinTest, LossesLeaveNothingBehind) {
 }
 
 TEST_F(RejoinTest, AStoppedWorkerIsMissedAndComesBackAsANewcomer) {
+  silence_limit_ms_ = 3'000;
   StartAll(3);
   worker(0).Signal(SIGSTOP);
   ExpectsStep(1, 2, 0, 2);
@@ -215,6 +217,7 @@ TEST_F(RejoinTest, WhoDiesBeforeItHasMetItsPeersEndsTheirEpochAtOnce) {
 }
 
 TEST_F(RejoinTest, WhoIsStoppedBeforeItHasMetItsPeersIsMissed) {
+  silence_limit_ms_ = 3'000;
   size_ = 2;
   Start(0);
   Start(1, 2);
@@ -227,11 +230,10 @@ TEST_F(RejoinTest, WhoIsStoppedBeforeItHasMetItsPeersIsMissed) {
 TEST_F(RejoinTest, AFailureOfTheProgramEndsTheEpochAndTheRankComesBackAsANewcomer) {
   StartAll(2);
   worker(0).Tell('f');
-  Expects(1, "no such label");
-  ExpectsStep(1, 2, 0, 1);
-  Expects(1, "change 1 joining");
-  ExpectsStep(1, 3, 0, 2);
-  ExpectsStep(0, 3, 1, 2);
+  Expects(1, "ended 10 rank 0 (");
+  // At once, or in the epoch after the next: as it comes before or after that is formed.
+  Expects(1, " rank 0 of 2");
+  Expects(0, " rank 1 of 2");
   StopAll({0, 1});
 }
 
@@ -257,6 +259,7 @@ TEST_F(RejoinTest, ACoordinatorThatDoesNotComeBackIsNamed) {
 }
 
 TEST_F(RejoinTest, AJobWithoutMinimumIsNotElasticAndARejoinSaysSo) {
+  StartCoordinator("127.0.0.1:0");
   const std::map<std::string, std::string> environment = {{"FARANDOLE_COORDINATOR", address_},
                                                           {"FARANDOLE_TOKEN_FILE", Scratch("state") + "/token"},
                                                           {"FARANDOLE_JOB", "rigid"}};

@@ -3,9 +3,10 @@
     import farandole.torch as hvd
 
 `farandole.torch` and `farandole.numpy` have the operations of their framework and everything that is here;
-`farandole.checkpoint` writes and finds checkpoints. Importing this package needs neither framework.
+`farandole.checkpoint` writes and finds checkpoints, and `farandole.elastic` keeps a program going while workers come and go. Importing this package needs neither framework.
 """
 
+from . import elastic  # noqa: F401; a name that each view has of its own
 from ._handles import Handle, poll, synchronize
 from ._library import ffi as _ffi
 from ._library import lib as _lib
@@ -33,7 +34,16 @@ from .basics import (
     shutdown,
     size,
 )
-from .exceptions import CheckpointError, EpochEnded, HorovodInternalError, InternalError, QuotaError, StallError
+from .exceptions import (
+    CheckpointError,
+    Dismissed,
+    EpochEnded,
+    HorovodInternalError,
+    HostsUpdatedInterrupt,
+    InternalError,
+    QuotaError,
+    StallError,
+)
 from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from .reduce_ops import Adasum, Average, Max, Min, Product, Sum
 
@@ -44,9 +54,11 @@ __all__ = [
     "Average",
     "CheckpointError",
     "Counters",
+    "Dismissed",
     "EpochEnded",
     "Handle",
     "HorovodInternalError",
+    "HostsUpdatedInterrupt",
     "InternalError",
     "Max",
     "Min",

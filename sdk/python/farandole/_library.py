@@ -45,6 +45,7 @@ def _load() -> None:
 _load()
 
 _EXCEPTIONS: Dict[int, Type[Exception]] = {
+    lib.FARANDOLE_CANCELLED: exceptions.Dismissed,
     lib.FARANDOLE_INVALID_ARGUMENT: ValueError,
     lib.FARANDOLE_DEADLINE_EXCEEDED: exceptions.StallError,
     lib.FARANDOLE_NOT_FOUND: LookupError,

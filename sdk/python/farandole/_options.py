@@ -11,6 +11,8 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
 | FARANDOLE_GRADIENT_  | 1                           | 0: DistributedOptimizer leaves gradients in ordinary memory    |
 | ARENA                |                             | where it is not told otherwise                                 |
+| FARANDOLE_DEPART_    | 30000                       | elastic: how long a process has between SIGTERM and its end,   |
+| GRACE_MS             |                             | in milliseconds; told to people                                |
 """
 
 import os
@@ -32,6 +34,14 @@ def program_path() -> str:
 def gradient_arena() -> bool:
     """Whether gradients go into memory that the host's ranks share."""
     return os.environ.get("FARANDOLE_GRADIENT_ARENA", "1") != "0"
+
+
+def depart_grace_ms() -> int:
+    """How long a process has after SIGTERM. ValueError: the variable is no number >= 0."""
+    text = os.environ.get("FARANDOLE_DEPART_GRACE_MS") or "30000"
+    if not text.isdecimal():
+        raise ValueError(f"FARANDOLE_DEPART_GRACE_MS must be a number of milliseconds >= 0, not {text!r}")
+    return int(text)
 
 
 def deepbind() -> bool:

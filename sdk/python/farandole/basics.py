@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Union
 from . import _options
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
+from .exceptions import Dismissed
 
 
 def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.ProcessSet], None] = None) -> None:
@@ -15,11 +16,12 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
 
     The launcher's environment says which job (see worker/farandole.h); without one the process is a job of size 1.
     `comm` is Horovod's and must be None. `process_sets`: sets to register now, the same on all ranks, or "dynamic"
-    (always possible here).
+    (always possible here). An elastic job has them in each epoch in which all their ranks exist.
 
     ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
     who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
-    KeyboardInterrupt within a second of Ctrl-C.
+    KeyboardInterrupt within a second of Ctrl-C. SystemExit with code 0: an elastic job has finished while this process waited
+    for a place in it.
     """
     if comm is not None:
         raise NotImplementedError(
@@ -32,11 +34,18 @@ def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.Proc
         program = ffi.new("char[]", _options.program_path().encode())
         options = ffi.new("farandole_init_options*", {"struct_bytes": ffi.sizeof("farandole_init_options")})
         options.program = program
-        interruptible(lib.farandole_init, options)
+        try:
+            interruptible(lib.farandole_init, options)
+        except Dismissed as error:
+            raise dismissal(error) from error
     if process_sets is not None and not isinstance(process_sets, str):
-        for process_set in process_sets:
-            if process_set.process_set_id is None:
-                _process_sets.add_process_set(process_set)
+        _process_sets.register_lasting(process_sets)
+
+
+def dismissal(error: Dismissed) -> SystemExit:
+    """The end, in order, of a process that its job has no place for. Tells why on stderr."""
+    print(f"farandole: {error}", file=sys.stderr, flush=True)
+    return SystemExit(0)
 
 
 def shutdown() -> None:
@@ -47,6 +56,7 @@ def shutdown() -> None:
     """
     interruptible(lib.farandole_shutdown)
     _process_sets.forget_all()
+    _process_sets.forget_lasting()
 
 
 def is_initialized() -> bool:

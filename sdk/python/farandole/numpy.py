@@ -12,7 +12,7 @@ import numpy
 
 # The names of the package are names of each of its views.
 from . import *  # noqa: F401,F403
-from . import __version__, _arena, _ops  # noqa: F401
+from . import __version__, _arena, _ops, elastic  # noqa: F401
 from ._handles import Handle
 from ._library import lib
 from .objects import allgather_object, broadcast_object  # noqa: F401

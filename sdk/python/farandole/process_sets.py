@@ -1,6 +1,7 @@
 """Process sets: subsets of a job's ranks (the C interface and the coordinator call them groups)."""
 
-from typing import List, Optional, Sequence, Union
+import warnings
+from typing import Iterable, List, Optional, Sequence, Union
 
 from ._library import check, failure, ffi, interruptible, lib
 
@@ -112,11 +113,46 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     return True
 
 
-def forget_all() -> None:
-    """Invalidates all sets but the global one: the library forgot them at shutdown."""
-    for process_set in _registered:
+# Those of init(), which each epoch of an elastic job gets again.
+_lasting: List[ProcessSet] = []
+
+
+def register_lasting(process_sets: Iterable[ProcessSet]) -> None:
+    """Registers the sets of init(), and in each further epoch of an elastic job those of them whose ranks are there."""
+    _lasting.extend(each for each in process_sets if not any(each is other for other in _lasting))
+    enter_epoch(())
+
+
+def forget_all() -> List[ProcessSet]:
+    """Invalidates all sets but the global one, whose epoch has ended, and returns them."""
+    forgotten = _registered[:]
+    for process_set in forgotten:
         process_set.process_set_id = None
     _registered.clear()
+    return forgotten
+
+
+def forget_lasting() -> None:
+    """The next init() says anew which sets there are."""
+    _lasting.clear()
+
+
+def enter_epoch(forgotten: Iterable[ProcessSet]) -> None:
+    """Registers the lasting sets in a new epoch, as all its ranks do. One warning names those that it goes without: lasting
+    ones that lack a rank, and of `forgotten`, the sets of the epoch before, those that add_process_set() made.
+    """
+    size = check(lib.farandole_size())
+    absent = []
+    for process_set in _lasting:
+        if process_set.ranks[-1] < size or not lib.farandole_is_elastic():
+            if process_set.process_set_id is None:
+                add_process_set(process_set)
+        else:
+            absent.append(f"{process_set.ranks} (the epoch has {size} ranks)")
+    lasting = set(map(id, _lasting))
+    absent += [f"{each.ranks} (add_process_set() is to be called again)" for each in forgotten if id(each) not in lasting]
+    if absent:
+        warnings.warn(f"process sets that are not included in this epoch: {', '.join(absent)}", stacklevel=2)
 
 
 def group_of(process_set: ProcessSet) -> int:

@@ -21,6 +21,7 @@ except ImportError as _error:
 from .. import *  # noqa: F401,F403
 from .. import __version__  # noqa: F401
 from ..objects import allgather_object, broadcast_object  # noqa: F401
+from . import elastic  # noqa: F401
 from .compression import Compression  # noqa: F401
 from .differentiable import (  # noqa: F401
     allgather,

@@ -20,7 +20,6 @@ class _Distributed:
     """Goes before an optimizer's own class: the methods that differ."""
 
     _reducer: Reducer
-    _synchronized: bool = False
     _should_synchronize: bool = True
 
     def synchronize(self) -> None:
@@ -35,7 +34,7 @@ class _Distributed:
         ValueError: ranks disagree about a gradient. EpochEnded: a worker has died or left.
         """
         self._reducer.synchronize()
-        self._synchronized = True
+        self._reducer.synchronized = True
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -63,7 +62,7 @@ class _Distributed:
                     self.synchronize()
                 closure = self._synchronizing(closure)
             else:
-                if self._synchronized:
+                if self._reducer.synchronized:
                     warnings.warn(
                         "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
                         "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
@@ -71,7 +70,7 @@ class _Distributed:
                         stacklevel=2,
                     )
                 self.synchronize()
-        self._synchronized = False
+        self._reducer.synchronized = False
         return super().step() if closure is None else super().step(closure)
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 
-from .. import _handles, _ops
+from .. import _epochs, _handles, _ops
 from .._handles import Handle
 from .._library import failure, forked, lib
 from ..exceptions import EpochEnded
@@ -78,6 +78,13 @@ def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
     return view if view.is_contiguous() else tensor
 
 
+def _check(name: str, parameter: torch.Tensor) -> None:
+    try:
+        ops.check_tensor(parameter)
+    except ValueError as error:
+        raise ValueError(f"parameter {name}: {error}") from None
+
+
 class Reducer:
     """Owns the hooks of some parameters and the submissions of their gradients. One thread at a time."""
 
@@ -86,25 +93,44 @@ class Reducer:
         self._units: List[_Unit] = []
         self._settings = settings
         self._passes = passes
-        self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
+        self._call: Tuple[int, float, float, int]
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._submitted = 0
+        self.synchronized = False  # by synchronize(), for the step that follows
         # Each call of add, and of these those whose gradients may get a place yet.
         self._added: List[List[_Gradient]] = []
         self._unplaced: List[List[_Gradient]] = []
+        self.active = False
+        group_of(settings.process_set)
+        self.enter_epoch()
+        _epochs.follow(self)
+
+    def enter_epoch(self) -> None:
+        """Begins afresh, with the ranks of the present epoch."""
+        settings = self._settings
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
+        if self.active:
+            self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
+            for gradient in self._gradients.values():
+                _check(gradient.name, gradient.parameter)
+                self._watch(gradient)
+
+    def leave_epoch(self) -> None:
+        """Drops gradients, which may be half reduced, or of a step that is not to be finished."""
+        self._reset()
+        self.synchronized = False
+        if self.active:
+            for gradient in self._gradients.values():
+                gradient.parameter.grad = gradient.place = None
+            self._unplaced = list(self._added)
 
     def add(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]] = ()) -> None:
         """Watches parameters from now on; those of a group travel together. ValueError: a parameter of no supported
         kind."""
-        if not self.active:
-            return
         for name, parameter in named:
-            try:
-                ops.check_tensor(parameter)
-            except ValueError as error:
-                raise ValueError(f"parameter {name}: {error}") from None
+            if self.active:
+                _check(name, parameter)
             self._gradients[parameter] = _Gradient(parameter, name, self._passes)
         new = [self._gradients[parameter] for _, parameter in named]
         grouped = set()
@@ -115,8 +141,9 @@ class Reducer:
         self._units.extend(
             _Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped
         )
-        for gradient in new:
-            self._watch(gradient)
+        if self.active:
+            for gradient in new:
+                self._watch(gradient)
         if new:
             self._added.append(new)
             self._unplaced.append(new)
@@ -141,6 +168,8 @@ class Reducer:
 
     def on_gradient(self, gradient: _Gradient) -> None:
         """A backward pass has added to the gradient."""
+        if not self.active:
+            return
         left = gradient.passes_left - 1
         if left < 0:
             raise AssertionError(

@@ -1,0 +1,97 @@
+"""From one epoch of an elastic job to the next, in this process. What the program sees of it is farandole.elastic."""
+
+import weakref
+from typing import List, NamedTuple, Optional, Protocol
+
+from . import process_sets
+from ._handles import finish_late, rescue, sweep
+from ._library import OK, SURFACE_MS, failure, ffi, interruptible, lib
+
+
+class Follower(Protocol):
+    """Holds what belongs to an epoch: names, groups, submissions, arenas."""
+
+    def leave_epoch(self) -> None:
+        """Lets go of it; may be told again before enter_epoch."""
+
+    def enter_epoch(self) -> None:
+        """A new epoch has formed. Not collective."""
+
+
+_followers: "weakref.WeakSet[Follower]" = weakref.WeakSet()
+_forgotten: List[process_sets.ProcessSet] = []
+
+
+def follow(follower: Follower) -> None:
+    """Has an object told of each further epoch, as long as it lives."""
+    _followers.add(follower)
+
+
+def is_elastic() -> bool:
+    """Whether this process is in a job that outlives its epochs."""
+    return lib.farandole_is_elastic() == 1
+
+
+def leave_and_join() -> None:
+    """Leaves the present epoch and joins the next one, in which enter() is to follow. Collective where it has not ended.
+
+    Dismissed: the job has no place for this process any more. EpochEnded: the job has failed. ConnectionError: the
+    coordinator was away for too long.
+    """
+    for follower in list(_followers):
+        follower.leave_epoch()
+    _forgotten.extend(process_sets.forget_all())
+    interruptible(lib.farandole_rejoin)
+    sweep()
+
+
+def enter() -> None:
+    """Makes anew, in an epoch that was just joined, what lasts. EpochEnded: it has ended meanwhile."""
+    process_sets.enter_epoch(_forgotten)
+    _forgotten.clear()
+    for follower in list(_followers):
+        follower.enter_epoch()
+
+
+class Change(NamedTuple):
+    """What the coordinator has told of workers that are to come and go."""
+
+    serial: int
+    """Counts up within an epoch, from 1."""
+    joining: int
+    """Workers that wait to join."""
+    leaving: int
+    """Ranks that are to leave."""
+
+
+def wanted_change() -> Optional[Change]:
+    """The last of this epoch; None: nothing is wanted. Some 0.2 us."""
+    if lib.farandole_change_wanted(_change) != OK or _change.serial == 0:
+        return None
+    return Change(_change.serial, _change.joining, _change.leaving)
+
+
+def depart(grace_ms: int, reason: str) -> None:
+    """Tells the coordinator that somebody else will end this process. RuntimeError: not in an elastic job."""
+    code = lib.farandole_depart(grace_ms, reason.encode(errors="replace")[:1024])
+    if code != OK:
+        raise failure(code)
+
+
+_change = ffi.new("farandole_change*", {"struct_bytes": ffi.sizeof("farandole_change")})
+
+
+def agree_on_most(name: str, values: List[int]) -> List[int]:
+    """The greatest of each value over all ranks, which all call it. EpochEnded: a worker has died or left."""
+    memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
+    address = int(ffi.cast("uintptr_t", memory))
+    try:
+        code = lib.farandole_allreduce_now(
+            *(name.encode(), address, address, shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0, SURFACE_MS)
+        )
+    except BaseException as error:
+        rescue(error, (memory, shape))
+        raise
+    if code != OK:
+        finish_late(code, (memory, shape))
+    return list(memory)

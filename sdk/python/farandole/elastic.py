@@ -1,0 +1,274 @@
+"""Elastic training: workers may come and go, and the program goes on in the same processes.
+
+    state = hvd.elastic.ObjectState(weights=weights, step=0)
+
+    @hvd.elastic.run
+    def train(state):
+        while state.step < steps:
+            state.weights -= rate * hvd.allreduce(gradient(state.weights), name="gradient")
+            state.step += 1
+            state.commit()
+
+    train(state)
+
+The function is called again in each epoch: after a loss with the state of the last commit, which the most advanced of
+those that are left gives to all; after workers have come or gone in order, with the state as it was. What the function
+does must follow from `state`, rank() and size(). docs/elastic.md is the guide.
+"""
+
+import contextlib
+import copy
+import functools
+import signal
+import sys
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
+
+from . import _epochs, _options
+from .basics import dismissal, is_initialized, rank
+from .exceptions import Dismissed, EpochEnded, HostsUpdatedInterrupt
+from .objects import broadcast_object
+
+__all__ = ["HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State", "run"]
+
+Result = TypeVar("Result")
+
+# Of ranks that have committed equally often the lowest is the most advanced.
+_MAX_RANKS = 1 << 16
+
+
+class HostUpdateResult:
+    """What on_hosts_updated is told, as bits."""
+
+    no_update = 0
+    removed = 1
+    added = 2
+    mixed = removed | added
+
+
+class State:
+    """What all ranks have alike, and what a newcomer needs. To be derived from: save, restore, and sync or sync_from.
+
+    One thread at a time.
+    """
+
+    def __init__(
+        self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = rank
+    ) -> None:
+        """`bcast_object(obj, root_rank=...)` returns the root's object; `get_rank()` is this worker's."""
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._reset_callbacks: List[Callable[[], Any]] = []
+        self._commits = 0
+        self._last_update = 0
+        self._updates = HostUpdateResult.no_update
+
+    def register_reset_callbacks(self, callbacks: List[Callable[[], Any]]) -> None:
+        """Has functions called in each new epoch, before the state is synchronized: for what depends on size()."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """A new epoch has formed; `run` calls it."""
+        self._last_update = 0
+        self._updates = HostUpdateResult.no_update
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: int, update_res: int) -> None:
+        """Workers want to join, or are to leave: the next check_host_updates of all ranks interrupts.
+
+        `timestamp` grows from change to change; one that is known is ignored. `update_res`: see HostUpdateResult.
+        """
+        if timestamp > self._last_update:
+            self._last_update = timestamp
+            self._updates |= update_res
+
+    def commit(self) -> None:
+        """Saves the state, which a loss goes back to, and checks for changes as check_host_updates does.
+
+        All ranks call it at the same points of the program. Costs a copy of the state in memory.
+        """
+        self.save()
+        self._commits += 1
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Agrees among all ranks whether workers want to join or leave: some microseconds, and nothing where the job
+        is not elastic.
+
+        HostsUpdatedInterrupt, on all ranks at once: they do. EpochEnded: a worker has died.
+        """
+        if not _epochs.is_elastic():
+            return
+        change = _epochs.wanted_change()
+        if change is not None:
+            added = HostUpdateResult.added if change.joining else 0
+            self.on_hosts_updated(change.serial, added | (HostUpdateResult.removed if change.leaving else 0))
+        added, removed = _epochs.agree_on_most(
+            "farandole.elastic.check",
+            [self._updates & HostUpdateResult.added, self._updates & HostUpdateResult.removed],
+        )
+        if added or removed:
+            raise HostsUpdatedInterrupt(skip_sync=not added)
+
+    def save(self) -> None:
+        """Keeps a copy of the state in this process's memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Takes the state back to the last save()."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives the state of the most advanced rank to all, which then have saved it. Collective.
+
+        That is the one with the most commits, and the lowest of equals: rank 0 where nothing was lost.
+        """
+        commits, root = self._most_advanced()
+        self.sync_from(root)
+        self.save()
+        self._commits = commits
+
+    def sync_from(self, root_rank: int) -> None:
+        """Gives the state of a rank to all. Collective."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Makes anew what depends on rank() and size(); before the reset callbacks."""
+
+    def _most_advanced(self) -> "tuple[int, int]":
+        (most,) = _epochs.agree_on_most(
+            "farandole.elastic.advanced", [self._commits * _MAX_RANKS + _MAX_RANKS - 1 - rank()]
+        )
+        return most // _MAX_RANKS, _MAX_RANKS - 1 - most % _MAX_RANKS
+
+
+class ObjectState(State):
+    """A state of Python objects, each an attribute: ObjectState(step=0, weights=numpy.zeros(8)).
+
+    save() and restore() copy them (copy.deepcopy), sync() pickles them.
+    """
+
+    def __init__(
+        self,
+        bcast_object: Callable[..., Any] = broadcast_object,
+        get_rank: Callable[[], int] = rank,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(bcast_object, get_rank)
+        self._saved_state: Dict[str, Any] = {}
+        for name, value in kwargs.items():
+            if callable(getattr(type(self), name, None)):
+                raise ValueError(f"a state cannot have an attribute {name!r}: {type(self).__name__}.{name} is taken")
+            setattr(self, name, value)
+            self._saved_state[name] = copy.deepcopy(value)
+
+    def save(self) -> None:
+        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, copy.deepcopy(value))
+
+    def sync_from(self, root_rank: int) -> None:
+        if self._saved_state:
+            current = {name: getattr(self, name) for name in self._saved_state}
+            received = self._bcast_object(current, root_rank=root_rank)
+            if self._rank() != root_rank:
+                for name, value in received.items():
+                    setattr(self, name, value)
+
+
+def run(func: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorates func(state, ...), which is called anew in each epoch until it returns; the result is its own.
+
+    Collectives before it, other than those of init(), would meet no peers on a worker that joins later. A process that the
+    job has no place for any more, drained or told to end by SIGTERM, ends in order: SystemExit with code 0. In a job
+    that is not elastic EpochEnded is raised as ever, after the state was restored. EpochEnded in one that is: the job
+    has failed; the text says why.
+    """
+
+    @functools.wraps(func)
+    def elastic(state: State, *args: Any, **kwargs: Any) -> Result:
+        with _departing_on_sigterm():
+            return _call_in_each_epoch(state, lambda: func(state, *args, **kwargs))
+
+    return elastic
+
+
+def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
+    wants_sync, is_torn, is_first = True, False, True
+    while True:
+        if not is_first:
+            _leave_and_join()
+        try:
+            if not is_first:
+                _epochs.enter()
+                if is_torn:
+                    state.restore()
+                    is_torn = False
+                state.on_reset()
+            if _any_rank(wants_sync):
+                state.sync()
+            return call()
+        except EpochEnded:
+            is_torn = not _restored(state)
+            if not _epochs.is_elastic():
+                raise
+            wants_sync = True
+        except HostsUpdatedInterrupt as interrupt:
+            # What a later loss goes back to, and what newcomers get, is the state that all have agreed to leave with.
+            state.save()
+            wants_sync = not interrupt.skip_sync
+        is_first = False
+
+
+def _leave_and_join() -> None:
+    try:
+        _epochs.leave_and_join()
+    except Dismissed as error:
+        raise dismissal(error) from error
+
+
+def _any_rank(wants_sync: bool) -> bool:
+    """Ranks come to an epoch in different ways; one that needs the state gets it from those that have it."""
+    return _epochs.agree_on_most("farandole.elastic.sync", [int(wants_sync)]) == [1]
+
+
+def _restored(state: State) -> bool:
+    try:
+        state.restore()
+    except EpochEnded:
+        return False  # a state of the program's own, whose restore() needs its peers
+    return True
+
+
+@contextlib.contextmanager
+def _departing_on_sigterm() -> Iterator[None]:
+    """Within it the first SIGTERM has this rank leave in order at a commit, and the second ends the process. Where the
+    program handles SIGTERM itself, or this is not its main thread, nothing is changed."""
+    if (
+        not (is_initialized() and _epochs.is_elastic())
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    grace_ms = _options.depart_grace_ms()
+
+    def depart() -> None:
+        with contextlib.suppress(RuntimeError):  # the program has left the job meanwhile
+            _epochs.depart(grace_ms, "its process was sent SIGTERM")
+
+    def on_sigterm(_number: int, _frame: Optional[Any]) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        print("farandole: SIGTERM: this worker leaves the job at its next commit", file=sys.stderr, flush=True)
+        # Python runs this in the main thread, which may be inside the library, waiting for its peers.
+        threading.Thread(target=depart, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,97 @@
+"""A sampler that shares what is left of a pass over a dataset among the workers of the present epoch."""
+
+from typing import Any, Dict, Iterator, List, Sequence, Sized
+
+import torch
+from torch.utils.data import Sampler
+
+from ...basics import rank, size
+
+
+class ElasticSampler(Sampler):
+    """Gives each sample of a dataset to one rank, once a pass, also where workers come or go within the pass.
+
+    To be part of a TorchState, which shares out anew what is left. All ranks take the same steps: after each of them
+    record_batch, and after a pass, not before it, set_epoch; commit after either. A batch is what the sampler gave
+    next, so the order must be kept: BatchSampler and DataLoader do.
+    """
+
+    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0, pad: bool = True) -> None:
+        """`shuffle`: in an order of its own for each pass, by `seed`, which is the same on all ranks.
+
+        `pad`: where the ranks cannot have equally many, the last samples are given to several of them, so that they
+        can take equally many steps; `padding` says how many of this rank's are such. Without it, each sample is given
+        once, and some ranks have one less.
+        """
+        self.dataset = dataset
+        self.shuffle = shuffle
+        self.seed = seed
+        self.pad = pad
+        self.epoch = 0
+        self.processed_num = 0
+        self.reset()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins the pass of that number: all samples are to be given again."""
+        self.epoch = epoch
+        self.processed_num = 0
+        self.reset()
+
+    def record_batch(self, batch_idx: int, batch_size: int) -> None:
+        """Every rank has processed the next `batch_size` samples that it was given, or all where fewer were left.
+        `batch_idx` is not used."""
+        del batch_idx
+        if batch_size < 0:
+            raise ValueError(f"a batch cannot have {batch_size} samples")
+        self._taken += batch_size
+        self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
+
+    def record_indices(self, indices: Sequence[int]) -> None:
+        """As record_batch, of the batch with these indices. ValueError: they are not what this rank was given next."""
+        expected = self._share()[self._taken : self._taken + len(indices)]
+        if sorted(map(int, indices)) != sorted(expected):
+            raise ValueError(f"rank {self.rank} was given the samples {expected} next, and recorded {list(indices)}")
+        self.record_batch(0, len(indices))
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The pass, and how many of its samples were processed by all ranks together."""
+        return {"epoch": self.epoch, "processed_num": self.processed_num}
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Goes on from there."""
+        self.epoch = state_dict["epoch"]
+        self.processed_num = state_dict["processed_num"]
+        self.reset()
+
+    def reset(self) -> None:
+        """Shares what is left among the ranks of the present epoch."""
+        self.num_replicas = size()
+        self.rank = rank()
+        self._taken = 0
+        self.remaining_indices: List[int] = self._order()[self.processed_num :]
+        left = len(self.remaining_indices)
+        mine = len(range(self.rank, left, self.num_replicas))
+        self.num_samples = -(-left // self.num_replicas) if self.pad else mine
+        self.padding = self.num_samples - mine
+        self.total_size = self.num_samples * self.num_replicas if self.pad else left
+
+    def _order(self) -> List[int]:
+        if not self.shuffle:
+            return list(range(len(self.dataset)))
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        return torch.randperm(len(self.dataset), generator=generator).tolist()
+
+    def _share(self) -> List[int]:
+        share = self.remaining_indices[self.rank :: self.num_replicas]
+        if self.padding:
+            place = self.rank + len(share) * self.num_replicas - len(self.remaining_indices)
+            share.append(self.remaining_indices[place % len(self.remaining_indices)])
+        return share
+
+    def __iter__(self) -> Iterator[int]:
+        if self._taken:
+            self.reset()
+        return iter(self._share())
+
+    def __len__(self) -> int:
+        return self.num_samples

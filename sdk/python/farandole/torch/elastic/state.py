@@ -1,0 +1,184 @@
+"""The state of a PyTorch program: models, optimizers, samplers, schedules and plain objects."""
+
+import copy
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+
+import torch
+
+from ...elastic import ObjectState
+from ...objects import broadcast_object
+from ..state import broadcast_optimizer_state, broadcast_parameters
+from .sampler import ElasticSampler
+
+
+def _snapshot(value: Any, previous: Any = None) -> Any:
+    """A copy of a state_dict that shares no memory with it, in the memory of an earlier copy where that fits."""
+    if isinstance(value, torch.Tensor):
+        if (
+            isinstance(previous, torch.Tensor)
+            and (previous.shape, previous.dtype, previous.device) == (value.shape, value.dtype, value.device)
+            and previous.layout is value.layout is torch.strided
+        ):
+            return previous.copy_(value.detach())
+        return value.detach().clone()
+    if isinstance(value, dict):
+        made = copy.copy(value)  # with the attributes that torch gives a model's
+        earlier = previous if isinstance(previous, dict) else {}
+        for key, part in value.items():
+            made[key] = _snapshot(part, earlier.get(key))
+        return made
+    return copy.deepcopy(value)
+
+
+class StateHandler:
+    """How one attribute of a TorchState is saved, restored and synchronized. To be derived from."""
+
+    root_rank: int = 0
+    """The rank that sync() takes the state of; set before it is called."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def save(self) -> None:
+        """Keeps a copy in this process's memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Goes back to the last save()."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives the state of `root_rank` to all ranks; save() follows. Collective."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """A new epoch has formed; before it is synchronized."""
+
+    def set_value(self, value: Any) -> None:
+        """The attribute has been set."""
+        self.value = value
+        self.save()
+
+
+class _StateDictHandler(StateHandler):
+    """Of an object with state_dict() and load_state_dict()."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self._saved: Dict[str, Any] = {}
+        self.save()
+
+    def save(self) -> None:
+        self._saved = _snapshot(self.value.state_dict(), self._saved)
+
+    def restore(self) -> None:
+        # A copy: an optimizer goes on with the very tensors that it loads.
+        self.value.load_state_dict(_snapshot(self._saved))
+
+    def sync(self) -> None:
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), self.root_rank, "farandole.elastic.state"))
+
+
+class ModelStateHandler(_StateDictHandler):
+    """Of a torch.nn.Module."""
+
+    def restore(self) -> None:
+        self.value.load_state_dict(self._saved)
+
+    def sync(self) -> None:
+        broadcast_parameters(self.value.state_dict(), self.root_rank)
+
+
+class OptimizerStateHandler(_StateDictHandler):
+    """Of a torch.optim.Optimizer, a DistributedOptimizer too."""
+
+    def sync(self) -> None:
+        broadcast_optimizer_state(self.value, self.root_rank)
+
+
+class SchedulerStateHandler(_StateDictHandler):
+    """Of a learning rate scheduler."""
+
+
+class SamplerStateHandler(_StateDictHandler):
+    """Of an ElasticSampler."""
+
+    def reset(self) -> None:
+        self.value.reset()
+
+
+Registry = List[Tuple[Type, Callable[[Any], StateHandler]]]
+
+_handler_registry: Registry = [
+    (torch.nn.Module, ModelStateHandler),
+    (torch.optim.Optimizer, OptimizerStateHandler),
+    (torch.optim.lr_scheduler.LRScheduler, SchedulerStateHandler),
+    (ElasticSampler, SamplerStateHandler),
+]
+
+
+def get_handler_registry() -> Registry:
+    """Pairs of a type and the handler of attributes of that type; the first that fits is taken."""
+    return _handler_registry
+
+
+def set_handler_registry(registry: Registry) -> None:
+    """Has each TorchState that is made from now on use other handlers."""
+    global _handler_registry
+    _handler_registry = registry
+
+
+def _handler_of(value: Any) -> Optional[StateHandler]:
+    for kind, make in _handler_registry:
+        if isinstance(value, kind):
+            return make(value)
+    return None
+
+
+class TorchState(ObjectState):
+    """A state of models, optimizers and whatever else the program needs to go on, each an attribute.
+
+        state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0)
+
+    Attributes that have a handler (modules, optimizers, learning rate schedulers, ElasticSamplers) are changed in place; the others are
+    plain objects, as in ObjectState.
+    """
+
+    _handlers: Dict[str, StateHandler] = {}
+
+    def __init__(
+        self, model: Optional[torch.nn.Module] = None, optimizer: Optional[torch.optim.Optimizer] = None, **kwargs: Any
+    ) -> None:
+        values = {"model": model, "optimizer": optimizer, **kwargs}
+        found = {name: _handler_of(value) for name, value in values.items()}
+        super().__init__(**{name: value for name, value in values.items() if found[name] is None})
+        for name, handler in found.items():
+            if handler is not None:
+                setattr(self, name, handler.value)
+        self._handlers = {name: handler for name, handler in found.items() if handler is not None}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in self._handlers:
+            self._handlers[name].set_value(value)
+
+    def save(self) -> None:
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self) -> None:
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync_from(self, root_rank: int) -> None:
+        for handler in self._handlers.values():
+            handler.root_rank = root_rank
+            handler.sync()
+        super().sync_from(root_rank)
+
+    def reset(self) -> None:
+        for handler in self._handlers.values():
+            handler.reset()
+        super().reset()

@@ -28,6 +28,7 @@ SIZES = {
     "optimizer": (2, 3),
     "arena": (1, 2, 3, 4),
     "disagreement": (2, 3),
+    "elastic": (1, 2, 3),
     "groups": (3,),
 }
 

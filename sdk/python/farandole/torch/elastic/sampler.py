@@ -65,15 +65,19 @@ class ElasticSampler(Sampler):
 
     def reset(self) -> None:
         """Shares what is left among the ranks of the present epoch."""
-        self.num_replicas = size()
-        self.rank = rank()
+        self.share_out(rank(), size())
+
+    def share_out(self, own_rank: int, num_replicas: int) -> None:
+        """Shares what is left among so many ranks, of which this is one."""
+        self.rank = own_rank
+        self.num_replicas = num_replicas
         self._taken = 0
         self.remaining_indices: List[int] = self._order()[self.processed_num :]
         left = len(self.remaining_indices)
-        mine = len(range(self.rank, left, self.num_replicas))
-        self.num_samples = -(-left // self.num_replicas) if self.pad else mine
+        mine = len(range(own_rank, left, num_replicas))
+        self.num_samples = -(-left // num_replicas) if self.pad else mine
         self.padding = self.num_samples - mine
-        self.total_size = self.num_samples * self.num_replicas if self.pad else left
+        self.total_size = self.num_samples * num_replicas if self.pad else left
 
     def _order(self) -> List[int]:
         if not self.shuffle:
@@ -90,7 +94,7 @@ class ElasticSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         if self._taken:
-            self.reset()
+            self.share_out(self.rank, self.num_replicas)
         return iter(self._share())
 
     def __len__(self) -> int:

@@ -1,0 +1,64 @@
+"""Elastic jobs whose processes a test starts and ends itself: a coordinator, and no launcher that would decide."""
+
+import sys
+from pathlib import Path
+from typing import Callable, List
+
+from coordinators import Coordinator
+from programs_run import SOON_SECONDS, START_SECONDS, Program
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+
+class ElasticJob:
+    """A job of programs/NAME.py. Its `workers` stand in the order of their starts, which is that of their launch indices."""
+
+    def __init__(
+        self,
+        start: Callable[..., Program],
+        coordinator: Coordinator,
+        *command: object,
+        sizes: "tuple[int, int, int]",
+        **environment: str,
+    ) -> None:
+        """`sizes`: the fewest, the first and the most workers. Starts the first ones."""
+        fewest, first, most = sizes
+        self._start = start
+        self._command = (sys.executable, str(PROGRAMS / f"{command[0]}.py"), *map(str, command[1:]))
+        self._environment = {
+            "FARANDOLE_COORDINATOR": coordinator.address,
+            "FARANDOLE_TOKEN_FILE": coordinator.token_file,
+            "FARANDOLE_JOB": "elastic",
+            "FARANDOLE_SIZE": str(first),
+            "FARANDOLE_MIN_SIZE": str(fewest),
+            "FARANDOLE_MAX_SIZE": str(most),
+            "PYTHONUNBUFFERED": "1",
+            **environment,
+        }
+        self.workers: List[Program] = []
+        for _ in range(first):
+            self.add()
+
+    def add(self, **environment: str) -> Program:
+        """Starts one more worker."""
+        index = str(len(self.workers))
+        self.workers.append(
+            self._start(*self._command, **self._environment, FARANDOLE_LAUNCH_INDEX=index, **environment)
+        )
+        return self.workers[-1]
+
+    def expect(self, pattern: str, *indices: int, seconds: float = START_SECONDS) -> None:
+        """Waits until each of these workers has written a line with the pattern."""
+        for index in indices:
+            self.workers[index].expect(pattern, seconds)
+
+    def expect_steps(self, size: int, *indices: int) -> None:
+        """Waits until each of these workers has told of steps in an epoch of that size, after what it has told so far."""
+        marks = [len(self.workers[index].output) for index in indices]
+        for index, mark in zip(indices, marks):
+            self.workers[index].expect(rf"step \d+ of {size}\b", START_SECONDS, mark)
+
+    def require_end(self, code: int, *indices: int) -> None:
+        """Waits until these workers have ended; fails unless with that code and with nothing left."""
+        for index in indices:
+            self.workers[index].require_end(code, SOON_SECONDS)

@@ -1,0 +1,144 @@
+"""Elastic jobs of real processes: whoever is killed, stopped, drained or added, no step is lost or done twice."""
+
+import os
+import pathlib
+import signal
+from typing import Callable
+
+import pytest
+from coordinators import Coordinator
+from elastic_jobs import ElasticJob
+from programs_run import Program
+
+Start = Callable[..., Program]
+Serve = Callable[..., Coordinator]
+
+
+def kill(worker: Program) -> None:
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.end()
+
+
+def finish(job: ElasticJob, directory: pathlib.Path, size: int, *indices: int) -> None:
+    """Has the job stop; fails unless these workers, all of its epoch, have each step once and end in order."""
+    (directory / "stop").touch()
+    job.expect(rf"done after \d+ steps, in an epoch of {size}$", *indices)
+    job.require_end(0, *indices)
+
+
+@pytest.mark.parametrize("victims", ((0,), (2,), (0, 3), (1, 2)), ids=str)
+def test_killed_workers_are_gone_without(
+    victims: "tuple[int, ...]", start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 4, 4))
+    job.expect_steps(4, 0, 1, 2, 3)
+    for victim in victims:
+        os.kill(job.workers[victim].pid, signal.SIGKILL)
+    left = sorted({0, 1, 2, 3} - set(victims))
+    job.expect_steps(len(left), *left)
+    for rank, index in enumerate(left):
+        assert f"epoch of {len(left)} as rank {rank} from step " in job.workers[index].output, "survivors keep their order"
+    finish(job, tmp_path, len(left), *left)
+
+
+@pytest.mark.parametrize("place", ("sync", "reset", "step"))
+def test_worker_may_die_anywhere(place: str, start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, "--die", place, sizes=(1, 4, 4))
+    job.expect_steps(4, 0, 1, 2, 3)
+    (tmp_path / "die-0").touch()  # while the loss of worker 3 is dealt with, or at once
+    kill(job.workers[3])
+    job.expect_steps(2, 1, 2)
+    finish(job, tmp_path, 2, 1, 2)
+
+
+def test_job_that_falls_below_its_minimum_waits_and_goes_on(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(3, 3, 3))
+    job.expect_steps(3, 0, 1, 2)
+    kill(job.workers[0])
+    job.add()
+    job.expect_steps(3, 1, 2, 3)
+    assert "epoch of 3 as rank 2 from step " in job.workers[3].output, "newcomers stand behind survivors"
+    assert "epoch of 2" not in job.workers[1].output
+    finish(job, tmp_path, 3, 1, 2, 3)
+
+
+def test_newcomer_gets_the_state(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 2, 3))
+    job.expect_steps(2, 0, 1)
+    job.add()
+    job.expect_steps(3, 0, 1, 2)
+    assert "epoch of 3 as rank 2 from step 0" not in job.workers[2].output
+    finish(job, tmp_path, 3, 0, 1, 2)
+
+
+def test_spare_ends_in_order_with_its_job(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 2, 2))
+    job.expect_steps(2, 0, 1)
+    job.add()
+    job.expect_steps(2, 0, 1)
+    finish(job, tmp_path, 2, 0, 1)
+    job.require_end(0, 2)
+    assert "farandole: " in job.workers[2].output and "Traceback" not in job.workers[2].output
+
+
+def test_spare_takes_the_place_of_a_killed_worker(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(2, 2, 2))
+    job.expect_steps(2, 0, 1)
+    job.add()
+    job.expect_steps(2, 0, 1)
+    kill(job.workers[0])
+    job.expect_steps(2, 1, 2)
+    finish(job, tmp_path, 2, 1, 2)
+
+
+def test_stopped_worker_is_gone_without_and_comes_back_as_a_newcomer(
+    start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 3, 3))
+    job.expect_steps(3, 0, 1, 2)
+    os.kill(job.workers[0].pid, signal.SIGSTOP)
+    job.expect_steps(2, 1, 2)
+    os.kill(job.workers[0].pid, signal.SIGCONT)
+    job.expect_steps(3, 0, 1, 2)
+    assert job.workers[0].output.count("as rank 0 from step ") == 1, "it stands behind the survivors"
+    finish(job, tmp_path, 3, 0, 1, 2)
+
+
+def test_terminated_worker_leaves_in_order(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 3, 3))
+    job.expect_steps(3, 0, 1, 2)
+    job.workers[1].signal(signal.SIGTERM)
+    job.require_end(0, 1)
+    assert "farandole: SIGTERM" in job.workers[1].output and "Traceback" not in job.workers[1].output
+    job.expect_steps(2, 0, 2)
+    finish(job, tmp_path, 2, 0, 2)
+
+
+def test_second_sigterm_ends_the_process(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_stepping", tmp_path, sizes=(1, 2, 2))
+    job.expect_steps(2, 0, 1)
+    os.kill(job.workers[0].pid, signal.SIGSTOP)  # so that worker 1 does not come to a commit
+    job.workers[1].signal(signal.SIGTERM)
+    job.expect("farandole: SIGTERM", 1)
+    job.workers[1].signal(signal.SIGTERM)
+    job.require_end(-signal.SIGTERM, 1)
+    os.kill(job.workers[0].pid, signal.SIGCONT)
+    job.expect_steps(1, 0)
+    finish(job, tmp_path, 1, 0)
+
+
+def test_every_sample_counts_once_in_each_pass(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(), "elastic_training", tmp_path, sizes=(1, 3, 4))
+    job.expect_steps(3, 0, 1, 2)
+    job.add()
+    job.expect_steps(4, 0, 1, 2, 3)
+    for victim in (0, 2):
+        kill(job.workers[victim])
+        left = sorted({1, 2, 3} - {victim})
+        job.expect_steps(len(left), *left)
+    job.workers[3].signal(signal.SIGTERM)
+    job.require_end(0, 3)
+    job.expect_steps(1, 1)
+    (tmp_path / "stop").touch()
+    job.expect(r"done after \d+ passes, in an epoch of 1$", 1)
+    job.require_end(0, 1)

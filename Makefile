@@ -12,7 +12,7 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser peers tools python build install demo test sim growth soak bench bench-quick fmt fmt-check clean
+.PHONY: help system browser peers tools python build install demo test sim growth soak bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -24,6 +24,7 @@ help:
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
+	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
 	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
@@ -68,6 +69,9 @@ bench: install peers
 
 bench-quick: install peers
 	.venv/bin/python tests/bench/bench.py --quick
+
+bench-elastic: install
+	.venv/bin/python tests/bench/elastic.py
 
 growth: system
 	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md

@@ -142,3 +142,32 @@ def test_every_sample_counts_once_in_each_pass(start: Start, serve: Serve, tmp_p
     (tmp_path / "stop").touch()
     job.expect(r"done after \d+ passes, in an epoch of 1$", 1)
     job.require_end(0, 1)
+
+
+def test_process_sets_of_init_are_there_in_each_epoch_that_has_their_ranks(
+    start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(), "elastic_sets", tmp_path, sizes=(2, 3, 3))
+    job.expect(r"epoch of 3 with sets \[\[0\], \[1, 2\], \[0, 1\]\]", 0, 1, 2)
+    kill(job.workers[1])
+    job.expect(r"epoch of 2 with sets \[\[0\]\]", 0, 2)
+    for gone in (r"\[1, 2\] \(the epoch has 2 ranks\)", r"\[0, 1\] \(add_process_set\(\) is to be called again\)"):
+        job.expect(rf"UserWarning: process sets that are not included in this epoch: .*{gone}", 0, 2)
+    job.add()
+    job.expect(r"epoch of 3 with sets \[\[0\], \[1, 2\]\]$", 0, 2, 3)
+    (tmp_path / "stop").touch()
+    job.expect("done", 0, 2, 3)
+    job.require_end(0, 0, 2, 3)
+
+
+def test_program_of_horovods_documentation_runs_with_its_import_changed(
+    start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(), "../../python/programs/documented_elastic", 400, sizes=(1, 3, 3))
+    job.expect(r"epoch \d+ of rank \d with 3 ranks", 0, 1, 2)
+    kill(job.workers[0])
+    job.expect(r"epoch \d+ of rank \d with 2 ranks", 1, 2)
+    job.add()
+    job.expect(r"epoch \d+ of rank \d with 3 ranks", 3)
+    job.expect("done with 3 ranks", 1, 2, 3)
+    job.require_end(0, 1, 2, 3)

@@ -1,0 +1,80 @@
+"""Elastic ranks that train a small model and tell when what happened: lines `EVENT SECONDS SIZE`, SECONDS of the host's
+monotonic clock.
+
+    elastic_rank.py DIRECTORY
+
+Imports PyTorch once and starts a rank for each line of its input, a launch index. `ready`: the rank is about to join;
+`noticed`: its epoch has ended; `step`: the first step of an epoch is done; `new`: a tensor of a new name was reduced,
+for which rank 0 had found DIRECTORY/new. The ranks train until they are killed.
+"""
+
+import gc
+import os
+import pathlib
+import signal
+import sys
+import time
+from typing import Any
+
+import torch
+from models import small
+
+
+def tell(event: str, size: int = 0) -> None:
+    """One write, so that the lines of several ranks stay whole."""
+    os.write(1, f"{event} {time.monotonic():.6f} {size}\n".encode())
+
+
+def run(index: str, directory: pathlib.Path) -> None:
+    """A rank."""
+    os.environ["FARANDOLE_LAUNCH_INDEX"] = index
+    import farandole.torch as hvd
+
+    class State(hvd.elastic.TorchState):
+        def restore(self) -> None:
+            tell("noticed")
+            super().restore()
+
+    torch.set_num_threads(1)
+    tell("ready")
+    hvd.init()
+    model, inputs, targets = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+
+    @hvd.elastic.run
+    def train(state: Any) -> None:
+        first, size, rank = True, hvd.size(), hvd.rank()
+        while True:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(inputs), targets).backward()
+            optimizer.step()
+            state.step += 1
+            if first:
+                tell("step", size)
+                first = False
+            new = torch.tensor(rank == 0 and (directory / "new").exists())
+            if hvd.allreduce(new, op=hvd.Max, name="wish").item():
+                hvd.allreduce(torch.ones(1), name=f"new at {state.step}")
+                (directory / "new").unlink(missing_ok=True)
+                tell("new", size)
+            state.commit()
+
+    train(State(model=model, optimizer=optimizer, step=0))
+
+
+def main() -> None:
+    directory = pathlib.Path(sys.argv[1])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            run(line.strip(), directory)
+            os._exit(0)
+        os.write(1, f"started {child} {line.strip()}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

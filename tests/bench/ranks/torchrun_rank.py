@@ -1,0 +1,33 @@
+"""A rank of torchrun that trains the small model of elastic_rank.py with DistributedDataParallel over Gloo, and tells
+when its first step is done; it goes on until it is killed, or until a peer's end fails its step.
+
+    torchrun ... torchrun_rank.py
+"""
+
+import os
+import time
+
+import torch
+import torch.distributed
+from models import small
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    os.write(1, f"started {os.getpid()} {torch.distributed.get_rank()}\n".encode())
+    model, inputs, targets = small()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    first = True
+    while True:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        if first:
+            os.write(1, f"step {time.monotonic():.6f} {torch.distributed.get_world_size()}\n".encode())
+            first = False
+
+
+if __name__ == "__main__":
+    main()

@@ -88,9 +88,7 @@ class Contender:
         while not self._events.empty():
             self._events.get_nowait()
 
-    def wait(
-        self, name: str, count: int, size: Optional[int] = None, seconds: float = EVENT_SECONDS
-    ) -> List[Event]:
+    def wait(self, name: str, count: int, size: Optional[int] = None, seconds: float = EVENT_SECONDS) -> List[Event]:
         """The next events of that name, of ranks in an epoch of that size; drops the others."""
         found: List[Event] = []
         deadline = time.monotonic() + seconds
@@ -289,11 +287,23 @@ def page(times: Times, facts: Sequence[str]) -> str:
     rows = [_row(name, times[name]) for name in TITLES if name in times]
     titles = ["what", "median", "99 % within", "slowest", "trials", "goal for 99 %"]
     own = statistics.median(times["stepped"])
-    lines = ["# What a loss costs", "", "Written by `make bench-elastic` (tests/bench/elastic.py says how it measures).", ""]
+    lines = [
+        "# What a loss costs",
+        "",
+        "Written by `make bench-elastic` (tests/bench/elastic.py says how it measures).",
+        "",
+    ]
     lines += report.table(titles, rows)
     if "torchrun" in times:
-        lines += ["", f"After a loss, torchrun takes {statistics.median(times['torchrun']) / own:.0f} times as long as Farandole, by the medians: it starts all processes anew."]
-    lines += ["", f"{RANKS} ranks on one host, a model of 12 thousand parameters, momentum, a commit after each step.", ""]
+        lines += [
+            "",
+            f"After a loss, torchrun takes {statistics.median(times['torchrun']) / own:.0f} times as long as Farandole, by the medians: it starts all processes anew.",
+        ]
+    lines += [
+        "",
+        f"{RANKS} ranks on one host, a model of 12 thousand parameters, momentum, a commit after each step.",
+        "",
+    ]
     return "\n".join([*lines, *(f"- {fact}" for fact in facts), ""])
 
 

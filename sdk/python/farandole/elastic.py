@@ -52,9 +52,7 @@ class State:
     One thread at a time.
     """
 
-    def __init__(
-        self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = rank
-    ) -> None:
+    def __init__(self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = rank) -> None:
         """`bcast_object(obj, root_rank=...)` returns the root's object; `get_rank()` is this worker's."""
         self._bcast_object = bcast_object
         self._rank = get_rank

@@ -150,7 +150,9 @@ def enter_epoch(forgotten: Iterable[ProcessSet]) -> None:
         else:
             absent.append(f"{process_set.ranks} (the epoch has {size} ranks)")
     lasting = set(map(id, _lasting))
-    absent += [f"{each.ranks} (add_process_set() is to be called again)" for each in forgotten if id(each) not in lasting]
+    absent += [
+        f"{each.ranks} (add_process_set() is to be called again)" for each in forgotten if id(each) not in lasting
+    ]
     if absent:
         warnings.warn(f"process sets that are not included in this epoch: {', '.join(absent)}", stacklevel=2)
 

@@ -71,9 +71,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
     sampler = hvd.elastic.ElasticSampler(range(SAMPLES), seed=3)
-    state = hvd.elastic.TorchState(
-        model=model, optimizer=optimizer, sampler=sampler, passes=0, steps=0, stop=False
-    )
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, passes=0, steps=0, stop=False)
     train(state, arguments.directory, arguments.batch)
     counts = sorted(set(model.weights.tolist()))
     assert counts == [state.passes], f"after {state.passes} passes samples took part {counts} times"

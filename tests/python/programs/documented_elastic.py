@@ -54,9 +54,7 @@ def train(state):
         state.commit()
 
 
-state = hvd.elastic.TorchState(
-    model=model, optimizer=optimizer, train_sampler=train_sampler, epoch=0, batch=0
-)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, train_sampler=train_sampler, epoch=0, batch=0)
 state.register_reset_callbacks([on_state_reset])
 train(state)
 

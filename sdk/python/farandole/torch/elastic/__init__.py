@@ -1,9 +1,9 @@
 """Elastic training with PyTorch: farandole.elastic, and a state of models, optimizers and samplers.
 
-    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0)
 
-    @hvd.elastic.run
-    def train(state): ...
+@hvd.elastic.run
+def train(state): ...
 """
 
 from ...elastic import HostUpdateResult, ObjectState, State, run

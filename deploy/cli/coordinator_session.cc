@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "farandole/v1/admin.grpc.pb.h"
 #include "farandole/v1/monitor.grpc.pb.h"
+#include "farandole/v1/worker.grpc.pb.h"
 #include "grpcpp/client_context.h"
 #include "worker/control/tls_probe.h"
 
@@ -29,12 +30,14 @@ struct CoordinatorSession::Stubs {
   CoordinatorAddress where;
   std::unique_ptr<v1::MonitorService::Stub> monitor;
   std::unique_ptr<v1::AdminService::Stub> admin;
+  std::unique_ptr<v1::WorkerService::Stub> worker;
 
   template <typename Response, typename Stub, typename Request>
   absl::StatusOr<Response> Call(Stub* stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                                const Request& request, const std::string& refusal) const {
+                                const Request& request, const std::string& refusal, bool is_patient = false) const {
     grpc::ClientContext context;
+    context.set_wait_for_ready(is_patient);
     PrepareCall(where, absl::Now() + kCallDeadline, &context);
     Response response;
     const grpc::Status status = (stub->*method)(&context, request, &response);
@@ -59,6 +62,7 @@ absl::StatusOr<CoordinatorSession> CoordinatorSession::Open(CoordinatorAddress w
   stubs->where = std::move(where);
   stubs->monitor = v1::MonitorService::NewStub(*channel);
   stubs->admin = v1::AdminService::NewStub(*channel);
+  stubs->worker = v1::WorkerService::NewStub(*channel);
   return CoordinatorSession(std::move(stubs));
 }
 
@@ -102,6 +106,25 @@ absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::
       ->Call<v1::AbortJobResponse>(stubs_->admin.get(), &v1::AdminService::Stub::AbortJob, request,
                                    absl::StrCat("refused to end job ", job))
       .status();
+}
+
+absl::StatusOr<v1::ReportExitResponse> CoordinatorSession::ReportExit(const v1::ReportExitRequest& request) const {
+  return stubs_->Call<v1::ReportExitResponse>(stubs_->worker.get(), &v1::WorkerService::Stub::ReportExit, request,
+                                              absl::StrCat("refused to hear of job ", request.job()), true);
+}
+
+absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainHost(const std::string& tenant,
+                                                                       const std::string& job,
+                                                                       const std::string& hostname,
+                                                                       const std::string& reason) const {
+  v1::DrainWorkersRequest request;
+  request.set_tenant(tenant);
+  request.set_job(job);
+  request.set_hostname(hostname);
+  request.set_reason(reason);
+  request.set_idempotency_key(NewIdempotencyKey());
+  return stubs_->Call<v1::DrainWorkersResponse>(stubs_->admin.get(), &v1::AdminService::Stub::DrainWorkers, request,
+                                                absl::StrCat("refused to drain host ", hostname));
 }
 
 const std::string& CoordinatorSession::address() const { return stubs_->where.address; }

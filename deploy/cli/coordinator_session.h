@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/worker.pb.h"
 #include "worker/control/coordinator_channel.h"
 
 namespace farandole {
@@ -28,6 +29,12 @@ class CoordinatorSession {
   // With an idempotency key of its own.
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason) const;
+
+  // Waits for a coordinator that is away, as long as any call may take.
+  absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
+  // All workers of a machine, by its own name.
+  absl::StatusOr<v1::DrainWorkersResponse> DrainHost(const std::string& tenant, const std::string& job,
+                                                     const std::string& hostname, const std::string& reason) const;
 
   const std::string& address() const;
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "absl/time/time.h"
 #include "deploy/cli/coordinator_session.h"
 #include "deploy/cli/coordinator_source.h"
+#include "deploy/cli/job_reporter.h"
 #include "deploy/cli/own_coordinator.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/launch.h"
@@ -38,6 +40,9 @@ namespace {
 constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 // A connection that is not made by then is not going to be.
 constexpr absl::Duration kConnectLimit = absl::Seconds(30);
+// A launch starts at most so many workers; so many ranges fit an int32.
+constexpr int kIndexRange = 65536;
+constexpr int kIndexRanges = 32767;
 
 void Say(absl::string_view sentence) {
   std::fprintf(stderr, "farandole: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
@@ -48,13 +53,24 @@ int UsableCores() {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-bool IsElsewhere(const HostShare& share) { return !share.is_here; }
-
-bool UsesOtherHosts(const RunOptions& options) {
-  return std::any_of(options.shares.begin(), options.shares.end(), IsElsewhere);
+// The hosts of an elastic job that are known from the start.
+std::vector<HostSlots> ElasticHosts(const RunOptions& options) {
+  if (!options.discovery.empty() || !options.slots.empty()) return options.slots;
+  return {HostSlots{OwnHostName(), std::max(options.workers, options.slots_per_host), true}};
 }
 
+bool UsesOtherHosts(const RunOptions& options) {
+  if (!options.discovery.empty()) return true;
+  return std::any_of(options.slots.begin(), options.slots.end(), [](const HostSlots& host) { return !host.is_here; });
+}
+
+// The most at a time. A script may name this host or not.
 int WorkersHere(const RunOptions& options) {
+  if (options.is_elastic()) {
+    int slots = options.discovery.empty() ? 0 : std::max(1, options.slots_per_host);
+    for (const HostSlots& host : ElasticHosts(options)) slots += host.is_here ? host.slots : 0;
+    return std::min(slots, options.max_workers);
+  }
   if (options.shares.empty()) return options.workers;
   int here = 0;
   for (const HostShare& share : options.shares) here += share.is_here ? share.count : 0;
@@ -110,6 +126,55 @@ absl::StatusOr<SshOptions> MakeSshOptions(const RunOptions& options, const RunEn
   return ssh;
 }
 
+ElasticSettings MakeElasticSettings(const RunOptions& options) {
+  ElasticSettings elastic;
+  if (!options.is_elastic()) return elastic;
+  elastic.min_size = options.min_workers;
+  elastic.max_size = options.max_workers;
+  elastic.shortage_limit_ms = std::lround(std::ceil(options.elastic_timeout_s * 1000));
+  elastic.reset_limit = options.reset_limit;
+  elastic.least_cooldown_ms = int64_t{1000} * options.cooldown_s.first;
+  elastic.most_cooldown_ms = int64_t{1000} * options.cooldown_s.second;
+  return elastic;
+}
+
+ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& environment, JobLink* link) {
+  ElasticPlan elastic;
+  elastic.staff.first = options.workers;
+  elastic.staff.most = options.max_workers;
+  elastic.hosts = ElasticHosts(options);
+  if (!options.discovery.empty()) {
+    HostDiscovery::Plan discovery;
+    discovery.command = options.discovery;
+    discovery.default_slots = std::max(1, options.slots_per_host);
+    discovery.environment = environment.variables;
+    elastic.discovery = std::move(discovery);
+  }
+  elastic.own_name = OwnHostName();
+  elastic.names_hosts = UsesOtherHosts(options) || elastic.hosts.size() > 1;
+  if (options.elastic_timeout_s > 0) elastic.shortage_limit = absl::Seconds(options.elastic_timeout_s);
+  elastic.outlives_launcher = !options.coordinator.empty();
+  elastic.link = link;
+  return elastic;
+}
+
+absl::StatusOr<CoordinatorSession> OpenSession(const WorkerSettings& settings) {
+  absl::StatusOr<CoordinatorAddress> where =
+      ReadCoordinatorAddress(settings.coordinator, settings.token_file, settings.ca_file);
+  if (!where.ok()) return where.status();
+  return CoordinatorSession::Open(*std::move(where));
+}
+
+// Launch indices are never given twice in a job: a launch that joins a job which runs already takes a range of its own.
+int FindFirstIndex(const CoordinatorSession& session, const std::string& job) {
+  const absl::StatusOr<v1::GetJobResponse> running = session.GetJob("", job);
+  const bool is_running = running.ok() && (running->summary().state() == v1::JOB_STATE_FORMING ||
+                                           running->summary().state() == v1::JOB_STATE_RUNNING);
+  if (!is_running) return 0;
+  std::random_device source;
+  return kIndexRange * std::uniform_int_distribution<int>(1, kIndexRanges - 1)(source);
+}
+
 absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& environment, const WorkerSettings& settings,
                            const OwnCoordinator* own, LaunchPlan* plan) {
   if (options.start_timeout_s > 0) plan->reach_limit = absl::Seconds(options.start_timeout_s);
@@ -122,6 +187,12 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   order.directory = *std::move(directory);
   order.arguments = options.command;
   order.environment = TravellingVariables(environment.variables, options.exported);
+  const std::vector<std::string> elastic = MakeElasticSettings(options).Variables();
+  order.environment = OverlayVariables(order.environment, elastic);
+  order.is_elastic = options.is_elastic();
+  // A coordinator of one's own ends with the launcher, and the job with it.
+  order.outlives_launcher = options.is_elastic() && own == nullptr;
+  order.first_index = static_cast<uint32_t>(settings.first_index);
   order.size = static_cast<uint32_t>(settings.size);
   order.job = settings.job;
   order.join_timeout_ms = static_cast<uint64_t>(settings.join_timeout_ms);
@@ -144,10 +215,7 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
 
 // The processes whose end or silence ended the job's epoch; none where the coordinator does not say.
 std::vector<pid_t> FindCause(const WorkerSettings& settings) {
-  absl::StatusOr<CoordinatorAddress> where =
-      ReadCoordinatorAddress(settings.coordinator, settings.token_file, settings.ca_file);
-  if (!where.ok()) return {};
-  const absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(*std::move(where));
+  const absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
   if (!session.ok()) return {};
   const absl::StatusOr<v1::GetJobResponse> job = session->GetJob("", settings.job);
   if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};
@@ -210,6 +278,14 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   if (!options.http.empty() && own != nullptr) {
     Say(absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
   }
+  std::unique_ptr<JobReporter> reporter;
+  if (options.is_elastic()) {
+    absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
+    if (!session.ok()) return Refuse(session.status());
+    if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
+    settings.inherited = OverlayVariables(settings.inherited, MakeElasticSettings(options).Variables());
+    reporter = std::make_unique<JobReporter>(*std::move(session), settings.job, settings.first_index);
+  }
   LaunchPlan plan;
   if (UsesOtherHosts(options)) {
     const absl::Status added = AddOtherHosts(options, environment, settings, own.get(), &plan);
@@ -217,7 +293,9 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   }
   plan.command.executable = executable;
   plan.command.arguments = options.command;
-  plan.command.environment = [&settings](int index) { return settings.Environment(index); };
+  plan.command.environment = [&settings](int worker) { return settings.Environment(worker); };
+  plan.command.ends_groups = options.is_elastic();
+  if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, reporter.get());
   plan.workers = options.workers;
   plan.shares = options.shares;
   plan.output_directory = options.output_directory;
@@ -240,8 +318,9 @@ int RunJob(const RunOptions& options, const RunEnvironment& environment) {
   std::string executable;
   if (WorkersHere(options) > 0) {
     absl::StatusOr<std::string> found = FindExecutable(options.command[0], environment.path);
-    if (!found.ok()) return Refuse(found.status());
-    executable = *std::move(found);
+    // A script may not name this host.
+    if (!found.ok() && options.discovery.empty()) return Refuse(found.status());
+    executable = found.ok() ? *std::move(found) : options.command[0];
   }
   absl::Status readable = CheckReadable(options.token_file, "--token-file");
   readable.Update(CheckReadable(options.ca_file, "--ca"));

@@ -14,19 +14,19 @@ constexpr size_t kHeaderBytes = 5;
 std::optional<size_t> BoundOf(uint8_t type) {
   switch (static_cast<FrameType>(type)) {
     case FrameType::kOrder:
+    case FrameType::kGo:
       return kMaxOrderBytes;
     case FrameType::kOutput:
       // With the worker's index and the stream.
       return kMaxOutputBytes + 8;
-    case FrameType::kGo:
     case FrameType::kFinish:
     case FrameType::kBeat:
-    case FrameType::kReady:
     case FrameType::kFinished:
       return 0;
     case FrameType::kSignal:
     case FrameType::kTaken:
     case FrameType::kHello:
+    case FrameType::kReady:
     case FrameType::kRefused:
     case FrameType::kStarted:
     case FrameType::kEnded:

@@ -14,7 +14,7 @@ namespace farandole::launcher {
 // What a launcher and the agent on another host say to each other, through ssh's standard input and output. Pure.
 //
 // The agent speaks first: kAgentGreeting, then kHello. What comes before the greeting is a login shell's and is
-// skipped. The launcher answers with kOrder; the agent with kReady or kRefused; on kGo it starts its workers and tells
+// skipped. The launcher answers with kOrder; the agent with kReady or kRefused; on each kGo it starts workers and tells
 // what becomes of them; on kFinish, when all workers of the launch have ended, it ends what they left behind and says
 // kFinished. The end of its input means: stop everything at once. Each frame is a length (4 bytes, little endian, of
 // what follows the type), a type, and a message (agent_messages.h).
@@ -23,7 +23,7 @@ constexpr char kAgentGreetingBytes[] =
     "farandole agent\n";
 constexpr absl::string_view kAgentGreeting(kAgentGreetingBytes, sizeof(kAgentGreetingBytes) - 1);
 // Raised with every change of frames or messages.
-constexpr uint16_t kAgentProtocol = 1;
+constexpr uint16_t kAgentProtocol = 2;
 
 enum class FrameType : uint8_t {
   // From the launcher.

@@ -10,6 +10,8 @@ namespace {
 
 // As in proto/farandole/v1/worker.proto (JoinRequest).
 constexpr uint32_t kMaxWorkers = 65536;
+// Leaves room for kMaxWorkers in an int32.
+constexpr uint32_t kMaxFirstIndex = 0x7fff0000 - 1;
 constexpr uint32_t kMaxStrings = 65536;
 constexpr int kMaxSignal = 64;
 constexpr uint64_t kDayMs = 86'400'000;
@@ -61,6 +63,7 @@ class ByteReader {
     return texts;
   }
   absl::string_view Rest() { return Bytes(bytes_.size()); }
+  bool ok() const { return status_.ok(); }
   void Require(bool holds, const char* claim) {
     if (!holds) Fail(claim);
   }
@@ -118,9 +121,11 @@ std::string Encode(const AgentOrder& order) {
   writer.Texts(order.arguments);
   writer.Texts(order.environment);
   writer.Text(order.directory);
-  writer.Number(order.first, 4);
-  writer.Number(order.count, 4);
+  writer.Number(order.size_here, 4);
   writer.Number(order.size, 4);
+  writer.Number(order.first_index, 4);
+  writer.Number(order.is_elastic ? 1 : 0, 1);
+  writer.Number(order.outlives_launcher ? 1 : 0, 1);
   writer.Text(order.job);
   writer.Number(order.join_timeout_ms, 8);
   writer.Texts(order.coordinators);
@@ -135,21 +140,54 @@ absl::StatusOr<AgentOrder> DecodeOrder(absl::string_view message) {
   order.arguments = reader.Texts();
   order.environment = reader.Texts();
   order.directory = reader.Text();
-  order.first = static_cast<uint32_t>(reader.Number(4, kMaxWorkers - 1));
-  order.count = static_cast<uint32_t>(reader.Number(4, kMaxWorkers));
+  order.size_here = static_cast<uint32_t>(reader.Number(4, kMaxWorkers));
   order.size = static_cast<uint32_t>(reader.Number(4, kMaxWorkers));
+  order.first_index = static_cast<uint32_t>(reader.Number(4, kMaxFirstIndex));
+  order.is_elastic = reader.Bool();
+  order.outlives_launcher = reader.Bool();
   order.job = reader.Text();
   order.join_timeout_ms = reader.Number(8, kDayMs);
   order.coordinators = reader.Texts();
   order.ca_pem = reader.Text();
   order.token = reader.Text();
   reader.Require(!order.arguments.empty() && !order.arguments[0].empty(), "no command");
-  reader.Require(order.count > 0 && order.first + order.count <= order.size, "workers beyond the job's size");
+  reader.Require(order.size_here > 0 && order.size > 0, "no workers");
   for (const std::string& variable : order.environment) {
     const size_t equals = variable.find('=');
     reader.Require(equals != std::string::npos && equals > 0, "a variable without a name");
   }
   return Finished(&reader, std::move(order));
+}
+
+std::string Encode(const AgentReadiness& readiness) {
+  ByteWriter writer;
+  writer.Text(readiness.hostname);
+  return writer.Take();
+}
+
+absl::StatusOr<AgentReadiness> DecodeReadiness(absl::string_view message) {
+  ByteReader reader(message, "readiness");
+  AgentReadiness readiness;
+  readiness.hostname = reader.Text();
+  return Finished(&reader, std::move(readiness));
+}
+
+std::string Encode(const AgentStaff& staff) {
+  ByteWriter writer;
+  writer.Number(staff.workers.size(), 4);
+  for (const int worker : staff.workers) writer.Number(static_cast<uint64_t>(worker), 4);
+  return writer.Take();
+}
+
+absl::StatusOr<AgentStaff> DecodeStaff(absl::string_view message) {
+  ByteReader reader(message, "staff");
+  AgentStaff staff;
+  const uint64_t count = reader.Number(4, kMaxWorkers);
+  for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+    staff.workers.push_back(static_cast<int>(reader.Number(4, kMaxWorkers - 1)));
+  }
+  reader.Require(!staff.workers.empty(), "no workers");
+  return Finished(&reader, std::move(staff));
 }
 
 std::string Encode(const AgentSignal& signal) {

@@ -22,16 +22,22 @@ struct AgentHello {
   std::string version;
 };
 
-// kOrder: what an agent is to run. Its workers are those with launch indices from `first` on.
+// kOrder: what an agent is to run.
 struct AgentOrder {
   std::vector<std::string> arguments;
   // "NAME=value": they replace variables of the agent's own environment.
   std::vector<std::string> environment;
   std::string directory;
-  uint32_t first = 0;
-  uint32_t count = 0;
+  // How many workers share this host's cores.
+  uint32_t size_here = 0;
   // Of the whole job.
   uint32_t size = 0;
+  // Worker N of the launch has the launch index first_index + N.
+  uint32_t first_index = 0;
+  // Workers may fail while others go on (LocalPlace::Command::ends_groups).
+  bool is_elastic = false;
+  // Where the launcher is lost, the workers go on without it, and what they print is dropped.
+  bool outlives_launcher = false;
   std::string job;
   uint64_t join_timeout_ms = 0;
   // HOST:PORT each: ways to one coordinator, of which the agent takes one that works. None: the job has none.
@@ -39,6 +45,17 @@ struct AgentOrder {
   // "" for a coordinator without TLS.
   std::string ca_pem;
   std::string token;
+};
+
+// kReady.
+struct AgentReadiness {
+  // As the machine names itself.
+  std::string hostname;
+};
+
+// kGo: the workers to start, by their numbers in the launch.
+struct AgentStaff {
+  std::vector<int> workers;
 };
 
 // kSignal.
@@ -75,6 +92,8 @@ struct AgentEnd {
 
 std::string Encode(const AgentHello& hello);
 std::string Encode(const AgentOrder& order);
+std::string Encode(const AgentReadiness& readiness);
+std::string Encode(const AgentStaff& staff);
 std::string Encode(const AgentSignal& signal);
 std::string Encode(const AgentRefusal& refusal);
 std::string Encode(const AgentStart& start);
@@ -85,6 +104,8 @@ std::string EncodeTaken(uint32_t bytes);
 
 absl::StatusOr<AgentHello> DecodeHello(absl::string_view message);
 absl::StatusOr<AgentOrder> DecodeOrder(absl::string_view message);
+absl::StatusOr<AgentReadiness> DecodeReadiness(absl::string_view message);
+absl::StatusOr<AgentStaff> DecodeStaff(absl::string_view message);
 absl::StatusOr<AgentSignal> DecodeSignal(absl::string_view message);
 absl::StatusOr<AgentRefusal> DecodeRefusal(absl::string_view message);
 absl::StatusOr<AgentStart> DecodeStart(absl::string_view message);

@@ -19,8 +19,10 @@ AgentOrder MakeOrder() {
   order.arguments = {"python", "train.py", "--lr=0.1; rm -rf $HOME", ""};
   order.environment = {"PATH=/bin", "EMPTY=", "ODD=a=b\nc"};
   order.directory = "/home/me/my project";
-  order.first = 3;
-  order.count = 2;
+  order.size_here = 2;
+  order.first_index = 65536;
+  order.is_elastic = true;
+  order.outlives_launcher = true;
   order.size = 8;
   order.job = "train";
   order.join_timeout_ms = 1500;
@@ -43,6 +45,8 @@ std::vector<Sample> Samples() {
   return {
       {"hello", Encode(AgentHello{kAgentProtocol, "0.1.0"}), [](auto text) { return DecodeHello(text).status(); }},
       {"order", Encode(MakeOrder()), [](auto text) { return DecodeOrder(text).status(); }},
+      {"readiness", Encode(AgentReadiness{"node-3"}), [](auto text) { return DecodeReadiness(text).status(); }},
+      {"staff", Encode(AgentStaff{{3, 65535}}), [](auto text) { return DecodeStaff(text).status(); }},
       {"signal", Encode(AgentSignal{15, true}), [](auto text) { return DecodeSignal(text).status(); }},
       {"refusal", Encode(AgentRefusal{absl::StatusCode::kNotFound, "no such program"}),
        [](auto text) { return DecodeRefusal(text).status(); }},
@@ -59,8 +63,10 @@ TEST(AgentMessagesTest, AnOrderArrivesAsItWasGiven) {
   EXPECT_EQ(order->arguments, given.arguments);
   EXPECT_EQ(order->environment, given.environment);
   EXPECT_EQ(order->directory, given.directory);
-  EXPECT_EQ(order->first, 3u);
-  EXPECT_EQ(order->count, 2u);
+  EXPECT_EQ(order->size_here, 2u);
+  EXPECT_EQ(order->first_index, 65536u);
+  EXPECT_TRUE(order->is_elastic);
+  EXPECT_TRUE(order->outlives_launcher);
   EXPECT_EQ(order->size, 8u);
   EXPECT_EQ(order->job, "train");
   EXPECT_EQ(order->join_timeout_ms, 1500u);
@@ -81,6 +87,8 @@ TEST(AgentMessagesTest, WhatWorkersSayAndHowTheyEndArrives) {
   end.signal = 9;
   EXPECT_EQ(DecodeEnd(Encode(AgentEnd{65535, end}))->end.signal, 9);
   EXPECT_EQ(DecodeEnd(Encode(AgentEnd{65535, end}))->worker, 65535u);
+  EXPECT_EQ(DecodeStaff(Encode(AgentStaff{{7, 65535}}))->workers, (std::vector<int>{7, 65535}));
+  EXPECT_EQ(DecodeReadiness(Encode(AgentReadiness{"node-3"}))->hostname, "node-3");
   EXPECT_EQ(DecodeTaken(EncodeTaken(70000)).value(), 70000u);
   EXPECT_EQ(DecodeRefusal(Encode(AgentRefusal{absl::StatusCode::kNotFound, "no"}))->code, absl::StatusCode::kNotFound);
 }
@@ -113,11 +121,13 @@ TEST(AgentMessagesTest, GarbageIsRefusedOrReadWithinBounds) {
 
 TEST(AgentMessagesTest, NumbersBeyondTheirBoundsAreNamed) {
   AgentOrder order = MakeOrder();
-  order.size = 4;
-  EXPECT_THAT(std::string(DecodeOrder(Encode(order)).status().message()), HasSubstr("workers beyond the job's size"));
+  order.size = 0;
+  EXPECT_THAT(std::string(DecodeOrder(Encode(order)).status().message()), HasSubstr("no workers"));
   order = MakeOrder();
-  order.count = 0;
-  EXPECT_FALSE(DecodeOrder(Encode(order)).ok());
+  order.first_index = 0x7fffffff;
+  EXPECT_FALSE(DecodeOrder(Encode(order)).ok()) << "a launch index is an int32";
+  EXPECT_FALSE(DecodeStaff(Encode(AgentStaff{})).ok());
+  EXPECT_FALSE(DecodeStaff(Encode(AgentStaff{{65536}})).ok());
   order = MakeOrder();
   order.arguments.clear();
   EXPECT_THAT(std::string(DecodeOrder(Encode(order)).status().message()), HasSubstr("no command"));
@@ -141,8 +151,8 @@ TEST(AgentMessagesTest, AnotherProtocolsGreetingIsStillRead) {
 }
 
 TEST(FrameReaderTest, FramesAreFoundHoweverTheyAreCut) {
-  const std::string stream = EncodeFrame(FrameType::kOrder, std::string(1000, 'o')) + EncodeFrame(FrameType::kGo, "") +
-                             EncodeFrame(FrameType::kTaken, "abcd");
+  const std::string stream = EncodeFrame(FrameType::kOrder, std::string(1000, 'o')) +
+                             EncodeFrame(FrameType::kFinish, "") + EncodeFrame(FrameType::kTaken, "abcd");
   for (size_t piece = 1; piece < 40; ++piece) {
     FrameReader reader;
     std::vector<Frame> frames;
@@ -157,7 +167,7 @@ TEST(FrameReaderTest, FramesAreFoundHoweverTheyAreCut) {
     }
     ASSERT_EQ(frames.size(), 3u) << piece;
     EXPECT_EQ(frames[0].message.size(), 1000u);
-    EXPECT_EQ(frames[1].type, FrameType::kGo);
+    EXPECT_EQ(frames[1].type, FrameType::kFinish);
     EXPECT_EQ(frames[2].message, "abcd");
   }
 }

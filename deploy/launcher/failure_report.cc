@@ -25,7 +25,7 @@ std::vector<std::string> FailureReport::Lines() const {
   std::vector<std::string> lines;
   const std::string what =
       absl::StrCat("farandole: worker ", worker, " (pid ", pid, ", host ", host, ") failed first, with ",
-                   ends[worker].Describe(), ", ", FormatSeconds(end_times[worker]), " after the start");
+                   ends.at(worker).end.Describe(), ", ", FormatSeconds(ends.at(worker).time), " after the start");
   if (last_lines.empty()) {
     lines.push_back(absl::StrCat(what, "; it wrote nothing to stderr"));
   } else {
@@ -34,12 +34,12 @@ std::vector<std::string> FailureReport::Lines() const {
   }
   std::vector<int> earlier;
   std::map<std::string, std::vector<int>> later;
-  for (int index = 0; index < static_cast<int>(ends.size()); ++index) {
+  for (const auto& [index, ended] : ends) {
     if (index == worker) continue;
-    if (!ends[index].failed() && end_times[index] <= end_times[worker]) {
+    if (!ended.end.failed() && ended.time <= ends.at(worker).time) {
       earlier.push_back(index);
     } else {
-      later[ends[index].Describe()].push_back(index);
+      later[ended.end.Describe()].push_back(index);
     }
   }
   if (!earlier.empty()) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,12 @@ struct FailureReport {
   std::string host;
   // Its last lines on stderr.
   std::deque<std::string> last_lines;
-  // How and when (since the start) each worker ended, by index.
-  std::vector<WorkerEnd> ends;
-  std::vector<absl::Duration> end_times;
+  // How and when (since the start) workers ended, by index; the one that failed among them.
+  struct End {
+    WorkerEnd end;
+    absl::Duration time;
+  };
+  std::map<int, End> ends;
 
   // The report, line by line, each as it is to be printed.
   std::vector<std::string> Lines() const;

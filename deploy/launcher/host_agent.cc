@@ -68,7 +68,7 @@ void HostAgent::OnInput() {
   const ssize_t count = read(plan_.input_fd, bytes, sizeof(bytes));
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (count <= 0) {
-    StopEverything("");
+    LoseLauncher("");
     return;
   }
   ExtendSilence();
@@ -91,11 +91,7 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
     if (order.ok()) Obey(*order);
     return order.status();
   }
-  if (frame.type == FrameType::kGo && stage_ == kReady) {
-    stage_ = kRunning;
-    place_->Start();
-    return absl::OkStatus();
-  }
+  if (frame.type == FrameType::kGo && (stage_ == kReady || stage_ == kRunning)) return OnGo(frame.message);
   if (frame.type == FrameType::kSignal && has_workers) {
     const absl::StatusOr<AgentSignal> order = DecodeSignal(frame.message);
     if (!order.ok()) return order.status();
@@ -121,9 +117,23 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
       absl::StrCat("a frame of type ", static_cast<int>(frame.type), " came out of turn"));
 }
 
+absl::Status HostAgent::OnGo(absl::string_view message) {
+  const absl::StatusOr<AgentStaff> staff = DecodeStaff(message);
+  if (!staff.ok()) return staff.status();
+  for (const int worker : staff->workers) {
+    if (!started_.insert(worker).second) {
+      return absl::InvalidArgumentError(absl::StrCat("worker ", worker, " was to be started twice"));
+    }
+  }
+  stage_ = kRunning;
+  running_ += static_cast<int>(staff->workers.size());
+  place_->Start(staff->workers);
+  return absl::OkStatus();
+}
+
 void HostAgent::Obey(const AgentOrder& order) {
   PlaceListener* const listener = this;
-  place_ = std::make_unique<LocalPlace>(static_cast<int>(order.first), static_cast<int>(order.count), &loop_, listener);
+  place_ = std::make_unique<LocalPlace>(&loop_, listener);
   const absl::Status arranged = Arrange(order);
   if (arranged.ok()) {
     place_->Prepare();
@@ -141,11 +151,14 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   settings.inherited = OverlayVariables(plan_.environment, order.environment);
   settings.job = order.job;
   settings.size = static_cast<int>(order.size);
-  settings.size_here = static_cast<int>(order.count);
+  settings.size_here = static_cast<int>(order.size_here);
+  settings.first_index = static_cast<int>(order.first_index);
   settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
   settings.cores = plan_.cores;
   LocalPlace::Command command;
   command.arguments = order.arguments;
+  command.ends_groups = order.is_elastic;
+  outlives_launcher_ = order.outlives_launcher;
   const absl::StatusOr<std::string> executable =
       FindExecutable(order.arguments[0], ValueOf(settings.inherited, "PATH"));
   if (!executable.ok()) return executable.status();
@@ -165,7 +178,7 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
       settings.coordinator = *found;
     }
   }
-  command.environment = [settings](int index) { return settings.Environment(index); };
+  command.environment = [settings](int worker) { return settings.Environment(worker); };
   place_->SetCommand(std::move(command));
   return absl::OkStatus();
 }
@@ -193,11 +206,28 @@ void HostAgent::OnGuard() {
 }
 
 void HostAgent::OnSilence() {
-  if (!is_paused_) StopEverything("nothing was heard of the launcher for too long");
+  if (!is_paused_) LoseLauncher("nothing was heard of the launcher for too long");
 }
 
 void HostAgent::ExtendSilence() {
   clock_->Set(is_paused_ ? absl::InfiniteDuration() : clock_->Now() + plan_.silence_limit);
+}
+
+void HostAgent::LoseLauncher(const std::string& why) {
+  if (!outlives_launcher_ || stage_ != kRunning) return StopEverything(why);
+  is_orphan_ = true;
+  loop_.Unwatch(plan_.input_fd);
+  clock_->Set(absl::InfiniteDuration());
+  output_.Discard();
+  // What the workers print is read and dropped, so that they can go on printing.
+  place_->HoldOutput(false);
+  FinishIfDeserted();
+}
+
+void HostAgent::FinishIfDeserted() {
+  if (!is_orphan_ || running_ > 0 || stage_ != kRunning) return;
+  stage_ = kFinishing;
+  place_->Finish();
 }
 
 void HostAgent::StopEverything(const std::string& why) {
@@ -218,11 +248,13 @@ void HostAgent::StopEverything(const std::string& why) {
   place_->Signal(SIGKILL, true);
 }
 
-void HostAgent::Send(FrameType type, absl::string_view message) { output_.Write(EncodeFrame(type, message)); }
+void HostAgent::Send(FrameType type, absl::string_view message) {
+  if (!is_orphan_) output_.Write(EncodeFrame(type, message));
+}
 
 void HostAgent::OnReady(Place*) {
   stage_ = kReady;
-  Send(FrameType::kReady, "");
+  Send(FrameType::kReady, Encode(AgentReadiness{place_->hostname()}));
 }
 
 void HostAgent::OnFailed(Place*, const absl::Status& status) { Refuse(status); }
@@ -232,7 +264,7 @@ void HostAgent::OnStarted(int worker, pid_t pid) {
 }
 
 void HostAgent::OnOutput(int worker, Console::Stream stream, absl::string_view bytes) {
-  if (is_stopped_) return;
+  if (is_stopped_ || is_orphan_) return;
   AgentOutput output;
   output.worker = static_cast<uint32_t>(worker);
   output.is_stderr = stream == Console::kStderr;
@@ -243,7 +275,9 @@ void HostAgent::OnOutput(int worker, Console::Stream stream, absl::string_view b
 }
 
 void HostAgent::OnEnded(int worker, WorkerEnd end) {
+  --running_;
   Send(FrameType::kEnded, Encode(AgentEnd{static_cast<uint32_t>(worker), end}));
+  FinishIfDeserted();
 }
 
 void HostAgent::OnRemark(const std::string& sentence) {

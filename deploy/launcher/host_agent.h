@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,9 @@ struct HostAgentPlan {
 
 // The launcher's deputy on another host (`farandole host-agent`, run by ssh): it does what the frames on its input say
 // (agent_frames.h), and tells on its output what becomes of the workers. The end of its input, a frame that is not
-// valid, and a launcher that is silent for too long kill all that it has started. Owned by the agent's process; one
-// thread.
+// valid, and a launcher that is silent for too long kill all that it has started, unless the order says that the
+// workers outlive their launcher: then nobody hears of them any more, and the agent ends with the last of them. Owned
+// by the agent's process; one thread.
 class HostAgent final : private PlaceListener {
  public:
   explicit HostAgent(HostAgentPlan plan);
@@ -59,12 +61,16 @@ class HostAgent final : private PlaceListener {
   void OnInput();
   absl::Status OnFrame(const Frame& frame);
   void Obey(const AgentOrder& order);
+  absl::Status OnGo(absl::string_view message);
   // What has to be there before anything starts, in the order's directory.
   absl::Status Arrange(const AgentOrder& order);
   void Refuse(const absl::Status& status);
   void OnGuard();
   void OnSilence();
   void ExtendSilence();
+  // The launcher is gone, or silent: stops everything, or goes on without it (AgentOrder::outlives_launcher).
+  void LoseLauncher(const std::string& why);
+  void FinishIfDeserted();
   // Kills all, says nothing more, and ends.
   void StopEverything(const std::string& why);
   void Send(FrameType type, absl::string_view message);
@@ -83,6 +89,10 @@ class HostAgent final : private PlaceListener {
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
   std::unique_ptr<LocalPlace> place_;
+  std::set<int> started_;
+  int running_ = 0;
+  bool outlives_launcher_ = false;
+  bool is_orphan_ = false;
   Stage stage_ = kAwaitingOrder;
   bool is_stopped_ = false;
   // The launcher has told us to pause, so it is paused itself, and silent.

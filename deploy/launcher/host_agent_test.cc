@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,8 +85,7 @@ class HostAgentTest : public testing::Test {
     AgentOrder order;
     order.arguments = {"sh", "-c", script};
     order.directory = directory_;
-    order.first = 4;
-    order.count = count;
+    order.size_here = count;
     order.size = 8;
     order.job = "train";
     return order;
@@ -99,8 +100,10 @@ class HostAgentTest : public testing::Test {
   void Begin(const AgentOrder& order) {
     Send(FrameType::kOrder, Encode(order));
     ASSERT_EQ(Next().type, FrameType::kReady);
-    Send(FrameType::kGo);
-    for (uint32_t i = 0; i < order.count; ++i) AwaitType(FrameType::kStarted);
+    AgentStaff staff;
+    for (uint32_t i = 0; i < order.size_here; ++i) staff.workers.push_back(static_cast<int>(4 + i));
+    Send(FrameType::kGo, Encode(staff));
+    for (uint32_t i = 0; i < order.size_here; ++i) AwaitType(FrameType::kStarted);
   }
 
   // The agent's next frame; one of type 0 at its end.
@@ -258,6 +261,35 @@ TEST_F(HostAgentTest, AKilledGuardAndAKilledAgentLeaveNothing) {
   }
 }
 
+TEST_F(HostAgentTest, MoreWorkersMayBeStartedWhileOthersRun) {
+  StartAgent();
+  ASSERT_EQ(mkfifo((directory_ + "/gate").c_str(), 0600), 0);
+  Begin(Order("echo at $FARANDOLE_LAUNCH_INDEX; read x <$DIR/gate"));
+  AwaitOutput("at 4\n");
+  Send(FrameType::kGo, Encode(AgentStaff{{9}}));
+  EXPECT_EQ(DecodeStart(AwaitType(FrameType::kStarted).message)->worker, 9u);
+  Send(FrameType::kGo, Encode(AgentStaff{{4}}));
+  EXPECT_THAT(AwaitType(FrameType::kRemark).message, HasSubstr("worker 4 was to be started twice"));
+  EXPECT_EQ(AwaitExit(), 1);
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_F(HostAgentTest, WorkersThatOutliveTheirLauncherGoOnPrintingAndTheAgentEndsWithThem) {
+  StartAgent();
+  ASSERT_EQ(mkfifo((directory_ + "/gate").c_str(), 0600), 0);
+  AgentOrder order = Order("echo here; read x <$DIR/gate; seq 1 100000; echo done >$DIR/done");
+  order.is_elastic = true;
+  order.outlives_launcher = true;
+  Begin(order);
+  AwaitOutput("here\n");
+  close(std::exchange(to_, -1));
+  close(std::exchange(from_, -1));
+  std::ofstream(directory_ + "/gate") << "go\n";
+  AwaitExit();
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/done"));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
 TEST_F(HostAgentTest, GarbageKillsAll) {
   StartAgent();
   Begin(Order("echo here; exec sleep 1000"));
@@ -271,7 +303,7 @@ TEST_F(HostAgentTest, GarbageKillsAll) {
 
 TEST_F(HostAgentTest, AFrameOutOfTurnStartsNothing) {
   StartAgent();
-  Send(FrameType::kGo);
+  Send(FrameType::kGo, Encode(AgentStaff{{0}}));
   EXPECT_THAT(AwaitType(FrameType::kRemark).message, HasSubstr("a frame of type 2 came out of turn"));
   EXPECT_EQ(AwaitExit(), 1);
 }

@@ -49,6 +49,21 @@ absl::Status Append(absl::string_view host, absl::string_view slots, const std::
   return absl::OkStatus();
 }
 
+// Appends "HOST:SLOTS", or "[ADDRESS]:SLOTS".
+absl::Status AppendEntry(absl::string_view entry, const std::string& where, std::vector<HostSlots>* hosts) {
+  const size_t colon = entry.rfind(':');
+  if (colon == absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": a host is written NAME:SLOTS, not '", entry, "'"));
+  }
+  absl::string_view host = entry.substr(0, colon);
+  const bool is_bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  if (!is_bracketed && absl::StrContains(host, ':')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": an IPv6 address stands in brackets, [ADDRESS]:SLOTS, not '", entry, "'"));
+  }
+  return Append(host, entry.substr(colon + 1), where, hosts);
+}
+
 bool IsLoopback(const std::string& host) { return absl::StartsWith(host, "127.") || host == "::1"; }
 
 }  // namespace
@@ -57,17 +72,7 @@ absl::StatusOr<std::vector<HostSlots>> ParseHosts(const std::string& text) {
   std::vector<HostSlots> hosts;
   const std::string where = absl::StrCat("--hosts ", text);
   for (absl::string_view entry : absl::StrSplit(text, ',')) {
-    const size_t colon = entry.rfind(':');
-    if (colon == absl::string_view::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": a host is written NAME:SLOTS, not '", entry, "'"));
-    }
-    absl::string_view host = entry.substr(0, colon);
-    const bool is_bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-    if (!is_bracketed && absl::StrContains(host, ':')) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": an IPv6 address stands in brackets, [ADDRESS]:SLOTS, not '", entry, "'"));
-    }
-    if (absl::Status appended = Append(host, entry.substr(colon + 1), where, &hosts); !appended.ok()) return appended;
+    if (absl::Status appended = AppendEntry(entry, where, &hosts); !appended.ok()) return appended;
   }
   return hosts;
 }
@@ -90,23 +95,42 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& text, co
   return hosts;
 }
 
+absl::StatusOr<std::vector<HostSlots>> ParseDiscovered(const std::string& text, int default_slots) {
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::string where = absl::StrCat("line ", ++number, " of its output");
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    const bool has_slots = absl::StrContains(line, ':') && !absl::EndsWith(line, "]");
+    const absl::Status appended = has_slots ? AppendEntry(line, where, &hosts)
+                                            : AppendEntry(absl::StrCat(line, ":", default_slots), where, &hosts);
+    if (!appended.ok()) return appended;
+  }
+  return hosts;
+}
+
 int CountSlots(const std::vector<HostSlots>& hosts) {
   int sum = 0;
   for (const HostSlots& host : hosts) sum = std::min(sum + host.slots, kMaxSlots);
   return sum;
 }
 
-std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers, const std::string& own_name) {
+void MarkThisMachine(const std::string& own_name, std::vector<HostSlots>* hosts) {
   std::set<std::string> own = {"localhost", own_name, own_name.substr(0, own_name.find('.'))};
   const auto loopbacks =
-      std::count_if(hosts.begin(), hosts.end(), [](const HostSlots& host) { return IsLoopback(host.host); });
+      std::count_if(hosts->begin(), hosts->end(), [](const HostSlots& host) { return IsLoopback(host.host); });
   if (loopbacks == 1) own.insert({"127.0.0.1", "::1"});
+  for (HostSlots& host : *hosts) host.is_here = own.count(host.host) > 0;
+}
+
+std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers) {
   std::vector<HostShare> shares;
   int first = 0;
   for (const HostSlots& host : hosts) {
     const int count = std::min(host.slots, workers - first);
     if (count <= 0) break;
-    shares.push_back(HostShare{host.host, first, count, own.count(host.host) > 0});
+    shares.push_back(HostShare{host.host, first, count, host.is_here});
     first += count;
   }
   return shares;

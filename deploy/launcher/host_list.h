@@ -12,6 +12,8 @@ namespace farandole::launcher {
 struct HostSlots {
   std::string host;
   int slots = 0;
+  // This machine: no ssh. Set by MarkThisMachine.
+  bool is_here = false;
 };
 
 // The workers that run on one host: those with launch indices from `first` on.
@@ -19,7 +21,6 @@ struct HostShare {
   std::string host;
   int first = 0;
   int count = 0;
-  // This machine: no ssh.
   bool is_here = false;
 };
 
@@ -31,12 +32,19 @@ absl::StatusOr<std::vector<HostSlots>> ParseHosts(const std::string& text);
 //   INVALID_ARGUMENT  as above; file and line are named
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& text, const std::string& path);
 
+// What a host discovery script prints: lines "HOST:SLOTS", or "HOST", which has `default_slots`. May be nothing.
+//   INVALID_ARGUMENT  as above; the line is named
+absl::StatusOr<std::vector<HostSlots>> ParseDiscovered(const std::string& text, int default_slots);
+
 int CountSlots(const std::vector<HostSlots>& hosts);
 
+// Says which of the hosts are this machine: "localhost", `own_name`, its first part, and, where no other loopback
+// address is named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
+void MarkThisMachine(const std::string& own_name, std::vector<HostSlots>* hosts);
+
 // Gives `workers` workers, at most CountSlots(hosts), to the hosts in their order, each up to its slots. Hosts that get
-// none are left out. This machine is "localhost", `own_name`, its first part, and, where no other loopback address is
-// named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
-std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers, const std::string& own_name);
+// none are left out.
+std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers);
 
 }  // namespace farandole::launcher
 

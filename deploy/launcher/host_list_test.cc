@@ -15,10 +15,11 @@ using testing::HasSubstr;
 
 // "a 0+2 here, b 2+1".
 std::vector<std::string> Spread(const std::string& hosts, int workers) {
-  const auto parsed = ParseHosts(hosts);
+  auto parsed = ParseHosts(hosts);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
+  MarkThisMachine("node-1.example.org", &*parsed);
   std::vector<std::string> shares;
-  for (const HostShare& share : SpreadWorkers(*parsed, workers, "node-1.example.org")) {
+  for (const HostShare& share : SpreadWorkers(*parsed, workers)) {
     shares.push_back(absl::StrCat(share.host, " ", share.first, "+", share.count, share.is_here ? " here" : ""));
   }
   return shares;
@@ -65,6 +66,18 @@ TEST(HostListTest, AHostFileIsReadAsHorovodDoes) {
   EXPECT_EQ((*hosts)[1].host, "node-2");
   EXPECT_EQ((*hosts)[1].slots, 4);
   EXPECT_EQ(CountSlots(*hosts), 6);
+}
+
+TEST(HostListTest, DiscoveredHostsMayHaveNoSlotsAndThereMayBeNone) {
+  const auto hosts = ParseDiscovered("node-1:2\n\n node-2 \r\n[fd00::7]:3\n[fd00::8]\n", 4);
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  std::vector<std::string> named;
+  for (const HostSlots& host : *hosts) named.push_back(absl::StrCat(host.host, " ", host.slots));
+  EXPECT_THAT(named, ElementsAre("node-1 2", "node-2 4", "fd00::7 3", "fd00::8 4"));
+  EXPECT_TRUE(ParseDiscovered("", 1)->empty());
+  EXPECT_EQ(ParseDiscovered("a\nb c\n", 1).status().message(),
+            "line 2 of its output: 'b c' is no host's name or address");
+  EXPECT_THAT(std::string(ParseDiscovered("a\na:2\n", 1).status().message()), HasSubstr("named twice"));
 }
 
 TEST(HostListTest, AHostFilesErrorHasItsLine) {

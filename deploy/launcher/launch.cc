@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/launcher/descendants.h"
 #include "deploy/launcher/failure_report.h"
 #include "deploy/launcher/output_directory.h"
 
@@ -16,6 +17,18 @@ namespace {
 
 // How long a run that was asked to stop waits for a reader that takes no output.
 constexpr absl::Duration kFlushPatience = absl::Seconds(2);
+// When the last worker of an elastic launch has ended: how long the coordinator's words about it are waited for.
+constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
+// As agent_messages.cc.
+constexpr int kMostStarts = 65536;
+
+std::string NotReady(absl::Duration limit) { return absl::StrCat("was not ready within ", FormatSeconds(limit)); }
+
+StopPolicy MakePolicy(const LaunchPlan& plan) {
+  return plan.elastic.has_value() ? StopPolicy(plan.limits) : StopPolicy(plan.workers, plan.limits);
+}
+
+int MostAtATime(const LaunchPlan& plan) { return plan.elastic.has_value() ? plan.elastic->staff.most : plan.workers; }
 
 }  // namespace
 
@@ -26,25 +39,19 @@ int Launch::ExitCodeOf(const absl::Status& status) {
 
 Launch::Launch(LaunchPlan plan)
     : plan_(std::move(plan)),
-      console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_, [this] { OnConsoleDrained(); }),
-      policy_(plan_.workers, plan_.limits),
+      console_(STDOUT_FILENO, STDERR_FILENO, MostAtATime(plan_), &loop_, [this] { OnConsoleDrained(); }),
+      policy_(MakePolicy(plan_)),
       input_(&loop_),
-      workers_(static_cast<size_t>(plan_.workers)) {}
+      places_(plan_.ssh, plan_.order, &loop_, this) {
+  places_.here()->SetCommand(plan_.command);
+}
 
 Launch::~Launch() = default;
 
 absl::StatusOr<int> Launch::Run() {
   absl::Status status = OpenEventSources();
   if (!status.ok()) return status;
-  MakePlaces();
-  status = MakeOutputs();
-  if (!status.ok()) return status;
-  status = ReachAll();
-  if (status.ok() && policy_.stop_signal() == 0 && !gave_up_) {
-    status = StartAll();
-    if (!status.ok()) Apply(policy_.Abandoned());
-    status.Update(RunLoop([this] { return policy_.all_ended(); }));
-  }
+  status = is_elastic() ? RunElastic() : RunFixed();
   status.Update(FinishAll());
   if (!failure_.ok()) return failure_;
   if (!status.ok()) return status;
@@ -62,9 +69,8 @@ absl::Status Launch::OpenEventSources() {
   if (!clock.ok()) return clock.status();
   clock_ = *std::move(clock);
   absl::StatusOr<std::unique_ptr<ChildWatch>> children = ChildWatch::Make(&loop_, [this](pid_t pid, WorkerEnd end) {
-    for (const std::unique_ptr<Place>& place : places_) {
-      if (place->OnChildEnded(pid, end)) return;
-    }
+    if (recruitment_ != nullptr && recruitment_->OnChildEnded(pid, end)) return;
+    places_.OnChildEnded(pid, end);
   });
   if (!children.ok()) return children.status();
   children_ = *std::move(children);
@@ -74,52 +80,49 @@ absl::Status Launch::OpenEventSources() {
   return absl::OkStatus();
 }
 
-void Launch::MakePlaces() {
-  PlaceListener* const listener = this;
-  std::unique_ptr<LocalPlace> here;
-  const auto make_here = [&](int first, int count) {
-    here = std::make_unique<LocalPlace>(first, count, &loop_, listener);
-    here->SetCommand(plan_.command);
-  };
-  if (plan_.shares.empty()) make_here(0, plan_.workers);
-  for (const HostShare& share : plan_.shares) {
-    if (share.is_here && here == nullptr) {
-      make_here(share.first, share.count);
-    } else {
-      places_.push_back(
-          std::make_unique<SshPlace>(share.host, share.first, share.count, plan_.ssh, plan_.order, &loop_, listener));
-    }
-  }
-  if (here == nullptr) make_here(0, 0);
-  here_ = here.get();
-  places_.push_back(std::move(here));
-  for (const std::unique_ptr<Place>& place : places_) {
-    for (int i = 0; i < place->count(); ++i) workers_[place->first() + i].place = place.get();
-  }
+absl::Status Launch::RunFixed() {
+  absl::Status status = MakePlaces();
+  if (!status.ok()) return status;
+  status = ReachAll();
+  if (!status.ok() || policy_.stop_signal() != 0 || gave_up_) return status;
+  status = StartAll();
+  if (!status.ok()) Apply(policy_.Abandoned());
+  status.Update(RunLoop([this] { return policy_.all_ended(); }));
+  return status;
 }
 
-absl::Status Launch::MakeOutputs() {
-  for (int index = 0; index < plan_.workers; ++index) {
-    Worker& worker = workers_[index];
-    worker.out = std::make_unique<WorkerOutput>(Console::kStdout, index, &console_);
-    worker.err = std::make_unique<WorkerOutput>(Console::kStderr, index, &console_);
-    if (plan_.output_directory.empty()) continue;
-    const absl::StatusOr<std::string> directory = MakeWorkerDirectory(plan_.output_directory, index, plan_.workers);
-    if (!directory.ok()) return directory.status();
-    absl::Status status = worker.out->CopyTo(absl::StrCat(*directory, "/stdout"));
-    status.Update(worker.err->CopyTo(absl::StrCat(*directory, "/stderr")));
-    if (!status.ok()) return status;
+absl::Status Launch::MakePlaces() {
+  std::vector<HostShare> shares = plan_.shares;
+  if (shares.empty()) shares.push_back({OwnHostName(), 0, plan_.workers, true});
+  for (const HostShare& share : shares) {
+    Place* const place = places_.Add({share.host, share.count, share.is_here});
+    for (int i = 0; i < share.count; ++i) {
+      staff_[place].push_back(share.first + i);
+      const absl::Status added = AddWorker(place->host());
+      if (!added.ok()) return added;
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status Launch::AddWorker(const std::string& host) {
+  const auto index = static_cast<int>(workers_.size());
+  Worker& worker = workers_.emplace_back();
+  worker.host = host;
+  worker.out = std::make_unique<WorkerOutput>(Console::kStdout, index, &console_);
+  worker.err = std::make_unique<WorkerOutput>(Console::kStderr, index, &console_);
+  if (plan_.output_directory.empty()) return absl::OkStatus();
+  return CopyToDirectory(plan_.output_directory, index, MostAtATime(plan_), worker.out.get(), worker.err.get());
+}
+
 absl::Status Launch::ReachAll() {
-  awaited_ = static_cast<int>(places_.size());
+  const std::vector<Place*> places = places_.all();
+  awaited_ = static_cast<int>(places.size());
   clock_->Set(Now() + plan_.reach_limit);
-  for (const std::unique_ptr<Place>& place : places_) place->Prepare();
+  for (Place* place : places) place->Prepare();
   const absl::Status status = RunLoop([this] { return awaited_ == 0 || policy_.stop_signal() != 0 || gave_up_; });
   if (!status.ok()) return status;
-  if (plan_.verbose && failure_.ok() && places_.size() > 1) {
+  if (plan_.verbose && failure_.ok() && places_.has_others()) {
     console_.Say(absl::StrCat("all hosts are ready after ", FormatSeconds(Now())));
   }
   return failure_;
@@ -127,20 +130,130 @@ absl::Status Launch::ReachAll() {
 
 absl::Status Launch::StartAll() {
   stage_ = kWorking;
-  clock_->Set(policy_.deadline());
-  if (here_->Has(0)) {
-    const absl::StatusOr<int> input = input_.Open();
-    if (!input.ok()) return input.status();
-    here_->SetInput(*input);
-  }
-  for (const std::unique_ptr<Place>& place : places_) place->Start();
+  SetAlarm();
+  const absl::Status opened = OpenInput(places_.here(), staff_[places_.here()]);
+  if (!opened.ok()) return opened;
+  for (Place* place : places_.all()) place->Start(staff_[place]);
   input_.CloseWorkerEnd();
   return failure_;
 }
 
-void Launch::OnReady(Place*) { --awaited_; }
+absl::Status Launch::OpenInput(Place* place, const std::vector<int>& workers) {
+  if (place != places_.here() || workers.empty() || workers[0] != 0) return absl::OkStatus();
+  const absl::StatusOr<int> input = input_.Open();
+  if (!input.ok()) return input.status();
+  places_.here()->SetInput(*input);
+  return absl::OkStatus();
+}
 
-void Launch::OnFailed(Place*, const absl::Status& status) {
+absl::Status Launch::RunElastic() {
+  stage_ = kWorking;
+  places_.here()->Prepare();
+  Employer* const employer = this;
+  recruitment_ = std::make_unique<Recruitment>(*plan_.elastic, &loop_, employer);
+  absl::Status status = recruitment_->Begin();
+  if (status.ok()) status = RunLoop([this] { return IsElasticOver(); });
+  if (!status.ok()) Apply(policy_.Abandoned());
+  return status;
+}
+
+bool Launch::IsElasticOver() {
+  recruitment_->Continue();
+  places_.RemoveReleased();
+  SetAlarm();
+  if (!policy_.all_ended()) return false;
+  if (policy_.stop_signal() != 0 || gave_up_ || !failure_.ok()) return true;
+  if (!recruitment_->is_deserted()) return false;
+  answers_until_ = std::min(answers_until_, Now() + kAnswerPatience);
+  SetAlarm();
+  return recruitment_->is_answered() || Now() >= answers_until_;
+}
+
+void Launch::SetAlarm() {
+  absl::Duration at = std::min(policy_.deadline(), answers_until_);
+  if (recruitment_ != nullptr) at = std::min(at, recruitment_->deadline());
+  for (const auto& [host, limit] : reach_until_) at = std::min(at, limit);
+  clock_->Set(at);
+}
+
+void Launch::Engage(const HostSlots& host) {
+  Place* place = places_.Find(host.host);
+  const bool is_new = place == nullptr;
+  if (is_new) place = places_.Add({host.host, std::min(host.slots, plan_.elastic->staff.most), host.is_here});
+  if (places_.is_ready(place)) {
+    StartAt(host.host, place);
+  } else if (is_new) {
+    reach_until_[host.host] = Now() + plan_.reach_limit;
+    place->Prepare();
+  }
+}
+
+void Launch::StartAt(const std::string& host, Place* place) {
+  std::vector<int> numbers;
+  for (int count = recruitment_->starting_on(host); count > 0; --count) {
+    if (policy_.workers() == kMostStarts) {
+      console_.Say(absl::StrCat(kMostStarts, " workers were started for this job, and no more can be"));
+      recruitment_->Close();
+      break;
+    }
+    const int number = policy_.Add();
+    if (const absl::Status added = AddWorker(host); !added.ok()) console_.Say(added.message());
+    workers_[number].hostname = place->hostname();
+    recruitment_->OnStarted(host, number);
+    numbers.push_back(number);
+  }
+  if (const absl::Status opened = OpenInput(place, numbers); !opened.ok()) console_.Say(opened.message());
+  place->Start(numbers);
+  input_.CloseWorkerEnd();
+}
+
+void Launch::GiveUpUnreached() {
+  std::vector<Place*> overdue;
+  for (const auto& [host, limit] : reach_until_) {
+    if (limit <= Now()) overdue.push_back(places_.Find(host));
+  }
+  for (Place* place : overdue) place->GiveUp(NotReady(plan_.reach_limit));
+}
+
+void Launch::SignalHost(const std::string& host, int signal) {
+  Place* const place = places_.Find(host);
+  if (place != nullptr) place->Signal(signal, true);
+}
+
+void Launch::Release(const std::string& host) {
+  reach_until_.erase(host);
+  places_.Release(host);
+}
+
+std::string Launch::HostnameOf(const std::string& host) const {
+  const Place* const place = places_.Find(host);
+  return place == nullptr ? "" : place->hostname();
+}
+
+void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
+  if (answer.has_job_failed && policy_.stop_signal() == 0) {
+    console_.Say(absl::StrCat("the job has failed: ", answer.reason,
+                              policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
+  }
+  policy_.JobOver(worker, answer.has_job_failed, Now());
+}
+
+void Launch::OnHopeless(const absl::Status& status) {
+  failure_.Update(status);
+  recruitment_->Close();
+}
+
+void Launch::OnReady(Place* place) {
+  --awaited_;
+  places_.SetReady(place);
+  const std::string host = places_.HostOf(place);
+  if (!is_elastic() || host.empty()) return;
+  reach_until_.erase(host);
+  StartAt(host, place);
+}
+
+void Launch::OnFailed(Place* place, const absl::Status& status) {
+  const bool is_lost = absl::IsUnavailable(status) || absl::IsInternal(status);
   if (stage_ == kReaching) {
     --awaited_;
     ++unusable_;
@@ -148,7 +261,12 @@ void Launch::OnFailed(Place*, const absl::Status& status) {
     failure_ = absl::Status(failure_.ok() ? status.code() : failure_.code(),
                             absl::StrCat("nothing was started, because of ",
                                          unusable_ == 1 ? "that host" : absl::StrCat("those ", unusable_, " hosts")));
-  } else if (absl::IsUnavailable(status) || absl::IsInternal(status)) {
+  } else if (is_elastic() && place != places_.here() && (is_lost || !places_.is_ready(place))) {
+    console_.Say(status.message());
+    const std::string host = places_.HostOf(place);
+    Release(host);
+    recruitment_->OnUnusable(host);
+  } else if (is_lost || is_elastic()) {
     // A host that is lost is a failure of its workers.
     console_.Say(status.message());
   } else {
@@ -159,8 +277,10 @@ void Launch::OnFailed(Place*, const absl::Status& status) {
 
 void Launch::OnStarted(int worker, pid_t pid) {
   workers_[worker].pid = pid;
-  if (!plan_.verbose) return;
-  const std::string where = places_.size() > 1 ? absl::StrCat(" on host ", workers_[worker].place->host()) : "";
+  // One that was added while others run is news; those of the start are not.
+  const bool is_news = is_elastic() && worker >= plan_.elastic->staff.first;
+  if (!plan_.verbose && !is_news) return;
+  const std::string where = names_hosts() ? absl::StrCat(" on host ", workers_[worker].host) : "";
   console_.Say(absl::StrCat("worker ", worker, " is started", where, ", pid ", pid));
 }
 
@@ -173,20 +293,29 @@ void Launch::OnOutput(int worker, Console::Stream stream, absl::string_view byte
   }
   if (is_full_ || gave_up_ || !console_.IsFull()) return;
   is_full_ = true;
-  for (const std::unique_ptr<Place>& place : places_) place->HoldOutput(true);
+  places_.HoldOutput(true);
 }
 
 void Launch::OnConsoleDrained() {
   if (!is_full_) return;
   is_full_ = false;
-  for (const std::unique_ptr<Place>& place : places_) {
-    if (!is_full_) place->HoldOutput(false);
-  }
+  places_.HoldOutput(false);
 }
 
 void Launch::OnEnded(int worker, WorkerEnd end) {
-  const bool had_failed = policy_.first_failed() >= 0;
   if (worker == 0) input_.Close();
+  if (is_elastic()) {
+    const bool is_news = end.failed() && policy_.stop_signal() == 0 && !policy_.is_job_over();
+    Apply(policy_.WorkerEnded(worker, end, Now()));
+    if (is_news) {
+      SayLoss(worker);
+    } else if (plan_.verbose) {
+      SayEnd(worker);
+    }
+    recruitment_->OnEnded(worker, end, workers_[worker].hostname);
+    return;
+  }
+  const bool had_failed = policy_.first_failed() >= 0;
   Apply(policy_.WorkerEnded(worker, end, Now()));
   if (plan_.verbose || (policy_.first_failed() == worker && !had_failed && !policy_.all_ended())) SayEnd(worker);
 }
@@ -199,6 +328,11 @@ void Launch::OnGuard() {
   loop_.Unwatch(plan_.guard.signals_fd);
   console_.Say(absl::StrCat("the process that was started as 'farandole run' (pid ", plan_.guard.pid,
                             ") is gone; its workers are killed"));
+  if (is_elastic() && plan_.elastic->outlives_launcher) {
+    // Not by the agents, which are to find that we are gone as well.
+    SignalDescendants(SIGKILL);
+    _exit(128 + SIGKILL);
+  }
   gave_up_ = stage_ == kFlushing || stage_ == kReaching;
   Apply(policy_.Abandoned());
 }
@@ -221,6 +355,7 @@ void Launch::OnSignal(int signal) {
       break;
   }
   const int decided = policy_.StopRequested(signal, Now());
+  if (decided != 0 && recruitment_ != nullptr) recruitment_->Close();
   if (decided != 0 && (stage_ == kFlushing || (stage_ == kFinishing && is_full_))) GiveUpConsole();
   if (stage_ == kReaching) return;
   if (decided == SIGKILL) {
@@ -235,14 +370,14 @@ void Launch::OnSignal(int signal) {
 void Launch::OnAlarm() {
   switch (stage_) {
     case kReaching: {
-      const std::string why = absl::StrCat("was not ready within ", FormatSeconds(plan_.reach_limit));
-      for (const std::unique_ptr<Place>& place : places_) place->GiveUp(why);
+      for (Place* place : places_.all()) place->GiveUp(NotReady(plan_.reach_limit));
       return;
     }
     case kWorking: {
       const int signal = policy_.DeadlineReached(Now());
       if (signal != 0) console_.Say(absl::StrCat("workers that still run get ", SignalName(signal)));
       Apply(signal);
+      GiveUpUnreached();
       return;
     }
     case kFinishing:
@@ -259,7 +394,7 @@ void Launch::GiveUpConsole() {
 
 void Launch::SayEnd(int index) {
   const bool is_cause = policy_.first_failed() == index && !policy_.all_ended();
-  const std::string where = places_.size() > 1 ? absl::StrCat(", host ", workers_[index].place->host()) : "";
+  const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
   console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
                             policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)),
                             is_cause
@@ -268,16 +403,25 @@ void Launch::SayEnd(int index) {
                                 : ""));
 }
 
+void Launch::SayLoss(int index) {
+  const std::deque<std::string>& lines = workers_[index].err->tail().lines();
+  const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
+  console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
+                            policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)),
+                            lines.empty() ? "; it wrote nothing to stderr" : "; its last lines on stderr:"));
+  for (const std::string& line : lines) console_.Report(absl::StrCat("    ", line));
+}
+
+bool Launch::names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : places_.has_others(); }
+
 void Launch::Apply(int signal) {
   if (stage_ == kFinishing && signal == SIGKILL) SignalWorkers(SIGKILL, true);
   if (stage_ != kWorking) return;
   if (signal != 0) SignalWorkers(signal, true);
-  clock_->Set(policy_.deadline());
+  SetAlarm();
 }
 
-void Launch::SignalWorkers(int signal, bool whole_group) {
-  for (const std::unique_ptr<Place>& place : places_) place->Signal(signal, whole_group);
-}
+void Launch::SignalWorkers(int signal, bool whole_group) { places_.Signal(signal, whole_group); }
 
 void Launch::PauseEverything() {
   // Not SIGTSTP: a program may ignore it, and its peers would then wait for nobody.
@@ -305,18 +449,13 @@ absl::Status Launch::FinishAll() {
   clock_->Set(absl::InfiniteDuration());
   for (const bool elsewhere : {true, false}) {
     const auto is_over = [&] {
-      const bool is_finished = std::all_of(places_.begin(), places_.end(), [&](const std::unique_ptr<Place>& place) {
-        return (place.get() != here_) != elsewhere || place->is_finished();
-      });
       if (is_full_ && is_stopped && !is_limited) {
         is_limited = true;
         clock_->Set(Now() + kFlushPatience);
       }
-      return is_finished;
+      return places_.AreFinished(elsewhere);
     };
-    for (const std::unique_ptr<Place>& place : places_) {
-      if ((place.get() != here_) == elsewhere) place->Finish();
-    }
+    places_.Finish(elsewhere);
     status.Update(RunLoop(is_over));
   }
   for (const Worker& worker : workers_) {
@@ -351,11 +490,12 @@ void Launch::ReportFailure() {
   FailureReport report;
   report.worker = failed;
   report.pid = workers_[failed].pid;
-  report.host = workers_[failed].place->host();
+  report.host = workers_[failed].host;
   report.last_lines = workers_[failed].err->tail().lines();
-  for (int index = 0; index < plan_.workers; ++index) {
-    report.ends.push_back(policy_.end(index));
-    report.end_times.push_back(policy_.end_time(index));
+  for (int index = 0; index < policy_.workers(); ++index) {
+    // What an elastic job has outlived has been said.
+    if (is_elastic() && policy_.end_time(index) < policy_.end_time(failed)) continue;
+    report.ends[index] = {policy_.end(index), policy_.end_time(index)};
   }
   for (const std::string& line : report.Lines()) console_.Report(line);
 }

@@ -4,7 +4,10 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,8 @@
 #include "deploy/launcher/host_list.h"
 #include "deploy/launcher/local_place.h"
 #include "deploy/launcher/place.h"
+#include "deploy/launcher/places.h"
+#include "deploy/launcher/recruitment.h"
 #include "deploy/launcher/ssh_place.h"
 #include "deploy/launcher/stop_policy.h"
 #include "deploy/launcher/terminal_input.h"
@@ -30,9 +35,11 @@ namespace farandole::launcher {
 struct LaunchPlan {
   // What runs here. `executable` may be empty where no worker does.
   LocalPlace::Command command;
+  // A fixed launch: so many workers, and which of them run where, in order; empty: all here.
   int workers = 1;
-  // Which workers run where, in order; empty: all here.
   std::vector<HostShare> shares;
+  // Set: an elastic one, which has neither.
+  std::optional<ElasticPlan> elastic;
   // How the other hosts are reached, what their agents run, and for how long they are waited for.
   SshOptions ssh;
   AgentOrder order;
@@ -47,13 +54,14 @@ struct LaunchPlan {
   std::function<std::vector<pid_t>()> find_cause;
 };
 
-// One run of N workers, from their start to the last descendant's end. Owned by the launcher process, used on the
+// One run of workers, from their start to the last descendant's end. Owned by the launcher process, used on the
 // thread on which RunGuarded called, which lives as long as the process.
 //
-// All hosts are made ready at the same time, and no worker starts before all are. Everything is an event: ends of
-// processes by signalfd, signals and the guard's end by its pipe, output and other hosts by pipes, limits by timerfd.
-// Worker 0 has the launcher's stdin where it runs here; the others have none.
-class Launch final : private PlaceListener {
+// In a fixed launch all hosts are made ready at the same time, and no worker starts before all are. In an elastic one
+// (Recruitment) workers start as their hosts are ready, and come and go until the job is over. Everything is an event:
+// ends of processes by signalfd, signals and the guard's end by its pipe, output and other hosts by pipes, limits by
+// timerfd. Worker 0 has the launcher's stdin where it runs here; the others have none.
+class Launch final : private PlaceListener, private Employer {
  public:
   // The exit code that shells give where a command did not run: 127 for NOT_FOUND, 126 for PERMISSION_DENIED;
   // otherwise 1.
@@ -74,7 +82,9 @@ class Launch final : private PlaceListener {
  private:
   struct Worker {
     pid_t pid = -1;
-    Place* place = nullptr;
+    // As the user and as the machine itself names it; "" until it is ready.
+    std::string host;
+    std::string hostname;
     std::unique_ptr<WorkerOutput> out;
     std::unique_ptr<WorkerOutput> err;
   };
@@ -82,11 +92,21 @@ class Launch final : private PlaceListener {
   enum Stage { kReaching, kWorking, kFinishing, kFlushing };
 
   absl::Status OpenEventSources();
-  void MakePlaces();
-  absl::Status MakeOutputs();
+  absl::Status MakePlaces();
+  absl::Status RunFixed();
+  // Adds what a worker of the policy's has here.
+  absl::Status AddWorker(const std::string& host);
   // OK: all places are ready.
   absl::Status ReachAll();
   absl::Status StartAll();
+  // Opens worker 0's input where that is among those that start here.
+  absl::Status OpenInput(Place* place, const std::vector<int>& workers);
+  // An elastic launch, until its job is over and no worker runs.
+  absl::Status RunElastic();
+  bool IsElasticOver();
+  // Starts what is to be started at a place that is ready.
+  void StartAt(const std::string& host, Place* place);
+  void GiveUpUnreached();
   // Ends what is left, first elsewhere, then here.
   absl::Status FinishAll();
   absl::Status FlushConsole();
@@ -97,6 +117,14 @@ class Launch final : private PlaceListener {
   void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) override;
   void OnEnded(int worker, WorkerEnd end) override;
   void OnRemark(const std::string& sentence) override { console_.Say(sentence); }
+
+  void Engage(const HostSlots& host) override;
+  void SignalHost(const std::string& host, int signal) override;
+  void Release(const std::string& host) override;
+  std::string HostnameOf(const std::string& host) const override;
+  void OnJobOver(int worker, const JobLink::ExitAnswer& answer) override;
+  void OnHopeless(const absl::Status& status) override;
+  absl::Duration Now() const override { return clock_->Now(); }
 
   void OnGuard();
   void OnSignal(int signal);
@@ -110,10 +138,14 @@ class Launch final : private PlaceListener {
   void PauseEverything();
 
   absl::Status RunLoop(const std::function<bool()>& is_over);
+  void SetAlarm();
   void SayEnd(int index);
+  void SayLoss(int index);
   void FindCause();
   void ReportFailure();
-  absl::Duration Now() const { return clock_->Now(); }
+  bool is_elastic() const { return plan_.elastic.has_value(); }
+  // Workers run at several hosts, or may.
+  bool names_hosts() const;
 
   const LaunchPlan plan_;
   EventLoop loop_;
@@ -122,9 +154,14 @@ class Launch final : private PlaceListener {
   TerminalInput input_;
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
-  // The last one is here.
-  std::vector<std::unique_ptr<Place>> places_;
-  LocalPlace* here_ = nullptr;
+  Places places_;
+  // Fixed: who starts where.
+  std::map<const Place*, std::vector<int>> staff_;
+  // Elastic: by when hosts that are being made ready are to be.
+  std::map<std::string, absl::Duration> reach_until_;
+  std::unique_ptr<Recruitment> recruitment_;
+  // By when the coordinator is to have answered, when no worker runs any more.
+  absl::Duration answers_until_ = absl::InfiniteDuration();
   std::vector<Worker> workers_;
   Stage stage_ = kReaching;
   // Places that are neither ready nor failed; until all are started.

@@ -86,6 +86,8 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     };
     plan.output_directory = scenario.output_directory;
     plan.limits = scenario.limits;
+    plan.elastic = scenario.elastic;
+    command.ends_groups = scenario.elastic.has_value();
     plan.verbose = scenario.verbose;
     plan.guard = link;
     absl::StatusOr<int> code = 0;

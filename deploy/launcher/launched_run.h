@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class LaunchedRun {
     std::vector<std::string> command;
     std::string output_directory;
     StopLimits limits;
+    // Set: instead of `workers`.
+    std::optional<ElasticPlan> elastic;
     bool verbose = false;
     // What worker 0 can read.
     std::string input;

@@ -37,8 +37,8 @@ std::string OwnHostName() {
   return name;
 }
 
-LocalPlace::LocalPlace(int first, int count, EventLoop* loop, PlaceListener* listener)
-    : Place(OwnHostName(), first, count), loop_(loop), listener_(listener), workers_(static_cast<size_t>(count)) {}
+LocalPlace::LocalPlace(EventLoop* loop, PlaceListener* listener)
+    : Place(OwnHostName()), loop_(loop), listener_(listener) {}
 
 LocalPlace::~LocalPlace() = default;
 
@@ -52,34 +52,34 @@ void LocalPlace::Prepare() {
   listener_->OnReady(this);
 }
 
-void LocalPlace::Start() {
-  if (count() == 0) return;
+void LocalPlace::Start(const std::vector<int>& workers) {
+  if (workers.empty()) return;
   const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   absl::Status status;
   if (null_fd < 0) status = absl::ResourceExhaustedError(absl::StrCat("cannot read /dev/null: ", strerror(errno)));
-  int started = 0;
-  for (; started < count() && status.ok(); ++started) {
-    const int index = first() + started;
-    status = StartOne(index, index == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
+  size_t started = 0;
+  for (; started < workers.size() && status.ok(); ++started) {
+    const int number = workers[started];
+    status = StartOne(number, number == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
     if (!status.ok()) break;
   }
   if (null_fd >= 0) close(null_fd);
   if (status.ok()) return;
   listener_->OnFailed(this, status);
   // Those that were never started count as ended, so that the run is over when the others are.
-  for (int rest = started; rest < count(); ++rest) listener_->OnEnded(first() + rest, WorkerEnd{127, 0});
+  for (; started < workers.size(); ++started) listener_->OnEnded(workers[started], WorkerEnd{127, 0});
 }
 
-absl::Status LocalPlace::StartOne(int index, int stdin_fd) {
+absl::Status LocalPlace::StartOne(int number, int stdin_fd) {
   const absl::StatusOr<WorkerProcess> process =
-      StartWorker(WorkerCommand{command_.executable, command_.arguments, command_.environment(index), stdin_fd});
+      StartWorker(WorkerCommand{command_.executable, command_.arguments, command_.environment(number), stdin_fd});
   if (!process.ok()) return process.status();
-  Worker& worker = workers_[index - first()];
+  Worker& worker = workers_[number];
   worker.pid = process->pid;
   worker.is_running = true;
   const auto pipe = [&](int fd, Console::Stream stream) {
     return std::make_unique<WorkerPipe>(
-        fd, loop_, [this, index, stream](absl::string_view bytes) { listener_->OnOutput(index, stream, bytes); });
+        fd, loop_, [this, number, stream](absl::string_view bytes) { listener_->OnOutput(number, stream, bytes); });
   };
   worker.out = pipe(process->stdout_fd, Console::kStdout);
   worker.err = pipe(process->stderr_fd, Console::kStderr);
@@ -87,13 +87,13 @@ absl::Status LocalPlace::StartOne(int index, int stdin_fd) {
     worker.out->Resume();
     worker.err->Resume();
   }
-  listener_->OnStarted(index, worker.pid);
+  listener_->OnStarted(number, worker.pid);
   return absl::OkStatus();
 }
 
 void LocalPlace::Signal(int signal, bool whole_group) {
   if (signal == SIGKILL && stage_ == kSweeping) SweepHard();
-  for (const Worker& worker : workers_) {
+  for (const auto& [number, worker] : workers_) {
     // The number of a worker that is not reaped yet cannot belong to anybody else.
     if (!worker.is_running) continue;
     kill(whole_group ? -worker.pid : worker.pid, signal);
@@ -108,7 +108,7 @@ void LocalPlace::HoldOutput(bool hold) {
     if (!hold) DrainAll();
     return;
   }
-  for (const Worker& worker : workers_) {
+  for (const auto& [number, worker] : workers_) {
     for (WorkerPipe* pipe : {worker.out.get(), worker.err.get()}) {
       if (pipe == nullptr) continue;
       hold ? pipe->Pause() : pipe->Resume();
@@ -117,13 +117,15 @@ void LocalPlace::HoldOutput(bool hold) {
 }
 
 bool LocalPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
-  const auto found = std::find_if(workers_.begin(), workers_.end(),
-                                  [pid](const Worker& worker) { return worker.is_running && worker.pid == pid; });
+  const auto found = std::find_if(workers_.begin(), workers_.end(), [pid](const auto& entry) {
+    return entry.second.is_running && entry.second.pid == pid;
+  });
   if (found != workers_.end()) {
-    found->is_running = false;
+    found->second.is_running = false;
+    if (command_.ends_groups) kill(-pid, SIGTERM);
     // What it said last comes before what is said about it.
-    Drain(&*found);
-    listener_->OnEnded(first() + static_cast<int>(found - workers_.begin()), end);
+    Drain(&found->second);
+    listener_->OnEnded(found->first, end);
   }
   ContinueSweep();
   return found != workers_.end();
@@ -176,7 +178,7 @@ void LocalPlace::ContinueSweep() {
 void LocalPlace::DrainAll() {
   if (stage_ != kDraining) {
     // Whoever could write is gone: what the pipes hold now is all.
-    for (const Worker& worker : workers_) {
+    for (const auto& [number, worker] : workers_) {
       for (WorkerPipe* pipe : {worker.out.get(), worker.err.get()}) {
         if (pipe != nullptr) pipe->Pause();
       }
@@ -184,7 +186,7 @@ void LocalPlace::DrainAll() {
     stage_ = kDraining;
     if (clock_ != nullptr) clock_->Set(absl::InfiniteDuration());
   }
-  for (Worker& worker : workers_) {
+  for (auto& [number, worker] : workers_) {
     if (worker.out != nullptr) Drain(&worker);
     if (is_held_) return;
   }

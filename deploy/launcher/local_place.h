@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_LOCAL_PLACE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,12 +25,14 @@ class LocalPlace final : public Place {
     // The program's path (FindExecutable), and its arguments, beginning with its name as the user wrote it.
     std::string executable;
     std::vector<std::string> arguments;
-    // All "NAME=value" of worker `index`.
-    std::function<std::vector<std::string>(int index)> environment;
+    // All "NAME=value" of a worker.
+    std::function<std::vector<std::string>(int worker)> environment;
+    // What a worker leaves in its process group ends with it (SIGTERM); otherwise with the place.
+    bool ends_groups = false;
   };
 
   // `loop` and `listener` are borrowed. Without workers it only finishes.
-  LocalPlace(int first, int count, EventLoop* loop, PlaceListener* listener);
+  LocalPlace(EventLoop* loop, PlaceListener* listener);
   ~LocalPlace() override;
 
   // Before Start.
@@ -37,9 +40,10 @@ class LocalPlace final : public Place {
   // Before Start: worker 0 reads from this descriptor, which is borrowed; the others read nothing.
   void SetInput(int fd) { input_fd_ = fd; }
 
+  const std::string& hostname() const override { return host(); }
   void Prepare() override;
   void GiveUp(const std::string&) override {}
-  void Start() override;
+  void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
@@ -55,7 +59,7 @@ class LocalPlace final : public Place {
   };
   enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
 
-  absl::Status StartOne(int index, int stdin_fd);
+  absl::Status StartOne(int number, int stdin_fd);
   void Drain(Worker* worker);
   void SweepHard();
   void OnAlarm();
@@ -67,7 +71,8 @@ class LocalPlace final : public Place {
   Command command_;
   int input_fd_ = -1;
   std::unique_ptr<AlarmClock> clock_;
-  std::vector<Worker> workers_;
+  // By their numbers: all that were started.
+  std::map<int, Worker> workers_;
   Stage stage_ = kWorking;
   bool is_held_ = false;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -20,8 +21,12 @@ namespace {
 
 // As in proto/farandole/v1/worker.proto (JoinRequest): 1 to 65,536 workers; names of 1 to 128 bytes; a day.
 constexpr int kMaxWorkers = 65536;
+// What a coordinator takes by default (server/job/job.h): the bound of a job whose hosts are discovered.
+constexpr int kMaxDiscoveredWorkers = 4096;
 constexpr size_t kMaxNameBytes = 128;
 constexpr double kMaxStartTimeoutSeconds = 86400;
+constexpr int kMaxCooldownSeconds = 86400;
+constexpr int kMaxResets = 1'000'000;
 // Leaves room for "-2".
 constexpr size_t kMaxDefaultNameBytes = 120;
 
@@ -66,29 +71,86 @@ absl::StatusOr<std::vector<HostSlots>> ReadHosts(const RunOptions& options) {
   return ParseHostfile(text.str(), options.hostfile);
 }
 
+absl::Status CheckOnlyOneIsHere(const std::vector<HostSlots>& hosts) {
+  std::string here;
+  for (const HostSlots& host : hosts) {
+    if (!host.is_here) continue;
+    if (!here.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("hosts ", here, " and ", host.host, " are both this machine; name it once, with all its slots"));
+    }
+    here = host.host;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompleteHosts(const std::string& own_name, RunOptions* options) {
   if (options->hosts.empty() && options->hostfile.empty()) return absl::OkStatus();
-  const absl::StatusOr<std::vector<HostSlots>> hosts = ReadHosts(*options);
+  absl::StatusOr<std::vector<HostSlots>> hosts = ReadHosts(*options);
   if (!hosts.ok()) return hosts.status();
+  MarkThisMachine(own_name, &*hosts);
   const int slots = CountSlots(*hosts);
-  if (options->workers == 0) options->workers = slots;
+  if (options->workers == 0)
+    options->workers = options->max_workers > 0 ? std::min(slots, options->max_workers) : slots;
   if (options->workers > slots) {
     return absl::InvalidArgumentError(absl::StrCat("-np ", options->workers, " is more than the ", slots, " slots of ",
                                                    options->hostfile.empty()
                                                        ? absl::StrCat("--hosts ", options->hosts)
                                                        : absl::StrCat("--hostfile ", options->hostfile)));
   }
-  options->shares = SpreadWorkers(*hosts, options->workers, own_name);
-  std::string here;
-  for (const HostShare& share : options->shares) {
-    if (!share.is_here) continue;
-    if (!here.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("hosts ", here, " and ", share.host,
-                                                     " are both this machine; name it once, with all its slots"));
-    }
-    here = share.host;
+  options->slots = *std::move(hosts);
+  if (options->is_elastic()) return CheckOnlyOneIsHere(options->slots);
+  options->shares = SpreadWorkers(options->slots, options->workers);
+  // Hosts that get no worker do not matter.
+  options->slots.resize(options->shares.size());
+  return CheckOnlyOneIsHere(options->slots);
+}
+
+absl::Status CheckOrder(const char* less, int least, const char* greater, int most) {
+  if (least <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(less, " ", least, " is more than ", greater, " ", most));
+}
+
+// What has a meaning for elastic jobs only.
+absl::Status CheckFixed(const RunOptions& options) {
+  const std::pair<const char*, double> given[] = {
+      {"--slots-per-host", options.slots_per_host},
+      {"--elastic-timeout", options.elastic_timeout_s},
+      {"--reset-limit", options.reset_limit},
+      {"--blacklist-cooldown-range", options.cooldown_s.second},
+  };
+  for (const auto& [name, value] : given) {
+    if (value == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " ", value, " is for elastic jobs: give --min-np, --max-np or --host-discovery-script as well"));
   }
   return absl::OkStatus();
+}
+
+// After the hosts are complete.
+absl::Status CompleteElastic(RunOptions* options) {
+  if (!options->is_elastic()) return CheckFixed(*options);
+  if (options->max_workers == 0) {
+    const int slots = options->discovery.empty() ? CountSlots(options->slots) : kMaxDiscoveredWorkers;
+    options->max_workers = std::max(options->workers, slots);
+  }
+  absl::Status status = CheckOrder("--min-np", options->min_workers, "-np", options->workers);
+  status.Update(CheckOrder("-np", options->workers, "--max-np", options->max_workers));
+  if (options->discovery.empty() && options->slots.empty() && options->slots_per_host > 0) {
+    status.Update(CheckOrder("-np", options->workers, "--slots-per-host", options->slots_per_host));
+  }
+  status.Update(
+      CheckOrder("--blacklist-cooldown-range: MIN", options->cooldown_s.first, "MAX", options->cooldown_s.second));
+  return status;
+}
+
+// Sets both bounds where anything says that the job is elastic.
+void FindWhetherElastic(RunOptions* options) {
+  const bool is_elastic = options->min_workers > 0 || options->max_workers > 0 || !options->discovery.empty();
+  if (!is_elastic) return;
+  const bool has_hosts = !options->hosts.empty() || !options->hostfile.empty();
+  if (options->workers == 0 && !has_hosts) options->workers = options->min_workers;
+  if (options->min_workers == 0) options->min_workers = std::max(1, options->workers);
 }
 
 absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* options) {
@@ -117,6 +179,39 @@ absl::Status CheckExported(const std::vector<std::string>& exported) {
     return absl::InvalidArgumentError(absl::StrCat("-x ", variable, ": a variable is written NAME or NAME=VALUE"));
   }
   return absl::OkStatus();
+}
+
+void AddElasticOptions(CLI::App* run, RunOptions* options) {
+  run->add_option("--min-np,--min-num-proc", options->min_workers,
+                  "Fewest workers with which the job goes on; makes it elastic: workers come and go while it runs")
+      ->check(CLI::Range(1, kMaxWorkers))
+      ->type_name("N");
+  run->add_option("--max-np,--max-num-proc", options->max_workers,
+                  "Most workers at a time; by default all slots of the hosts")
+      ->check(CLI::Range(1, kMaxWorkers))
+      ->type_name("N");
+  run->add_option("--host-discovery-script", options->discovery,
+                  "Command that prints the hosts there are, lines HOST or HOST:SLOTS, asked every second")
+      ->type_name("COMMAND")
+      ->excludes("--hosts")
+      ->excludes("--hostfile");
+  run->add_option("--slots-per-host", options->slots_per_host,
+                  "Workers on a host for which the script says no number (by default 1), or on this host")
+      ->check(CLI::Range(1, kMaxWorkers))
+      ->type_name("N");
+  run->add_option("--elastic-timeout", options->elastic_timeout_s,
+                  "Seconds for which the job may have fewer workers than --min-np (by default 600)")
+      ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
+      ->type_name("S");
+  run->add_option("--reset-limit", options->reset_limit,
+                  "Most losses after which the job goes on without who was lost; by default any number")
+      ->check(CLI::Range(1, kMaxResets))
+      ->type_name("N");
+  run->add_option(
+         "--blacklist-cooldown-range", options->cooldown_s,
+         "Seconds for which a host is barred after failures there, doubling from MIN to MAX; by default none is")
+      ->check(CLI::Range(0, kMaxCooldownSeconds))
+      ->type_name("MIN MAX");
 }
 
 }  // namespace
@@ -151,6 +246,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("--hostfile", options->hostfile, "The same from a file with lines 'HOST slots=N'")
       ->type_name("FILE")
       ->excludes(hosts);
+  AddElasticOptions(run, options);
   run->add_option("--ssh-port", options->ssh_port, "Port of the hosts' ssh servers")
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
@@ -207,8 +303,9 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
     const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
     marked.push_back(argument);
     const CLI::Option* option = run.get_option_no_throw(parts[0]);
-    const bool takes_next = option != nullptr && option->get_items_expected_min() > 0 && parts.size() == 1;
-    if (takes_next && i + 1 < arguments.size()) marked.push_back(arguments[++i]);
+    int values = option == nullptr ? 0 : option->get_items_expected_min();
+    if (parts.size() > 1) --values;
+    for (; values > 0 && i + 1 < arguments.size(); --values) marked.push_back(arguments[++i]);
   }
   if (i < arguments.size() && arguments[i] == "--") ++i;
   if (i < arguments.size()) marked.push_back("--");
@@ -220,7 +317,9 @@ absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::st
   if (options->command.empty()) {
     return absl::InvalidArgumentError("no command is given: farandole run -np N COMMAND...");
   }
+  FindWhetherElastic(options);
   absl::Status status = CompleteHosts(own_name, options);
+  if (status.ok() && options->workers > 0) status = CompleteElastic(options);
   status.Update(CompleteCoordinator(environment, options));
   status.Update(CheckExported(options->exported));
   if (!status.ok()) return status;

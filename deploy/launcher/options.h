@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_OPTIONS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -13,12 +14,27 @@ namespace farandole::launcher {
 
 // The command line of `farandole run`. Names are Horovod's where it has one (parity.md, A8).
 struct RunOptions {
-  // Number of workers; 0: not given, then all slots of the hosts count.
+  // Number of workers (of an elastic job: at the start); 0: not given, then all slots of the hosts count, or the least
+  // number of an elastic job.
   int workers = 0;
+  // Bounds of an elastic job; 0: not given. CompleteRunOptions sets both for an elastic job.
+  int min_workers = 0;
+  int max_workers = 0;
+  // A command that prints the hosts; "": they do not change.
+  std::string discovery;
+  // Slots of hosts that are named without; 0: not given, then 1 of a discovered host.
+  int slots_per_host = 0;
+  // How long an elastic job may have fewer workers than its least number, in seconds; 0: not given, then 600.
+  double elastic_timeout_s = 0;
+  // Most epochs that an elastic job may lose; 0: any number.
+  int reset_limit = 0;
+  // Least and most time for which a host on which workers fail is barred, in seconds; 0, 0: it is not.
+  std::pair<int, int> cooldown_s;
   // "a:4,b:2", or a file that says the same; both "": this host without a bound.
   std::string hosts;
   std::string hostfile;
-  // Who runs where; set by CompleteRunOptions where hosts are named.
+  // The hosts that are named, and of a job that is not elastic, who runs where; set by CompleteRunOptions.
+  std::vector<HostSlots> slots;
   std::vector<HostShare> shares;
   // 0, "": as ssh's configuration says.
   int ssh_port = 0;
@@ -46,6 +62,8 @@ struct RunOptions {
   double start_timeout_s = 0;
   bool verbose = false;
   std::vector<std::string> command;
+
+  bool is_elastic() const { return min_workers > 0; }
 };
 
 // The part of the launcher's environment that it looks at. Nothing else in the launcher reads the environment.
@@ -74,8 +92,9 @@ void AddRunOptions(CLI::App* run, RunOptions* options);
 // value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);
 
-// Checks what CLI11 cannot, reads the host file, and sets what was not given: `workers` and `shares` from the hosts (of
-// which the one named `own_name` is this), the coordinator and its files from the environment for --attach.
+// Checks what CLI11 cannot, reads the host file, and sets what was not given: `workers`, `slots` and `shares` from the
+// hosts (of which the one named `own_name` is this), the bounds of an elastic job, the coordinator and its files from
+// the environment for --attach.
 //   INVALID_ARGUMENT  one sentence that names the option and the value
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options);
 

@@ -97,6 +97,57 @@ TEST(OptionsTest, WorkersAreSpreadOverTheHostsOfOptionOrFile) {
             "hosts localhost and node-1 are both this machine; name it once, with all its slots");
 }
 
+TEST(OptionsTest, ElasticJobsHaveHorovodsNames) {
+  const absl::StatusOr<RunOptions> options =
+      Parse({"-np", "3", "--min-np", "2", "--max-np", "4", "--elastic-timeout", "30", "--reset-limit", "5",
+             "--blacklist-cooldown-range", "10", "100", "python", "train.py", "--min-np", "7"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->is_elastic());
+  EXPECT_EQ(options->workers, 3);
+  EXPECT_EQ(options->min_workers, 2);
+  EXPECT_EQ(options->max_workers, 4);
+  EXPECT_EQ(options->elastic_timeout_s, 30);
+  EXPECT_EQ(options->reset_limit, 5);
+  EXPECT_EQ(options->cooldown_s, std::make_pair(10, 100));
+  EXPECT_EQ(options->command, (Words{"python", "train.py", "--min-np", "7"}));
+  EXPECT_EQ(Parse({"--min-num-proc", "2", "--max-num-proc=4", "prog"})->max_workers, 4);
+  EXPECT_FALSE(Parse({"-np", "3", "prog"})->is_elastic());
+}
+
+TEST(OptionsTest, AnElasticJobsBoundsFollowFromWhatIsGiven) {
+  const absl::StatusOr<RunOptions> least = Parse({"--min-np", "2", "prog"});
+  ASSERT_TRUE(least.ok()) << least.status();
+  EXPECT_EQ(least->workers, 2);
+  EXPECT_EQ(least->max_workers, 2);
+  const absl::StatusOr<RunOptions> most = Parse({"-np", "2", "--max-np", "4", "prog"});
+  ASSERT_TRUE(most.ok()) << most.status();
+  EXPECT_EQ(most->min_workers, 2);
+  const absl::StatusOr<RunOptions> hosts = Parse({"--min-np", "2", "-H", "a:4,b:4", "prog"});
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(hosts->workers, 8);
+  EXPECT_EQ(hosts->max_workers, 8);
+  EXPECT_EQ(hosts->slots.size(), 2u);
+  const absl::StatusOr<RunOptions> script = Parse({"-np", "2", "--host-discovery-script", "./hosts -a", "prog"});
+  ASSERT_TRUE(script.ok()) << script.status();
+  EXPECT_EQ(script->min_workers, 2);
+  EXPECT_EQ(script->max_workers, 4096);
+  EXPECT_EQ(script->discovery, "./hosts -a");
+}
+
+TEST(OptionsTest, ContradictionsOfAnElasticJobNameBothValues) {
+  EXPECT_EQ(ErrorOf({"-np", "2", "--min-np", "3", "prog"}), "--min-np 3 is more than -np 2");
+  EXPECT_EQ(ErrorOf({"-np", "5", "--max-np", "4", "prog"}), "-np 5 is more than --max-np 4");
+  EXPECT_EQ(ErrorOf({"--min-np", "5", "--max-np", "4", "prog"}), "-np 5 is more than --max-np 4");
+  EXPECT_EQ(ErrorOf({"--min-np", "1", "-np", "5", "-H", "a:4", "prog"}),
+            "-np 5 is more than the 4 slots of --hosts a:4");
+  EXPECT_EQ(ErrorOf({"--min-np", "2", "--blacklist-cooldown-range", "9", "8", "prog"}),
+            "--blacklist-cooldown-range: MIN 9 is more than MAX 8");
+  EXPECT_EQ(ErrorOf({"-np", "2", "--reset-limit", "3", "prog"}),
+            "--reset-limit 3 is for elastic jobs: give --min-np, --max-np or --host-discovery-script as well");
+  EXPECT_THAT(ErrorOf({"--max-np", "4", "prog"}), HasSubstr("-np is missing"));
+  EXPECT_THAT(ErrorOf({"--host-discovery-script", "x", "-H", "a:1", "prog"}), HasSubstr("excludes"));
+}
+
 TEST(OptionsTest, VariablesForTheWorkersMayBeRepeated) {
   const absl::StatusOr<RunOptions> options = Parse({"-x", "A", "-x", "B=c d", "-np", "1", "prog", "-x", "mine"});
   ASSERT_TRUE(options.ok()) << options.status();

@@ -26,12 +26,14 @@ absl::Status MakeDirectories(const std::string& path, unsigned mode) {
   }
 }
 
-absl::StatusOr<std::string> MakeWorkerDirectory(const std::string& directory, int worker, int workers) {
+absl::Status CopyToDirectory(const std::string& directory, int worker, int workers, WorkerOutput* out,
+                             WorkerOutput* err) {
   const int width = static_cast<int>(absl::StrCat(workers - 1).size());
   const std::string path = absl::StrCat(directory, "/rank.", absl::StrFormat("%0*d", width, worker));
-  const absl::Status made = MakeDirectories(path, 0777);
-  if (!made.ok()) return made;
-  return path;
+  absl::Status status = MakeDirectories(path, 0777);
+  if (status.ok()) status = out->CopyTo(absl::StrCat(path, "/stdout"));
+  if (status.ok()) status = err->CopyTo(absl::StrCat(path, "/stderr"));
+  return status;
 }
 
 }  // namespace farandole::launcher

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "deploy/launcher/worker_output.h"
 
 namespace farandole::launcher {
 
@@ -12,10 +12,11 @@ namespace farandole::launcher {
 //   FAILED_PRECONDITION  one cannot be made, or is no directory; the text names it
 absl::Status MakeDirectories(const std::string& path, unsigned mode);
 
-// Makes the directory of a worker's output, DIR/rank.N, and returns its path. N has leading zeros, so that all of a
-// run's names are of equal length, as Horovod has them.
-//   FAILED_PRECONDITION  it cannot be made; the text names it
-absl::StatusOr<std::string> MakeWorkerDirectory(const std::string& directory, int worker, int workers);
+// Has a worker's output written to DIR/rank.N/stdout and .../stderr, too, for which it makes the directory. N has
+// leading zeros, so that all names of a run of `workers` workers are of equal length, as Horovod has them.
+//   FAILED_PRECONDITION  a directory or a file cannot be made; the text names it
+absl::Status CopyToDirectory(const std::string& directory, int worker, int workers, WorkerOutput* out,
+                             WorkerOutput* err);
 
 }  // namespace farandole::launcher
 

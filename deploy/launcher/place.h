@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -28,33 +30,33 @@ class PlaceListener {
   virtual void OnStarted(int worker, pid_t pid) = 0;
   // Empty: the stream has ended. `bytes` is valid during the call.
   virtual void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) = 0;
-  // Once for each worker of a place that was told to start, after what the worker had written.
+  // Once for each worker that a place was told to start, after what the worker had written.
   virtual void OnEnded(int worker, WorkerEnd end) = 0;
   // Something for people.
   virtual void OnRemark(const std::string& sentence) = 0;
 };
 
-// Where some workers of a launch run: this process's children, or another host's agent. It has the workers with launch
-// indices `first` to `first + count - 1`. Owned by the launch or the agent; one thread; works by an EventLoop.
+// Where workers of a launch run: this process's children, or another host's agent. Owned by the launch or the agent;
+// one thread; works by an EventLoop.
 class Place {
  public:
-  Place(std::string host, int first, int count) : host_(std::move(host)), first_(first), count_(count) {}
+  explicit Place(std::string host) : host_(std::move(host)) {}
   virtual ~Place() = default;
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  // For people.
+  // As the user names it.
   const std::string& host() const { return host_; }
-  int first() const { return first_; }
-  int count() const { return count_; }
-  bool Has(int worker) const { return worker >= first_ && worker < first_ + count_; }
+  // As the machine names itself, which is what its workers tell the coordinator; after OnReady.
+  virtual const std::string& hostname() const = 0;
 
   // Makes all ready; OnReady or OnFailed follows, perhaps at once.
   virtual void Prepare() = 0;
   // Gives up what Prepare has begun: OnFailed follows, with a sentence that has `why`.
   virtual void GiveUp(const std::string& why) = 0;
-  // Starts the workers; after OnReady.
-  virtual void Start() = 0;
+  // Starts the workers with these numbers (positions in the launch, each for the first time); after OnReady, as often
+  // as there are more.
+  virtual void Start(const std::vector<int>& workers) = 0;
   // Sends a signal to all workers that run; SIGKILL also hastens Finish.
   virtual void Signal(int signal, bool whole_group) = 0;
   // While held, the workers wait for their output to be read.
@@ -68,8 +70,6 @@ class Place {
 
  private:
   const std::string host_;
-  const int first_;
-  const int count_;
 };
 
 }  // namespace farandole::launcher

@@ -61,17 +61,12 @@ std::vector<std::string> SshArguments(const SshOptions& options, const std::stri
   return arguments;
 }
 
-SshPlace::SshPlace(std::string host, int first, int count, SshOptions options, AgentOrder order, EventLoop* loop,
-                   PlaceListener* listener)
-    : Place(std::move(host), first, count),
+SshPlace::SshPlace(std::string host, SshOptions options, AgentOrder order, EventLoop* loop, PlaceListener* listener)
+    : Place(std::move(host)),
       options_(std::move(options)),
       order_(std::move(order)),
       loop_(loop),
-      listener_(listener),
-      ended_(static_cast<size_t>(count), false) {
-  order_.first = static_cast<uint32_t>(first);
-  order_.count = static_cast<uint32_t>(count);
-}
+      listener_(listener) {}
 
 SshPlace::~SshPlace() {
   CloseInput();
@@ -150,11 +145,7 @@ absl::Status SshPlace::OnFrame(const Frame& frame) {
   const bool runs = stage_ == kRunning || stage_ == kFinishing;
   if (frame.type == FrameType::kHello && stage_ == kConnecting) return OnHello(frame.message);
   if (frame.type == FrameType::kRefused && (runs || stage_ == kPreparing)) return OnRefused(frame.message);
-  if (frame.type == FrameType::kReady && stage_ == kPreparing) {
-    stage_ = kReady;
-    listener_->OnReady(this);
-    return absl::OkStatus();
-  }
+  if (frame.type == FrameType::kReady && stage_ == kPreparing) return OnReady(frame.message);
   if (frame.type == FrameType::kStarted && runs) return OnStarted(frame.message);
   if (frame.type == FrameType::kOutput && runs) return OnWorkerOutput(frame.message);
   if (frame.type == FrameType::kEnded && runs) return OnWorkerEnded(frame.message);
@@ -190,6 +181,15 @@ absl::Status SshPlace::OnHello(absl::string_view message) {
   return absl::OkStatus();
 }
 
+absl::Status SshPlace::OnReady(absl::string_view message) {
+  const absl::StatusOr<AgentReadiness> readiness = DecodeReadiness(message);
+  if (!readiness.ok()) return readiness.status();
+  hostname_ = readiness->hostname;
+  stage_ = kReady;
+  listener_->OnReady(this);
+  return absl::OkStatus();
+}
+
 absl::Status SshPlace::OnRefused(absl::string_view message) {
   const absl::StatusOr<AgentRefusal> refusal = DecodeRefusal(message);
   if (!refusal.ok()) return refusal.status();
@@ -207,7 +207,9 @@ absl::Status SshPlace::OnStarted(absl::string_view message) {
   const absl::StatusOr<AgentStart> start = DecodeStart(message);
   if (!start.ok()) return start.status();
   const auto worker = static_cast<int>(start->worker);
-  if (!Has(worker)) return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
+  if (running_.count(worker) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
+  }
   listener_->OnStarted(worker, static_cast<pid_t>(start->pid));
   return absl::OkStatus();
 }
@@ -216,7 +218,9 @@ absl::Status SshPlace::OnWorkerOutput(absl::string_view message) {
   const absl::StatusOr<AgentOutput> output = DecodeOutput(message);
   if (!output.ok()) return output.status();
   const auto worker = static_cast<int>(output->worker);
-  if (!Has(worker)) return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
+  if (started_.count(worker) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
+  }
   taken_bytes_ += static_cast<uint32_t>(output->bytes.size());
   listener_->OnOutput(worker, output->is_stderr ? Console::kStderr : Console::kStdout, output->bytes);
   if (!is_held_ && taken_bytes_ >= kReceiptBytes) SayTaken();
@@ -227,10 +231,9 @@ absl::Status SshPlace::OnWorkerEnded(absl::string_view message) {
   const absl::StatusOr<AgentEnd> end = DecodeEnd(message);
   if (!end.ok()) return end.status();
   const auto worker = static_cast<int>(end->worker);
-  if (!Has(worker) || ended_[worker - first()]) {
+  if (running_.erase(worker) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the agent has no running worker ", worker));
   }
-  ended_[worker - first()] = true;
   listener_->OnEnded(worker, end->end);
   return absl::OkStatus();
 }
@@ -244,10 +247,12 @@ void SshPlace::Send(FrameType type, absl::string_view message) {
   if (input_ != nullptr) input_->Write(EncodeFrame(type, message));
 }
 
-void SshPlace::Start() {
-  if (stage_ != kReady) return;
+void SshPlace::Start(const std::vector<int>& workers) {
+  if ((stage_ != kReady && stage_ != kRunning) || workers.empty()) return;
   stage_ = kRunning;
-  Send(FrameType::kGo, "");
+  running_.insert(workers.begin(), workers.end());
+  started_.insert(workers.begin(), workers.end());
+  Send(FrameType::kGo, Encode(AgentStaff{workers}));
 }
 
 void SshPlace::Signal(int signal, bool whole_group) {
@@ -356,11 +361,8 @@ void SshPlace::Fail(const absl::Status& status) {
   WorkerEnd lost;
   lost.code = kSshFailed;
   lost.is_lost = true;
-  for (int i = 0; i < count(); ++i) {
-    if (ended_[i]) continue;
-    ended_[i] = true;
-    listener_->OnEnded(first() + i, lost);
-  }
+  // Ends of workers may make the listener start others elsewhere.
+  for (const int worker : std::exchange(running_, {})) listener_->OnEnded(worker, lost);
 }
 
 void SshPlace::CloseInput() {

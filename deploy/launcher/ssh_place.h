@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,14 +47,14 @@ std::vector<std::string> SshArguments(const SshOptions& options, const std::stri
 // agent is to know travels over its standard input.
 class SshPlace final : public Place {
  public:
-  // `order` has all but first and count. `loop` and `listener` are borrowed.
-  SshPlace(std::string host, int first, int count, SshOptions options, AgentOrder order, EventLoop* loop,
-           PlaceListener* listener);
+  // `loop` and `listener` are borrowed.
+  SshPlace(std::string host, SshOptions options, AgentOrder order, EventLoop* loop, PlaceListener* listener);
   ~SshPlace() override;
 
+  const std::string& hostname() const override { return hostname_; }
   void Prepare() override;
   void GiveUp(const std::string& why) override;
-  void Start() override;
+  void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
@@ -70,6 +71,7 @@ class SshPlace final : public Place {
   void ReadFrames(absl::string_view bytes);
   absl::Status OnFrame(const Frame& frame);
   absl::Status OnHello(absl::string_view message);
+  absl::Status OnReady(absl::string_view message);
   absl::Status OnRefused(absl::string_view message);
   absl::Status OnStarted(absl::string_view message);
   absl::Status OnWorkerOutput(absl::string_view message);
@@ -88,7 +90,7 @@ class SshPlace final : public Place {
   void SetAlarm();
 
   const SshOptions options_;
-  AgentOrder order_;
+  const AgentOrder order_;
   EventLoop* const loop_;
   PlaceListener* const listener_;
   Stage stage_ = kConnecting;
@@ -108,7 +110,11 @@ class SshPlace final : public Place {
   LineSplitter err_lines_;
   LineTail words_;
 
-  std::vector<bool> ended_;
+  std::string hostname_;
+  // Workers that were to be started and have not ended.
+  std::set<int> running_;
+  // All that were ever to be started: what they left behind may print after them.
+  std::set<int> started_;
   bool is_held_ = false;
   uint32_t taken_bytes_ = 0;
 };

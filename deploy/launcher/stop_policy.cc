@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace farandole::launcher {
@@ -18,7 +20,22 @@ std::string WorkerEnd::Describe() const {
 }
 
 StopPolicy::StopPolicy(int workers, StopLimits limits)
-    : limits_(limits), ends_(workers), end_times_(workers), ended_(workers, false), running_(workers) {}
+    : limits_(limits),
+      is_elastic_(false),
+      ends_(workers),
+      end_times_(workers),
+      ended_(workers, false),
+      running_(workers) {}
+
+StopPolicy::StopPolicy(StopLimits limits) : limits_(limits), is_elastic_(true), running_(0) {}
+
+int StopPolicy::Add() {
+  ends_.emplace_back();
+  end_times_.emplace_back();
+  ended_.push_back(false);
+  ++running_;
+  return workers() - 1;
+}
 
 int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   if (ended_[index]) return 0;
@@ -29,8 +46,18 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   // A process that is killed lets go of its sockets before its end can be seen; who has only heard of it ends with a
   // code.
   const bool is_cause = end.signal != 0 || end.is_lost;
-  if (stage_ == kGrace && !has_signalled_ && is_cause && ends_[first_failed_].signal == 0 &&
-      !ends_[first_failed_].is_lost) {
+  if (is_elastic_ && stop_signal_ == 0 && stage_ == kRunning) {
+    if (end.failed()) {
+      NoteLoss(index);
+    } else {
+      last_success_ = now;
+    }
+    return 0;
+  }
+  if (stage_ == kGrace && !has_signalled_ && first_failed_ < 0 && stop_signal_ == 0 && end.failed()) {
+    first_failed_ = index;
+  } else if (stage_ == kGrace && !has_signalled_ && is_cause && first_failed_ >= 0 &&
+             ends_[first_failed_].signal == 0 && !ends_[first_failed_].is_lost) {
     first_failed_ = index;
   }
   if (stage_ != kRunning || (!end.failed() && stop_signal_ == 0)) return 0;
@@ -38,6 +65,36 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   stage_ = kGrace;
   deadline_ = now + (stop_signal_ == 0 ? limits_.after_failure : limits_.after_request);
   return 0;
+}
+
+void StopPolicy::NoteLoss(int index) {
+  const auto is_cause = [this](int worker) { return ends_[worker].signal != 0 || ends_[worker].is_lost; };
+  const absl::Duration now = end_times_[index];
+  const bool is_another = first_failed_ < 0 || now - last_failure_ > limits_.same_cause;
+  if (is_another || (is_cause(index) && !is_cause(first_failed_))) first_failed_ = index;
+  last_failure_ = now;
+}
+
+void StopPolicy::JobOver(int index, bool failed, absl::Duration now) {
+  if (is_job_over_) return;
+  is_job_over_ = true;
+  if (!failed) {
+    finishing_since_ = end_times_[index];
+  } else if (stage_ == kRunning && stop_signal_ == 0) {
+    if (first_failed_ < 0 && ends_[index].failed()) first_failed_ = index;
+    stage_ = kGrace;
+    has_job_failed_ = true;
+    deadline_ = now + limits_.after_failure;
+  }
+}
+
+bool StopPolicy::has_outlived() const {
+  if (stage_ != kRunning || last_success_ == -absl::InfiniteDuration()) return false;
+  return last_failure_ < std::min(finishing_since_, last_success_);
+}
+
+int StopPolicy::first_failed() const {
+  return is_elastic_ && first_failed_ >= 0 && all_ended() && has_outlived() ? -1 : first_failed_;
 }
 
 int StopPolicy::StopRequested(int signal, absl::Duration now) {
@@ -48,8 +105,10 @@ int StopPolicy::StopRequested(int signal, absl::Duration now) {
   has_signalled_ = true;
   if (stage_ == kRunning && stop_signal_ == 0) {
     stop_signal_ = signal;
+    // What the job has outlived so far is not why it ends.
+    if (is_elastic_) first_failed_ = -1;
     // Where some have ended already, those left may be waiting for them in vain.
-    if (running_ < static_cast<int>(ended_.size())) {
+    if (!is_elastic_ && running_ < workers()) {
       stage_ = kGrace;
       deadline_ = now + limits_.after_request;
     }
@@ -86,8 +145,9 @@ void StopPolicy::Blame(int index) {
 
 int StopPolicy::exit_code() const {
   if (abandoned_) return 128 + SIGKILL;
-  if (first_failed_ >= 0) return ends_[first_failed_].exit_code();
-  return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+  if (const int failed = first_failed(); failed >= 0) return ends_[failed].exit_code();
+  if (stop_signal_ != 0) return 128 + stop_signal_;
+  return has_job_failed_ ? 1 : 0;
 }
 
 }  // namespace farandole::launcher

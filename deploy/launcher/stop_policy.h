@@ -35,14 +35,29 @@ struct StopLimits {
   absl::Duration after_terminate = absl::Seconds(5);
   // A second SIGINT that comes sooner is the same request: `timeout` signals its child, and then the child's group.
   absl::Duration same_interrupt = absl::Milliseconds(250);
+  // Elastic: of failures within this time of each other the first is the cause.
+  absl::Duration same_cause = absl::Seconds(5);
 };
 
 // Decides when the workers of a launch are signalled and what the launch's exit code is. Pure: no process, no clock.
 // `now` is the time since the launch's start and never goes back. Each event returns the signal that all workers which
 // still run must be sent, or 0.
+//
+// In a fixed launch the first failure is the end. In an elastic one workers come and go, and those that fail are
+// replaced: the end is the coordinator's word (JobOver), or that nobody is left.
 class StopPolicy {
  public:
+  // A fixed launch of so many workers.
   StopPolicy(int workers, StopLimits limits);
+  // An elastic one, to which workers are added.
+  explicit StopPolicy(StopLimits limits);
+
+  // One more worker is about to be started: returns its number, counted from 0.
+  int Add();
+  // Elastic: the coordinator says that nothing more is to be started for the job, which it heard about at the end of
+  // worker `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
+  // themselves; otherwise its program is finishing, and they are left in peace. Later words change nothing.
+  void JobOver(int index, bool failed, absl::Duration now);
 
   // Worker `index` has ended, or (with any end that failed) could not be started.
   int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
@@ -61,8 +76,12 @@ class StopPolicy {
   bool all_ended() const { return running_ == 0; }
   bool is_running(int index) const { return !ended_[index]; }
   // The worker that failed first; -1: none has, or only after the launcher was asked to stop. One that ended by a
-  // signal, or with its host, while the others were left in peace goes before those that ended with a code.
-  int first_failed() const { return first_failed_; }
+  // signal, or with its host, while the others were left in peace goes before those that ended with a code. Elastic: of
+  // the failures that the job has not outlived.
+  int first_failed() const;
+  bool is_job_over() const { return is_job_over_; }
+  int workers() const { return static_cast<int>(ends_.size()); }
+  int running() const { return running_; }
   // The signal by which the launcher was asked to stop before any worker failed; 0: none.
   int stop_signal() const { return stop_signal_; }
   const WorkerEnd& end(int index) const { return ends_[index]; }
@@ -74,8 +93,12 @@ class StopPolicy {
   enum Stage { kRunning, kGrace, kTerminated, kKilled };
 
   int Kill();
+  void NoteLoss(int index);
+  // Elastic, all have ended: the job has outlived the failures.
+  bool has_outlived() const;
 
   const StopLimits limits_;
+  const bool is_elastic_;
   std::vector<WorkerEnd> ends_;
   std::vector<absl::Duration> end_times_;
   std::vector<bool> ended_;
@@ -88,6 +111,13 @@ class StopPolicy {
   // When the last SIGINT came.
   absl::Duration interrupted_ = -absl::InfiniteDuration();
   bool abandoned_ = false;
+  bool is_job_over_ = false;
+  bool has_job_failed_ = false;
+  // When the first worker ended of which the coordinator said that the program is finishing.
+  absl::Duration finishing_since_ = absl::InfiniteDuration();
+  // The last ends of both kinds.
+  absl::Duration last_success_ = -absl::InfiniteDuration();
+  absl::Duration last_failure_ = -absl::InfiniteDuration();
 };
 
 }  // namespace farandole::launcher

@@ -111,6 +111,80 @@ TEST(StopPolicyTest, AnAbandonedLaunchKillsAtOnce) {
   EXPECT_EQ(policy.exit_code(), 137);
 }
 
+// An elastic launch that has added so many workers.
+StopPolicy Elastic(int workers) {
+  StopPolicy policy{StopLimits()};
+  for (int i = 0; i < workers; ++i) EXPECT_EQ(policy.Add(), i);
+  return policy;
+}
+
+TEST(StopPolicyTest, AnElasticRunThatOutlivesItsLossesIsWell) {
+  StopPolicy policy = Elastic(3);
+  EXPECT_EQ(policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(10)), 0);
+  EXPECT_EQ(policy.deadline(), absl::InfiniteDuration()) << "the others go on";
+  EXPECT_EQ(policy.Add(), 3);
+  EXPECT_EQ(policy.first_failed(), 1);
+  for (const int worker : {0, 2, 3}) policy.WorkerEnded(worker, kDone, absl::Seconds(50 + worker));
+  policy.JobOver(0, false, absl::Seconds(51));
+  EXPECT_TRUE(policy.all_ended());
+  EXPECT_EQ(policy.exit_code(), 0);
+  EXPECT_EQ(policy.first_failed(), -1);
+}
+
+TEST(StopPolicyTest, AnElasticRunInWhichAllFailHasTheFirstOfThemAsItsCause) {
+  StopPolicy policy = Elastic(3);
+  policy.WorkerEnded(0, WorkerEnd{5, 0}, absl::Seconds(10));
+  policy.WorkerEnded(1, kCode3, absl::Seconds(100));
+  policy.WorkerEnded(2, WorkerEnd{1, 0}, absl::Seconds(101));
+  EXPECT_EQ(policy.first_failed(), 1) << "the first one was outlived";
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, AFailureAfterTheElasticProgramHasFinishedCounts) {
+  StopPolicy policy = Elastic(3);
+  policy.WorkerEnded(0, kDone, absl::Seconds(10));
+  policy.WorkerEnded(1, kCode3, absl::Seconds(11));
+  policy.WorkerEnded(2, kDone, absl::Seconds(12));
+  policy.JobOver(0, false, absl::Seconds(12));
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, WhoIsDrainedDoesNotMakeALaterFailureWell) {
+  StopPolicy policy = Elastic(2);
+  policy.WorkerEnded(0, kDone, absl::Seconds(10));
+  policy.WorkerEnded(1, kCode3, absl::Seconds(11));
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, WhenAnElasticJobHasFailedTheOthersGetGraceThenSigterm) {
+  StopPolicy policy = Elastic(2);
+  policy.WorkerEnded(0, kCode3, absl::Seconds(10));
+  policy.JobOver(0, true, absl::Seconds(11));
+  EXPECT_EQ(policy.deadline(), absl::Seconds(14));
+  EXPECT_EQ(policy.DeadlineReached(absl::Seconds(14)), SIGTERM);
+  policy.WorkerEnded(1, WorkerEnd{0, SIGTERM}, absl::Seconds(15));
+  EXPECT_EQ(policy.first_failed(), 0);
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
+TEST(StopPolicyTest, AnElasticJobThatHasFailedIsNotWellEvenIfAllEndWithZero) {
+  StopPolicy policy = Elastic(1);
+  policy.WorkerEnded(0, kDone, absl::Seconds(10));
+  policy.JobOver(0, true, absl::Seconds(10));
+  EXPECT_EQ(policy.exit_code(), 1);
+}
+
+TEST(StopPolicyTest, AnElasticRunThatIsStoppedIsNotBlamedOnWhatItHasOutlived) {
+  StopPolicy policy = Elastic(3);
+  policy.WorkerEnded(0, kCode3, absl::Seconds(1));
+  EXPECT_EQ(policy.StopRequested(SIGTERM, absl::Seconds(60)), SIGTERM);
+  EXPECT_EQ(policy.deadline(), absl::InfiniteDuration()) << "who runs does not wait for who was lost";
+  policy.WorkerEnded(1, kDone, absl::Seconds(61));
+  EXPECT_EQ(policy.deadline(), absl::Seconds(71));
+  policy.WorkerEnded(2, kDone, absl::Seconds(62));
+  EXPECT_EQ(policy.exit_code(), 143);
+}
+
 TEST(StopPolicyTest, EndsAreNamedAsPeopleKnowThem) {
   EXPECT_EQ(kCode3.Describe(), "exit code 3");
   EXPECT_EQ(kKilledByOthers.Describe(), "SIGKILL");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -57,15 +58,31 @@ std::vector<std::string> TravellingVariables(const std::vector<std::string>& all
   return OverlayVariables(travelling, given);
 }
 
+std::vector<std::string> ElasticSettings::Variables() const {
+  const std::pair<const char*, int64_t> all[] = {
+      {"FARANDOLE_MIN_SIZE", min_size},
+      {"FARANDOLE_MAX_SIZE", max_size},
+      {"FARANDOLE_ELASTIC_TIMEOUT_MS", shortage_limit_ms},
+      {"FARANDOLE_RESET_LIMIT", reset_limit},
+      {"FARANDOLE_COOLDOWN_MIN_MS", least_cooldown_ms},
+      {"FARANDOLE_COOLDOWN_MAX_MS", most_cooldown_ms},
+  };
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : all) {
+    if (value > 0) variables.push_back(absl::StrCat(name, "=", value));
+  }
+  return variables;
+}
+
 int WorkerSettings::OmpThreads() const { return std::max(1, cores / size_here); }
 
 bool WorkerSettings::SetsOmpThreads() const { return !Has(inherited, "OMP_NUM_THREADS"); }
 
-std::vector<std::string> WorkerSettings::Environment(int index) const {
+std::vector<std::string> WorkerSettings::Environment(int worker) const {
   std::map<std::string, std::string> told = {
       {"FARANDOLE_JOB", job},
       {"FARANDOLE_SIZE", absl::StrCat(size)},
-      {"FARANDOLE_LAUNCH_INDEX", absl::StrCat(index)},
+      {"FARANDOLE_LAUNCH_INDEX", absl::StrCat(first_index + worker)},
   };
   if (!coordinator.empty()) {
     told["FARANDOLE_COORDINATOR"] = coordinator;

@@ -19,6 +19,18 @@ std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
 std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
                                              const std::vector<std::string>& exported);
 
+// What an elastic job's workers are told besides; "NAME=value" each, and only what is not 0.
+struct ElasticSettings {
+  int min_size = 0;
+  int max_size = 0;
+  int64_t shortage_limit_ms = 0;
+  int reset_limit = 0;
+  int64_t least_cooldown_ms = 0;
+  int64_t most_cooldown_ms = 0;
+
+  std::vector<std::string> Variables() const;
+};
+
 // What the launcher tells its workers by environment; the names are those that worker/farandole.h reads.
 struct WorkerSettings {
   // The launcher's own environment, "NAME=value". What is told below replaces variables of the same name.
@@ -32,6 +44,8 @@ struct WorkerSettings {
   int size = 1;
   // How many of them run on this host.
   int size_here = 1;
+  // Worker N of the launch has FARANDOLE_LAUNCH_INDEX first_index + N: several launches may serve one job.
+  int first_index = 0;
   // FARANDOLE_JOIN_TIMEOUT_MS; 0: not set.
   int64_t join_timeout_ms = 0;
   // Processor cores of this host that may be used.
@@ -42,9 +56,9 @@ struct WorkerSettings {
   int OmpThreads() const;
   bool SetsOmpThreads() const;
 
-  // The environment of worker `index` (FARANDOLE_LAUNCH_INDEX). PYTHONUNBUFFERED is 1 where the user has not set it:
+  // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 where the user has not set it:
   // Python would hold back what it prints to a pipe.
-  std::vector<std::string> Environment(int index) const;
+  std::vector<std::string> Environment(int worker) const;
 };
 
 }  // namespace farandole::launcher

@@ -42,6 +42,27 @@ TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
                                    "FARANDOLE_LAUNCH_INDEX=0"));
 }
 
+TEST(WorkerEnvironmentTest, ElasticWorkersAreToldTheBoundsThatAreSet) {
+  ElasticSettings elastic;
+  EXPECT_THAT(elastic.Variables(), testing::IsEmpty());
+  elastic.min_size = 2;
+  elastic.max_size = 4;
+  elastic.shortage_limit_ms = 1500;
+  elastic.reset_limit = 3;
+  elastic.least_cooldown_ms = 1000;
+  elastic.most_cooldown_ms = 9000;
+  EXPECT_THAT(elastic.Variables(),
+              UnorderedElementsAre("FARANDOLE_MIN_SIZE=2", "FARANDOLE_MAX_SIZE=4", "FARANDOLE_ELASTIC_TIMEOUT_MS=1500",
+                                   "FARANDOLE_RESET_LIMIT=3", "FARANDOLE_COOLDOWN_MIN_MS=1000",
+                                   "FARANDOLE_COOLDOWN_MAX_MS=9000"));
+}
+
+TEST(WorkerEnvironmentTest, ALaunchThatJoinsOthersHasIndicesOfItsOwn) {
+  WorkerSettings settings = Settings();
+  settings.first_index = 65536;
+  EXPECT_THAT(settings.Environment(2), Contains("FARANDOLE_LAUNCH_INDEX=65538"));
+}
+
 TEST(WorkerEnvironmentTest, EachWorkerHasAtLeastOneThread) {
   WorkerSettings settings = Settings();
   settings.size_here = 16;

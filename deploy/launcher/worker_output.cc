@@ -34,6 +34,8 @@ void WorkerOutput::Push(absl::string_view bytes) {
 void WorkerOutput::Finish() {
   splitter_.Finish([this](absl::string_view line) { EmitLine(line); });
   if (worker_ == 0) console_->Unfinished(stream_, "");
+  if (file_fd_ >= 0) close(file_fd_);
+  file_fd_ = -1;
 }
 
 void WorkerOutput::EmitLine(absl::string_view line) {

@@ -25,7 +25,7 @@ class WorkerOutput {
   //   FAILED_PRECONDITION  the file cannot be made; the text names it
   absl::Status CopyTo(const std::string& path);
   void Push(absl::string_view bytes);
-  // Emits what is left of the last line. May be called again.
+  // Nothing follows: emits what is left of the last line, and closes the file. May be called again.
   void Finish();
 
   const LineTail& tail() const { return tail_; }

@@ -1,0 +1,30 @@
+#ifndef FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
+#define FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "deploy/cli/coordinator_session.h"
+#include "deploy/launcher/job_link.h"
+
+namespace farandole::launcher {
+
+// The link of an elastic launch to the coordinator of its job. Used on one thread at a time.
+class JobReporter final : public JobLink {
+ public:
+  // Worker N of the launch has the launch index first_index + N.
+  JobReporter(CoordinatorSession session, std::string job, int first_index);
+
+  absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) override;
+  absl::Status Drain(const std::string& hostname, const std::string& reason) override;
+
+ private:
+  const CoordinatorSession session_;
+  const std::string job_;
+  const int first_index_;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_

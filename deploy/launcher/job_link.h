@@ -1,0 +1,41 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "deploy/launcher/stop_policy.h"
+
+namespace farandole::launcher {
+
+// What an elastic launch says to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
+// made on one thread, which need not be the launch's.
+class JobLink {
+ public:
+  struct ExitAnswer {
+    // Nothing is to be started for the job any more: it has failed, or its program is finishing.
+    bool is_job_over = false;
+    bool has_job_failed = false;
+    // Why, for people; "" where the job goes on.
+    std::string reason;
+    // The host is barred for so long, and why; zero: it is not.
+    absl::Duration barred;
+    std::string barred_because;
+  };
+
+  virtual ~JobLink() = default;
+
+  // A process has ended: `worker` is its number in the launch, `hostname` the machine's own name.
+  //   NOT_FOUND    the coordinator knows no such job, as nobody has joined it
+  //   UNAVAILABLE  it cannot be reached
+  virtual absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) = 0;
+  // Has the job's workers on a machine leave in order.
+  //   as AdminService.DrainWorkers
+  virtual absl::Status Drain(const std::string& hostname, const std::string& reason) = 0;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_

@@ -1,0 +1,124 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_RECRUITMENT_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_RECRUITMENT_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "deploy/launcher/errands.h"
+#include "deploy/launcher/event_loop.h"
+#include "deploy/launcher/host_discovery.h"
+#include "deploy/launcher/host_list.h"
+#include "deploy/launcher/job_link.h"
+#include "deploy/launcher/staffing.h"
+
+namespace farandole::launcher {
+
+// What makes a launch elastic.
+struct ElasticPlan {
+  StaffLimits staff;
+  // Where workers may run; or who is asked for it.
+  std::vector<HostSlots> hosts;
+  std::optional<HostDiscovery::Plan> discovery;
+  std::string own_name;
+  // Hosts are named in what is said about workers.
+  bool names_hosts = false;
+  // How long it may take until the first worker is started.
+  absl::Duration shortage_limit = absl::Seconds(600);
+  // For workers of a host that is not listed any more: to leave in order, then from SIGTERM to SIGKILL.
+  absl::Duration leave_limit = absl::Seconds(30);
+  absl::Duration terminate_limit = absl::Seconds(10);
+  // Workers on other hosts outlive the launcher, where it is killed (AgentOrder::outlives_launcher).
+  bool outlives_launcher = false;
+  // Borrowed, and outlives the launch. May be null: then nobody is told anything.
+  JobLink* link = nullptr;
+};
+
+// Does what a recruitment decides.
+class Employer {
+ public:
+  virtual ~Employer() = default;
+
+  // Makes the host ready, where it is not, and starts Recruitment::starting_on(host) workers there, each of which it
+  // tells (OnStarted).
+  virtual void Engage(const HostSlots& host) = 0;
+  virtual void SignalHost(const std::string& host, int signal) = 0;
+  // The host is not needed any more; none of its workers runs.
+  virtual void Release(const std::string& host) = 0;
+  // "" where it is not ready.
+  virtual std::string HostnameOf(const std::string& host) const = 0;
+  // The coordinator's word (StopPolicy::JobOver).
+  virtual void OnJobOver(int worker, const JobLink::ExitAnswer& answer) = 0;
+  // Nothing can be started.
+  virtual void OnHopeless(const absl::Status& status) = 0;
+  virtual void OnRemark(const std::string& sentence) = 0;
+  // The time since the launch's start.
+  virtual absl::Duration Now() const = 0;
+};
+
+// Keeps the number of an elastic launch's workers up, on hosts that come and go, and tells the job's coordinator who
+// has ended. Owned by the launch; one thread; works by an EventLoop.
+class Recruitment {
+ public:
+  // `plan`, `loop` and `employer` are borrowed.
+  Recruitment(const ElasticPlan& plan, EventLoop* loop, Employer* employer);
+
+  //   RESOURCE_EXHAUSTED  no descriptor can be made
+  absl::Status Begin();
+
+  void OnStarted(const std::string& host, int worker);
+  void OnUnusable(const std::string& host);
+  void OnEnded(int worker, const WorkerEnd& end, const std::string& hostname);
+  bool OnChildEnded(pid_t pid, WorkerEnd end);
+  // Does what is due; called after everything else that has happened, too.
+  void Continue();
+  // Starts nothing any more.
+  void Close();
+
+  int starting_on(const std::string& host) const { return staffing_.starting_on(host); }
+  absl::Duration deadline() const;
+  // Some worker was started, none runs, and none is to be started.
+  bool is_deserted() const;
+  // All that was told has been answered.
+  bool is_answered() const { return errands_ == nullptr || errands_->is_idle(); }
+
+ private:
+  // Workers of a host that is not listed any more.
+  struct Departure {
+    enum Stage { kAsked, kTerminated, kKilled };
+    Stage stage = kAsked;
+    absl::Duration due;
+  };
+
+  void OnHosts(std::vector<HostSlots> hosts);
+  void Dismiss(const std::string& host);
+  void Terminate(const std::string& host);
+  void FinishDeparture(const std::string& host);
+  void Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname);
+  void OnAnswer(int worker, const std::string& host, const absl::StatusOr<JobLink::ExitAnswer>& answer);
+  bool HasNamesake(const std::string& host) const;
+
+  const ElasticPlan& plan_;
+  EventLoop* const loop_;
+  Employer* const employer_;
+  Staffing staffing_;
+  std::unique_ptr<Errands> errands_;
+  std::unique_ptr<HostDiscovery> discovery_;
+  std::map<std::string, HostSlots> listed_;
+  // Where each worker that has not ended runs.
+  std::map<int, std::string> running_;
+  std::map<std::string, Departure> departures_;
+  bool has_started_ = false;
+  bool is_closed_ = false;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_RECRUITMENT_H_

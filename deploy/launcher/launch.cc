@@ -160,13 +160,11 @@ absl::Status Launch::RunElastic() {
 bool Launch::IsElasticOver() {
   recruitment_->Continue();
   places_.RemoveReleased();
+  const bool is_deserted = policy_.all_ended() && recruitment_->is_deserted();
+  if (is_deserted) answers_until_ = std::min(answers_until_, Now() + kAnswerPatience);
   SetAlarm();
-  if (!policy_.all_ended()) return false;
-  if (policy_.stop_signal() != 0 || gave_up_ || !failure_.ok()) return true;
-  if (!recruitment_->is_deserted()) return false;
-  answers_until_ = std::min(answers_until_, Now() + kAnswerPatience);
-  SetAlarm();
-  return recruitment_->is_answered() || Now() >= answers_until_;
+  if (policy_.all_ended() && (policy_.stop_signal() != 0 || gave_up_ || !failure_.ok())) return true;
+  return is_deserted && (recruitment_->is_answered() || Now() >= answers_until_);
 }
 
 void Launch::SetAlarm() {
@@ -411,8 +409,6 @@ void Launch::SayLoss(int index) {
                             lines.empty() ? "; it wrote nothing to stderr" : "; its last lines on stderr:"));
   for (const std::string& line : lines) console_.Report(absl::StrCat("    ", line));
 }
-
-bool Launch::names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : places_.has_others(); }
 
 void Launch::Apply(int signal) {
   if (stage_ == kFinishing && signal == SIGKILL) SignalWorkers(SIGKILL, true);

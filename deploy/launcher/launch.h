@@ -145,7 +145,7 @@ class Launch final : private PlaceListener, private Employer {
   void ReportFailure();
   bool is_elastic() const { return plan_.elastic.has_value(); }
   // Workers run at several hosts, or may.
-  bool names_hosts() const;
+  bool names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : places_.has_others(); }
 
   const LaunchPlan plan_;
   EventLoop loop_;

@@ -133,8 +133,10 @@ ElasticSettings MakeElasticSettings(const RunOptions& options) {
   elastic.max_size = options.max_workers;
   elastic.shortage_limit_ms = std::lround(std::ceil(options.elastic_timeout_s * 1000));
   elastic.reset_limit = options.reset_limit;
-  elastic.least_cooldown_ms = int64_t{1000} * options.cooldown_s.first;
-  elastic.most_cooldown_ms = int64_t{1000} * options.cooldown_s.second;
+  if (!options.cooldown_s.empty()) {
+    elastic.least_cooldown_ms = int64_t{1000} * options.cooldown_s[0];
+    elastic.most_cooldown_ms = int64_t{1000} * options.cooldown_s[1];
+  }
   return elastic;
 }
 

@@ -117,7 +117,7 @@ absl::Status CheckFixed(const RunOptions& options) {
       {"--slots-per-host", options.slots_per_host},
       {"--elastic-timeout", options.elastic_timeout_s},
       {"--reset-limit", options.reset_limit},
-      {"--blacklist-cooldown-range", options.cooldown_s.second},
+      {"--blacklist-cooldown-range", options.cooldown_s.empty() ? 0 : options.cooldown_s.back()},
   };
   for (const auto& [name, value] : given) {
     if (value == 0) continue;
@@ -139,8 +139,9 @@ absl::Status CompleteElastic(RunOptions* options) {
   if (options->discovery.empty() && options->slots.empty() && options->slots_per_host > 0) {
     status.Update(CheckOrder("-np", options->workers, "--slots-per-host", options->slots_per_host));
   }
-  status.Update(
-      CheckOrder("--blacklist-cooldown-range: MIN", options->cooldown_s.first, "MAX", options->cooldown_s.second));
+  if (!options->cooldown_s.empty()) {
+    status.Update(CheckOrder("--blacklist-cooldown-range: MIN", options->cooldown_s[0], "MAX", options->cooldown_s[1]));
+  }
   return status;
 }
 
@@ -211,6 +212,9 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
          "--blacklist-cooldown-range", options->cooldown_s,
          "Seconds for which a host is barred after failures there, doubling from MIN to MAX; by default none is")
       ->check(CLI::Range(0, kMaxCooldownSeconds))
+      ->type_size(2)
+      ->expected(1)
+      ->allow_extra_args(false)
       ->type_name("MIN MAX");
 }
 

@@ -2,7 +2,6 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_OPTIONS_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -28,8 +27,8 @@ struct RunOptions {
   double elastic_timeout_s = 0;
   // Most epochs that an elastic job may lose; 0: any number.
   int reset_limit = 0;
-  // Least and most time for which a host on which workers fail is barred, in seconds; 0, 0: it is not.
-  std::pair<int, int> cooldown_s;
+  // Least and most time for which a host on which workers fail is barred, in seconds; none: it is not.
+  std::vector<int> cooldown_s;
   // "a:4,b:2", or a file that says the same; both "": this host without a bound.
   std::string hosts;
   std::string hostfile;

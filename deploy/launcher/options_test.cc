@@ -108,7 +108,7 @@ TEST(OptionsTest, ElasticJobsHaveHorovodsNames) {
   EXPECT_EQ(options->max_workers, 4);
   EXPECT_EQ(options->elastic_timeout_s, 30);
   EXPECT_EQ(options->reset_limit, 5);
-  EXPECT_EQ(options->cooldown_s, std::make_pair(10, 100));
+  EXPECT_EQ(options->cooldown_s, (std::vector<int>{10, 100}));
   EXPECT_EQ(options->command, (Words{"python", "train.py", "--min-np", "7"}));
   EXPECT_EQ(Parse({"--min-num-proc", "2", "--max-num-proc=4", "prog"})->max_workers, 4);
   EXPECT_FALSE(Parse({"-np", "3", "prog"})->is_elastic());

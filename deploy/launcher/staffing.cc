@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace farandole::launcher {
 
@@ -72,9 +73,11 @@ Staffing::Host* Staffing::Choose(absl::Duration now, std::string* name) {
     const auto own = hosts_.find(*name);
     if (own != hosts_.end() && can_be_used(own->second)) return &own->second;
   }
+  // Hosts that could not be used last time come last.
+  const auto key = [](const Host& host) { return std::make_pair(host.is_unusable, host.order); };
   Host* chosen = nullptr;
   for (auto& [candidate, host] : hosts_) {
-    if (!can_be_used(host) || (chosen != nullptr && chosen->order < host.order)) continue;
+    if (!can_be_used(host) || (chosen != nullptr && key(*chosen) < key(host))) continue;
     chosen = &host;
     *name = candidate;
   }
@@ -114,7 +117,7 @@ void Staffing::Ended(int worker, bool failed, absl::Duration now) {
   } else {
     host.hasty = now - ended.since < limits_.settled ? host.hasty + 1 : 0;
     Rest(&host, now);
-    vacated_.push_back(ended.host);
+    if (!host.is_unusable) vacated_.push_back(ended.host);
   }
   ForgetUnlisted();
 }

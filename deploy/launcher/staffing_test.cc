@@ -167,6 +167,14 @@ TEST_F(StaffingTest, TheLossOfAHostIsMadeUpForElsewhereAndTheHostTriedAgain) {
   EXPECT_THAT(At(101), ElementsAre("b+1"));
 }
 
+TEST_F(StaffingTest, ALostHostComesLast) {
+  Begin(2, 2, "a:1,b:1,c:1");
+  At(0);
+  staffing_->Unusable("a", absl::Seconds(100));
+  Fail(0, 100);
+  EXPECT_THAT(At(200), ElementsAre("c+1")) << "though it is listed first, and was the worker's own";
+}
+
 TEST_F(StaffingTest, NothingIsStartedAfterTheClose) {
   Begin(2, 2, "a:2");
   At(0);

@@ -1,0 +1,100 @@
+"""`farandole run` of elastic jobs over hosts by a real ssh: hosts that come, go and are lost, and a launcher that is
+killed."""
+
+import os
+import pathlib
+import re
+import signal
+from typing import Callable
+
+import harness
+from coordinators import Coordinator
+from gates import Gate
+from hosts import Aliases, Namespaces
+from programs_run import Program
+
+RUN = [str(harness.CLI), "run"]
+# A worker that goes on until it is told to leave, and then leaves in order.
+STAYING = "trap 'echo left $FARANDOLE_LAUNCH_INDEX; exit 0' TERM; echo staying; sleep 1000 & wait"
+
+
+def test_listed_hosts_get_workers_and_others_lose_them(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    listed = tmp_path / "listed"
+    listed.write_text("127.0.0.2:1\n", encoding="ascii")
+    run = start(
+        *(*RUN, "-np", "1", "--max-np", "3", "--ssh-config", str(aliases.keys.config)),
+        *("--host-discovery-script", f"cat {listed}", "--slots-per-host", "2", "sh", "-c", STAYING),
+    )
+    run.expect(r"\[0\] staying")
+    listed.write_text("127.0.0.2:1\n127.0.0.3\n", encoding="ascii")
+    run.expect(r"worker 1 is started on host 127\.0\.0\.3, pid ")
+    run.expect(r"\[2\] staying")
+    listed.write_text("127.0.0.3\n", encoding="ascii")
+    run.expect(r"host 127\.0\.0\.2 is not listed any more: its workers are asked to leave")
+    run.expect(r"\[0\] left 0")
+    assert "[1] left" not in run.output and "[2] left" not in run.output, run.output
+    run.signal(signal.SIGTERM)
+    run.require_end(128 + signal.SIGTERM)
+
+
+def test_a_script_that_fails_changes_nothing(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    listed = tmp_path / "listed"
+    listed.write_text("127.0.0.2:1\n", encoding="ascii")
+    run = start(
+        *(*RUN, "-np", "1", "--ssh-config", str(aliases.keys.config), "--host-discovery-script", f"cat {listed}"),
+        *("sh", "-c", STAYING),
+    )
+    run.expect(r"\[0\] staying")
+    listed.unlink()
+    run.expect(r"host discovery: 'cat .*/listed': it ended with exit code 1: cat: .*No such file or directory")
+    run.signal(signal.SIGTERM)
+    run.require_end(128 + signal.SIGTERM)
+    assert "not listed any more" not in run.output, run.output
+
+
+def test_a_lost_host_is_named_and_another_takes_its_worker(
+    start: Callable[..., Program], four_hosts: Namespaces
+) -> None:
+    run = start(*RUN, "-np", "2", "--min-np", "1", "--max-np", "2", *four_hosts.options(1, 1, 1), "sh", "-c", STAYING)
+    run.expect(r"\[0\] staying")
+    run.expect(r"\[1\] staying")
+    four_hosts.cut_off(1)
+    lost, other = (re.escape(four_hosts.names[index]) for index in (1, 2))
+    run.expect(rf"host {lost} is lost: ", 60)
+    run.expect(rf"worker 1 \(pid \d+, host {lost}\) ended with the loss of its host after ")
+    run.expect(rf"worker 2 is started on host {other}, pid ")
+    run.expect(r"\[2\] staying")
+    run.signal(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM
+
+
+def test_a_host_that_cannot_be_reached_does_not_keep_the_others(
+    start: Callable[..., Program], aliases: Aliases
+) -> None:
+    hosts = "127.0.0.200:1,127.0.0.2:2"
+    config = ["--ssh-config", str(aliases.keys.config)]
+    run = start(*RUN, "-np", "2", "--min-np", "1", "--max-np", "2", *config, "-H", hosts, "sh", "-c", "echo here")
+    run.require_end(0)
+    assert "host 127.0.0.200 cannot be reached; ssh says: Host key verification failed." in run.output, run.output
+    assert re.search(r"^\[\d\] here$", run.output, re.MULTILINE), run.output
+
+
+def test_workers_elsewhere_outlive_a_launcher_with_a_shared_coordinator(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], aliases: Aliases, gate: Gate
+) -> None:
+    coordinator = serve()
+    script = f"trap '' TERM; echo staying; head -c 1 <{gate}; echo printed; echo over >$PWD/over"
+    run = start(
+        *(*RUN, *coordinator.options("-np", "1", "--min-np", "1"), *aliases.options(1)),
+        *("sh", "-c", script),
+    )
+    run.expect(r"\[0\] staying")
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.end() == -signal.SIGKILL
+    gate.let_through(1)
+    run.require_nothing_left()
+    assert (run.directory / "over").exists()

@@ -28,8 +28,6 @@ StopPolicy MakePolicy(const LaunchPlan& plan) {
   return plan.elastic.has_value() ? StopPolicy(plan.limits) : StopPolicy(plan.workers, plan.limits);
 }
 
-int MostAtATime(const LaunchPlan& plan) { return plan.elastic.has_value() ? plan.elastic->staff.most : plan.workers; }
-
 }  // namespace
 
 int Launch::ExitCodeOf(const absl::Status& status) {
@@ -39,7 +37,7 @@ int Launch::ExitCodeOf(const absl::Status& status) {
 
 Launch::Launch(LaunchPlan plan)
     : plan_(std::move(plan)),
-      console_(STDOUT_FILENO, STDERR_FILENO, MostAtATime(plan_), &loop_, [this] { OnConsoleDrained(); }),
+      console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_, [this] { OnConsoleDrained(); }),
       policy_(MakePolicy(plan_)),
       input_(&loop_),
       places_(plan_.ssh, plan_.order, &loop_, this) {
@@ -112,7 +110,8 @@ absl::Status Launch::AddWorker(const std::string& host) {
   worker.out = std::make_unique<WorkerOutput>(Console::kStdout, index, &console_);
   worker.err = std::make_unique<WorkerOutput>(Console::kStderr, index, &console_);
   if (plan_.output_directory.empty()) return absl::OkStatus();
-  return CopyToDirectory(plan_.output_directory, index, MostAtATime(plan_), worker.out.get(), worker.err.get());
+  return CopyToDirectory(plan_.output_directory, index, is_elastic() ? plan_.elastic->staff.most : plan_.workers,
+                         worker.out.get(), worker.err.get());
 }
 
 absl::Status Launch::ReachAll() {

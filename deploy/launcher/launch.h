@@ -35,10 +35,11 @@ namespace farandole::launcher {
 struct LaunchPlan {
   // What runs here. `executable` may be empty where no worker does.
   LocalPlace::Command command;
-  // A fixed launch: so many workers, and which of them run where, in order; empty: all here.
+  // So many workers, in an elastic launch at the start.
   int workers = 1;
+  // A fixed launch: which of them run where, in order; empty: all here.
   std::vector<HostShare> shares;
-  // Set: an elastic one, which has neither.
+  // Set: an elastic one.
   std::optional<ElasticPlan> elastic;
   // How the other hosts are reached, what their agents run, and for how long they are waited for.
   SshOptions ssh;

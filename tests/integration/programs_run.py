@@ -101,6 +101,15 @@ class Program:
         assert found, f"no line with {pattern!r}, and {state}; its last output:\n{self.output[-5000:]}"
         return re.compile(pattern).search(found.group())
 
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def await_output(self, seconds: float) -> None:
+        """Returns when it has written something, or the time is over."""
+        with self._changed:
+            self._changed.wait(seconds)
+
     def end(self, seconds: float = END_SECONDS) -> int:
         """Waits until it ends, and all its output is read; returns its exit code."""
         try:

@@ -12,7 +12,7 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser peers tools python build install demo test sim growth soak bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser peers tools python build install demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -22,6 +22,7 @@ help:
 	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
 	@echo "make soak     install, then what takes too long for each change"
 	@echo "make sim      one simulated job: make sim SEED=7"
+	@echo "make chaos    install, then real elastic training beside random kills: make chaos SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
@@ -59,10 +60,13 @@ test: install browser
 soak: install
 	@tools/test --soak
 
-# One simulation, told line by line; its seed is what a failed test has printed.
+# One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.
 SEED ?= 1
 sim: system
 	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
+
+chaos: install
+	.venv/bin/python -m pytest -q tests/integration/test_chaos.py --seeds $(SEED)
 
 bench: install peers
 	.venv/bin/python tests/bench/bench.py

@@ -9,19 +9,20 @@ import random
 import signal
 import sys
 import time
-from typing import Callable, List
+from typing import Callable, List, Set
 
 import chaos
 import harness
 import numpy as np
 import pytest
 from coordinators import Coordinator
-from programs_run import START_SECONDS, Program
+from programs_run import Program
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "chaotic.py"
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 SAMPLES = 600
 LEAST, MOST = 1, 4
+MOST_LEAVE = 2
 # From an act to the next step, at most: a silent worker takes 3 s, a replacement its start, on a busy machine more.
 ON_SECONDS = 60
 
@@ -46,31 +47,39 @@ class Play:
         self.coordinator = coordinator
         self.serve = serve
         self.acts: List[str] = []
-        # Who leaves in order is not replaced: so many may.
-        self.leaves = 2
+        # Who leaves in order; they are not replaced.
+        self.leaving: Set[int] = set()
+        self.killed: Set[int] = set()
 
     def histories(self) -> chaos.Histories:
         return chaos.Histories(self.directory / "history")
 
-    def await_step(self, more: int) -> chaos.Histories:
+    def wait(self, until: Callable[[chaos.Histories], bool], what: str) -> None:
+        """Waits until the histories say so."""
+        deadline = time.monotonic() + ON_SECONDS
+        while not until(self.histories()):
+            assert self.run.is_running(), f"the job has ended:\n{self.run.output[-6000:]}"
+            assert time.monotonic() < deadline, f"{what} for {ON_SECONDS} s:\n{self.run.output[-6000:]}"
+            self.run.await_output(0.05)
+
+    def await_steps(self, more: int) -> None:
         """Waits until the last epoch has done `more` steps from now on, or another one has done as many."""
         before = self.histories()
         wanted = {before.last_epoch(): before.steps(before.last_epoch()) + more}
-        deadline = time.monotonic() + ON_SECONDS
-        while True:
-            found = self.histories()
-            last = found.last_epoch()
-            if found.steps(last) >= wanted.get(last, more):
-                return found
-            assert self.run.is_running(), f"the job has ended, after {self.acts}:\n{self.run.output[-6000:]}"
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no step for {ON_SECONDS} s, after {self.acts}:\n{self.run.output[-6000:]}")
-            self.run.await_output(0.05)
+        self.wait(lambda found: found.steps(found.last_epoch()) >= wanted.get(found.last_epoch(), more), "no step")
+
+    def await_replacements(self) -> None:
+        """Waits until whoever was killed has been replaced."""
+        self.acts.append("await replacements")
+        size = MOST - len(self.leaving)
+        self.wait(lambda found: len(found.members(found.last_epoch())) >= size, f"fewer than {size} workers")
+        self.await_steps(1)
 
     def members(self) -> List[chaos.Member]:
-        """Of the last epoch, those that live."""
+        """Of the last epoch, those that live and stay."""
         found = self.histories()
-        return [member for member in found.members(found.last_epoch()) if os.path.exists(f"/proc/{member.pid}")]
+        gone = self.leaving | self.killed
+        return [member for member in found.members(found.last_epoch()) if member.pid not in gone]
 
     def strike(self) -> None:
         """Does one thing; somebody always stays."""
@@ -81,6 +90,7 @@ class Play:
         members = self.members()
         for member in self.random.sample(members, min(count, len(members) - 1)):
             self.acts.append(f"kill rank {member.rank} of {member.size} ({member.pid})")
+            self.killed.add(member.pid)
             os.kill(member.pid, signal.SIGKILL)
 
     def kill_two(self) -> None:
@@ -94,7 +104,7 @@ class Play:
         self.acts.append(f"stop rank {member.rank} of {member.size} ({member.pid})")
         os.kill(member.pid, signal.SIGSTOP)
         try:
-            self.await_step(1)
+            self.await_steps(1)
         finally:
             os.kill(member.pid, signal.SIGCONT)
 
@@ -109,10 +119,10 @@ class Play:
 
     def leave(self) -> None:
         members = self.members()
-        if self.leaves == 0 or len(members) < 2:
+        if len(self.leaving) == MOST_LEAVE or len(members) < 2:
             return
-        self.leaves -= 1
         member = self.random.choice(members)
+        self.leaving.add(member.pid)
         self.acts.append(f"SIGTERM to rank {member.rank} of {member.size} ({member.pid})")
         os.kill(member.pid, signal.SIGTERM)
 
@@ -127,16 +137,17 @@ def test_training_goes_on_and_its_history_is_whole(
     worker = [sys.executable, str(PROGRAM), str(tmp_path)]
     run = start(str(harness.CLI), "run", *bounds, *coordinator.options(), *worker)
     play = Play(chaos_seed, tmp_path, run, coordinator, serve)
-    deadline = time.monotonic() + START_SECONDS
-    while play.histories().steps(1) < 5 and time.monotonic() < deadline and run.is_running():
-        run.await_output(0.05)
     try:
+        play.await_steps(5)
         for _ in range(play.random.randint(2, 5)):
             play.strike()
             # Sometimes at once, while an epoch forms.
-            if play.random.random() < 0.8:
-                play.await_step(play.random.randint(1, 20))
-        play.await_step(5)
+            chance = play.random.random()
+            if chance < 0.4:
+                play.await_steps(play.random.randint(1, 20))
+            elif chance < 0.8:
+                play.await_replacements()
+        play.await_steps(5)
         (tmp_path / "stop").touch()
         run.require_end(0)
         chaos.check(play.histories(), SAMPLES, LEAST, MOST)

@@ -72,5 +72,36 @@ TEST(OrderRanksTest, FollowsTheLaunchIndexWhateverTheOrderOfJoining) {
   } while (std::next_permutation(joined.begin(), joined.end()));
 }
 
+TEST(OrderRanksTest, SurvivorsComeFirstByTheirOldRanksWhereHostsLetThem) {
+  // Five workers: which of three hosts each is on, and which of them are survivors; their old ranks go against the
+  // order of joining and against the launch indices.
+  for (int hosts = 0; hosts < 243; ++hosts) {
+    for (uint32_t survivors = 0; survivors < 32; ++survivors) {
+      std::vector<Candidate> candidates;
+      for (int i = 0, code = hosts; i < 5; ++i, code /= 3) {
+        candidates.push_back({std::string(1, static_cast<char>('a' + code % 3)), static_cast<uint32_t>(i)});
+        if ((survivors >> i & 1) != 0) candidates.back().old_rank = 9 - i;
+      }
+      const std::vector<size_t> order = OrderRanks(candidates);
+      const auto precedes = [&](const Candidate& a, const Candidate& b) {
+        if (a.old_rank.has_value() != b.old_rank.has_value()) return a.old_rank.has_value();
+        return a.old_rank.has_value() ? *a.old_rank < *b.old_rank : a.launch_index < b.launch_index;
+      };
+      const auto first = std::min_element(candidates.begin(), candidates.end(), precedes);
+      EXPECT_EQ(&candidates[order[0]], &*first);
+      std::set<std::string> seen;
+      for (size_t rank = 1; rank < order.size(); ++rank) {
+        const Candidate& before = candidates[order[rank - 1]];
+        const Candidate& after = candidates[order[rank]];
+        if (before.host_id == after.host_id) {
+          EXPECT_TRUE(precedes(before, after));
+        } else {
+          EXPECT_TRUE(seen.insert(before.host_id).second);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace farandole

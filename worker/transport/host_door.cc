@@ -28,6 +28,7 @@ constexpr int kNonceBytes = 16;
 constexpr absl::Duration kSlice = absl::Milliseconds(100);
 // A connection that says nothing must not keep the others waiting.
 constexpr absl::Duration kHandshakeLimit = absl::Seconds(2);
+constexpr int kMostKnocks = 5;
 constexpr absl::string_view kScheme = "unix-abstract:";
 
 struct Greeting {
@@ -128,6 +129,73 @@ socklen_t AbstractAddress(absl::string_view name, struct sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(struct sockaddr_un, sun_path) + 1 + bytes);
 }
 
+// One connection to another's door.
+struct Knock {
+  const HostDoor::Meeting& meeting;
+  const absl::string_view endpoint;
+  const absl::string_view name;
+  const int rank;
+  bool was_cut_off = false;
+
+  absl::StatusOr<int> Try();
+  absl::Status AwaitAnswer(int connection) const;
+  absl::StatusOr<int> Shake(int connection);
+};
+
+absl::StatusOr<int> Knock::Try() {
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connection < 0) return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
+  struct sockaddr_un address;
+  const socklen_t bytes = AbstractAddress(name, &address);
+  absl::StatusOr<int> fd = -1;
+  if (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) == 0) {
+    fd = Shake(connection);
+  } else {
+    fd = absl::UnavailableError(
+        absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(errno)));
+  }
+  close(connection);
+  return fd;
+}
+
+// The first rank serves the others one after the other, and may not have formed its epoch yet.
+absl::Status Knock::AwaitAnswer(int connection) const {
+  while (!Await(connection, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) {
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+    if (absl::Now() >= meeting.deadline) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Knock::Shake(int connection) {
+  Greeting greeting = {kMagic, static_cast<uint32_t>(rank), meeting.epoch, {}};
+  Challenge challenge;
+  bool good = RAND_bytes(greeting.nonce, kNonceBytes) == 1 && WriteAll(connection, &greeting, sizeof(greeting));
+  if (good) {
+    if (absl::Status gave_up = AwaitAnswer(connection); !gave_up.ok()) return gave_up;
+    good = ReadAll(connection, &challenge, sizeof(challenge), meeting.deadline);
+  }
+  unsigned char mac[kMacBytes] = {};
+  if (good) {
+    Mac(meeting.secret, 's', greeting, challenge.nonce, mac);
+    if (CRYPTO_memcmp(mac, challenge.mac, kMacBytes) != 0) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("what answers at ", endpoint, " does not know this epoch's secret"));
+    }
+    Mac(meeting.secret, 'c', greeting, challenge.nonce, mac);
+    if (WriteAll(connection, mac, sizeof(mac))) {
+      const int fd = ReceiveDescriptor(connection, meeting.deadline);
+      if (fd >= 0) return fd;
+    }
+  }
+  if (absl::Now() >= meeting.deadline) {
+    return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
+  }
+  was_cut_off = true;
+  return absl::PermissionDeniedError(
+      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostDoor>> HostDoor::Open() {
@@ -191,49 +259,13 @@ absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Meeting& m
     return absl::InvalidArgumentError(
         absl::StrCat("cannot reach the host's first rank at ", endpoint, ": not a ", kScheme, " endpoint"));
   }
-  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connection < 0) return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
-  struct sockaddr_un address;
-  const socklen_t bytes = AbstractAddress(name, &address);
-  if (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) != 0) {
-    const int error = errno;
-    close(connection);
-    return absl::UnavailableError(
-        absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(error)));
+  for (int attempt = 1;; ++attempt) {
+    Knock knock = {meeting, endpoint, name, rank};
+    const absl::StatusOr<int> fd = knock.Try();
+    // Cut off in the middle, which the first rank does to who is slow, as processes are on a machine that is too busy.
+    if (fd.ok() || !knock.was_cut_off || attempt == kMostKnocks) return fd;
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
   }
-  Greeting greeting = {kMagic, static_cast<uint32_t>(rank), meeting.epoch, {}};
-  Challenge challenge;
-  bool good = RAND_bytes(greeting.nonce, kNonceBytes) == 1 && WriteAll(connection, &greeting, sizeof(greeting));
-  // The first rank serves the others one after the other, and may not have formed its epoch yet.
-  while (good && !Await(connection, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) {
-    absl::Status status = meeting.give_up();
-    if (status.ok() && absl::Now() >= meeting.deadline) {
-      status = absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
-    }
-    if (!status.ok()) {
-      close(connection);
-      return status;
-    }
-  }
-  good = good && ReadAll(connection, &challenge, sizeof(challenge), meeting.deadline);
-  unsigned char mac[kMacBytes] = {};
-  if (good) Mac(meeting.secret, 's', greeting, challenge.nonce, mac);
-  int fd = -1;
-  if (good && CRYPTO_memcmp(mac, challenge.mac, kMacBytes) == 0) {
-    Mac(meeting.secret, 'c', greeting, challenge.nonce, mac);
-    if (WriteAll(connection, mac, sizeof(mac))) fd = ReceiveDescriptor(connection, meeting.deadline);
-  }
-  close(connection);
-  if (fd >= 0) return fd;
-  if (absl::Now() >= meeting.deadline) {
-    return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
-  }
-  if (good) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("what answers at ", endpoint, " does not know this epoch's secret"));
-  }
-  return absl::PermissionDeniedError(
-      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));
 }
 
 }  // namespace farandole

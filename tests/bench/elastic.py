@@ -34,8 +34,6 @@ PAGE = ROOT / "docs" / "benchmarks" / "elastic.md"
 EVENT_SECONDS = 60.0
 # Most of it is importing PyTorch.
 START_SECONDS = 300.0
-# Of steady steps between two trials.
-PAUSE_SECONDS = 0.3
 
 GOALS = {"noticed": 0.05, "stepped": 0.25, "joined": 1.0, "reattached": 5.0}
 TITLES = {
@@ -199,11 +197,11 @@ class ElasticJob:
         begin = time.monotonic()
         os.kill(self._pids.pop(victim), signal.SIGKILL)
         noticed, stepped = self.ranks.wait_both("noticed", "step", RANKS - 1, RANKS - 1)
-        time.sleep(PAUSE_SECONDS)
+        self.ranks.wait("steady", RANKS - 1, RANKS - 1)
         self.begin(1)
         ready = self.ranks.wait("ready", 1)[0].value
         joined = self.ranks.wait("step", RANKS, RANKS)
-        time.sleep(PAUSE_SECONDS)
+        self.ranks.wait("steady", RANKS, RANKS)
         return {
             "noticed": [_latest(noticed) - begin],
             "stepped": [_latest(stepped) - begin],
@@ -217,7 +215,6 @@ class ElasticJob:
         self.coordinator.restart()
         (self._directory / "new").touch()
         done = self.ranks.wait("new", RANKS)
-        time.sleep(PAUSE_SECONDS)
         return {"reattached": [_latest(done) - begin]}
 
     def end(self) -> None:
@@ -261,7 +258,7 @@ def _torchrun(restarts: int) -> Iterator[Contender]:
 
 def measure_torchrun(trials: int, seed: int, times: Times) -> None:
     """Kills a rank; torchrun, which looks every 0.1 s, then starts all of them again."""
-    draw = random.Random(seed)
+    draw, started = random.Random(seed), []
     with _torchrun(trials + 1) as ranks:
         for trial in range(trials + 1):
             if trial:
@@ -270,7 +267,7 @@ def measure_torchrun(trials: int, seed: int, times: Times) -> None:
             started, stepped = ranks.wait_both("started", "step", RANKS, RANKS)
             if trial:
                 times.setdefault("torchrun", []).append(_latest(stepped) - begin)
-            time.sleep(PAUSE_SECONDS)
+            ranks.wait("steady", RANKS)
 
 
 def _row(name: str, values: List[float]) -> List[str]:

@@ -217,11 +217,15 @@ _TYPE_NAME = {
 _VAGUE = re.compile(rf"(?:^|[a-z0-9_])(?:{WORDS})(?![a-z])|_v2$")
 
 
+# Names that programs for Horovod use, and derive from.
+_HOROVODS = re.compile(r"StateHandler$")
+
+
 def type_names_say_something(source: Source) -> Iterator[Finding]:
     """Types are the ten words of docs/architecture.md or plain nouns."""
     pattern = _TYPE_NAME.get(source.language)
     for found in pattern.finditer(source.code) if pattern else []:
-        if _VAGUE.search(found.group(1)):
+        if _VAGUE.search(found.group(1)) and not _HOROVODS.search(found.group(1)):
             yield source.finding(
                 line_of(source.code, found.start(1)),
                 f"{found.group(1)}: name the type by what it is (one of the ten words or a plain noun)",

@@ -6,7 +6,7 @@
 `farandole.checkpoint` writes and finds checkpoints, and `farandole.elastic` keeps a program going while workers come and go. Importing this package needs neither framework.
 """
 
-from . import elastic  # noqa: F401; a name that each view has of its own
+from . import elastic as elastic
 from ._handles import Handle, poll, synchronize
 from ._library import ffi as _ffi
 from ._library import lib as _lib

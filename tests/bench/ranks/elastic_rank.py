@@ -4,11 +4,13 @@ monotonic clock.
     elastic_rank.py DIRECTORY
 
 Imports PyTorch once and starts a rank for each line of its input, a launch index. `ready`: the rank is about to join;
-`noticed`: its epoch has ended; `step`: the first step of an epoch is done; `new`: a tensor of a new name was reduced,
+`noticed`: its epoch has ended; `step`, `steady`: the first step of an epoch is done, and
+50 of them; `new`: a tensor of a new name was reduced,
 for which rank 0 had found DIRECTORY/new. The ranks train until they are killed.
 """
 
 import gc
+import itertools
 import os
 import pathlib
 import signal
@@ -18,6 +20,9 @@ from typing import Any
 
 import torch
 from models import small
+
+# Of the steps of an epoch.
+TOLD = {1: "step", 50: "steady"}
 
 
 def tell(event: str, size: int = 0) -> None:
@@ -44,15 +49,14 @@ def run(index: str, directory: pathlib.Path) -> None:
 
     @hvd.elastic.run
     def train(state: Any) -> None:
-        first, size, rank = True, hvd.size(), hvd.rank()
-        while True:
+        size, rank = hvd.size(), hvd.rank()
+        for number in itertools.count(1):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(inputs), targets).backward()
             optimizer.step()
             state.step += 1
-            if first:
-                tell("step", size)
-                first = False
+            if number in TOLD:
+                tell(TOLD[number], size)
             new = torch.tensor(rank == 0 and (directory / "new").exists())
             if hvd.allreduce(new, op=hvd.Max, name="wish").item():
                 hvd.allreduce(torch.ones(1), name=f"new at {state.step}")

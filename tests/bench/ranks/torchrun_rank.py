@@ -1,15 +1,19 @@
 """A rank of torchrun that trains the small model of elastic_rank.py with DistributedDataParallel over Gloo, and tells
-when its first step is done; it goes on until it is killed, or until a peer's end fails its step.
+when its first steps are done; it goes on until it is killed, or until a peer's end fails its step.
 
     torchrun ... torchrun_rank.py
 """
 
+import itertools
 import os
 import time
 
 import torch
 import torch.distributed
 from models import small
+
+# Of the steps after a start.
+TOLD = {1: "step", 50: "steady"}
 
 
 def main() -> None:
@@ -19,14 +23,13 @@ def main() -> None:
     model, inputs, targets = small()
     model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    first = True
-    while True:
+    for number in itertools.count(1):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
-        if first:
-            os.write(1, f"step {time.monotonic():.6f} {torch.distributed.get_world_size()}\n".encode())
-            first = False
+        if number in TOLD:
+            size = torch.distributed.get_world_size()
+            os.write(1, f"{TOLD[number]} {time.monotonic():.6f} {size}\n".encode())
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def handlers_may_be_added() -> None:
     class Counter:
         count = 0
 
-    class CounterHandler(hvd.elastic.StateHandler):
+    class CounterStateHandler(hvd.elastic.StateHandler):
         def save(self) -> None:
             self.saved = self.value.count
 
@@ -134,7 +134,7 @@ def handlers_may_be_added() -> None:
             self.value.count = hvd.broadcast_object(self.value.count, self.root_rank)
 
     before = hvd.elastic.get_handler_registry()
-    hvd.elastic.set_handler_registry([(Counter, CounterHandler), *before])
+    hvd.elastic.set_handler_registry([(Counter, CounterStateHandler), *before])
     try:
         counter = Counter()
         state = hvd.elastic.TorchState(counter=counter)

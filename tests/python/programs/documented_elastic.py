@@ -36,7 +36,7 @@ def on_state_reset():
 
 @hvd.elastic.run
 def train(state):
-    for state.epoch in range(state.epoch, epochs):
+    for state.epoch in range(state.epoch, epochs):  # noqa: B020
         batch_offset = state.batch
         for batch_idx, (data, target) in enumerate(train_loader):
             state.batch = batch_offset + batch_idx

@@ -60,7 +60,7 @@ class StateHandler:
         self.save()
 
 
-class _StateDictHandler(StateHandler):
+class _StateDictKeeper(StateHandler):
     """Of an object with state_dict() and load_state_dict()."""
 
     def __init__(self, value: Any) -> None:
@@ -79,7 +79,7 @@ class _StateDictHandler(StateHandler):
         self.value.load_state_dict(broadcast_object(self.value.state_dict(), self.root_rank, "farandole.elastic.state"))
 
 
-class ModelStateHandler(_StateDictHandler):
+class ModelStateHandler(_StateDictKeeper):
     """Of a torch.nn.Module."""
 
     def restore(self) -> None:
@@ -89,18 +89,18 @@ class ModelStateHandler(_StateDictHandler):
         broadcast_parameters(self.value.state_dict(), self.root_rank)
 
 
-class OptimizerStateHandler(_StateDictHandler):
+class OptimizerStateHandler(_StateDictKeeper):
     """Of a torch.optim.Optimizer, a DistributedOptimizer too."""
 
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, self.root_rank)
 
 
-class SchedulerStateHandler(_StateDictHandler):
+class SchedulerStateHandler(_StateDictKeeper):
     """Of a learning rate scheduler."""
 
 
-class SamplerStateHandler(_StateDictHandler):
+class SamplerStateHandler(_StateDictKeeper):
     """Of an ElasticSampler."""
 
     def reset(self) -> None:

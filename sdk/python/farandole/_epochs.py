@@ -4,8 +4,8 @@ import weakref
 from typing import List, NamedTuple, Optional, Protocol
 
 from . import process_sets
-from ._handles import finish_late, rescue, sweep
-from ._library import OK, SURFACE_MS, failure, ffi, interruptible, lib
+from ._handles import finish, rescue, sweep
+from ._library import OK, failure, ffi, interruptible, lib
 
 
 class Follower(Protocol):
@@ -85,13 +85,11 @@ def agree_on_most(name: str, values: List[int]) -> List[int]:
     """The greatest of each value over all ranks, which all call it. EpochEnded: a worker has died or left."""
     memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
     address = int(ffi.cast("uintptr_t", memory))
+    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0)
     try:
-        code = lib.farandole_allreduce_now(
-            *(name.encode(), address, address, shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0, SURFACE_MS)
-        )
+        handle = lib.farandole_allreduce(name.encode(), address, address, *call)
     except BaseException as error:
-        rescue(error, (memory, shape))
+        rescue(error, memory)
         raise
-    if code != OK:
-        finish_late(code, (memory, shape))
+    finish(handle, memory)
     return list(memory)

@@ -14,7 +14,6 @@ from typing import Callable, List, Set
 import chaos
 import harness
 import numpy as np
-import pytest
 from coordinators import Coordinator
 from programs_run import Program
 
@@ -40,7 +39,9 @@ def write_data(directory: pathlib.Path) -> None:
 class Play:
     """One job, and what is done to it."""
 
-    def __init__(self, seed: int, directory: pathlib.Path, run: Program, coordinator: Coordinator, serve: Callable) -> None:
+    def __init__(
+        self, seed: int, directory: pathlib.Path, run: Program, coordinator: Coordinator, serve: Callable
+    ) -> None:
         self.random = random.Random(seed)
         self.directory = directory
         self.run = run

@@ -48,7 +48,9 @@ def gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> np.
     return images.T @ chances
 
 
-def step(state: elastic.ObjectState, data: "tuple[np.ndarray, np.ndarray]", stop: pathlib.Path, history: History) -> None:
+def step(
+    state: elastic.ObjectState, data: "tuple[np.ndarray, np.ndarray]", stop: pathlib.Path, history: History
+) -> None:
     images, labels = data
     size, rank = hvd.size(), hvd.rank()
     left = samples_of(state, len(labels))

@@ -60,6 +60,12 @@ def test_demo_trains_and_goes_on_from_its_newest_checkpoint(tmp_path: pathlib.Pa
     assert f"step-{2 * steps:08}" in output
 
 
+def test_elastic_example_trains_to_its_end_in_a_job_that_is_not_elastic(tmp_path: pathlib.Path) -> None:
+    make_data(tmp_path)
+    output = run(tmp_path, "elastic_fashion_mnist.py", "--data", str(tmp_path), "--epochs", "2")
+    assert "2 workers, pass 1 from image 0 on" in output and "pass 2/2: loss" in output
+
+
 def test_demo_names_data_that_is_missing_or_damaged(tmp_path: pathlib.Path) -> None:
     for content in (None, b"no gzip", gzip.compress(b"\0\0\x08\x01\0\0\0\x05no")):
         path = tmp_path / "train-images-idx3-ubyte.gz"

@@ -87,8 +87,10 @@ void TestShell::Apply(const StoreBatch& batch) {
 
 void TestShell::Apply(const Output& output) {
   if (const auto* send = std::get_if<Send>(&output); send != nullptr) {
-    Expect(IsOpen(send->stream),
-           absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message->ShortDebugString()));
+    // The text of an epoch's members is long.
+    if (!IsOpen(send->stream))
+      Expect(false,
+             absl::StrCat("stream ", send->stream, " is not open and is sent ", send->message->ShortDebugString()));
     Expect(!send->message->SerializeAsString().empty(), "an empty message is sent");
     if (send->message->has_epoch_formed()) CheckEpoch(send->message->epoch_formed());
     if (send->message->has_slot_assigned()) CheckSlot(send->message->slot_assigned());

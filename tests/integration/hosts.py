@@ -1,6 +1,7 @@
 """Hosts to reach by ssh: loopback addresses behind one real sshd, or network namespaces with a real sshd each. Nothing of
 the user's own ssh is read or written."""
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -216,7 +217,8 @@ class Namespaces:
             # The session of a host that was cut off waits for hours, and keeps the network with it.
             listed = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)
             for pid in listed.stdout.split():
-                os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # the end of one may be another's
+                    os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
         # A network that is taken away is so at some later time; what it has here need not wait for that.
         for i in range(len(self.names)):

@@ -113,20 +113,6 @@ absl::StatusOr<v1::ReportExitResponse> CoordinatorSession::ReportExit(const v1::
                                               absl::StrCat("refused to hear of job ", request.job()), true);
 }
 
-absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainHost(const std::string& tenant,
-                                                                       const std::string& job,
-                                                                       const std::string& hostname,
-                                                                       const std::string& reason) const {
-  v1::DrainWorkersRequest request;
-  request.set_tenant(tenant);
-  request.set_job(job);
-  request.set_hostname(hostname);
-  request.set_reason(reason);
-  request.set_idempotency_key(NewIdempotencyKey());
-  return stubs_->Call<v1::DrainWorkersResponse>(stubs_->admin.get(), &v1::AdminService::Stub::DrainWorkers, request,
-                                                absl::StrCat("refused to drain host ", hostname));
-}
-
 const std::string& CoordinatorSession::address() const { return stubs_->where.address; }
 
 }  // namespace farandole

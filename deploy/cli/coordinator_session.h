@@ -32,9 +32,6 @@ class CoordinatorSession {
 
   // Waits for a coordinator that is away, as long as any call may take.
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
-  // All workers of a machine, by its own name.
-  absl::StatusOr<v1::DrainWorkersResponse> DrainHost(const std::string& tenant, const std::string& job,
-                                                     const std::string& hostname, const std::string& reason) const;
 
   const std::string& address() const;
 

@@ -32,7 +32,11 @@ absl::StatusOr<JobLink::ExitAnswer> JobReporter::ReportExit(int worker, const Wo
 }
 
 absl::Status JobReporter::Drain(const std::string& hostname, const std::string& reason) {
-  return session_.DrainHost("", job_, hostname, reason).status();
+  v1::DrainWorkersRequest request;
+  request.set_job(job_);
+  request.set_hostname(hostname);
+  request.set_reason(reason);
+  return session_.DrainWorkers(std::move(request)).status();
 }
 
 }  // namespace farandole::launcher

@@ -159,7 +159,7 @@ def test_process_sets_of_init_are_there_in_each_epoch_that_has_their_ranks(
     for gone in (r"\[1, 2\] \(the epoch has 2 ranks\)", r"\[0, 1\] \(add_process_set\(\) is to be called again\)"):
         job.expect(rf"UserWarning: process sets that are not included in this epoch: .*{gone}", 0, 2)
     job.add()
-    job.expect(r"epoch of 3 with sets \[\[0\], \[1, 2\]\]$", 0, 2, 3)
+    job.expect(r"epoch of 3 with sets \[\[0\], \[1, 2\]\]", 0, 2, 3)
     (tmp_path / "stop").touch()
     job.expect("done", 0, 2, 3)
     job.require_end(0, 0, 2, 3)

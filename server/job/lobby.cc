@@ -167,6 +167,10 @@ const Lobby::Worker* Lobby::FindSurvivor(uint32_t old_rank) const {
   return found == survivors_.end() ? nullptr : &workers_.at(found->second);
 }
 
+void Lobby::HastenTimeout(absl::Time at) {
+  if (!is_expired_) timeout_at_ = std::min(timeout_at_, at);
+}
+
 void Lobby::Expire() {
   is_expired_ = true;
   timeout_at_ = absl::InfiniteFuture();

@@ -92,6 +92,8 @@ class Lobby {
   std::string NameWorkers() const;
   // When it will have waited in vain; InfiniteFuture: nobody has joined. Stays when all have gone away again.
   absl::Time Timeout() const { return timeout_at_; }
+  // It waits until `at` at the latest, unless its time has passed already.
+  void HastenTimeout(absl::Time at);
   // The timeout has passed, and those who wait go on to wait.
   void Expire();
   // From `now` on, waits for as long as `wait` for somebody to come; only where nobody has joined.

@@ -66,9 +66,11 @@ void Roster::Hear(uint32_t rank, absl::Time now) {
 void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   Seat& seat = seats_[pulse.rank()];
   if (seat.left || (seat.beat.has_value() && pulse.beat() <= *seat.beat)) return;
+  // Whoever speaks for it has its process before its eyes, also where it has not come back to a restarted coordinator.
+  const bool is_first = !seat.beat.has_value();
   seat.beat = pulse.beat();
   seat.batches = pulse.batches();
-  Hear(pulse.rank(), now);
+  is_first ? Watch(pulse.rank(), now) : Hear(pulse.rank(), now);
   if (pulse.rank() != 0) return;
   samples_.emplace_back(now, pulse.batches());
   if (samples_.size() > kMostSamples) samples_.pop_front();

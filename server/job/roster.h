@@ -74,7 +74,7 @@ class Roster {
   void Watch(uint32_t rank, absl::Time now);
   // The member itself has said something.
   void Hear(uint32_t rank, absl::Time now);
-  // A heartbeat says this about a member.
+  // A heartbeat says this about a member, which is watched from the first one on.
   void Feel(const v1::Pulse& pulse, absl::Time now);
   // The member leaves in order; `returns`: to join again.
   void Leave(uint32_t rank, bool returns = false);

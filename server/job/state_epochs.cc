@@ -8,6 +8,12 @@
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+// Where nobody goes on from the epoch before: from the first comer on, how long the wanted number is waited for.
+constexpr absl::Duration kComeback = absl::Seconds(10);
+
+}  // namespace
 
 void Job::State::BeginForming() {
   if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_));
@@ -55,6 +61,8 @@ void Job::State::SettleLobby() {
     Tell(LogLine::Level::kWarn, absl::StrCat(DescribeWorker(worker.member), " joined and ", claim));
     LeaveLobby(worker, true);
   }
+  // Whoever was lost and comes back does so at once, and so does who is started instead.
+  if (IsNobodyLeft() && !lobby_.IsEmpty()) lobby_.HastenTimeout(now_ + kComeback);
   const bool goes_on = run_ != nullptr || survivors_ != nullptr || lobby_.opened() >= MinSize();
   if (IsElastic() && goes_on && lobby_.Timeout() <= now_) lobby_.Expire();
   if (run_ == nullptr && IsReadyToForm()) return Form();
@@ -73,7 +81,7 @@ bool Job::State::IsReadyToForm() const {
   if (survivors_ != nullptr && (survivors_->awaited() > 0 || lobby_.unopened_survivors() > 0)) return false;
   if (lobby_.opened() < MinSize()) return false;
   if (survivors_ != nullptr && survivors_->back() > 0) return true;
-  // Nobody goes on from an epoch before: as many as are wanted are waited for.
+  // Nobody goes on from an epoch before: as many as are wanted are waited for, as long as the lobby does.
   return lobby_.opened() >= record_.wanted_size() || lobby_.IsExpired();
 }
 
@@ -135,7 +143,7 @@ std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<
   if (!IsElastic() || workers.size() >= record_.wanted_size())
     return absl::StrCat(formed, All(workers.size(), "worker"), " joined");
   return absl::StrCat(formed, workers.size(), " of ", Count(record_.wanted_size(), "worker"), " joined in time, and ",
-                      MinSize(), " are enough");
+                      MinSize(), MinSize() == 1 ? " is enough" : " are enough");
 }
 
 void Job::State::OnEpochLost(RunningEpoch::Ending ending) {

@@ -47,11 +47,11 @@ class LaunchedTest : public ::testing::Test {
     EXPECT_TRUE(run->Await(words).has_value()) << "no line with \"" << words << "\" but:\n" << run->text();
   }
   // Of the worker with this number, as the launcher says it.
-  static pid_t PidOf(const Child& run, int number) {
+  static pid_t PidOf(Child* run, int number) {
     const std::string words = "worker " + std::to_string(number) + " is started, pid ";
-    const size_t at = run.text().find(words);
-    FD_CHECK(at != std::string::npos) << run.text();
-    return static_cast<pid_t>(atoi(run.text().c_str() + at + words.size()));
+    const size_t at = run->text().find(words);
+    FD_CHECK(at != std::string::npos) << run->text();
+    return static_cast<pid_t>(atoi(run->text().c_str() + at + words.size()));
   }
   void StopAll() const { std::ofstream(Scratch("letters")) << "s" << std::flush; }
 };
@@ -59,7 +59,7 @@ class LaunchedTest : public ::testing::Test {
 TEST_F(LaunchedTest, AKilledWorkerIsReplacedAndTheJobEndsWell) {
   const auto run = Run({"-np", "3", "--min-np", "2"});
   for (int rank = 0; rank < 3; ++rank) Expect(run.get(), "stepped 3");
-  kill(PidOf(*run, 1), SIGKILL);
+  kill(PidOf(run.get(), 1), SIGKILL);
   Expect(run.get(), "ended with SIGKILL after ");
   Expect(run.get(), "worker 3 is started, pid ");
   Expect(run.get(), "rank 2 of 3");
@@ -76,10 +76,10 @@ TEST_F(LaunchedTest, AKilledWorkerIsReplacedAndTheJobEndsWell) {
 TEST_F(LaunchedTest, WhatTheCoordinatorDecidesAboutTheJobIsSaidAndEndsTheRun) {
   const auto run = Run({"-np", "3", "--min-np", "1", "--reset-limit", "1"});
   for (int rank = 0; rank < 3; ++rank) Expect(run.get(), "stepped 3");
-  kill(PidOf(*run, 0), SIGKILL);
+  kill(PidOf(run.get(), 0), SIGKILL);
   Expect(run.get(), "worker 3 is started, pid ");
   for (int rank = 0; rank < 3; ++rank) Expect(run.get(), "stepped 3");
-  kill(PidOf(*run, 2), SIGKILL);
+  kill(PidOf(run.get(), 2), SIGKILL);
   Expect(run.get(), "the job has failed: ");
   EXPECT_EQ(run->Wait(), 137);
 }

@@ -4,9 +4,8 @@ monotonic clock.
     elastic_rank.py DIRECTORY
 
 Imports PyTorch once and starts a rank for each line of its input, a launch index. `ready`: the rank is about to join;
-`noticed`: its epoch has ended; `step`, `steady`: the first step of an epoch is done, and
-50 of them; `new`: a tensor of a new name was reduced,
-for which rank 0 had found DIRECTORY/new. The ranks train until they are killed.
+`noticed`: its epoch has ended; `step`, `steady`: the first step of an epoch is done, and 50 of them; `new`: a tensor of a
+new name was reduced, for which rank 0 had found DIRECTORY/new. The ranks train until they are killed.
 """
 
 import gc
@@ -19,6 +18,7 @@ import time
 from typing import Any
 
 import torch
+import torch._dynamo  # noqa: F401; optimizers load it, which takes seconds that are not to be counted as a join's
 from models import small
 
 # Of the steps of an epoch.

@@ -259,7 +259,8 @@ def _torchrun(restarts: int) -> Iterator[Contender]:
 def measure_torchrun(trials: int, seed: int, times: Times) -> None:
     """Kills a rank; torchrun, which looks every 0.1 s, then starts all of them again."""
     draw, started = random.Random(seed), []
-    with _torchrun(trials + 1) as ranks:
+    # Who fails because of a peer in a restart costs one more.
+    with _torchrun(10 * (trials + 1)) as ranks:
         for trial in range(trials + 1):
             if trial:
                 begin = time.monotonic()

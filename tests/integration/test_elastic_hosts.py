@@ -65,7 +65,8 @@ def test_a_lost_host_is_named_and_another_takes_its_worker(
     four_hosts.cut_off(1)
     lost, other = (re.escape(four_hosts.names[index]) for index in (1, 2))
     run.expect(rf"host {lost} is lost: ")
-    run.expect(rf"worker 1 \(pid \d+, host {lost}\) ended with the loss of its host after ")
+    # The first two are numbered as their hosts are reached.
+    run.expect(rf"worker [01] \(pid \d+, host {lost}\) ended with the loss of its host after ")
     run.expect(rf"worker 2 is started on host {other}, pid ")
     run.expect(r"\[2\] staying")
     run.signal(signal.SIGTERM)

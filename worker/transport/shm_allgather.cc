@@ -8,8 +8,7 @@
 namespace farandole {
 
 ShmAllgather::ShmAllgather(ShmTransport* transport, const Collective& collective)
-    : transport_(transport),
-      collective_(collective),
+    : StagedRounds(transport, collective),
       element_bytes_(SizeOf(collective.dtype)),
       chunk_elements_(static_cast<int64_t>(kStageBytes / element_bytes_)) {
   int64_t displacement = 0;
@@ -19,20 +18,11 @@ ShmAllgather::ShmAllgather(ShmTransport* transport, const Collective& collective
     displacement += count;
     most = std::max(most, count);
   }
-  rounds_ = static_cast<uint64_t>((most + chunk_elements_ - 1) / chunk_elements_);
+  SetRounds(most, chunk_elements_);
 }
 
 int64_t ShmAllgather::RoundEnd(int position, uint64_t round) const {
   return std::min(static_cast<int64_t>(round + 1) * chunk_elements_, collective_.counts[position]);
-}
-
-bool ShmAllgather::PeersStaged(uint64_t round) const {
-  const uint64_t word = ShmTransport::ProgressWord(collective_.sequence, round + 1);
-  for (size_t position = 0; position < collective_.ranks.size(); ++position) {
-    const int rank = collective_.ranks[position];
-    if (rank != transport_->rank() && transport_->progress(rank).staged.load() < word) return false;
-  }
-  return true;
 }
 
 void ShmAllgather::Stage(uint64_t round) {
@@ -45,7 +35,7 @@ void ShmAllgather::Stage(uint64_t round) {
   transport_->UseStage(collective_.sequence, round, collective_.ranks);
 }
 
-void ShmAllgather::Copy(uint64_t round) {
+void ShmAllgather::Consume(uint64_t round) {
   if (!collective_.contributes) return;
   const Fragment& fragment = collective_.fragments[0];
   const int64_t begin = static_cast<int64_t>(round) * chunk_elements_;
@@ -58,25 +48,6 @@ void ShmAllgather::Copy(uint64_t round) {
     char* to = static_cast<char*>(fragment.output) + (displacements_[position] + begin) * element_bytes_;
     std::memcpy(to, from, (end - begin) * element_bytes_);
   }
-}
-
-absl::StatusOr<bool> ShmAllgather::Advance() {
-  if (absl::Status failed = transport_->error(); !failed.ok()) return failed;
-  ShmLayout::Progress& own = transport_->progress(transport_->rank());
-  moved_ = true;
-  if (consumed_ == rounds_) return true;
-  if (consumed_ < staged_ && PeersStaged(consumed_)) {
-    Copy(consumed_++);
-    own.consumed.store(ShmTransport::ProgressWord(collective_.sequence, consumed_));
-  } else if (staged_ < rounds_ && transport_->StageIsFree(collective_.sequence, staged_)) {
-    Stage(staged_++);
-    own.staged.store(ShmTransport::ProgressWord(collective_.sequence, staged_));
-  } else {
-    moved_ = false;
-    return false;
-  }
-  transport_->Ring(collective_.ranks);
-  return consumed_ == rounds_;
 }
 
 }  // namespace farandole

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "worker/kernels/reduce.h"
-#include "worker/kernels/scale.h"
 #include "worker/transport/shm_transport.h"
+#include "worker/transport/staged_rounds.h"
 
 namespace farandole {
 namespace {
@@ -61,32 +61,19 @@ bool ShmAllreduce::PeersReached(bool reduced, uint64_t chunks) const {
   return true;
 }
 
-void ShmAllreduce::CopyToStage(uint64_t chunk, Range range) {
-  if (range.first >= range.second) return;
-  char* stage = StageOf(collective_.position, chunk, range.first);
-  if (!collective_.contributes) {
-    FillIdentity(collective_.dtype, collective_.reduce_op, stage, range.second - range.first);
-    return;
-  }
-  walk_.ForEach(range.first, range.second, [&](const char* input, char*, int64_t from, int64_t count) {
-    char* to = stage + from * element_bytes_;
-    if (collective_.prescale == 1.0) {
-      transport_->copier().Copy(to, input, count * element_bytes_);
-    } else {
-      ScaleCopy(collective_.dtype, input, to, count, collective_.prescale);
-    }
-  });
-}
-
 void ShmAllreduce::StageInput(uint64_t chunk) {
   const Range range = ChunkRange(chunk);
+  const auto copy = [&](Range part) {
+    StageContribution(transport_, collective_, &walk_, part.first, part.second,
+                      StageOf(collective_.position, chunk, part.first));
+  };
   if (one_phase_ || reduces_from_stage_) {
-    CopyToStage(chunk, range);
+    copy(range);
   } else {
     // The own share is reduced from where it is.
     const Range share = ShareRange(range, collective_.position);
-    CopyToStage(chunk, {range.first, share.first});
-    CopyToStage(chunk, {share.second, range.second});
+    copy({range.first, share.first});
+    copy({share.second, range.second});
   }
   transport_->UseStage(collective_.sequence, chunk, collective_.ranks, slot_bytes_);
 }

@@ -33,7 +33,6 @@ class ShmAllreduce final : public Operation {
   Range ShareRange(Range chunk, int position) const;
   bool PeersReached(bool reduced, uint64_t chunks) const;
   void StageInput(uint64_t chunk);
-  void CopyToStage(uint64_t chunk, Range range);
   void ReduceShare(uint64_t chunk);
   void ReduceRange(uint64_t chunk, Range range, bool stage_result);
   void CopyShares(uint64_t chunk);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "worker/kernels/reduce.h"
-#include "worker/kernels/scale.h"
 #include "worker/transport/shm_transport.h"
 
 namespace farandole {
@@ -15,8 +14,7 @@ constexpr int64_t kLine = 64;
 }  // namespace
 
 ShmReducescatter::ShmReducescatter(ShmTransport* transport, const Collective& collective)
-    : transport_(transport),
-      collective_(collective),
+    : StagedRounds(transport, collective),
       walk_(collective.fragments, SizeOf(collective.dtype)),
       element_bytes_(static_cast<int64_t>(SizeOf(collective.dtype))),
       size_(static_cast<int>(collective.ranks.size())),
@@ -30,7 +28,7 @@ ShmReducescatter::ShmReducescatter(ShmTransport* transport, const Collective& co
     displacement += count;
     most = std::max(most, count);
   }
-  rounds_ = static_cast<uint64_t>((most + slice_ - 1) / slice_);
+  SetRounds(most, slice_);
 }
 
 std::pair<int64_t, int64_t> ShmReducescatter::SliceOf(int position, uint64_t round) const {
@@ -43,31 +41,16 @@ char* ShmReducescatter::StageOf(int owner, int position, uint64_t round) const {
   return transport_->Stage(collective_.ranks[owner], collective_.sequence, round) + position * slice_ * element_bytes_;
 }
 
-bool ShmReducescatter::PeersStaged(uint64_t round) const {
-  const uint64_t word = ShmTransport::ProgressWord(collective_.sequence, round + 1);
-  return std::all_of(collective_.ranks.begin(), collective_.ranks.end(), [&](int rank) {
-    return rank == transport_->rank() || transport_->progress(rank).staged.load() >= word;
-  });
-}
-
 void ShmReducescatter::Stage(uint64_t round) {
   for (int position = 0; position < size_; ++position) {
     if (position == collective_.position && !stages_own_) continue;
     const auto [begin, end] = SliceOf(position, round);
-    if (begin == end) continue;
-    char* stage = StageOf(collective_.position, position, round);
-    if (!collective_.contributes) {
-      FillIdentity(collective_.dtype, collective_.reduce_op, stage, end - begin);
-      continue;
-    }
-    walk_.ForEach(begin, end, [&](const char* input, char*, int64_t from, int64_t count) {
-      ScaleCopy(collective_.dtype, input, stage + from * element_bytes_, count, collective_.prescale);
-    });
+    StageContribution(transport_, collective_, &walk_, begin, end, StageOf(collective_.position, position, round));
   }
   transport_->UseStage(collective_.sequence, round, collective_.ranks);
 }
 
-void ShmReducescatter::ReduceOwn(uint64_t round) {
+void ShmReducescatter::Consume(uint64_t round) {
   const auto [begin, end] = SliceOf(collective_.position, round);
   absl::InlinedVector<const void*, 8> inputs(size_);
   walk_.ForEach(begin, end, [&](const char* input, char* output, int64_t from, int64_t count) {
@@ -77,25 +60,6 @@ void ShmReducescatter::ReduceOwn(uint64_t round) {
     if (!stages_own_) inputs[collective_.position] = input;
     Reduce(collective_.dtype, collective_.reduce_op, inputs, nullptr, output, count, collective_.postscale, size_);
   });
-}
-
-absl::StatusOr<bool> ShmReducescatter::Advance() {
-  if (absl::Status failed = transport_->error(); !failed.ok()) return failed;
-  ShmLayout::Progress& own = transport_->progress(transport_->rank());
-  moved_ = true;
-  if (consumed_ == rounds_) return true;
-  if (consumed_ < staged_ && PeersStaged(consumed_)) {
-    ReduceOwn(consumed_++);
-    own.consumed.store(ShmTransport::ProgressWord(collective_.sequence, consumed_));
-  } else if (staged_ < rounds_ && transport_->StageIsFree(collective_.sequence, staged_)) {
-    Stage(staged_++);
-    own.staged.store(ShmTransport::ProgressWord(collective_.sequence, staged_));
-  } else {
-    moved_ = false;
-    return false;
-  }
-  transport_->Ring(collective_.ranks);
-  return consumed_ == rounds_;
 }
 
 }  // namespace farandole

@@ -5,34 +5,26 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/status/statusor.h"
 #include "worker/transport/fragment_walk.h"
+#include "worker/transport/staged_rounds.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
 
-class ShmTransport;
-
 // Reducescatter through the stages: in round k every rank stages the k-th slice of all others' shares, and reduces the
 // one of its own share from everybody's stages and its own tensors. Inputs are combined in the order of positions.
-class ShmReducescatter final : public Operation {
+class ShmReducescatter final : public StagedRounds {
  public:
   ShmReducescatter(ShmTransport* transport, const Collective& collective);
 
-  absl::StatusOr<bool> Advance() override;
-  bool moved() const override { return moved_; }
-
  private:
+  void Stage(uint64_t round) override;
+  void Consume(uint64_t round) override;
   // The elements [first, second) of the batch that are a round's slice of the position's share.
   std::pair<int64_t, int64_t> SliceOf(int position, uint64_t round) const;
-  bool PeersStaged(uint64_t round) const;
-  void Stage(uint64_t round);
-  void ReduceOwn(uint64_t round);
   // Where `owner` has staged its contribution to the slice of `position`.
   char* StageOf(int owner, int position, uint64_t round) const;
 
-  ShmTransport* const transport_;
-  const Collective collective_;
   FragmentWalk walk_;
   const int64_t element_bytes_;
   const int size_;
@@ -41,10 +33,6 @@ class ShmReducescatter final : public Operation {
   // The prescale rounds to the dtype and does not apply to the identity, so it is applied while staging.
   const bool stages_own_;
   absl::InlinedVector<int64_t, 8> displacements_;
-  uint64_t rounds_ = 0;
-  uint64_t staged_ = 0;
-  uint64_t consumed_ = 0;
-  bool moved_ = false;
 };
 
 }  // namespace farandole

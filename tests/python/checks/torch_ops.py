@@ -172,6 +172,16 @@ def gradients_flow_through_allgather_and_broadcast() -> None:
 
 
 @check
+def ranks_may_differ_in_wanting_a_gradient() -> None:
+    x = mine(hvd.size()).requires_grad_(hvd.rank() == 0)
+    assert hvd.reducescatter(x, name="scatter", op=hvd.Sum) == total()
+    assert (hvd.allreduce(x, name="x", op=hvd.Sum) == total()).all()
+    assert hvd.allgather(x, name="gather").numel() == hvd.size() ** 2
+    assert (hvd.grouped_allgather([x], name="gathers")[0] == hvd.allgather(x)).all()
+    assert (hvd.broadcast(x, 0, name="cast") == 1).all()
+
+
+@check
 def reducescatter_has_gradients_and_compression() -> None:
     rows = 2 * hvd.size() + 1
     for op in (hvd.Average, hvd.Sum):

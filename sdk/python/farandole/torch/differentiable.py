@@ -21,6 +21,13 @@ def _gradient_name(name: Optional[str]) -> Optional[str]:
     return f"{name}.gradient" if name else None
 
 
+def _require_gradient(operation: str, op: int) -> None:
+    if op not in (Average, Sum):
+        raise NotImplementedError(
+            f"{operation} with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()"
+        )
+
+
 def _wants_gradient(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
 
@@ -44,10 +51,7 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, prescale, postscale, process_set = ctx.call
-        if op not in (Average, Sum):
-            raise NotImplementedError(
-                f"allreduce with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()"
-            )
+        _require_gradient("allreduce", op)
         return (None,) * 5 + tuple(_reduce(gradients, _gradient_name(name), op, prescale, postscale, process_set))
 
 
@@ -85,6 +89,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
+        is_grouped: bool,
         name: Optional[str],
         op: int,
         prescale: float,
@@ -93,30 +98,27 @@ class _Reducescatter(torch.autograd.Function):
         *tensors: torch.Tensor,
     ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (name, op, prescale * postscale, process_set)
-        return tuple(_scatter(tensors, name, op, prescale, postscale, process_set))
+        return tuple(_scatter(tensors, is_grouped, name, op, prescale, postscale, process_set))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, factor, process_set = ctx.call
-        if op not in (Average, Sum):
-            raise NotImplementedError(
-                f"reducescatter with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or detach()"
-            )
+        _require_gradient("reducescatter", op)
         if op == Sum:
             factor *= process_set.size()
         scaled = [gradient if factor == 1.0 else gradient * factor for gradient in gradients]
         gathered = _ops.grouped_allgather(ops.adapter, scaled, _gradient_name(name), process_set).synchronize()
-        return (None,) * 5 + tuple(gathered)
+        return (None,) * 6 + tuple(gathered)
 
 
 def _scatter(
     tensors: Sequence[torch.Tensor],
+    is_grouped: bool,
     name: Optional[str],
     op: int,
     prescale: float,
     postscale: float,
     process_set: ProcessSet,
-    is_grouped: bool = True,
 ) -> List[torch.Tensor]:
     call = (name, op, prescale, postscale, process_set)
     found = _ops.reducescatter(ops.adapter, tensors, *call, is_grouped=is_grouped).synchronize()
@@ -249,11 +251,8 @@ def _scatter_compressed(
         ops.check_tensor(tensor)
     compressed = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in compressed]
-    call = (name, choose(op, None), prescale, postscale, process_set)
-    if any(map(_wants_gradient, sent)):
-        received = _Reducescatter.apply(*call, *sent)
-    else:
-        received = _scatter(sent, *call, is_grouped=is_grouped)
+    call = (is_grouped, name, choose(op, None), prescale, postscale, process_set)
+    received = _Reducescatter.apply(*call, *sent) if any(map(_wants_gradient, sent)) else _scatter(sent, *call)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 

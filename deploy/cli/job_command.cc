@@ -60,11 +60,6 @@ bool IsActive(const KnownJob& job) {
   return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
 }
 
-absl::Status HasEnded(const KnownJob& job) {
-  return absl::FailedPreconditionError(absl::StrCat("job ", job.summary.job(), " has ended already (",
-                                                    StateName(job.summary.state()), ": ", job.summary.reason(), ")"));
-}
-
 // The coordinators that the command asks, and their jobs.
 struct Survey {
   // Not moved any more once `jobs` points to them.
@@ -152,6 +147,16 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const JobCommandOptions& 
                                                  "); name one by --tenant, --coordinator or --state-dir"));
 }
 
+// FindJob, of those that have not ended.
+absl::StatusOr<KnownJob> FindActiveJob(const absl::StatusOr<Survey>& survey, const JobCommandOptions& options) {
+  if (!survey.ok()) return survey.status();
+  absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  if (!known.ok() || IsActive(*known)) return known;
+  return absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
+                                                    StateName(known->summary.state()), ": ", known->summary.reason(),
+                                                    ")"));
+}
+
 const char* PlaceKey(const KnownJob& job) { return job.session == nullptr ? "state_dir" : "coordinator"; }
 
 int ReportProblems(const Survey& survey, std::ostream& err) {
@@ -228,10 +233,8 @@ int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out,
 
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
-  if (!survey.ok()) return Report(survey.status(), err);
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
   if (!known.ok()) return Report(known.status(), err);
-  if (!IsActive(*known)) return Report(HasEnded(*known), err);
   const absl::Status status = known->session->AbortJob(known->summary.tenant(), options.job, options.reason);
   if (!status.ok()) return Report(status, err);
   out << "job " << options.job << " was ended: " << options.reason << "\n";
@@ -240,10 +243,8 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
 
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
-  if (!survey.ok()) return Report(survey.status(), err);
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
   if (!known.ok()) return Report(known.status(), err);
-  if (!IsActive(*known)) return Report(HasEnded(*known), err);
   v1::DrainWorkersRequest request;
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);

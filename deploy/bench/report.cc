@@ -12,7 +12,7 @@ double Microseconds(absl::Duration duration) { return absl::ToDoubleMicroseconds
 // Enough digits for 0.2 us, and none too many for 2 s.
 std::string ShowMicroseconds(absl::Duration duration) {
   const double value = Microseconds(duration);
-  return absl::StrFormat(value < 100 ? "%.2f" : value < 10'000 ? "%.1f" : "%.0f", value);
+  return absl::StrFormat("%.*f", value < 100 ? 2 : value < 10'000 ? 1 : 0, value);
 }
 
 }  // namespace

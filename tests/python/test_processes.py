@@ -156,6 +156,7 @@ def expect_interrupt(wait):
         raise AssertionError("no KeyboardInterrupt")
 if hvd.rank() == 1:
     expect_interrupt(lambda: hvd.allreduce(torch.ones(5), name="never"))
+    expect_interrupt(lambda: hvd.grouped_allreduce([torch.ones(5), torch.ones(2)], name="nor these"))
     expect_interrupt(lambda: hvd.allgather(torch.ones(5), name="neither"))
     late = hvd.allreduce_async(torch.ones(5), op=hvd.Sum, name="late")
     expect_interrupt(late.synchronize)

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -65,6 +67,21 @@ void SignalDescendants(int signal) {
     kill(pid, signal);
     // A stopped process does not act on anything but SIGKILL.
     if (signal != SIGKILL) kill(pid, SIGCONT);
+  }
+}
+
+void KillDescendants() {
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  for (;;) {
+    SignalDescendants(SIGKILL);
+    pid_t reaped;
+    while ((reaped = waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (reaped < 0) return;
+    const timespec patience{5, 0};
+    if (sigtimedwait(&child_ended, nullptr, &patience) < 0 && errno == EAGAIN) return;
   }
 }
 

@@ -15,6 +15,10 @@ std::vector<pid_t> Descendants(pid_t root);
 // forked meanwhile may be missed: call again until no child is left.
 void SignalDescendants(int signal);
 
+// Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL
+// (a process that hangs in the kernel). Needs SIGCHLD blocked.
+void KillDescendants();
+
 // A descriptor, close-on-exec, that is readable when the process has ended; -1: there is none, or no descriptor is
 // left.
 int OpenProcess(pid_t pid);

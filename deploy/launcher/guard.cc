@@ -18,23 +18,6 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-// Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL
-// (a process that hangs in the kernel).
-void KillAll() {
-  sigset_t child_ended;
-  sigemptyset(&child_ended);
-  sigaddset(&child_ended, SIGCHLD);
-  for (;;) {
-    SignalDescendants(SIGKILL);
-    pid_t reaped;
-    while ((reaped = waitpid(-1, nullptr, WNOHANG)) > 0) {
-    }
-    if (reaped < 0) return;
-    const timespec patience{5, 0};
-    if (sigtimedwait(&child_ended, nullptr, &patience) < 0 && errno == EAGAIN) return;
-  }
-}
-
 // The guard's end of the link.
 struct Launcher {
   pid_t pid;
@@ -108,7 +91,7 @@ int Guard(Launcher launcher, const sigset_t& signals) {
       break;
     }
   }
-  KillAll();
+  KillDescendants();
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   std::fprintf(stderr, "farandole: the launcher process (pid %d) was killed by %s; its workers were killed as well\n",
                launcher.pid, SignalName(WTERMSIG(status)).c_str());

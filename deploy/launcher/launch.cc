@@ -327,7 +327,7 @@ void Launch::OnGuard() {
                             ") is gone; its workers are killed"));
   if (is_elastic() && plan_.elastic->outlives_launcher) {
     // Not by the agents, which are to find that we are gone as well.
-    SignalDescendants(SIGKILL);
+    KillDescendants();
     _exit(128 + SIGKILL);
   }
   gave_up_ = stage_ == kFlushing || stage_ == kReaching;

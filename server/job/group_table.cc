@@ -41,7 +41,7 @@ bool GroupTable::Contains(uint32_t number, uint32_t rank) const {
   return ranks != nullptr && absl::c_binary_search(*ranks, rank);
 }
 
-absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Posts* posts,
+absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
                                  std::vector<uint32_t>* removed) {
   const uint64_t place = next_[rank] - answered_;
   if (place >= max_groups_) {
@@ -52,13 +52,13 @@ absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request,
   if (place == rounds_.size()) rounds_.emplace_back();
   rounds_[place].Cast(rank, request, SameRequest);
   while (!rounds_.empty() && rounds_.front().count() == all_.size()) {
-    Decide(rounds_.front(), posts, removed);
+    Decide(rounds_.front(), notices, removed);
     rounds_.pop_front();
     ++answered_;
   }
   if (!leaver_.empty() && !rounds_.empty()) {
     // No round can be complete any more: each request is answered as it comes, by itself.
-    posts->push_back(
+    notices->push_back(
         {{rank}, Refusal(request, absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed"))});
     rounds_[place].Withdraw(rank);
     --next_[rank];
@@ -66,7 +66,7 @@ absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request,
   return absl::OkStatus();
 }
 
-void GroupTable::Decide(const Round& round, Posts* posts, std::vector<uint32_t>* removed) {
+void GroupTable::Decide(const Round& round, Notices* notices, std::vector<uint32_t>* removed) {
   const Round::Choice& first = round.First();
   std::string error;
   if (const Round::Choice* second = round.Second(); second != nullptr) {
@@ -77,27 +77,27 @@ void GroupTable::Decide(const Round& round, Posts* posts, std::vector<uint32_t>*
   }
   if (!error.empty()) {
     for (const Round::Choice& choice : round.choices()) {
-      posts->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
+      notices->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
     }
     return;
   }
   if (const uint32_t number = first.value.remove_group(); number != 0) {
     groups_.erase(number);
     removed->push_back(number);
-    posts->push_back({all_, Assigned(number, {})});
+    notices->push_back({all_, Assigned(number, {})});
     return;
   }
   std::vector<uint32_t> ranks(first.value.ranks().begin(), first.value.ranks().end());
-  posts->push_back({all_, Assigned(next_number_, ranks)});
+  notices->push_back({all_, Assigned(next_number_, ranks)});
   groups_[next_number_++] = std::move(ranks);
 }
 
-void GroupTable::Leave(const std::string& who, Posts* posts) {
+void GroupTable::Leave(const std::string& who, Notices* notices) {
   if (leaver_.empty()) leaver_ = who;
   const std::string error = absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed");
   for (const Round& round : rounds_) {
     for (const Round::Choice& choice : round.choices()) {
-      posts->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
+      notices->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
     }
   }
   rounds_.clear();

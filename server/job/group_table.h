@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/job/ballot.h"
-#include "server/job/post.h"
+#include "server/job/notice.h"
 
 namespace farandole {
 
@@ -31,13 +31,14 @@ class GroupTable {
   // Numbers below this one have been given.
   uint32_t next_number() const { return next_number_; }
 
-  // The next request of `rank`; answers are appended to `posts` when all ranks have made theirs, and the number of a
+  // The next request of `rank`; answers are appended to `notices` when all ranks have made theirs, and the number of a
   // group that was removed to `removed`.
   //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
-  absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Posts* posts, std::vector<uint32_t>* removed);
+  absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
+                       std::vector<uint32_t>* removed);
   // `rank` has left: whatever waits for it, and whatever comes after, is answered with an error that starts with `who`
   // ("rank 1 (worker 4711 on host a)").
-  void Leave(const std::string& who, Posts* posts);
+  void Leave(const std::string& who, Notices* notices);
   // Forgets the unanswered requests of `rank`, which will send them again.
   void Forget(uint32_t rank);
 
@@ -53,7 +54,7 @@ class GroupTable {
  private:
   using Round = Ballot<v1::GroupRequest>;
 
-  void Decide(const Round& round, Posts* posts, std::vector<uint32_t>* removed);
+  void Decide(const Round& round, Notices* notices, std::vector<uint32_t>* removed);
   // Why `request` cannot be granted; "" if it can.
   std::string FaultOfRequest(const v1::GroupRequest& request) const;
   std::string FaultOfRanks(const google::protobuf::RepeatedField<uint32_t>& ranks) const;

@@ -30,22 +30,22 @@ std::vector<uint32_t> Negotiation::RanksOf(const Ballot<Statement>& ballot) {
   return ranks;
 }
 
-void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Posts* posts) {
+void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices) {
   if (ready.disputed_slot() == 0) {
     const auto known = slot_of_.find(Name(ready.group(), ready.name()));
     if (known != slot_of_.end() && known->second != ready.retired_slot()) {
       v1::CoordinatorMessage message;
       *message.mutable_slot_assigned() = slots_.at(known->second);
-      posts->push_back({{rank}, std::move(message)});
+      notices->push_back({{rank}, std::move(message)});
       return;
     }
     if (known != slot_of_.end()) Retire(known->second);
   }
-  if (auto told = ToldBefore(ready); told.has_value()) return posts->push_back({{rank}, *std::move(told)});
+  if (auto told = ToldBefore(ready); told.has_value()) return notices->push_back({{rank}, *std::move(told)});
   const Key key(ready.group(), ready.name(), ready.disputed_slot(),
                 ready.disputed_slot() == 0 ? ready.ordinal() : ready.attempt());
   if (std::string refusal = Refusal(rank, ready, key); !refusal.empty()) {
-    posts->push_back({{rank}, MismatchFor(key, refusal, false)});
+    notices->push_back({{rank}, MismatchFor(key, refusal, false)});
     return;
   }
   const std::vector<uint32_t>& ranks = *groups_.Find(ready.group());
@@ -62,7 +62,7 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Pos
   }
   pending.ballot.Cast(rank, std::move(statement), SameStatement);
   if (pending.ballot.count() < ranks.size()) return;
-  Decide(key, pending, posts);
+  Decide(key, pending, notices);
   Forget(Key(key));
 }
 
@@ -86,10 +86,10 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
   return "";
 }
 
-void Negotiation::Decide(const Key& key, const Pending& pending, Posts* posts) {
+void Negotiation::Decide(const Key& key, const Pending& pending, Notices* notices) {
   const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
   if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
-    posts->push_back({ranks, MismatchFor(key, fault, true)});
+    notices->push_back({ranks, MismatchFor(key, fault, true)});
     return;
   }
   v1::SlotAssigned slot;
@@ -105,7 +105,7 @@ void Negotiation::Decide(const Key& key, const Pending& pending, Posts* posts) {
   if (audience.front() != 0) audience.insert(audience.begin(), 0);
   v1::CoordinatorMessage message;
   *message.mutable_slot_assigned() = std::move(slot);
-  posts->push_back({std::move(audience), std::move(message)});
+  notices->push_back({std::move(audience), std::move(message)});
 }
 
 std::string Negotiation::FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const {
@@ -144,7 +144,7 @@ void Negotiation::Retire(uint32_t slot) {
   slots_.erase(it);
 }
 
-void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
+void Negotiation::RemoveGroup(uint32_t group, Notices* notices) {
   std::vector<uint32_t> gone;
   for (const auto& [number, slot] : slots_) {
     if (slot.group() == group) gone.push_back(number);
@@ -154,7 +154,7 @@ void Negotiation::RemoveGroup(uint32_t group, Posts* posts) {
   for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
        it = pending_.lower_bound(first)) {
     const Key key = it->first;
-    posts->push_back(
+    notices->push_back(
         {RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
     Forget(key);
   }

@@ -17,7 +17,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/job/ballot.h"
 #include "server/job/group_table.h"
-#include "server/job/post.h"
+#include "server/job/notice.h"
 
 namespace farandole {
 
@@ -40,12 +40,12 @@ class Negotiation {
   Negotiation(const Negotiation&) = delete;
   Negotiation& operator=(const Negotiation&) = delete;
 
-  // What `rank` says, whose name is within bounds; appends what follows to `posts`.
-  void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Posts* posts);
+  // What `rank` says, whose name is within bounds; appends what follows to `notices`.
+  void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices);
   // The slot's name is free again.
   void Retire(uint32_t slot);
   // The group is gone: so are its slots, and what waits in it is answered.
-  void RemoveGroup(uint32_t group, Posts* posts);
+  void RemoveGroup(uint32_t group, Notices* notices);
   // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
   //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the
   //   number cannot have been given
@@ -84,7 +84,7 @@ class Negotiation {
 
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
-  void Decide(const Key& key, const Pending& pending, Posts* posts);
+  void Decide(const Key& key, const Pending& pending, Notices* notices);
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);

@@ -45,7 +45,7 @@ void Reattachment::AwaitRepeats(const GroupTable& groups, absl::Time now) {
   until_ = all_know_all ? now : now + kRepeatTime;
 }
 
-void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Posts* posts) const {
+void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Notices* notices) const {
   // Repeated requests that are spoken for, by rank and the ranks asked for.
   absl::btree_map<std::pair<uint32_t, std::vector<uint32_t>>, size_t> claims;
   const auto all_groups = groups->groups();
@@ -69,7 +69,7 @@ void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnsw
     if (was_removed) {
       for (const uint32_t rank : knowing) owed->Add(rank, groups->Assigned(number, {}));
       groups->Drop(number);
-      negotiation->RemoveGroup(number, posts);
+      negotiation->RemoveGroup(number, notices);
     } else {
       for (const uint32_t rank : lacking) owed->Add(rank, groups->Assigned(number, ranks));
     }

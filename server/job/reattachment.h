@@ -12,8 +12,8 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/job/group_table.h"
 #include "server/job/negotiation.h"
+#include "server/job/notice.h"
 #include "server/job/owed_answers.h"
-#include "server/job/post.h"
 
 namespace farandole {
 
@@ -51,7 +51,7 @@ class Reattachment {
 
   // Brings the tables to where the members are: a group whose assignment or removal reached only some of them is owed
   // to the others.
-  void Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Posts* posts) const;
+  void Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Notices* notices) const;
   // In the order in which they came.
   const std::vector<Held>& held() const { return held_; }
 

@@ -46,7 +46,7 @@ void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) 
 }
 
 void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
-  Posts none;
+  Notices none;
   for (const uint32_t rank : record.drained()) roster_->Drain(rank);
   for (const uint32_t rank : record.left()) {
     roster_->Leave(rank);
@@ -120,9 +120,9 @@ void RunningEpoch::FinishReattachment(Effects effects) {
        absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_->staying(), "member"),
                     " of epoch ", epoch_.number()),
        effects);
-  Posts posts;
-  reattachment->Settle(&groups_, &negotiation_, &owed_, &posts);
-  Deliver(posts, effects);
+  Notices notices;
+  reattachment->Settle(&groups_, &negotiation_, &owed_, &notices);
+  Deliver(notices, effects);
   for (const Reattachment::Held& held : reattachment->held()) {
     // Who has gone away again repeats what it asked for when it is back; that a slot was retired is said once.
     if (roster_->seat(held.rank).stream != 0 || held.message.has_slot_retired())
@@ -186,18 +186,18 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
 
 void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
   if (const auto owed = owed_.Take(rank, message); owed.has_value()) return SendTo(rank, Share(*owed), effects);
-  Posts posts;
+  Notices notices;
   if (message.has_ready()) {
-    negotiation_.Add(rank, message.ready(), effects.now, &posts);
+    negotiation_.Add(rank, message.ready(), effects.now, &notices);
   } else if (message.has_slot_retired()) {
     if (rank == 0) negotiation_.Retire(message.slot_retired().slot());
   } else {
     std::vector<uint32_t> removed;
-    const absl::Status status = groups_.Request(rank, message.group_request(), &posts, &removed);
+    const absl::Status status = groups_.Request(rank, message.group_request(), &notices, &removed);
     if (!status.ok()) return Refuse(rank, status, effects);
-    for (const uint32_t group : removed) negotiation_.RemoveGroup(group, &posts);
+    for (const uint32_t group : removed) negotiation_.RemoveGroup(group, &notices);
   }
-  Deliver(posts, effects);
+  Deliver(notices, effects);
   Reserve(effects);
 }
 
@@ -229,9 +229,9 @@ void RunningEpoch::Return(uint32_t rank, Effects effects) {
 
 void RunningEpoch::Vacate(uint32_t rank, bool returns, Effects effects) {
   roster_->Leave(rank, returns);
-  Posts posts;
-  groups_.Leave(roster_->Describe(rank), &posts);
-  Deliver(posts, effects);
+  Notices notices;
+  groups_.Leave(roster_->Describe(rank), &notices);
+  Deliver(notices, effects);
 }
 
 void RunningEpoch::Lose(uint32_t rank, const std::string& claim) {
@@ -276,14 +276,14 @@ void RunningEpoch::Advance(Effects effects) {
   if (ending_.has_value()) return;
   if (reattachment_ != nullptr && reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
   if (reattachment_ != nullptr) return;
-  Posts posts;
-  const std::string stall = stalls_.Advance(effects.now, &posts);
+  Notices notices;
+  const std::string stall = stalls_.Advance(effects.now, &notices);
   if (!stall.empty()) {
     last_stall_ = stall;
     last_stall_at_ = effects.now;
     Tell(LogLine::Level::kWarn, stall, effects);
   }
-  Deliver(posts, effects);
+  Deliver(notices, effects);
 }
 
 std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const {
@@ -337,16 +337,16 @@ void RunningEpoch::End(const Ending& ending, bool job_ended, Effects effects) {
   }
 }
 
-void RunningEpoch::Deliver(const Posts& posts, Effects effects) {
-  for (const Post& post : posts) {
-    const bool has_error = post.message.has_mismatch() || !post.message.group_assigned().error().empty();
-    const SharedMessage message = Share(post.message);
-    for (const uint32_t rank : post.ranks) {
+void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
+  for (const Notice& notice : notices) {
+    const bool has_error = notice.message.has_mismatch() || !notice.message.group_assigned().error().empty();
+    const SharedMessage message = Share(notice.message);
+    for (const uint32_t rank : notice.ranks) {
       if (roster_->seat(rank).stream != 0) {
         SendTo(rank, message, effects);
       } else if (has_error && !roster_->seat(rank).left) {
         // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
-        owed_.Add(rank, post.message);
+        owed_.Add(rank, notice.message);
       }
     }
   }

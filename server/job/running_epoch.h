@@ -19,8 +19,8 @@
 #include "server/job/history.h"
 #include "server/job/job.h"
 #include "server/job/negotiation.h"
+#include "server/job/notice.h"
 #include "server/job/owed_answers.h"
-#include "server/job/post.h"
 #include "server/job/reattachment.h"
 #include "server/job/roster.h"
 #include "server/job/stall_watch.h"
@@ -131,7 +131,7 @@ class RunningEpoch {
   // If everybody is back, goes on.
   void SettleReattachment(Effects effects);
   void FinishReattachment(Effects effects);
-  void Deliver(const Posts& posts, Effects effects);
+  void Deliver(const Notices& notices, Effects effects);
   // Makes sure that all numbers given so far are reserved.
   void Reserve(Effects effects);
   void Tell(LogLine::Level level, const std::string& sentence, Effects effects);

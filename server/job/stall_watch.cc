@@ -47,9 +47,9 @@ void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time
   recheck_at_ = std::min(recheck_at_, std::max(now, now + stall_warning_ - OldestAge(report)));
 }
 
-std::string StallWatch::Advance(absl::Time now, Posts* posts) {
-  if (!IsAsking() && NextInquiry() <= now) Ask(now, posts);
-  if (IsAsking() && (unanswered_.empty() || inquiry_opened_ + kAnswerTime <= now)) return Conclude(now, posts);
+std::string StallWatch::Advance(absl::Time now, Notices* notices) {
+  if (!IsAsking() && NextInquiry() <= now) Ask(now, notices);
+  if (IsAsking() && (unanswered_.empty() || inquiry_opened_ + kAnswerTime <= now)) return Conclude(now, notices);
   return "";
 }
 
@@ -60,7 +60,7 @@ absl::Time StallWatch::NextInquiry() const {
   return std::max(due, not_before_);
 }
 
-void StallWatch::Ask(absl::Time now, Posts* posts) {
+void StallWatch::Ask(absl::Time now, Notices* notices) {
   inquiry_opened_ = now;
   ++inquiry_;
   v1::CoordinatorMessage message;
@@ -71,10 +71,10 @@ void StallWatch::Ask(absl::Time now, Posts* posts) {
     if (roster_.seat(rank).stream != 0) asked.push_back(rank);
   }
   unanswered_ = {asked.begin(), asked.end()};
-  posts->push_back({std::move(asked), std::move(message)});
+  notices->push_back({std::move(asked), std::move(message)});
 }
 
-std::string StallWatch::Conclude(absl::Time now, Posts* posts) {
+std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
   inquiry_opened_ = absl::InfinitePast();
   covered_until_ = now - stall_warning_;
   recheck_at_ = absl::InfiniteFuture();
@@ -99,7 +99,7 @@ std::string StallWatch::Conclude(absl::Time now, Posts* posts) {
   v1::CoordinatorMessage message;
   message.mutable_stall_notice()->set_epoch(epoch_);
   message.mutable_stall_notice()->set_sentence(sentence);
-  posts->push_back({roster_.Staying(), std::move(message)});
+  notices->push_back({roster_.Staying(), std::move(message)});
   return sentence;
 }
 

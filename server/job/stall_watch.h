@@ -13,7 +13,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/job/group_table.h"
 #include "server/job/negotiation.h"
-#include "server/job/post.h"
+#include "server/job/notice.h"
 #include "server/job/roster.h"
 
 namespace farandole {
@@ -36,8 +36,8 @@ class StallWatch {
 
   // What `rank` says, of its own accord or because it was asked; within the proto's bounds.
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
-  // Does what is due: appends inquiries and a notice to `posts`. The notice's sentence; "" if there is none.
-  std::string Advance(absl::Time now, Posts* posts);
+  // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
+  std::string Advance(absl::Time now, Notices* notices);
   // When Advance wants to be called next.
   absl::Time Deadline() const;
 
@@ -61,8 +61,8 @@ class StallWatch {
 
   bool IsAsking() const { return inquiry_opened_ != absl::InfinitePast(); }
   absl::Time NextInquiry() const;
-  void Ask(absl::Time now, Posts* posts);
-  std::string Conclude(absl::Time now, Posts* posts);
+  void Ask(absl::Time now, Notices* notices);
+  std::string Conclude(absl::Time now, Notices* notices);
   // Whatever anybody waits for, and then only what is stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;

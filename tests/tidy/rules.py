@@ -2,7 +2,7 @@
 
 import fnmatch
 import re
-from typing import Callable, Dict, Iterator, List, NamedTuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 from functions import function_spans
 from sources import Finding, Source, line_of
@@ -68,6 +68,25 @@ WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"
 
 def _is_any(path: str, patterns: "Dict[str, str] | List[str]") -> bool:
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def named_types(source: Source) -> Iterator[Tuple[str, str]]:
+    """The types that a C++ file defines at the level of a namespace that has a name: (namespace, type)."""
+    if source.language != "cpp":
+        return
+    inner = re.compile(
+        r"^(?:namespace (?P<space>[\w:]*) ?\{|\}  // namespace|(?:struct|class|enum class) (?P<type>\w+)(?: final)?(?: :.*)? \{)",
+        re.MULTILINE,
+    )
+    spaces: List[str] = []
+    for found in inner.finditer(source.text):
+        if found["type"]:
+            if "" not in spaces:
+                yield "::".join(spaces), found["type"]
+        elif found["space"] is not None:
+            spaces.append(found["space"])
+        elif spaces:
+            spaces.pop()
 
 
 def functions_are_short(source: Source) -> Iterator[Finding]:

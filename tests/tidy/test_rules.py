@@ -193,3 +193,18 @@ def test_what_is_left_for_later_is_found(text: str) -> None:
 def test_a_path_of_one_machine_is_found() -> None:
     assert lines(rules.paths_are_not_of_one_machine, "a.sh", "cd /work/main\n") == [1]
     assert not found(rules.paths_are_not_of_one_machine, "a.sh", 'cd "$ROOT/work/main"; cd network/work/x\n')
+
+
+def test_types_at_the_level_of_a_named_namespace_are_found() -> None:
+    text = """namespace farandole::a {
+namespace {
+struct Hidden {
+};
+}  // namespace
+class Seen final : public Base {
+  struct Inner {};
+};
+class Declared;
+}  // namespace farandole::a
+"""
+    assert list(rules.named_types(Source("a.cc", text))) == [("farandole::a", "Seen")]

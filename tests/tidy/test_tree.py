@@ -3,10 +3,10 @@
 import pathlib
 import re
 import subprocess
-from typing import List
+from typing import Dict, List, Set, Tuple
 
 import pytest
-from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule
+from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule, named_types
 from sources import ROOT, Source, tracked_sources
 
 
@@ -26,6 +26,16 @@ def test_exceptions_name_files_that_exist(tree: List[Source]) -> None:
     paths = {source.path for source in tree}
     assert not [path for path in exact if path not in paths], "drop these from the tables of tests/tidy/rules.py"
     assert all(library.owners for library in LIBRARIES)
+
+
+def test_types_of_one_namespace_have_names_of_their_own(tree: List[Source]) -> None:
+    # A program may link both, and the linker keeps one of what the two make of a template.
+    places: Dict[Tuple[str, str], Set[str]] = {}
+    for source in tree:
+        for name in named_types(source):
+            places.setdefault(name, set()).add(source.path)
+    twice = {"::".join(name): sorted(paths) for name, paths in places.items() if len(paths) > 1}
+    assert not twice, f"rename one of each: {twice}"
 
 
 def test_sources_are_formatted() -> None:

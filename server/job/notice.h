@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_JOB_POST_H_
-#define FARANDOLE_SERVER_JOB_POST_H_
+#ifndef FARANDOLE_SERVER_JOB_NOTICE_H_
+#define FARANDOLE_SERVER_JOB_NOTICE_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,12 +9,12 @@
 namespace farandole {
 
 // One message to some ranks of the running epoch, in their order.
-struct Post {
+struct Notice {
   std::vector<uint32_t> ranks;
   v1::CoordinatorMessage message;
 };
-using Posts = std::vector<Post>;
+using Notices = std::vector<Notice>;
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_JOB_POST_H_
+#endif  // FARANDOLE_SERVER_JOB_NOTICE_H_

@@ -12,11 +12,12 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser peers tools python build install demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser peers tools python build install wheel wheel-tools demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
 	@echo "make install  build, then make .venv with farandole, torch and the command .venv/bin/farandole"
+	@echo "make wheel    install, then pack all of it into one wheel, dist/farandole-*.whl"
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
@@ -45,16 +46,22 @@ tools: system
 python: system
 	@tools/setup python
 
+wheel-tools: system
+	@tools/setup wheel
+
 build: system
 	@$(BAZEL) build $(DISK_CACHE) $(PRODUCTS)
 
 install: build python
 	@tools/install
 
+wheel: install wheel-tools
+	@tools/wheel
+
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install browser
+test: install browser wheel-tools
 	@tools/test
 
 soak: install
@@ -88,4 +95,4 @@ fmt-check: tools
 
 clean:
 	@if command -v $(BAZEL) >/dev/null; then $(BAZEL) clean; fi
-	rm -rf .venv build sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache
+	rm -rf .venv build dist sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache

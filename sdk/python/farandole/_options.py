@@ -6,8 +6,9 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 |----------------------|-----------------------------|----------------------------------------------------------------|
 | FARANDOLE_LIBRARY    | _lib/libfarandole.so beside | path of the worker library                                     |
 |                      | this package                |                                                                |
-| FARANDOLE_PROGRAM    | farandole beside the        | path of `farandole`, of which rank 0 under plain mpirun or     |
-|                      | interpreter, or in PATH     | srun starts the job's coordinator                              |
+| FARANDOLE_PROGRAM    | _bin/farandole in this      | path of `farandole`, of which rank 0 under plain mpirun or     |
+|                      | package, farandole beside   | srun starts the job's coordinator                              |
+|                      | the interpreter, or in PATH |                                                                |
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
 | FARANDOLE_GRADIENT_  | 1                           | 0: DistributedOptimizer leaves gradients in ordinary memory    |
 | ARENA                |                             | where it is not told otherwise                                 |
@@ -26,9 +27,14 @@ def library_path() -> str:
 
 
 def program_path() -> str:
-    """Where `farandole` is: beside this interpreter; "" where it is not there, then the worker library looks for it."""
-    program = pathlib.Path(sys.executable).with_name("farandole")
-    return str(program) if not os.environ.get("FARANDOLE_PROGRAM") and os.access(program, os.X_OK) else ""
+    """Where `farandole` is: in this package, as the wheel has it, or beside this interpreter; "" where it is at neither
+    place, then the worker library looks for it."""
+    if not os.environ.get("FARANDOLE_PROGRAM"):
+        packed = pathlib.Path(__file__).parent / "_bin" / "farandole"
+        for program in (packed, pathlib.Path(sys.executable).with_name("farandole")):
+            if os.access(program, os.X_OK):
+                return str(program)
+    return ""
 
 
 def gradient_arena() -> bool:

@@ -12,7 +12,7 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser peers tools python build install wheel wheel-tools demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -36,6 +36,9 @@ system:
 
 browser: system
 	@tools/setup browser
+
+soak-packages: system
+	@tools/setup soak
 
 peers: system
 	@tools/setup peers
@@ -64,7 +67,7 @@ demo: install
 test: install browser wheel-tools
 	@tools/test
 
-soak: install
+soak: install browser soak-packages wheel-tools
 	@tools/test --soak
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.

@@ -125,7 +125,7 @@ def _interrupted() -> int:
     return int(_interruption is not None)
 
 
-def interruptible(function, *arguments) -> None:
+def interruptible(function: Callable[..., int], *arguments: Any) -> None:
     """Calls one of the library's blocking functions (the code is its result, `interrupted` its last argument).
 
     Raises what a signal handler raised meanwhile (KeyboardInterrupt), or the exception of the call's code.

@@ -1,7 +1,7 @@
 """The operations, once for all array libraries. An adapter says how its arrays lie in memory."""
 
 from functools import lru_cache
-from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
 
 from . import _handles
 from ._handles import Handle
@@ -86,7 +86,7 @@ def allreduce(
     return handle
 
 
-def _output_of(adapter: Adapter, array: Any, output: Any, in_place: bool):
+def _output_of(adapter: Adapter, array: Any, output: Any, in_place: bool) -> Callable[[Sequence[int]], Any]:
     def collect(_ids: Sequence[int]) -> Any:
         if not in_place:
             return output

@@ -22,7 +22,7 @@ import functools
 import signal
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, TypeVar
 
 from . import _epochs, _options
 from .basics import dismissal, is_initialized, rank
@@ -161,6 +161,11 @@ class ObjectState(State):
                 raise ValueError(f"a state cannot have an attribute {name!r}: {type(self).__name__}.{name} is taken")
             setattr(self, name, value)
             self._saved_state[name] = copy.deepcopy(value)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The program's own attributes, of whatever type it has given them."""
 
     def save(self) -> None:
         self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}

@@ -12,12 +12,42 @@ import numpy
 
 # The names of the package are names of each of its views.
 from . import *  # noqa: F401,F403
-from . import __version__, _arena, _ops, elastic  # noqa: F401
+from . import __all__ as _names_of_farandole
+from . import __version__ as __version__
+from . import _arena, _ops, elastic
 from ._handles import Handle
 from ._library import lib
-from .objects import allgather_object, broadcast_object  # noqa: F401
+from .objects import allgather_object, broadcast_object
 from .process_sets import ProcessSet, global_process_set
 from .reduce_ops import Average, choose
+
+# With it come the names of the package.
+__all__ = [
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "arena",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "elastic",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_async",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "reducescatter",
+    "reducescatter_async",
+]
+__all__ += _names_of_farandole
 
 _DTYPES = {
     numpy.dtype(numpy.uint8): lib.FARANDOLE_U8,

@@ -2,7 +2,7 @@
 a job do."""
 
 import pickle
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _handles, _object_stream, _ops
 from ._handles import Handle
@@ -66,7 +66,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     memory = bytearray(_object_stream.dumps(obj))
     shape = ffi.new("int64_t[]", [len(memory)])
 
-    def collect(ids):
+    def collect(ids: Sequence[int]) -> List[Any]:
         (data, size), rows = _ops.gathered(ids[0], group)
         everything = memoryview(ffi.buffer(data, size))
         objects, start = [], 0

@@ -19,7 +19,8 @@ except ImportError as _error:
 
 # The names of the package are names of each of its views.
 from .. import *  # noqa: F401,F403
-from .. import __version__  # noqa: F401
+from .. import __all__ as _names_of_farandole
+from .. import __version__ as __version__
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from . import elastic  # noqa: F401
 from .compression import Compression  # noqa: F401
@@ -50,3 +51,36 @@ from .ops import (  # noqa: F401
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
+
+# What a program may use; type checkers go by it. With it come the names of the package.
+__all__ = [
+    "Compression",
+    "DistributedOptimizer",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+    "elastic",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "reducescatter",
+    "reducescatter_async",
+]
+__all__ += _names_of_farandole

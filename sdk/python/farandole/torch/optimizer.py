@@ -2,7 +2,7 @@
 
 import warnings
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 
@@ -99,6 +99,12 @@ class _Distributed:
         )
 
 
+if TYPE_CHECKING:
+
+    class _DistributedOptimizer(_Distributed, torch.optim.Optimizer):
+        """What DistributedOptimizer() returns, for type checkers: its class is made of the optimizer's own."""
+
+
 def _check_passes(passes: int) -> int:
     if passes <= 0:
         raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
@@ -177,7 +183,7 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
     gradient_arena: Optional[bool] = None,
-) -> Any:
+) -> "_DistributedOptimizer":
     """Returns an optimizer like `optimizer`, also of its class, that reduces gradients over the ranks before each step.
 
     Gradients travel while backward runs: each as soon as it is there, in batches that the library makes. The new

@@ -1,0 +1,52 @@
+"""The wheel in an environment that has nothing but it and a framework, on a machine that cannot build it."""
+
+import pathlib
+import re
+
+from bare_system import BareSystem
+from checkout import ROOT, output_of
+
+
+def test_the_system_has_nothing_of_what_farandole_is_built_with(bare: BareSystem) -> None:
+    libraries = re.compile(r"lib(absl|grpc|protobuf|rocksdb|gloo|spdlog|yaml-cpp|re2|cares|upb)")
+    names = {path.name for folder in ("bin", "lib") for path in (bare.root / "usr" / folder).rglob("*")}
+    assert not [name for name in names if libraries.match(name)] and "libstdc++.so.6" in names
+    assert not names & {"gcc", "g++", "cc", "ld", "bazel", "protoc"}
+
+
+def test_numpy_example_runs(bare: BareSystem) -> None:
+    output = bare.run("farandole", "run", "-np", "2", "python", "/examples/numpy_allreduce.py")
+    assert "of 2 workers, equal to the bit on all of them" in output
+
+
+def test_torch_example_runs(bare: BareSystem) -> None:
+    output = bare.run(
+        "farandole", "run", "-np", "2", "python", "/examples/torch_mlp_objects.py", PYTHONPATH="/frameworks"
+    )
+    assert "rank 0: last loss" in output and "rank 1: last loss" in output
+
+
+def test_gloo_comes_with_it(bare: BareSystem) -> None:
+    command = ("farandole", "run", "-np", "2", "python", "/examples/numpy_allreduce.py")
+    assert "equal to the bit on all of them" in bare.run(*command, FARANDOLE_TRANSPORT="gloo")
+
+
+def test_wheel_program_and_package_are_of_one_version(bare: BareSystem, wheel: pathlib.Path) -> None:
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    script = "import farandole, importlib.metadata as m; print(farandole.__version__, m.version('farandole'))"
+    assert bare.run("python", "-c", script).split() == [version, version]
+    assert bare.run("farandole", "--version").split() == ["farandole", version]
+    assert wheel.name.startswith(f"farandole-{version}-cp39-abi3-manylinux_2_")
+
+
+def test_the_command_says_what_is_wrong_with_a_damaged_installation(bare: BareSystem) -> None:
+    script = (
+        "program=$(echo /venv/lib/python3.*/site-packages/farandole/_bin/farandole); mv $program /tmp/away; "
+        "farandole --version && exit 1; mv /tmp/away $program"
+    )
+    assert "_bin/farandole cannot be run: No such file or directory; install the wheel" in bare.run("sh", "-c", script)
+
+
+def test_a_wheel_that_is_there_is_not_made_again(wheel: pathlib.Path) -> None:
+    before = wheel.stat().st_mtime_ns
+    assert output_of("tools/wheel") == "" and wheel.stat().st_mtime_ns == before

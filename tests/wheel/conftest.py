@@ -67,8 +67,10 @@ def environment_of(
     where uv finds no such interpreter."""
 
     def make(version: str, packages: Sequence[str]) -> pathlib.Path:
+        kept_by_pyenv = [str(path) for path in pathlib.Path.home().glob(".pyenv/versions/*/bin")]
         found = subprocess.run(
             [str(uv), "python", "find", "--no-python-downloads", "--no-project", "--system", version],
+            env={**os.environ, "PATH": ":".join([*kept_by_pyenv, os.environ["PATH"]])},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

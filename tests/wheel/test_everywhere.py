@@ -24,7 +24,7 @@ def _asked_for(request: pytest.FixtureRequest) -> None:
 def test_numpy_checks_pass_under_another_cpython(
     version: str, environment_of: Callable[[str, Sequence[str]], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
-    bin_folder = environment_of(version, ["numpy", "ml_dtypes"])
+    bin_folder = environment_of(version, ["numpy"])
     command = [bin_folder / "farandole", "run", "-np", "2", "--state-dir", tmp_path / "state", bin_folder / "python"]
     output_of(*command, CHECKS / "harness.py", "numpy_ops", tmp_path)
     for rank in range(2):

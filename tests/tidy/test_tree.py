@@ -68,7 +68,9 @@ def test_every_setting_is_documented(path: str) -> None:
     assert settings and not missing, f"{missing}: put them into the table of {path}, then {command}"
 
 
-@pytest.mark.parametrize("name", ["apt-packages.txt", "apt-packages-test.txt", "apt-packages-soak.txt", "apt-packages-peers.txt"])
+@pytest.mark.parametrize(
+    "name", ["apt-packages.txt", "apt-packages-test.txt", "apt-packages-soak.txt", "apt-packages-peers.txt"]
+)
 def test_the_list_of_packages_is_sorted(name: str) -> None:
     lines = (ROOT / "tools" / name).read_text().splitlines()
     assert lines == sorted(lines), "tools/setup compares it with comm: sort it by LC_ALL=C sort"

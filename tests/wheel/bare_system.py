@@ -112,7 +112,13 @@ class BareSystem:
         variables = {"PATH": "/venv/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **environment}
         enter = ["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(self.root), *self._shown, "--", *command]
         result = subprocess.run(
-            enter, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False
+            enter,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
         )
         assert result.returncode == 0, f"{' '.join(command)} exited with {result.returncode}:\n{result.stdout[-3000:]}"
         return result.stdout

@@ -10,9 +10,10 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy
 
+import farandole as _farandole
+
 # The names of the package are names of each of its views.
 from . import *  # noqa: F401,F403
-from . import __all__ as _names_of_farandole
 from . import __version__ as __version__
 from . import _arena, _ops, elastic
 from ._handles import Handle
@@ -47,7 +48,7 @@ __all__ = [
     "reducescatter",
     "reducescatter_async",
 ]
-__all__ += _names_of_farandole
+__all__ += _farandole.__all__
 
 _DTYPES = {
     numpy.dtype(numpy.uint8): lib.FARANDOLE_U8,

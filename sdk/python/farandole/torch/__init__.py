@@ -17,9 +17,10 @@ except ImportError as _error:
         "install it with `pip install torch`"
     ) from None
 
+import farandole as _farandole
+
 # The names of the package are names of each of its views.
 from .. import *  # noqa: F401,F403
-from .. import __all__ as _names_of_farandole
 from .. import __version__ as __version__
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from . import elastic  # noqa: F401
@@ -83,4 +84,4 @@ __all__ = [
     "reducescatter",
     "reducescatter_async",
 ]
-__all__ += _names_of_farandole
+__all__ += _farandole.__all__

@@ -12,7 +12,9 @@ namespace farandole::doctor {
 namespace {
 
 constexpr char kPython[] = "python";
-constexpr char kInstall[] = "make install puts it into .venv; use that Python, or name one by --python";
+constexpr char kInstall[] =
+    "pip install farandole's wheel into it, or make install in a checkout and use its .venv/bin/python; --python names "
+    "another";
 
 // Lines "NAME VALUE". The current directory is taken out of the path: a torch.py or json.py there is not meant.
 constexpr char kScript[] = R"(
@@ -73,7 +75,7 @@ Findings ReadFrameworks(const std::string& python, const std::string& written) {
     findings.push_back(Ok("package", absl::StrCat("farandole in ", package)));
   } else if (const std::string incomplete = ValueOf(written, "incomplete"); !incomplete.empty()) {
     findings.push_back(Warn("package", absl::StrCat("farandole in ", incomplete, " lacks _lib/libfarandole.so"),
-                            "make install builds it"));
+                            "install the wheel again, or run make install in the checkout"));
   } else {
     findings.push_back(Warn("package", absl::StrCat("this Python cannot import farandole"), kInstall));
   }

@@ -5,15 +5,16 @@ writes docs/benchmarks/elastic.md.
     .venv/bin/python tests/bench/elastic.py [--trials N] [--torchrun-trials N] [--print]
 
 Four ranks on this host train a small model as fast as they can. A trial kills one of them (SIGKILL), waits until the others have
-taken a step, and starts another; every tenth trial also kills the coordinator and starts it again. Times are of the host's
-monotonic clock, from the driver's action, or from the new process's call of init(), to the last rank's report.
+taken a step, starts another, and then kills the coordinator and starts it again. Times are of the host's monotonic clock,
+from the driver's action, or from the new process's call of init(), to the last rank's report. A trial after which the ranks
+do not go on is counted as such, and the next one is done with new ranks.
 """
 
 import argparse
 import contextlib
+import math
 import os
 import pathlib
-import queue
 import random
 import signal
 import statistics
@@ -22,16 +23,20 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import groups
 import machine
 import report
+from contender import Contender, Event, Wanted, die_with_parent
 from groups import FARANDOLE, PYTHON, ROOT, BenchError
 
 RANKS = 4
 PAGE = ROOT / "docs" / "benchmarks" / "elastic.md"
-EVENT_SECONDS = 60.0
+# After which a trial has failed.
+TRIAL_SECONDS = 60.0
+# Torchrun's trials take ten times as long as ours; no other one is begun after so long.
+TORCHRUN_SECONDS = 300.0
 # Most of it is importing PyTorch.
 START_SECONDS = 300.0
 
@@ -43,82 +48,6 @@ TITLES = {
     "reattached": "SIGKILL of the coordinator, started again at once: all ranks reattached (a tensor of a new name is reduced)",
     "torchrun": "torchrun, SIGKILL of a rank: next step done by all",
 }
-Times = Dict[str, List[float]]
-
-
-class Event(NamedTuple):
-    """A line of a rank."""
-
-    name: str
-    value: float
-    number: int
-
-
-class Contender:
-    """A program whose output is events; other lines are kept for complaints."""
-
-    def __init__(self, command: Sequence[str], environment: Dict[str, str], directory: pathlib.Path) -> None:
-        self._events: "queue.Queue[Event]" = queue.Queue()
-        self.other_output: List[str] = []
-        self.process = subprocess.Popen(
-            command,
-            env=groups.environment(environment),
-            cwd=directory,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            bufsize=1,
-            process_group=0,
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self.process.stdout:
-            words = line.split()
-            try:
-                self._events.put(Event(words[0], float(words[1]), int(words[2])))
-            except (IndexError, ValueError):
-                self.other_output.append(line)
-
-    def drop_events(self) -> None:
-        """Forgets what it has told so far."""
-        while not self._events.empty():
-            self._events.get_nowait()
-
-    def wait(self, name: str, count: int, size: Optional[int] = None, seconds: float = EVENT_SECONDS) -> List[Event]:
-        """The next events of that name, of ranks in an epoch of that size; drops the others."""
-        found: List[Event] = []
-        deadline = time.monotonic() + seconds
-        while len(found) < count:
-            try:
-                event = self._events.get(timeout=max(deadline - time.monotonic(), 0))
-            except queue.Empty:
-                raise BenchError(
-                    f"{len(found)} of {count} ranks told of {name!r} within {seconds:.0f} s; the last output: "
-                    f"{''.join(self.other_output[-20:])}"
-                ) from None
-            if event.name == name and size in (None, event.number):
-                found.append(event)
-        return found
-
-    def wait_both(self, first: str, second: str, count: int, size: int) -> "tuple[List[Event], List[Event]]":
-        """As wait, of two kinds of events that come in any order of the ranks."""
-        found: Dict[str, List[Event]] = {first: [], second: []}
-        while len(found[first]) < count or len(found[second]) < count:
-            try:
-                event = self._events.get(timeout=EVENT_SECONDS)
-            except queue.Empty:
-                raise BenchError(f"no more events than {found}; the last output: {self.other_output[-20:]}") from None
-            if event.name == first or (event.name == second and event.number == size):
-                found[event.name].append(event)
-        return found[first], found[second]
-
-    def end(self) -> None:
-        """Kills it with all its descendants."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 def _latest(events: Sequence[Event]) -> float:
@@ -134,6 +63,7 @@ class Coordinator:
         self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[str]":
+        # pylint: disable-next=subprocess-popen-preexec-fn
         process = subprocess.Popen(
             [FARANDOLE, "serve", "--listen", self.address, "--state-dir", str(self._directory / "state")],
             env=groups.environment({}),
@@ -142,6 +72,7 @@ class Coordinator:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0,
+            preexec_fn=die_with_parent,
         )
         for line in process.stdout:
             if "token in " in line:
@@ -161,11 +92,40 @@ class Coordinator:
         self._process.wait()
 
 
+class TrialFailed(Exception):
+    """The ranks did not go on; that has been told and counted."""
+
+
+class Results:
+    """The times of all trials by what they measured, and what is to be told of some of them."""
+
+    def __init__(self) -> None:
+        self.times: Dict[str, List[float]] = {}
+        self.failures: Dict[str, int] = {}
+        self.remarks: List[str] = []
+
+    def add(self, name: str, seconds: float) -> None:
+        """A trial."""
+        self.times.setdefault(name, []).append(seconds)
+
+    @contextlib.contextmanager
+    def trial(self, name: str) -> Iterator[None]:
+        """Around a trial that measures this. Raises TrialFailed."""
+        try:
+            yield
+        except BenchError as error:
+            print(f"bench: failed: {TITLES[name]}: {error}", file=sys.stderr)
+            self.failures[name] = self.failures.get(name, 0) + 1
+            raise TrialFailed from None
+
+
 class ElasticJob:
     """Elastic ranks, forked of a process that has imported PyTorch."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         self._directory = directory
+        self._started = 0
+        self._pids: List[int] = []
         self.coordinator = Coordinator(directory)
         environment = {
             "FARANDOLE_COORDINATOR": self.coordinator.address,
@@ -176,154 +136,192 @@ class ElasticJob:
         }
         rank = str(ROOT / "tests" / "bench" / "ranks" / "elastic_rank.py")
         self.ranks = Contender([PYTHON, rank, str(directory)], environment, directory)
-        self._started = 0
-        self._pids: List[int] = []
+        try:
+            for _ in range(RANKS):
+                self._begin()
+            self.ranks.wait(Wanted("steady", RANKS, RANKS), seconds=START_SECONDS)
+        except BaseException:
+            self.end()
+            raise
 
-    def start(self, count: int) -> None:
-        """Starts new ranks; returns when all of the job have taken a step together."""
-        self.begin(count)
-        self.ranks.wait("step", RANKS, RANKS)
+    def _begin(self) -> float:
+        """Starts a rank; gives when it began to join."""
+        self.ranks.process.stdin.write(f"{self._started}\n")
+        self._started += 1
+        started, ready = self.ranks.wait(Wanted("started", 1), Wanted("ready", 1), seconds=START_SECONDS)
+        self._pids.append(int(started[0].value))
+        return ready[0].value
 
-    def begin(self, count: int) -> None:
-        """Starts new ranks."""
-        for _ in range(count):
-            self.ranks.process.stdin.write(f"{self._started}\n")
-            self._started += 1
-            self._pids.append(int(self.ranks.wait("started", 1, seconds=START_SECONDS)[0].value))
-
-    def measure_loss_and_join(self, victim: int) -> Times:
-        """Kills a rank, counted from the oldest, and replaces it."""
+    def measure_loss(self, victim: int, results: Results) -> None:
+        """Kills a rank, counted from the oldest."""
         self.ranks.drop_events()
-        begin = time.monotonic()
+        begin, left = time.monotonic(), RANKS - 1
         os.kill(self._pids.pop(victim), signal.SIGKILL)
-        noticed, stepped = self.ranks.wait_both("noticed", "step", RANKS - 1, RANKS - 1)
-        self.ranks.wait("steady", RANKS - 1, RANKS - 1)
-        self.begin(1)
-        ready = self.ranks.wait("ready", 1)[0].value
-        joined = self.ranks.wait("step", RANKS, RANKS)
-        self.ranks.wait("steady", RANKS, RANKS)
-        return {
-            "noticed": [_latest(noticed) - begin],
-            "stepped": [_latest(stepped) - begin],
-            "joined": [_latest(joined) - ready],
-        }
+        wanted = Wanted("noticed", left), Wanted("step", left, left), Wanted("steady", left, left)
+        noticed, stepped, _ = self.ranks.wait(*wanted, seconds=TRIAL_SECONDS)
+        results.add("noticed", _latest(noticed) - begin)
+        results.add("stepped", _latest(stepped) - begin)
 
-    def measure_restart(self) -> Times:
+    def measure_join(self, results: Results) -> None:
+        """Starts a rank in the place of one that was killed."""
+        ready = self._begin()
+        wanted = Wanted("step", RANKS, RANKS), Wanted("steady", RANKS, RANKS)
+        results.add("joined", _latest(self.ranks.wait(*wanted, seconds=TRIAL_SECONDS)[0]) - ready)
+
+    def measure_restart(self, results: Results) -> None:
         """Kills the coordinator and starts it again."""
         self.ranks.drop_events()
         begin = time.monotonic()
         self.coordinator.restart()
         (self._directory / "new").touch()
-        done = self.ranks.wait("new", RANKS)
-        return {"reattached": [_latest(done) - begin]}
+        (done,) = self.ranks.wait(Wanted("new", RANKS), seconds=TRIAL_SECONDS)
+        results.add("reattached", _latest(done) - begin)
 
     def end(self) -> None:
-        """Kills everything."""
+        """Ends everything."""
         self.ranks.end()
         self.coordinator.end()
 
 
-def _add(times: Times, more: Times) -> None:
-    for name, values in more.items():
-        times.setdefault(name, []).extend(values)
+class TorchrunRanks:
+    """Ranks that torchrun, which looks every 0.1 s, starts anew when one fails."""
 
+    # By default the ranks of all attempts meet in one store, where this torch's (2.13) find the addresses of those before
+    # them, and are refused: then hardly any restart succeeds.
+    ENVIRONMENT = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
-def measure_farandole(trials: int, seed: int, times: Times) -> None:
-    """Trials in one job; the victims are drawn, rank 0 as often as any other."""
-    draw = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
-        job = ElasticJob(pathlib.Path(directory))
-        try:
-            job.start(RANKS)
-            for trial in range(trials):
-                _add(times, job.measure_loss_and_join(draw.randrange(RANKS)))
-                if trial % 10 == 9:
-                    _add(times, job.measure_restart())
-        finally:
-            job.end()
-
-
-@contextlib.contextmanager
-def _torchrun(restarts: int) -> Iterator[Contender]:
-    rank = str(ROOT / "tests" / "bench" / "ranks" / "torchrun_rank.py")
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
-    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
+    def __init__(self, directory: pathlib.Path, restarts: int) -> None:
+        rank = str(ROOT / "tests" / "bench" / "ranks" / "torchrun_rank.py")
+        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
         command = [PYTHON, *launch, "--max-restarts", str(restarts), "--monitor-interval", "0.1", rank]
-        contender = Contender(command, {}, pathlib.Path(directory))
+        self._ranks = Contender(command, self.ENVIRONMENT, directory)
+        self._attempt = -1
+        self._pids: List[int] = []
         try:
-            yield contender
-        finally:
-            contender.end()
+            self._await_attempt(START_SECONDS)
+        except BaseException:
+            self.end()
+            raise
+
+    def _await_attempt(self, seconds: float) -> float:
+        """Waits until all ranks of a later attempt than the last one train; gives when they had done a step."""
+        found: Dict[int, Dict[str, List[Event]]] = {}
+        for event in self._ranks.events(seconds):
+            kinds = found.setdefault(event.number, {"started": [], "step": [], "steady": []})
+            kinds[event.name].append(event)
+            if event.number > self._attempt and all(len(events) == RANKS for events in kinds.values()):
+                self._attempt = event.number
+                self._pids = [int(started.value) for started in kinds["started"]]
+                return _latest(kinds["step"])
+        raise AssertionError("events() does not end by itself")
+
+    def measure_restart(self, victim: int, results: Results) -> None:
+        """Kills a rank."""
+        begin, before = time.monotonic(), self._attempt
+        os.kill(self._pids[victim], signal.SIGKILL)
+        results.add("torchrun", self._await_attempt(TRIAL_SECONDS) - begin)
+        if self._attempt > before + 1:
+            results.remarks.append(f"a restart of torchrun's took {self._attempt - before} attempts")
+
+    def end(self) -> None:
+        """Ends torchrun and its ranks."""
+        self._ranks.end()
 
 
-def measure_torchrun(trials: int, seed: int, times: Times) -> None:
-    """Kills a rank; torchrun, which looks every 0.1 s, then starts all of them again."""
-    draw, started = random.Random(seed), []
-    # Who fails because of a peer in a restart costs one more.
-    with _torchrun(10 * (trials + 1)) as ranks:
-        for trial in range(trials + 1):
-            if trial:
-                begin = time.monotonic()
-                os.kill(int(draw.choice(started).value), signal.SIGKILL)
-            started, stepped = ranks.wait_both("started", "step", RANKS, RANKS)
-            if trial:
-                times.setdefault("torchrun", []).append(_latest(stepped) - begin)
-            ranks.wait("steady", RANKS)
+def _play(make: Callable[[pathlib.Path], Any], trial: Callable[[Any], None], trials: int, seconds: float) -> None:
+    """Trials with the same ranks, or with new ones after a trial that has failed."""
+    done, end = 0, time.monotonic() + seconds
+    while done < trials and time.monotonic() < end:
+        with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
+            contender = make(pathlib.Path(directory))
+            try:
+                while done < trials and time.monotonic() < end:
+                    done += 1
+                    trial(contender)
+            except TrialFailed:
+                continue
+            finally:
+                contender.end()
 
 
-def _row(name: str, values: List[float]) -> List[str]:
-    ordered = sorted(values)
-    slow = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+def measure_farandole(trials: int, seed: int, results: Results) -> None:
+    """The victims are drawn, rank 0 as often as any other."""
+    draw = random.Random(seed)
+
+    def trial(job: ElasticJob) -> None:
+        with results.trial("stepped"):
+            job.measure_loss(draw.randrange(RANKS), results)
+        with results.trial("joined"):
+            job.measure_join(results)
+        with results.trial("reattached"):
+            job.measure_restart(results)
+
+    _play(ElasticJob, trial, trials, math.inf)
+
+
+def measure_torchrun(trials: int, seed: int, results: Results) -> None:
+    """Who fails because of a peer in a restart costs one more restart."""
+    draw = random.Random(seed)
+
+    def trial(ranks: TorchrunRanks) -> None:
+        with results.trial("torchrun"):
+            ranks.measure_restart(draw.randrange(RANKS), results)
+
+    _play(lambda directory: TorchrunRanks(directory, 10 * (trials + 1)), trial, trials, TORCHRUN_SECONDS)
+
+
+def _row(name: str, results: Results) -> List[str]:
+    values, failures = sorted(results.times.get(name, [])), results.failures.get(name, 0)
+    if not values:
+        return [TITLES[name], "-", "-", "-", "0", str(failures), "-"]
+    slow = values[min(len(values) - 1, int(0.99 * len(values)))]
     goal = GOALS.get(name)
-    verdict = "-" if goal is None else f"{report.show_time(goal)}, {'met' if slow <= goal else 'missed'}"
-    middle = report.show_time(statistics.median(ordered))
-    return [TITLES[name], middle, report.show_time(slow), report.show_time(ordered[-1]), str(len(ordered)), verdict]
+    verdict = "-" if goal is None else f"{report.show_time(goal)}, {'met' if slow <= goal and not failures else 'missed'}"
+    times = [report.show_time(value) for value in (statistics.median(values), slow, values[-1])]
+    return [TITLES[name], *times, str(len(values) + failures), str(failures), verdict]
 
 
-def page(times: Times, facts: Sequence[str]) -> str:
+def page(results: Results, facts: Sequence[str]) -> str:
     """The figures as Markdown."""
-    rows = [_row(name, times[name]) for name in TITLES if name in times]
-    titles = ["what", "median", "99 % within", "slowest", "trials", "goal for 99 %"]
-    own = statistics.median(times["stepped"])
-    lines = [
-        "# What a loss costs",
-        "",
-        "Written by `make bench-elastic` (tests/bench/elastic.py says how it measures).",
-        "",
-    ]
-    lines += report.table(titles, rows)
-    if "torchrun" in times:
+    measured = [name for name in TITLES if name in results.times or name in results.failures]
+    titles = ["what", "median", "99 % within", "slowest", "trials", "failed", "goal for 99 %"]
+    lines = ["# What a loss costs", ""]
+    lines += ["Written by `make bench-elastic` (tests/bench/elastic.py says how it measures).", ""]
+    lines += report.table(titles, [_row(name, results) for name in measured])
+    if "torchrun" in results.times and "stepped" in results.times:
+        ratio = statistics.median(results.times["torchrun"]) / statistics.median(results.times["stepped"])
         lines += [
             "",
-            f"After a loss, torchrun takes {statistics.median(times['torchrun']) / own:.0f} times as long as Farandole, by the medians: it starts all processes anew.",
+            f"After a loss, torchrun takes {ratio:.0f} times as long as Farandole, by the medians: it starts all processes "
+            "anew. Its ranks meet in a store of their own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1): in the one that they "
+            "share by default, those that are started again find the addresses of those before them, and fail.",
         ]
     lines += [
         "",
         f"{RANKS} ranks on one host, a model of 12 thousand parameters, momentum, a commit after each step.",
         "",
     ]
-    return "\n".join([*lines, *(f"- {fact}" for fact in facts), ""])
+    return "\n".join([*lines, *(f"- {fact}" for fact in (*results.remarks, *facts)), ""])
 
 
 def main() -> int:
     """Runs the trials."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=200, help="of losses and joins (default: %(default)s)")
+    parser.add_argument("--trials", type=int, default=200, help="of losses, joins and restarts (default: %(default)s)")
     parser.add_argument("--torchrun-trials", type=int, default=20, help="of torchrun's losses (default: %(default)s)")
     parser.add_argument("--print", action="store_true", help="print the page, write nothing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    load, times = machine.load(), {}
+    load, results = machine.load(), Results()
     try:
         # In turns, as the machine is not equally quiet all the time.
         for half in range(2):
-            measure_farandole((options.trials + half) // 2, half, times)
-            if options.torchrun_trials:
-                measure_torchrun((options.torchrun_trials + half) // 2, half, times)
+            measure_farandole((options.trials + half) // 2, half, results)
+            measure_torchrun((options.torchrun_trials + half) // 2, half, results)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    text = page(times, machine.describe(load))
+    text = page(results, machine.describe(load))
     if options.print:
         print(text)
     else:

@@ -8,6 +8,7 @@ Imports PyTorch once and starts a rank for each line of its input, a launch inde
 new name was reduced, for which rank 0 had found DIRECTORY/new. The ranks train until they are killed.
 """
 
+import ctypes
 import gc
 import itertools
 import os
@@ -23,6 +24,7 @@ from models import small
 
 # Of the steps of an epoch.
 TOLD = {1: "step", 50: "steady"}
+PR_SET_PDEATHSIG = 1
 
 
 def tell(event: str, size: int = 0) -> None:
@@ -74,6 +76,7 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             run(line.strip(), directory)
             os._exit(0)

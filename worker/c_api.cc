@@ -238,6 +238,14 @@ farandole_handle farandole_allgather(const char* name, const void* input, const 
                               farandole::MakeTensor(input, nullptr, shape, ndim, false));
 }
 
+farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape, int32_t ndim,
+                                    int32_t dtype, const int64_t* splits, int32_t splits_count, int32_t group) {
+  auto request = farandole::MakeRequest(farandole::OpType::kAlltoall, name, dtype, FARANDOLE_SUM, group);
+  if (request.ok() && splits != nullptr)
+    request->splits = absl::MakeConstSpan(splits, static_cast<size_t>(std::max(splits_count, 0)));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false));
+}
+
 farandole_handle farandole_broadcast(const char* name, const void* input, void* output, const int64_t* shape,
                                      int32_t ndim, int32_t dtype, int32_t root, int32_t group) {
   auto request = farandole::MakeRequest(farandole::OpType::kBroadcast, name, dtype, FARANDOLE_SUM, group);
@@ -284,7 +292,8 @@ int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     const farandole::Submission* result = worker.engine().Result(handle);
     if (result == nullptr) {
-      return Code(absl::FailedPreconditionError(absl::StrCat("handle ", handle, " is not a complete allgather")));
+      return Code(
+          absl::FailedPreconditionError(absl::StrCat("handle ", handle, " is not a complete allgather or alltoall")));
     }
     *data = result->result.get();
     *bytes = result->result_bytes;

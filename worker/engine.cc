@@ -132,7 +132,7 @@ bool Engine::IsKnown(int64_t handle) {
 const Submission* Engine::Result(int64_t handle) {
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr) return nullptr;
-  const bool is_gather = submission->op == OpType::kAllgather;
+  const bool is_gather = submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall;
   const absl::StatusOr<bool> complete = table_.DoneWaiting(submission, false);
   return is_gather && complete.ok() && *complete ? submission : nullptr;
 }

@@ -67,7 +67,7 @@ class Engine {
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
   void Release(int64_t handle) { table_.Release(handle); }
   bool IsKnown(int64_t handle);
-  // A complete allgather's result; null if the handle is not that of one.
+  // A complete allgather's or alltoall's result; null if the handle is not that of one.
   const Submission* Result(int64_t handle);
 
   // Takes the role, if it is free, and does what can be done now, without waiting.
@@ -112,6 +112,10 @@ class Engine {
   void OnInline(const Entry& entry);
   absl::Status StartBatch(const Entry& entry);
   void AddByPosition(int64_t element_bytes);
+  absl::Status StartOperation();
+  // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
+  absl::Status StartRowExchange();
+  absl::Status StartRows(const Entry& entry);
   void AdvanceRunning();
   void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);

@@ -38,6 +38,7 @@ void Engine::OnBatch(const Entry& entry) {
   running.ranks = *std::move(ranks);
   running.counts.assign(entry.counts.begin(), entry.counts.end());
   running.fragments.clear();
+  running.exchanges_rows = false;
   running.started_ns = MonotonicNs();
   running.collective = Collective();
   running.collective.ranks = running.ranks;
@@ -73,6 +74,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
                                               options_.who[options_.rank], " has no submission"));
     }
     bytes_.fetch_add(submission->bytes());
+    if (entry.op == OpType::kAlltoall) return StartRowExchange();
     if (entry.op == OpType::kAllgather) {
       const int64_t row = entry.rows_are_empty != 0 ? 1 : submission->row_elements();
       for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
@@ -96,10 +98,58 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   collective.fragments = running.fragments;
   if (collective.count == 0) return absl::OkStatus();
   if (collective.arena != 0) arena_bytes_.fetch_add(collective.count * element_bytes);
-  absl::StatusOr<std::unique_ptr<Operation>> operation = start_(collective);
+  return StartOperation();
+}
+
+absl::Status Engine::StartOperation() {
+  absl::StatusOr<std::unique_ptr<Operation>> operation = start_(running_->collective);
   if (!operation.ok()) return operation.status();
-  running.operation = *std::move(operation);
+  running_->operation = *std::move(operation);
   return absl::OkStatus();
+}
+
+absl::Status Engine::StartRowExchange() {
+  RunningBatch& running = *running_;
+  const size_t size = running.ranks.size();
+  running.exchanges_rows = true;
+  const Submission& submission = *running.submissions[0];
+  running.sent_rows.assign(submission.splits.begin(), submission.splits.end());
+  running.received_rows.assign(size, 0);
+  running.counts.assign(size, 1);
+  running.sent_counts.assign(size, 1);
+  const int64_t count = static_cast<int64_t>(size);
+  running.fragments.push_back({running.sent_rows.data(), running.received_rows.data(), count});
+  running.collective.dtype = DType::kI64;
+  running.collective.count = count;
+  running.collective.counts = running.counts;
+  running.collective.sent_counts = running.sent_counts;
+  running.collective.fragments = running.fragments;
+  return StartOperation();
+}
+
+absl::Status Engine::StartRows(const Entry& entry) {
+  RunningBatch& running = *running_;
+  running.exchanges_rows = false;
+  running.operation.reset();
+  running.fragments.clear();
+  const int64_t row = entry.items[0].count;
+  int64_t sent = 0;
+  int64_t received = 0;
+  for (size_t position = 0; position < running.ranks.size(); ++position) {
+    sent += running.sent_counts[position] = running.sent_rows[position] * row;
+    received += running.counts[position] = running.received_rows[position] * row;
+  }
+  Submission& submission = *running.submissions[0];
+  submission.rows_by_position = running.received_rows;
+  submission.result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
+  submission.result.reset(new char[submission.result_bytes]);
+  const void* input = submission.fragments.empty() ? nullptr : submission.fragments[0].input;
+  running.fragments.push_back({input, submission.result.get(), sent});
+  running.collective.dtype = entry.dtype;
+  running.collective.count = received;
+  running.collective.fragments = running.fragments;
+  if (sent == 0 && received == 0) return absl::OkStatus();
+  return StartOperation();
 }
 
 // What all submissions have for position 0, then for position 1, ...
@@ -118,9 +168,15 @@ void Engine::AdvanceRunning() {
   if (!complete.ok()) {
     // The engine's own reason, if there is one, says more than the transport's.
     Abort(complete.status());
-  } else if (*complete) {
-    FinishBatch(absl::OkStatus());
+    return;
   }
+  if (!*complete) return;
+  if (running_->exchanges_rows) {
+    const absl::Status started = StartRows(entry_);
+    if (!started.ok()) return Abort(started);
+    if (running_->operation != nullptr) return;
+  }
+  FinishBatch(absl::OkStatus());
 }
 
 void Engine::FinishBatch(const absl::Status& status) {

@@ -138,6 +138,48 @@ TEST_P(EngineTest, AReducescatterGivesEachRankItsPartOfTheRows) {
   });
 }
 
+TEST_P(EngineTest, AnAlltoallGivesEachRankItsRowsAndHowManyEachHasGiven) {
+  TestEpoch epoch(hosts());
+  std::atomic<int> steady{0};
+  epoch.OnEachRank([&](int rank) {
+    for (int round = 0; round < 5; ++round) {
+      if (round == 1 && rank == 0) steady.store(epoch.coordinator().messages());
+      const auto rows_for = [&](int from, int to) { return round == 3 ? 0 : (from * 3 + to * 5 + round) % 7 * 100; };
+      TestTensor tensor("a", {});
+      tensor.op = OpType::kAlltoall;
+      for (int to = 0; to < size(); ++to) {
+        tensor.splits.push_back(rows_for(rank, to));
+        tensor.values.insert(tensor.values.end(), rows_for(rank, to) * 2, rank * 100.0f + to);
+      }
+      // A row that nobody gets.
+      tensor.values.resize(tensor.values.size() + 2, -1.0f);
+      tensor.shape = {static_cast<int64_t>(tensor.values.size()) / 2, 2};
+      ASSERT_TRUE(epoch.Submit(rank, tensor).ok());
+      const absl::StatusOr<bool> complete = epoch.engine(rank).Wait(tensor.handle, -1, /*release=*/false);
+      ASSERT_TRUE(complete.ok()) << complete.status();
+      const Submission* result = epoch.engine(rank).Result(tensor.handle);
+      ASSERT_NE(result, nullptr);
+      std::vector<float> expected;
+      for (int from = 0; from < size(); ++from) {
+        ASSERT_EQ(result->rows_by_position[from], rows_for(from, rank));
+        expected.insert(expected.end(), rows_for(from, rank) * 2, from * 100.0f + rank);
+      }
+      ASSERT_EQ(result->result_bytes, static_cast<int64_t>(expected.size() * sizeof(float)));
+      const auto* values = reinterpret_cast<const float*>(result->result.get());
+      ASSERT_EQ(std::vector<float>(values, values + expected.size()), expected);
+      epoch.engine(rank).Release(tensor.handle);
+    }
+    TestTensor empty_rows("rows of nothing", {});
+    empty_rows.op = OpType::kAlltoall;
+    empty_rows.shape = {3 * size(), 0};
+    ASSERT_TRUE(epoch.Submit(rank, empty_rows).ok());
+    ASSERT_TRUE(epoch.engine(rank).Wait(empty_rows.handle, -1, /*release=*/false).ok());
+    EXPECT_EQ(epoch.engine(rank).Result(empty_rows.handle)->rows_by_position, std::vector<int64_t>(size(), 3));
+  });
+  // The name of the last call only.
+  EXPECT_LE(epoch.coordinator().messages(), steady.load() + size());
+}
+
 TEST_P(EngineTest, ABroadcastGivesTheRootsValuesFromEveryRoot) {
   TestEpoch epoch(hosts());
   epoch.OnEachRank([&](int rank) {

@@ -236,6 +236,15 @@ FARANDOLE_EXPORT farandole_handle farandole_grouped_allreduce(const char* name, 
 FARANDOLE_EXPORT farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape,
                                                       int32_t ndim, int32_t dtype, int32_t group);
 
+/* Gives each rank of the group some of this rank's rows (first dimension): the first splits[0] of them to the group's
+ * rank 0, the next splits[1] to rank 1, ... `splits` has one number for each rank of the group, and may leave rows out;
+ * NULL: all get equally many. The result, in the order of the ranks that it comes from, is memory of the handle, with
+ * the rows that each has given: see farandole_result. A scalar, splits of another number or that take more rows than
+ * there are, and without splits rows that are not a multiple of the ranks, are INVALID_ARGUMENT. */
+FARANDOLE_EXPORT farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape,
+                                                     int32_t ndim, int32_t dtype, const int64_t* splits,
+                                                     int32_t splits_count, int32_t group);
+
 /* output on every rank = input of the group's rank `root`, an epoch rank that is in the group. The root's output may
  * equal its input. */
 FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const void* input, void* output,
@@ -288,9 +297,9 @@ FARANDOLE_EXPORT int farandole_poll(farandole_handle handle);
 FARANDOLE_EXPORT int farandole_wait(farandole_handle handle, int64_t timeout_ms);
 /* As farandole_wait, and releases the handle unless it is still pending. */
 FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_ms);
-/* Result of a complete allgather: memory until the handle is released, its bytes, the rows that each group rank
- * contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or not an
- * allgather. */
+/* Result of a complete allgather or alltoall: memory until the handle is released, its bytes, the rows that each group
+ * rank contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or neither of
+ * them. */
 FARANDOLE_EXPORT int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows);
 /* Forgets the handle and frees its result. A pending submission goes on by itself; its memory stays borrowed until
  * then. */

@@ -35,7 +35,7 @@ struct PostHeader {
   DType dtype = DType::kF32;
   // Hash of everything that ranks must agree about.
   uint64_t signature = 0;
-  // Elements that this rank contributes.
+  // Elements that this rank contributes; of an alltoall those of a row.
   int64_t count = 0;
   // Broadcast: position in the group.
   int32_t root = 0;
@@ -83,7 +83,7 @@ struct Entry {
   struct Item {
     uint32_t slot = 0;
     uint32_t reserved = 0;
-    // Elements; of an allgather 0, as `counts` has them.
+    // Elements; of an allgather 0, as `counts` has them; of an alltoall those of a row.
     int64_t count = 0;
   };
 

@@ -53,6 +53,7 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
       break;
     case OpType::kAllgather:
     case OpType::kBroadcast:
+    case OpType::kAlltoall:
     case OpType::kReducescatter:
       if (tensors == 1) break;
       return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
@@ -61,11 +62,13 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
     default:
       return absl::UnimplementedError(
-          absl::StrCat(name, ": this version runs allreduce, allgather, broadcast, reducescatter and barrier only"));
+          absl::StrCat(name, ": there is no way to run op ", static_cast<int>(request.op), " for tensors"));
   }
-  if (request.op == OpType::kReducescatter && request.tensors[0].shape.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a reducescatter shares out the rows of a tensor, and a scalar has none"));
+  const bool shares_out = request.op == OpType::kReducescatter || request.op == OpType::kAlltoall;
+  if (shares_out && request.tensors[0].shape.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ",
+                                                   request.op == OpType::kAlltoall ? "an alltoall" : "a reducescatter",
+                                                   " shares out the rows of a tensor, and a scalar has none"));
   }
   if (tensors > kMaxTensors) {
     return absl::InvalidArgumentError(
@@ -79,6 +82,30 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
 }
 
 }  // namespace
+
+absl::Status CheckSplits(absl::string_view name, const Request& request, int64_t size) {
+  const absl::Span<const int64_t> splits = request.splits;
+  const int64_t rows = request.tensors[0].shape[0];
+  if (splits.empty()) {
+    if (rows % size == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", rows, " rows cannot be shared out equally to ", size,
+                                                   " ranks; say by splits how many each gets"));
+  }
+  if (static_cast<int64_t>(splits.size()) != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": there are ", splits.size(), " splits, and the process set has ", size, " ranks"));
+  }
+  int64_t left = rows;
+  for (const int64_t split : splits) {
+    if (split < 0 || split > left) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": splits [", absl::StrJoin(splits, ","), "] ",
+                                                     split < 0 ? "have a negative number" : "take more than all",
+                                                     " of the tensor's ", rows, " rows"));
+    }
+    left -= split;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckRequest(absl::string_view name, const Request& request) {
   if (absl::Status status = CheckTensors(name, request); !status.ok()) return status;

@@ -11,6 +11,9 @@ namespace farandole {
 // `name`.
 absl::Status CheckRequest(absl::string_view name, const Request& request);
 
+// Whether the splits of an alltoall suit a group of `size` ranks. INVALID_ARGUMENT: as above.
+absl::Status CheckSplits(absl::string_view name, const Request& request, int64_t size);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WORKER_REQUEST_CHECK_H_

@@ -17,6 +17,11 @@ struct RunningBatch {
   Collective collective;
   std::vector<int> ranks;
   std::vector<int64_t> counts;
+  // Alltoall: while ranks tell each other how many rows they get, `exchanges_rows`; then those rows are moved.
+  bool exchanges_rows = false;
+  std::vector<int64_t> sent_counts;
+  std::vector<int64_t> sent_rows;
+  std::vector<int64_t> received_rows;
   absl::InlinedVector<Fragment, 2> fragments;
   // In the order of the entry's items.
   absl::InlinedVector<Submission*, 2> submissions;

@@ -31,7 +31,7 @@ uint64_t SignatureOf(const Submission& submission) {
   for (int32_t ndim : submission.ndims) {
     hash = Mix(hash, static_cast<uint64_t>(ndim));
     for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
-      // The rows of an allgather may differ.
+      // The rows of an allgather or alltoall may differ.
       if (!(gathers && dim == 0)) hash = Mix(hash, static_cast<uint64_t>(submission.dims[at]));
     }
   }

@@ -32,6 +32,8 @@ struct Request {
   double postscale = 1.0;
   // Broadcast: a rank of the epoch.
   int root_rank = 0;
+  // Alltoall: rows for each position of the group; empty: equally many.
+  absl::Span<const int64_t> splits;
   uint32_t group = 0;
   // Empty: unnamed.
   absl::string_view name;
@@ -61,7 +63,9 @@ struct Submission {
   // Monotonic clock.
   int64_t submitted_ns = 0;
 
-  // Allgather: the result, and the rows by group position.
+  // Alltoall: rows for each position.
+  absl::InlinedVector<int64_t, 8> splits;
+  // Allgather, alltoall: the result, and its rows by the group position that they come from.
   std::unique_ptr<char[]> result;
   int64_t result_bytes = 0;
   std::vector<int64_t> rows_by_position;
@@ -77,7 +81,7 @@ struct Submission {
   absl::Status status;
 
   int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }
-  // Of an allgather or reducescatter: rows of this rank, and elements of a row.
+  // Of an allgather, alltoall or reducescatter: rows of this rank, and elements of a row.
   int64_t rows() const { return dims.empty() ? 0 : dims[0]; }
   int64_t row_elements() const {
     int64_t elements = 1;

@@ -109,6 +109,10 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": this rank gets a part of the rows, but its output is NULL"));
   }
+  if (request.op == OpType::kAlltoall) {
+    const absl::Status fits = CheckSplits(name, request, static_cast<int64_t>(group.ranks.size()));
+    if (!fits.ok()) return fits;
+  }
   if (request.op == OpType::kBroadcast &&
       !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
@@ -149,6 +153,7 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->fragments.clear();
   submission->dims.clear();
   submission->ndims.clear();
+  submission->splits.clear();
   submission->result.reset();
   submission->result_bytes = 0;
   submission->rows_by_position.clear();
@@ -202,6 +207,11 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     } else if (count > 0) {
       submission->fragments.push_back({tensor.input, tensor.output, count});
     }
+  }
+  if (request.op == OpType::kAlltoall) {
+    submission->splits.assign(request.splits.begin(), request.splits.end());
+    const int64_t size = static_cast<int64_t>(group.ranks.size());
+    if (request.splits.empty()) submission->splits.assign(group.ranks.size(), submission->rows() / size);
   }
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
@@ -294,6 +304,7 @@ void SubmissionTable::PostOne(Submission* submission) {
     post.rows_are_empty = 1;
     post.count = submission->rows();
   }
+  if (submission->op == OpType::kAlltoall) post.count = submission->row_elements();
   post.root = submission->root;
   post.reduce_op = submission->reduce_op;
   post.prescale = submission->prescale;

@@ -145,8 +145,6 @@ TEST_F(SubmissionTableTest, RefusesOpsThatDoNotFitTheirTensors) {
   request.op = OpType::kAllgather;
   request.tensors = absl::MakeConstSpan(views, 2);
   EXPECT_EQ(table_.Submit(request).status(), absl::InvalidArgumentError("t: takes one tensor, not 2"));
-  request.op = OpType::kAlltoall;
-  EXPECT_EQ(table_.Submit(request).status().code(), absl::StatusCode::kUnimplemented);
   request.op = OpType::kReducescatter;
   TensorView scalar = views[0];
   scalar.shape = {};
@@ -158,6 +156,27 @@ TEST_F(SubmissionTableTest, RefusesOpsThatDoNotFitTheirTensors) {
   request.tensors = absl::MakeConstSpan(views, 1);
   EXPECT_EQ(table_.Submit(request).status(),
             absl::InvalidArgumentError("t: root rank 3 is not in process set 0 of ranks [0,1,2]"));
+}
+
+TEST_F(SubmissionTableTest, SplitsSuitTheGroupAndTheRows) {
+  const int64_t shape[] = {5, 2};
+  TensorView view = {values_, nullptr, shape};
+  Request request;
+  request.name = "t";
+  request.op = OpType::kAlltoall;
+  request.tensors = absl::MakeConstSpan(&view, 1);
+  const auto sentence_for = [&](const std::vector<int64_t>& splits) {
+    request.splits = splits;
+    return std::string(table_.Submit(request).status().message());
+  };
+  EXPECT_EQ(sentence_for({}), "t: 5 rows cannot be shared out equally to 3 ranks; say by splits how many each gets");
+  EXPECT_EQ(sentence_for({2, 3}), "t: there are 2 splits, and the process set has 3 ranks");
+  EXPECT_EQ(sentence_for({2, 2, 2}), "t: splits [2,2,2] take more than all of the tensor's 5 rows");
+  EXPECT_EQ(sentence_for({3, -1, 3}), "t: splits [3,-1,3] have a negative number of the tensor's 5 rows");
+  view.shape = {};
+  EXPECT_EQ(sentence_for({}), "t: an alltoall shares out the rows of a tensor, and a scalar has none");
+  view.shape = shape;
+  EXPECT_EQ(sentence_for({2, 0, 2}), "") << "rows may be left out";
 }
 
 TEST_F(SubmissionTableTest, ARankOutsideAGroupIsTold) {

@@ -29,6 +29,7 @@ Request RequestFor(TestTensor& tensor, TensorView* view) {
   request.name = tensor.name;
   request.group = tensor.group;
   request.root_rank = tensor.root_rank;
+  request.splits = tensor.splits;
   if (tensor.op != OpType::kBarrier) request.tensors = absl::MakeConstSpan(view, 1);
   return request;
 }

@@ -32,6 +32,7 @@ struct TestTensor {
   OpType op = OpType::kAllreduce;
   uint32_t group = 0;
   int root_rank = 0;
+  std::vector<int64_t> splits;
   // Of a reducescatter: where its part goes; others' results replace `values`.
   std::vector<float> part;
   int64_t handle = 0;

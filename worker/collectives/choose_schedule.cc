@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/collectives/binomial_tree_broadcast.h"
 #include "worker/collectives/direct_allreduce.h"
 #include "worker/collectives/direct_reducescatter.h"
@@ -17,6 +18,7 @@
 #include "worker/collectives/leaders_allgather.h"
 #include "worker/collectives/leaders_allreduce.h"
 #include "worker/collectives/leaders_barrier.h"
+#include "worker/collectives/pairwise_alltoall.h"
 #include "worker/collectives/recursive_doubling_allreduce.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_allreduce.h"
@@ -61,6 +63,13 @@ Schedule Broadcast(const Collective& collective) {
                                PieceCount(collective));
 }
 
+// Enough that no link is idle while a pair is slow, and few enough for the transports' looks at each transfer.
+constexpr int kMostPeers = 8;
+
+Schedule Exchange(const Collective& collective) {
+  return PairwiseAlltoall(collective.position, collective.sent_counts, collective.counts, kMostPeers);
+}
+
 Schedule Barrier(const Collective& collective) {
   return DisseminationBarrier(collective.position, SizeOfGroup(collective));
 }
@@ -86,6 +95,7 @@ constexpr Row kRows[] = {
     {OpType::kAllgather, kAnySize, kAnyBytes, Gather},
     {OpType::kBroadcast, kAnySize, kAnyBytes, Broadcast},
     {OpType::kBarrier, kAnySize, kAnyBytes, Barrier},
+    {OpType::kAlltoall, kAnySize, kAnyBytes, Exchange},
     {OpType::kReducescatter, 8, kAnyBytes, DirectScatter},
     {OpType::kReducescatter, kAnySize, kAnyBytes, RingScatter},
 };
@@ -113,6 +123,9 @@ Schedule ScatterOverHosts(const Collective& collective, const GroupShape& shape)
   return HostsReducescatter(shape, collective.counts, PieceCount(collective));
 }
 
+// Each pair has elements of its own, so nothing is saved by sharing the way.
+Schedule ExchangeOverHosts(const Collective& collective, const GroupShape&) { return Exchange(collective); }
+
 Schedule BarrierOverHosts(const Collective&, const GroupShape& shape) { return LeadersBarrier(shape); }
 
 struct HostsRow {
@@ -124,10 +137,10 @@ struct HostsRow {
 // Between hosts a round costs some ten microseconds at best: few elements take the fewest rounds, many the fewest
 // bytes.
 constexpr HostsRow kHostsRows[] = {
-    {OpType::kAllreduce, 64 << 10, LeadersReduce},         {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
-    {OpType::kAllgather, 64 << 10, LeadersGather},         {OpType::kAllgather, kAnyBytes, RingGather},
-    {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts},   {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
-    {OpType::kReducescatter, kAnyBytes, ScatterOverHosts},
+    {OpType::kAllreduce, 64 << 10, LeadersReduce},       {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
+    {OpType::kAllgather, 64 << 10, LeadersGather},       {OpType::kAllgather, kAnyBytes, RingGather},
+    {OpType::kBroadcast, kAnyBytes, BroadcastOverHosts}, {OpType::kBarrier, kAnyBytes, BarrierOverHosts},
+    {OpType::kAlltoall, kAnyBytes, ExchangeOverHosts},   {OpType::kReducescatter, kAnyBytes, ScatterOverHosts},
 };
 
 absl::Status CheckPositions(const Collective& collective) {
@@ -144,12 +157,38 @@ absl::Status CheckPositions(const Collective& collective) {
   return absl::OkStatus();
 }
 
+// Null: the op has no counts.
+const char* NameWithCounts(OpType op) {
+  switch (op) {
+    case OpType::kAllgather:
+      return "allgather";
+    case OpType::kReducescatter:
+      return "reducescatter";
+    case OpType::kAlltoall:
+      return "alltoall";
+    default:
+      return nullptr;
+  }
+}
+
+absl::Status CheckSentCounts(const Collective& collective) {
+  if (collective.op != OpType::kAlltoall) return absl::OkStatus();
+  const absl::Span<const int64_t> sent = collective.sent_counts;
+  const bool fits = sent.size() == collective.ranks.size() &&
+                    sent[collective.position] == collective.counts[collective.position] &&
+                    std::none_of(sent.begin(), sent.end(), [](int64_t count) { return count < 0; });
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": alltoall sends [",
+                                                 absl::StrJoin(sent, ","), "] elements and gets [",
+                                                 absl::StrJoin(collective.counts, ","), "]"));
+}
+
 absl::Status CheckCounts(const Collective& collective) {
   if (collective.count < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", collective.count, " elements"));
   }
-  if (collective.op != OpType::kAllgather && collective.op != OpType::kReducescatter) return absl::OkStatus();
-  const absl::string_view name = collective.op == OpType::kAllgather ? "allgather" : "reducescatter";
+  const char* const name = NameWithCounts(collective.op);
+  if (name == nullptr) return absl::OkStatus();
   const absl::Span<const int64_t> counts = collective.counts;
   if (counts.size() != collective.ranks.size()) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", counts.size(),
@@ -160,7 +199,7 @@ absl::Status CheckCounts(const Collective& collective) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", collective.count,
                                                    " elements, but the ranks have ", sum));
   }
-  return absl::OkStatus();
+  return CheckSentCounts(collective);
 }
 
 absl::Status CheckReduction(const Collective& collective) {

@@ -7,6 +7,7 @@
 #include "worker/collectives/binomial_tree_broadcast.h"
 #include "worker/collectives/direct_reducescatter.h"
 #include "worker/collectives/dissemination_barrier.h"
+#include "worker/collectives/pairwise_alltoall.h"
 #include "worker/collectives/ring_allgather.h"
 #include "worker/collectives/ring_reducescatter.h"
 #include "worker/collectives/symbolic_run.h"
@@ -60,6 +61,56 @@ TEST(RingAllgatherTest, EveryRankHoldsAllPiecesInOrder) {
           }
         }
       }
+    }
+  }
+}
+
+// What `from` has for `to`; some have nothing for anybody, and some nothing for themselves.
+int64_t CountFor(int from, int to, int64_t most) { return (from * 5 + to * 3) % (most + 1); }
+
+void ExpectEveryRankHoldsWhatIsForIt(int size, int64_t most, int most_peers) {
+  std::vector<std::vector<int64_t>> sent(size);
+  std::vector<std::vector<int64_t>> received(size);
+  for (int from = 0; from < size; ++from) {
+    for (int to = 0; to < size; ++to) {
+      sent[from].push_back(CountFor(from, to, most));
+      received[from].push_back(CountFor(to, from, most));
+    }
+  }
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < size; ++rank) {
+    schedules.push_back(PairwiseAlltoall(rank, sent[rank], received[rank], most_peers));
+    EXPECT_EQ(schedules.back().scratch_count, 0);
+    for (const Round& round : schedules.back().rounds) EXPECT_LE(round.size(), 2u * most_peers);
+  }
+  SymbolicRun run(std::move(schedules), size * most);
+  for (int rank = 0; rank < size; ++rank) {
+    const std::vector<Piece> outgoing = SharesOf(sent[rank]);
+    std::vector<SymbolicRun::Value> input;
+    for (int64_t i = 0; i < outgoing.back().offset + outgoing.back().count; ++i) {
+      input.push_back(run.Contribution(rank, i));
+    }
+    const Piece own = SharesOf(received[rank])[rank];
+    for (int64_t i = 0; i < own.count; ++i) run.Set(rank, own.offset + i, input[outgoing[rank].offset + i]);
+    run.SetInput(rank, std::move(input));
+  }
+  const absl::Status status = run.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (int rank = 0; rank < size; ++rank) {
+    int64_t at = 0;
+    for (int from = 0; from < size; ++from) {
+      const Piece piece = SharesOf(sent[from])[rank];
+      for (int64_t i = 0; i < piece.count; ++i) {
+        ASSERT_EQ(run.At(rank, at++), run.Contribution(from, piece.offset + i)) << from << " to " << rank;
+      }
+    }
+  }
+}
+
+TEST(PairwiseAlltoallTest, EveryRankHoldsWhatIsForItInTheOrderOfRanks) {
+  for (const int size : kSizes) {
+    for (const int64_t most : {0, 1, 2, 6}) {
+      for (const int most_peers : {1, 3, 100}) ExpectEveryRankHoldsWhatIsForIt(size, most, most_peers);
     }
   }
 }

@@ -8,9 +8,11 @@
 namespace farandole {
 namespace {
 
+constexpr const char* kBuffers[] = {"work", "scratch", "input"};
+
 std::string Describe(const Piece& piece) {
-  return absl::StrCat(piece.buffer == Buffer::kWork ? "work" : "scratch", "[", piece.offset, ",",
-                      piece.offset + piece.count, ")");
+  return absl::StrCat(kBuffers[static_cast<int>(piece.buffer)], "[", piece.offset, ",", piece.offset + piece.count,
+                      ")");
 }
 
 std::string Describe(const Step& step) {

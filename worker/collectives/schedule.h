@@ -14,8 +14,10 @@ namespace farandole {
 // before the first round and the result after the last: all elements of an
 // allreduce or broadcast; of an allgather the result, with the rank's own piece
 // in its place; of a reducescatter all elements, and after it the rank's own share
-// in its place. `kScratch` holds nothing at first.
-enum class Buffer : uint8_t { kWork, kScratch };
+// in its place; of an alltoall the result, with what the rank has for itself in its
+// place. `kScratch` holds nothing at first. `kInput`: of an alltoall, what the rank
+// contributes; only sent from.
+enum class Buffer : uint8_t { kWork, kScratch, kInput };
 
 // The elements [offset, offset + count) of a buffer.
 struct Piece {

@@ -47,6 +47,8 @@ ScheduleOperation::ScheduleOperation(const Collective& collective, Schedule sche
                                          " is the root of a broadcast but has joined and has no data"));
   } else if (collective.op == OpType::kAllgather) {
     PlanAllgather();
+  } else if (collective.op == OpType::kAlltoall) {
+    PlanAlltoall();
   } else if (collective.op != OpType::kBarrier) {
     PlanPacking();
   }
@@ -86,6 +88,18 @@ void ScheduleOperation::PlanAllgather() {
       << collective_.fragments.size() << " fragments with " << CountOf(collective_.fragments);
   if (collective_.fragments.empty()) return;
   AddCopy(&packing_, {static_cast<const char*>(collective_.fragments[0].input), At(own, 0), own.count, 1.0});
+}
+
+void ScheduleOperation::PlanAlltoall() {
+  const std::vector<Piece> sent = SharesOf(collective_.sent_counts);
+  const int64_t all = sent.back().offset + sent.back().count;
+  FD_CHECK(collective_.fragments.size() <= 1 && CountOf(collective_.fragments) == all)
+      << "batch " << collective_.sequence << ": alltoall of " << all << " elements from "
+      << collective_.fragments.size() << " fragments with " << CountOf(collective_.fragments);
+  if (collective_.fragments.empty()) return;
+  const Piece received = SharesOf(collective_.counts)[collective_.position];
+  const Piece own = {Buffer::kInput, sent[collective_.position].offset, received.count};
+  AddCopy(&packing_, {At(own, 0), At(received, 0), own.count, 1.0});
 }
 
 void ScheduleOperation::AddCopy(std::vector<Copy>* copies, const Copy& copy) const {
@@ -226,8 +240,11 @@ void ScheduleOperation::ReduceSlice(const Step& step, int64_t count) {
 }
 
 char* ScheduleOperation::At(const Piece& piece, int64_t index) const {
-  char* buffer = piece.buffer == Buffer::kWork ? work_ : scratch_.data();
-  return buffer + (piece.offset + index) * element_bytes_;
+  const int64_t offset = (piece.offset + index) * element_bytes_;
+  // A schedule only sends from the input.
+  if (piece.buffer == Buffer::kInput)
+    return const_cast<char*>(static_cast<const char*>(collective_.fragments[0].input)) + offset;
+  return (piece.buffer == Buffer::kWork ? work_ : scratch_.data()) + offset;
 }
 
 }  // namespace farandole

@@ -23,7 +23,8 @@ namespace farandole {
 //   postscale are applied by the schedule's last reduction of each element, in the precision of that reduction.
 //   float16 and bfloat16 are rounded once for each reduction of the schedule: once in all by the direct allreduce, at
 //   every step by the others.
-// - An allgather's output does not overlap its input, except that the input may already be in its place in it.
+// - An allgather's output does not overlap its input, except that the input may already be in its place in it. An
+//   alltoall's does not.
 class ScheduleOperation : public Operation {
  public:
   // `collective` is as the engine checked it, and its spans and memory, `transport` and `pool` outlive the operation.
@@ -49,6 +50,7 @@ class ScheduleOperation : public Operation {
 
   void PlanPacking();
   void PlanAllgather();
+  void PlanAlltoall();
   void AddCopy(std::vector<Copy>* copies, const Copy& copy) const;
   // Each does at most about `budget` bytes of work, gives what it did, and goes to the next stage when done.
   int64_t CopySome(const std::vector<Copy>& copies, Stage next, int64_t budget);

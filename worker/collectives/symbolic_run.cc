@@ -1,5 +1,7 @@
 #include "worker/collectives/symbolic_run.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -39,6 +41,8 @@ void SymbolicRun::ContributeAll() {
 }
 
 void SymbolicRun::Set(int rank, int64_t offset, Value value) { ranks_[rank].work.at(offset) = value; }
+
+void SymbolicRun::SetInput(int rank, std::vector<Value> values) { ranks_[rank].input = std::move(values); }
 
 SymbolicRun::Value SymbolicRun::At(int rank, int64_t offset) const { return ranks_[rank].work.at(offset); }
 
@@ -111,10 +115,13 @@ absl::Status SymbolicRun::CheckBounds(int rank, const Step& step) const {
   }
   pieces.push_back(step.piece);
   for (const Piece& piece : pieces) {
-    const size_t limit = piece.buffer == Buffer::kWork ? ranks_[rank].work.size() : ranks_[rank].scratch.size();
+    const size_t limit = BufferOf(rank, piece.buffer).size();
     if (piece.offset < 0 || piece.count <= 0 || static_cast<size_t>(piece.offset + piece.count) > limit) {
       return Fault(rank, "leaves its buffer");
     }
+  }
+  if (step.piece.buffer == Buffer::kInput && step.kind != Step::Kind::kSend) {
+    return Fault(rank, "writes into its input");
   }
   if (IsTransfer(step) && (step.peer < 0 || step.peer >= size() || step.peer == rank)) {
     return Fault(rank, absl::StrCat("has no peer ", step.peer));
@@ -226,8 +233,14 @@ absl::Status SymbolicRun::Fault(int rank, const std::string& what) const {
 
 bool SymbolicRun::IsDone(int rank) const { return ranks_[rank].round == schedules_[rank].rounds.size(); }
 
+const std::vector<SymbolicRun::Value>& SymbolicRun::BufferOf(int rank, Buffer buffer) const {
+  const Rank& state = ranks_[rank];
+  if (buffer == Buffer::kInput) return state.input;
+  return buffer == Buffer::kWork ? state.work : state.scratch;
+}
+
 std::vector<SymbolicRun::Value>& SymbolicRun::BufferOf(int rank, Buffer buffer) {
-  return buffer == Buffer::kWork ? ranks_[rank].work : ranks_[rank].scratch;
+  return const_cast<std::vector<Value>&>(std::as_const(*this).BufferOf(rank, buffer));
 }
 
 SymbolicRun::Value SymbolicRun::Intern(const Expression& expression) {

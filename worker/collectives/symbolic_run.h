@@ -38,9 +38,11 @@ class SymbolicRun {
   void ContributeAll();
   void Set(int rank, int64_t offset, Value value);
   Value At(int rank, int64_t offset) const;
+  // What the rank has in its input buffer, which is empty at first.
+  void SetInput(int rank, std::vector<Value> values);
 
   // Runs all ranks to the end. INTERNAL, with rank and round: a step leaves its
-  // buffer; steps of a round are in each other's way; a transfer is matched by
+  // buffer, or writes into the input; steps of a round are in each other's way; a transfer is matched by
   // one of another length, or never; a rank's contribution is counted twice; what
   // is reduced is nothing, or finished already, or of different elements.
   absl::Status Run();
@@ -70,6 +72,7 @@ class SymbolicRun {
     uint64_t known = 0;  // heard before the round: what its sends can carry
     std::vector<Value> work;
     std::vector<Value> scratch;
+    std::vector<Value> input;
   };
   // Steps of one rank to or from one peer, not yet matched.
   using Queues = std::map<std::pair<int, int>, std::deque<const Step*>>;
@@ -84,6 +87,7 @@ class SymbolicRun {
   absl::Status Fault(int rank, const std::string& what) const;
   bool IsDone(int rank) const;
   std::vector<Value>& BufferOf(int rank, Buffer buffer);
+  const std::vector<Value>& BufferOf(int rank, Buffer buffer) const;
   Value Intern(const Expression& expression);
 
   const std::vector<Schedule> schedules_;

@@ -231,6 +231,30 @@ TEST_P(TransportConformanceTest, AllgatherOfVaryingCounts) {
   ExpectConforms(std::move(batches));
 }
 
+TEST_P(TransportConformanceTest, AlltoallOfVaryingCounts) {
+  std::vector<ConformanceBatch> batches;
+  for (const int64_t each : {0, 1, 1000, 40'000}) {
+    for (const int64_t step : {0, 1, 7}) {
+      std::vector<int64_t> counts;
+      for (int pair = 0; pair < size() * size(); ++pair) counts.push_back(each + pair * step % 5 * each / 3);
+      batches.push_back(BatchOf(OpType::kAlltoall, counts));
+      const std::vector<DType> dtypes = DTypes();
+      batches.back().dtype = dtypes[batches.size() % dtypes.size()];
+    }
+  }
+  // One has something for all; all have something for one, which has joined and drops it.
+  std::vector<int64_t> from_one(size() * size(), 0);
+  std::vector<int64_t> for_one(size() * size(), 0);
+  for (int rank = 0; rank < size(); ++rank) {
+    from_one[rank] = 300'001;
+    for_one[rank * size()] = rank * 70'001;
+  }
+  batches.push_back(BatchOf(OpType::kAlltoall, from_one));
+  batches.push_back(BatchOf(OpType::kAlltoall, for_one));
+  batches.back().joined = {0};
+  ExpectConforms(std::move(batches));
+}
+
 TEST_P(TransportConformanceTest, NoRankLeavesABarrierBeforeAllHaveCome) {
   std::vector<ConformanceBatch> batches;
   for (int i = 0; i < 100; ++i) batches.push_back(BatchOf(OpType::kBarrier, {}));
@@ -254,14 +278,16 @@ TEST_P(TransportConformanceTest, GroupsTakeTurns) {
   for (int turn = 0; turn < 60; ++turn) {
     const std::vector<int>& ranks = groups[turn % groups.size()];
     if (ranks.empty()) continue;
-    constexpr OpType kOps[] = {OpType::kAllreduce, OpType::kBroadcast, OpType::kAllgather, OpType::kBarrier,
-                               OpType::kReducescatter};
-    const OpType op = kOps[turn % 5];
+    constexpr OpType kOps[] = {OpType::kAllreduce, OpType::kBroadcast,     OpType::kAllgather,
+                               OpType::kBarrier,   OpType::kReducescatter, OpType::kAlltoall};
+    const OpType op = kOps[turn % 6];
     ConformanceBatch batch = BatchOf(op, {});
     batch.ranks = ranks;
     batch.root = turn % static_cast<int>(ranks.size());
     if (op == OpType::kAllgather || op == OpType::kReducescatter) {
       batch.counts.assign(ranks.size(), 100 + turn);
+    } else if (op == OpType::kAlltoall) {
+      batch.counts.assign(ranks.size() * ranks.size(), 50 + turn);
     } else if (op != OpType::kBarrier) {
       batch.counts = turn % 3 == 0 ? Uneven(40'000 + turn) : std::vector<int64_t>{1 + turn};
     }

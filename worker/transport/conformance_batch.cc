@@ -103,8 +103,37 @@ ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t seq
   for (size_t position = 0; position < by_position_.size(); ++position) FillRank(static_cast<int>(position));
 }
 
+// Who has joined has nothing for anybody, but there may be something for it.
+void ConformanceMemory::FillAlltoallRank(size_t position) {
+  Rank& rank = by_position_[position];
+  int64_t sent = 0;
+  int64_t received = 0;
+  for (size_t other = 0; other < by_position_.size(); ++other) {
+    sent += rank.sent_counts.emplace_back(batch_.CountFor(position, other));
+    received += rank.received_counts.emplace_back(batch_.CountFor(other, position));
+  }
+  if (batch_.HasJoined(static_cast<int>(position))) return;
+  rank.contribution.resize(sent * element_bytes_);
+  FillRandom(batch_.dtype, batch_.special_values, sequence_ * 100 + position, &rank.contribution);
+  rank.inputs.push_back(rank.contribution);
+  rank.outputs.emplace_back(received * element_bytes_, '\xa5');
+  rank.fragments.push_back({rank.inputs[0].data(), rank.outputs[0].data(), sent});
+}
+
+std::vector<char> ConformanceMemory::Exchanged(size_t position) const {
+  std::vector<char> result;
+  for (const Rank& from : by_position_) {
+    const auto share = from.sent_counts.begin() + position;
+    const int64_t begin = std::accumulate(from.sent_counts.begin(), share, int64_t{0}) * element_bytes_;
+    const int64_t bytes = *share * element_bytes_;
+    result.insert(result.end(), from.contribution.begin() + begin, from.contribution.begin() + begin + bytes);
+  }
+  return result;
+}
+
 void ConformanceMemory::FillRank(int position) {
   Rank& rank = by_position_[position];
+  if (batch_.op == OpType::kAlltoall) return FillAlltoallRank(static_cast<size_t>(position));
   if (batch_.HasJoined(position)) return;
   const bool gathers = batch_.op == OpType::kAllgather;
   const int64_t own = gathers ? batch_.counts[position] : batch_.count();
@@ -143,6 +172,11 @@ Collective ConformanceMemory::CollectiveOf(int position) const {
   collective.root = batch_.root;
   collective.count = batch_.count();
   if (batch_.op == OpType::kAllgather || batch_.op == OpType::kReducescatter) collective.counts = batch_.counts;
+  if (batch_.op == OpType::kAlltoall) {
+    collective.counts = by_position_[position].received_counts;
+    collective.sent_counts = by_position_[position].sent_counts;
+    collective.count = std::accumulate(collective.counts.begin(), collective.counts.end(), int64_t{0});
+  }
   collective.fragments = by_position_[position].fragments;
   collective.contributes = !batch_.HasJoined(position);
   return collective;
@@ -195,6 +229,7 @@ std::vector<char> ConformanceMemory::Expected(int position) const {
     return {begin, begin + *share * element_bytes_};
   }
   if (batch_.op == OpType::kBroadcast) return by_position_[batch_.root].contribution;
+  if (batch_.op == OpType::kAlltoall) return Exchanged(static_cast<size_t>(position));
   std::vector<char> gathered;
   for (const Rank& rank : by_position_) {
     gathered.insert(gathered.end(), rank.contribution.begin(), rank.contribution.end());
@@ -212,8 +247,8 @@ std::vector<char> ConformanceMemory::ResultOf(int position) const {
 
 absl::Status ConformanceMemory::CheckResult() const {
   if (batch_.op == OpType::kBarrier) return absl::OkStatus();
-  // All but a reducescatter's results are the same.
-  const bool scatters = batch_.op == OpType::kReducescatter;
+  // All but a reducescatter's and an alltoall's results are the same.
+  const bool scatters = batch_.op == OpType::kReducescatter || batch_.op == OpType::kAlltoall;
   const std::vector<char> of_all = scatters ? std::vector<char>() : Expected(0);
   for (size_t i = 0; i < by_position_.size(); ++i) {
     const int position = static_cast<int>(i);

@@ -23,7 +23,8 @@ struct ConformanceBatch {
   // Positions: of the broadcast's root, and of those that have joined.
   int root = 0;
   std::vector<int> joined;
-  // Elements of the fragments of an allreduce or broadcast; of an allgather or reducescatter, elements by position.
+  // Elements of the fragments of an allreduce or broadcast; of an allgather or reducescatter, elements by position; of
+  // an alltoall, what position 0 has for each position, then what position 1 has, ...
   std::vector<int64_t> counts;
   // Outputs are the inputs.
   bool in_place = false;
@@ -31,6 +32,8 @@ struct ConformanceBatch {
   bool special_values = false;
 
   bool HasJoined(int position) const;
+  // Of an alltoall: what `from` has for `to`.
+  int64_t CountFor(size_t from, size_t to) const { return counts[from * ranks.size() + to]; }
   int64_t count() const;
   // For messages: "allreduce of float32 ...".
   std::string ToString() const;
@@ -59,9 +62,14 @@ class ConformanceMemory {
     std::vector<std::vector<char>> inputs;
     std::vector<std::vector<char>> outputs;
     std::vector<Fragment> fragments;
+    // Of an alltoall.
+    std::vector<int64_t> sent_counts;
+    std::vector<int64_t> received_counts;
   };
 
   void FillRank(int position);
+  void FillAlltoallRank(size_t position);
+  std::vector<char> Exchanged(size_t position) const;
   std::vector<char> Reduced() const;
   // Each position's contribution, scaled.
   std::vector<std::vector<char>> Scaled() const;

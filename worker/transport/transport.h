@@ -36,8 +36,8 @@ struct Fragment {
   int64_t count = 0;
 };
 
-// One batch as one rank runs it. Everything but the pointers, `position` and `contributes` is equal on all ranks of the
-// group.
+// One batch as one rank runs it. Everything but the pointers, `position`, `contributes` and an alltoall's counts is
+// equal on all ranks of the group.
 struct Collective {
   // Number of the batch in the epoch's order log: greater than that of all batches before.
   uint64_t sequence = 0;
@@ -53,14 +53,18 @@ struct Collective {
   int position = 0;
   // Broadcast: the position that sends.
   int root = 0;
-  // Elements of the batch. Allgather: of the result.
+  // Elements of the batch. Allgather, alltoall: of the result.
   int64_t count = 0;
-  // Allgather: elements that each position contributes; reducescatter: that it gets. Their sum is `count`. Else empty.
+  // Allgather: elements that each position contributes; reducescatter: that it gets; alltoall: that this rank gets from
+  // each position. Their sum is `count`. Else empty.
   absl::Span<const int64_t> counts;
+  // Alltoall: elements that this rank has for each position.
+  absl::Span<const int64_t> sent_counts;
   // Allreduce, broadcast: `count` elements in all, fused in this order. Allgather: one fragment whose input has
   // counts[position] elements and whose output has `count`; its own count is that of the input. Reducescatter: the
   // elements for position 0, then those for position 1, ..., all fused in this order; those for other positions have no
-  // output. Barrier: none. Empty where `contributes` is false.
+  // output. Alltoall: one, whose input has what is for position 0, then for position 1, ..., and whose output has
+  // `count` elements; its own count is that of the input. Barrier: none. Empty where `contributes` is false.
   absl::Span<const Fragment> fragments;
   // Allreduce: not 0 where all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
   // and all ranks have submitted them already. Then every rank contributes. Only the transport of one host has arenas.
@@ -110,7 +114,8 @@ class Transport {
   // Moves what can be moved now, without blocking; true if anything moved. Sets `complete` of transfers.
   virtual absl::StatusOr<bool> Progress() = 0;
 
-  // Runs a collective in the transport's own way. UNIMPLEMENTED: it has none for this collective; the caller runs a
+  // Runs a collective in the transport's own way; never an alltoall, of which ranks do not know each other's counts,
+  // and which makes two collectives of one sequence. UNIMPLEMENTED: it has none for this collective; the caller runs a
   // schedule over Send and Receive. All ranks of the group get the same answer for the same collective. The spans in
   // `collective` live until the operation is dropped.
   virtual absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) {

@@ -228,6 +228,32 @@ def grouped_allgather(adapter: Adapter, arrays: Sequence[Any], name: Optional[st
     return handle
 
 
+def alltoall(
+    adapter: Adapter,
+    array: Any,
+    splits: Optional[Sequence[int]],
+    name: Optional[str],
+    process_set: ProcessSet,
+    received: Callable[[List[int]], Any],
+) -> Handle:
+    """Gives each rank some of the rows. The output is the array, and what `received` makes of the list of rows that
+    each rank of the set gave."""
+    source = adapter.contiguous(array)
+    address, shape, dtype = adapter.describe(source)
+    dims, ndim = shape_for(shape)
+    group = group_of(process_set)
+    numbers = ffi.NULL if splits is None else ffi.new("int64_t[]", list(splits))
+
+    def collect(ids: Sequence[int]) -> Any:
+        output, rows = _gathered_array(adapter, source, ids[0], group)
+        return output, received(rows)
+
+    handle = Handle((source, dims, numbers), collect)
+    count = 0 if splits is None else len(splits)
+    handle.submit(lib.farandole_alltoall, name_for(name), address, dims, ndim, dtype, numbers, count, group)
+    return handle
+
+
 def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
     data, rows = gathered(handle, group)
     output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
@@ -236,7 +262,7 @@ def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> T
 
 
 def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
-    """Of a complete allgather: address and bytes, valid until the handle is released, and the rows that each rank of
+    """Of a complete allgather or alltoall: address and bytes, valid until the handle is released, and the rows that each rank of
     the group gave."""
     data, size = ffi.new("void**"), ffi.new("int64_t*")
     rows = ffi.new("int64_t[]", lib.farandole_group_size(group))

@@ -274,6 +274,46 @@ def grouped_reducescatter(
     return grouped_reducescatter_async(arrays, name, op, process_set, prescale_factor, postscale_factor).synchronize()
 
 
+def _whole_numbers(splits: Optional[Sequence[int]]) -> Optional[List[int]]:
+    if splits is None:
+        return None
+    numbers = numpy.asarray(splits)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"splits are a list of whole numbers, one for each rank, not {splits!r}")
+    return numbers.tolist()
+
+
+def alltoall_async(
+    array: Any,
+    splits: Optional[Sequence[int]] = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """As alltoall, but returns at once; the handle's output is the pair, also without `splits`."""
+    numbers = _whole_numbers(splits)
+    return _ops.alltoall(
+        _adapter, numpy.asarray(array), numbers, name, process_set, lambda rows: numpy.array(rows, numpy.int32)
+    )
+
+
+def alltoall(
+    array: Any,
+    splits: Optional[Sequence[int]] = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Gives the first splits[0] rows of `array` to the set's rank 0, the next splits[1] to rank 1, ..., and returns
+    what this rank gets, in the order of the ranks that it comes from, and the array of int32 of how many rows each has
+    given.
+
+    Without `splits` all get equally many, and only the rows are returned. The ranks' arrays may differ in the first
+    dimension. ValueError: `array` is a scalar; there is not a split for each rank; they take more rows than there are;
+    without them, the number of rows is not a multiple of the number of ranks.
+    """
+    output = alltoall_async(array, splits, name, process_set).synchronize()
+    return output if splits is not None else output[0]
+
+
 def broadcast_async(
     array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:

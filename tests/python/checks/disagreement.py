@@ -84,6 +84,18 @@ def about_all_but_the_first_dimension_of_allgather() -> None:
 
 
 @check
+def about_all_but_the_first_dimension_of_alltoall() -> None:
+    size = hvd.size()
+    shape = (size, 4) if odd_one_out() else (size, 5)
+    expect_error(lambda: hvd.alltoall(torch.ones(shape), name="exchange"), "rank 0", "[*,5]", "[*,4]")
+    dtype = torch.int32 if odd_one_out() else torch.int64
+    expect_error(
+        lambda: hvd.alltoall(torch.ones(size, dtype=dtype), [1] * size, "exchange"), "rank 0", "int64", "int32"
+    )
+    assert hvd.alltoall(torch.ones(2 * size, 2), name="exchange").shape == (2 * size, 2)
+
+
+@check
 def about_a_name_that_was_known_before() -> None:
     for _ in range(5):
         hvd.allreduce(torch.ones(6), name="known")

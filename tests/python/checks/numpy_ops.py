@@ -297,6 +297,69 @@ def counters_grow() -> None:
     assert hvd.size() == 1 or after.bytes >= before.bytes + 4000
 
 
+@check.each(*DTYPES)
+def alltoall_gives_each_rank_its_rows(dtype: str) -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for trailing in ((), (3,), (2, 0)):
+
+        def rows_for(sender: int, receiver: int) -> int:
+            return (sender * 2 + receiver * 3) % 4
+
+        def parts(sender: int) -> List[np.ndarray]:
+            splits = [rows_for(sender, receiver) for receiver in range(size)]
+            return np.split(values(sender, (sum(splits), *trailing), dtype), np.cumsum(splits)[:-1])
+
+        found, received = hvd.alltoall(
+            np.concatenate(parts(rank)), [rows_for(rank, to) for to in range(size)], f"{dtype}.{trailing}"
+        )
+        expect_equal(found, np.concatenate([parts(sender)[rank] for sender in range(size)]))
+        assert received.dtype == np.int32 and received.tolist() == [rows_for(sender, rank) for sender in range(size)]
+    even = values(rank, (2 * size, 5), dtype)
+    wanted = [values(sender, (2 * size, 5), dtype)[2 * rank : 2 * rank + 2] for sender in range(size)]
+    expect_equal(hvd.alltoall(even, name=f"even.{dtype}"), np.concatenate(wanted))
+
+
+@check
+def alltoall_of_much_and_of_nothing() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for _ in range(2):
+        splits = [300_001 * (rank + 1) if to == 0 else 0 for to in range(size)]
+        found, received = hvd.alltoall(np.full(sum(splits), rank + 0.5), splits)
+        assert received.tolist() == [300_001 * (sender + 1) if rank == 0 else 0 for sender in range(size)]
+        assert (found == np.repeat(np.arange(size) + 0.5, received)).all()
+        found, received = hvd.synchronize(hvd.alltoall_async(np.ones((0, 4))))
+        assert found.shape == (0, 4) and not received.any()
+    found, _ = hvd.alltoall(np.arange(30.0).reshape(10, 3).T, [1] + [0] * (size - 1))
+    assert found.shape == (size if rank == 0 else 0, 10) and (found == np.arange(0, 30, 3)).all()
+
+
+@check
+def alltoall_with_other_splits_each_time_asks_nobody() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for step in range(6):
+        splits = [(rank + to + step) % 3 for to in range(size)]
+        found, received = hvd.alltoall(np.arange(sum(splits)), splits, name="steady")
+        assert received.tolist() == [(rank + sender + step) % 3 for sender in range(size)]
+        if step == 1:
+            messages = hvd.counters().coordinator_messages
+    assert hvd.counters().coordinator_messages == messages
+
+
+@check
+def alltoall_refuses_splits_that_do_not_fit() -> None:
+    size = hvd.size()
+    for splits, words in (
+        ([1] * (size + 1), (f"{size + 1} splits", f"{size} ranks")),
+        ([9] * size, ("[9", "8 rows")),
+        ([-1] + [0] * (size - 1), ("-1", "negative")),
+        ([0.5] * size, ("0.5",)),
+    ):
+        expect_error(ValueError, lambda splits=splits: hvd.alltoall(np.ones(8), splits), *words)
+    if size > 1:
+        expect_error(ValueError, lambda: hvd.alltoall(np.ones(size + 1)), f"{size + 1} rows", f"{size} ranks")
+    expect_error(ValueError, lambda: hvd.alltoall(np.float32(1)), "scalar")
+
+
 @check
 def allgather_counts_rows_that_have_no_elements() -> None:
     assert hvd.allgather(np.ones((hvd.rank() + 1, 0)), name="hollow").shape == (hvd.size() * (hvd.size() + 1) // 2, 0)

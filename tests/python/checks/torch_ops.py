@@ -42,6 +42,9 @@ def all_operations_take_the_element_type(dtype: torch.dtype) -> None:
         assert found.dtype == dtype and (found == hvd.size()).all()
     found = hvd.allgather(mine(hvd.rank() + 1, 2, dtype=dtype), name=f"{dtype}")
     assert found.dtype == dtype and found[:, 0].tolist() == [r + 1 for r in range(hvd.size()) for _ in range(r + 1)]
+    found, received = hvd.alltoall(mine(2 * hvd.size(), 2, dtype=dtype), [2] * hvd.size(), name=f"{dtype}")
+    assert found.dtype == dtype and found[::2, 1].tolist() == list(range(1, hvd.size() + 1))
+    assert received.dtype == torch.int32 and received.tolist() == [2] * hvd.size()
 
 
 @check
@@ -50,6 +53,8 @@ def bool_is_or_and_and() -> None:
     assert hvd.allreduce(tensor, op=hvd.Max, name="bool").tolist() == [True, True, False]
     assert hvd.allreduce(tensor, op=hvd.Min, name="bool").tolist() == [hvd.size() == 1, True, False]
     assert hvd.allgather(tensor, name="bool").shape == (3 * hvd.size(),)
+    own = torch.tensor([hvd.rank() == 0] * hvd.size())
+    assert hvd.alltoall(own, name="bool").tolist() == [True] + [False] * (hvd.size() - 1)
 
 
 @check
@@ -88,6 +93,7 @@ def strides_do_not_matter() -> None:
     expanded = mine(1).expand(7)
     assert (hvd.allreduce(expanded, op=hvd.Sum) == total()).all()
     assert hvd.allgather(mine(2, 3).t(), name="t").shape == (3 * hvd.size(), 2)
+    assert hvd.alltoall(mine(2, hvd.size()).t(), name="t")[:, 1].tolist() == list(range(1, hvd.size() + 1))
 
 
 @check
@@ -179,6 +185,24 @@ def ranks_may_differ_in_wanting_a_gradient() -> None:
     assert hvd.allgather(x, name="gather").numel() == hvd.size() ** 2
     assert (hvd.grouped_allgather([x], name="gathers")[0] == hvd.allgather(x)).all()
     assert (hvd.broadcast(x, 0, name="cast") == 1).all()
+
+
+@check
+def gradients_flow_back_through_alltoall() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    x = mine(2 * size + 1, 3).requires_grad_()
+    splits = torch.tensor([2] * size)
+    found, received = hvd.alltoall(x, splits, name="exchange")  # the last row stays
+    assert received.dtype == torch.int64 and not received.requires_grad
+    (found * (rank + 1)).sum().backward()
+    assert x.grad[:, 0].tolist() == [to + 1 for to in range(size) for _ in range(2)] + [0]
+    x = mine(size).requires_grad_()
+    hvd.alltoall(x).sum().backward()
+    assert x.grad.tolist() == [1.0] * size
+    x = mine(4 if rank == 0 else 0, 2).requires_grad_()
+    found, _ = hvd.alltoall(x, [4 if rank == 0 and to == size - 1 else 0 for to in range(size)])
+    (found.sum() * 3).backward()
+    assert (x.grad == 3).all() and x.grad.shape == x.shape
 
 
 @check

@@ -28,6 +28,7 @@ from .compression import Compression  # noqa: F401
 from .differentiable import (  # noqa: F401
     allgather,
     allreduce,
+    alltoall,
     broadcast,
     grouped_allgather,
     grouped_allreduce,
@@ -39,6 +40,7 @@ from .ops import (  # noqa: F401
     allreduce_,
     allreduce_async,
     allreduce_async_,
+    alltoall_async,
     barrier,
     broadcast_,
     broadcast_async,

@@ -1,7 +1,7 @@
 """The operations with a result of their own, through which gradients flow; their contract is in ops.py.
 
 Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
-average over ranks, each rank's own rows. Of reducescatter: the allgather of the gradients, times the factors, and for
+average over ranks, each rank's own rows. Of alltoall: the gradients go back to where the rows came from. Of reducescatter: the allgather of the gradients, times the factors, and for
 Sum times the number of ranks. Of broadcast: the average over ranks on the root, zero elsewhere.
 """
 
@@ -125,6 +125,25 @@ def _scatter(
     return found if is_grouped else [found]
 
 
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet
+    ) -> Tuple[torch.Tensor, torch.Tensor]:
+        output, received = ops.alltoall_async(tensor, splits, name, process_set).synchronize()
+        ctx.call = (tensor.shape[0], received, name, process_set)
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor, _received: torch.Tensor) -> Tuple[Any, ...]:
+        rows, received, name, process_set = ctx.call
+        own = ops.alltoall_async(gradient, received, _gradient_name(name), process_set).synchronize()[0]
+        if own.shape[0] < rows:  # the splits have left rows out
+            own = torch.cat([own, own.new_zeros(rows - own.shape[0], *own.shape[1:])])
+        return own, None, None, None
+
+
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -207,6 +226,27 @@ def grouped_allgather(
             for index, tensor in enumerate(tensors)
         ]
     return ops.grouped_allgather_async(tensors, name, process_set).synchronize()
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: Any = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and returns
+    what this rank gets, in the order of the ranks that it comes from, and the tensor of how many rows each has given.
+
+    `splits` is a list or tensor of whole numbers; the rows given are of its element type, int32 for a list. Without it
+    all get equally many, and only the rows are returned. The ranks' tensors may differ in the first dimension.
+    ValueError: `tensor` is a scalar; there is not a split for each rank; they take more rows than there are; without
+    them, the number of rows is not a multiple of the number of ranks.
+    """
+    if _wants_gradient(tensor):
+        output = _Alltoall.apply(tensor, splits, name, process_set)
+    else:
+        output = ops.alltoall_async(tensor, splits, name, process_set).synchronize()
+    return output if splits is not None else output[0]
 
 
 def grouped_reducescatter(

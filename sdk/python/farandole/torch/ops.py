@@ -7,6 +7,7 @@ disagree, each gets a ValueError that names two of them and both values, and the
 died or left.
 """
 
+from numbers import Integral
 from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
@@ -236,6 +237,37 @@ def grouped_allgather_async(
 ) -> Handle:
     """As grouped_allgather, but returns at once."""
     return _ops.grouped_allgather(adapter, tensors, name, process_set)
+
+
+def _whole_numbers(splits: Any) -> List[int]:
+    if isinstance(splits, torch.Tensor):
+        is_list = splits.dim() == 1 and not splits.is_floating_point() and not splits.is_complex()
+        numbers = splits.tolist()
+    else:
+        numbers = list(splits)
+        is_list = all(isinstance(number, Integral) for number in numbers)
+    if not is_list:
+        raise ValueError(f"splits are a list of whole numbers, one for each rank, not {splits!r}")
+    return numbers
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Any = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """As alltoall, but returns at once; the handle's output is the pair, also without `splits`. `tensor` must not
+    change until synchronize()."""
+    like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
+
+    def received(rows: List[int]) -> torch.Tensor:
+        return torch.tensor(rows, dtype=like.dtype, device=like.device)
+
+    # Horovod: no splits are none.
+    has_splits = splits is not None and len(splits) > 0
+    numbers = _whole_numbers(splits) if has_splits else None
+    return _ops.alltoall(adapter, tensor, numbers, name, process_set, received)
 
 
 def reducescatter_async(

@@ -41,11 +41,14 @@ from .exceptions import (
     HorovodInternalError,
     HostsUpdatedInterrupt,
     InternalError,
+    InvalidRequest,
+    NotReady,
     QuotaError,
     StallError,
 )
 from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from .reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from .runner import run
 
 __version__: str = _ffi.string(_lib.farandole_version()).decode()
 
@@ -60,8 +63,10 @@ __all__ = [
     "HorovodInternalError",
     "HostsUpdatedInterrupt",
     "InternalError",
+    "InvalidRequest",
     "Max",
     "Min",
+    "NotReady",
     "ProcessSet",
     "Product",
     "QuotaError",
@@ -90,6 +95,7 @@ __all__ = [
     "rank",
     "remove_process_set",
     "rocm_built",
+    "run",
     "shutdown",
     "size",
     "synchronize",

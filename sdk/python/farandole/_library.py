@@ -48,13 +48,13 @@ _load()
 
 _EXCEPTIONS: Dict[int, Type[Exception]] = {
     lib.FARANDOLE_CANCELLED: exceptions.Dismissed,
-    lib.FARANDOLE_INVALID_ARGUMENT: ValueError,
+    lib.FARANDOLE_INVALID_ARGUMENT: exceptions.InvalidRequest,
     lib.FARANDOLE_DEADLINE_EXCEEDED: exceptions.StallError,
     lib.FARANDOLE_NOT_FOUND: LookupError,
     lib.FARANDOLE_ALREADY_EXISTS: FileExistsError,
     lib.FARANDOLE_PERMISSION_DENIED: PermissionError,
     lib.FARANDOLE_RESOURCE_EXHAUSTED: exceptions.QuotaError,
-    lib.FARANDOLE_FAILED_PRECONDITION: RuntimeError,
+    lib.FARANDOLE_FAILED_PRECONDITION: exceptions.NotReady,
     lib.FARANDOLE_ABORTED: exceptions.EpochEnded,
     lib.FARANDOLE_UNIMPLEMENTED: NotImplementedError,
     lib.FARANDOLE_INTERNAL: exceptions.InternalError,
@@ -97,7 +97,7 @@ def forked() -> bool:
 def failure(code: int) -> Exception:
     """The exception for an error code (> 0) that this thread's last call returned."""
     if _forked:
-        return RuntimeError(
+        return exceptions.NotReady(
             "this process was forked from a worker and is none itself: call farandole only in the "
             "process that called init()"
         )

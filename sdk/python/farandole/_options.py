@@ -10,20 +10,30 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 |                      | package, farandole beside   | srun starts the job's coordinator                              |
 |                      | the interpreter, or in PATH |                                                                |
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
+| FARANDOLE_RUN_       | set by run()                | where its workers get their function, and with which secret    |
+| ADDRESS, _KEY        |                             |                                                                |
 | FARANDOLE_GRADIENT_  | 1                           | 0: DistributedOptimizer leaves gradients in ordinary memory    |
 | ARENA                |                             | where it is not told otherwise                                 |
 | FARANDOLE_DEPART_    | 30000                       | elastic: how long a process has between SIGTERM and its end,   |
 | GRACE_MS             |                             | in milliseconds; told to people                                |
 """
 
+import contextlib
 import os
 import pathlib
+import shutil
 import sys
+from typing import Dict, Iterator, Optional, Tuple
 
 
 def library_path() -> str:
     """Where libfarandole.so is."""
     return os.environ.get("FARANDOLE_LIBRARY") or str(pathlib.Path(__file__).parent / "_lib" / "libfarandole.so")
+
+
+def gloo_library_exists() -> bool:
+    """Whether the library of the transport over Gloo lies beside the worker library."""
+    return pathlib.Path(library_path()).with_name("libfarandole_gloo.so").exists()
 
 
 def program_path() -> str:
@@ -35,6 +45,36 @@ def program_path() -> str:
             if os.access(program, os.X_OK):
                 return str(program)
     return ""
+
+
+def launcher_path() -> str:
+    """Where `farandole` is for who wants to run it. FileNotFoundError: it is nowhere."""
+    found = os.environ.get("FARANDOLE_PROGRAM") or program_path() or shutil.which("farandole")
+    if not found:
+        raise FileNotFoundError(
+            f"there is no `farandole` beside {sys.executable} nor in PATH; set FARANDOLE_PROGRAM to its path"
+        )
+    return found
+
+
+def environment_with(**variables: str) -> Dict[str, str]:
+    """This process's environment with some variables more, for another process."""
+    return {**os.environ, **variables}
+
+
+def run_rendezvous() -> Tuple[str, bytes]:
+    """On a worker of run(): where its driver listens, and the secret. KeyError: it is none."""
+    return os.environ["FARANDOLE_RUN_ADDRESS"], bytes.fromhex(os.environ["FARANDOLE_RUN_KEY"])
+
+
+def coordinator_host() -> str:
+    """The launcher's host as this worker reaches it. KeyError: nobody launched this process."""
+    return os.environ["FARANDOLE_COORDINATOR"].rpartition(":")[0].strip("[]")
+
+
+def launch_index() -> int:
+    """The launcher's number for this worker. KeyError: nobody launched this process."""
+    return int(os.environ["FARANDOLE_LAUNCH_INDEX"])
 
 
 def gradient_arena() -> bool:
@@ -53,3 +93,19 @@ def depart_grace_ms() -> int:
 def deepbind() -> bool:
     """Whether the library gets a symbol scope of its own."""
     return os.environ.get("FARANDOLE_DEEPBIND", "1") != "0"
+
+
+@contextlib.contextmanager
+def temporary_environment(**variables: Optional[str]) -> Iterator[None]:
+    """Sets environment variables of this process within it; None leaves one as it is."""
+    given = {name: value for name, value in variables.items() if value is not None}
+    before: Dict[str, Optional[str]] = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

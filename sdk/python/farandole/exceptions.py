@@ -1,9 +1,17 @@
 """What Farandole raises beside Python's own exceptions; docs/errors.md has the table of codes.
 
-INVALID_ARGUMENT is a ValueError, FAILED_PRECONDITION a RuntimeError, UNAVAILABLE a ConnectionError, PERMISSION_DENIED
+INVALID_ARGUMENT is InvalidRequest, FAILED_PRECONDITION NotReady, UNAVAILABLE a ConnectionError, PERMISSION_DENIED
 and UNAUTHENTICATED are PermissionErrors, NOT_FOUND a LookupError, ALREADY_EXISTS a FileExistsError, UNIMPLEMENTED a
 NotImplementedError.
 """
+
+
+class InvalidRequest(ValueError, RuntimeError):
+    """This call is wrong, or ranks disagree about it; the job goes on. Horovod raises a RuntimeError for the latter."""
+
+
+class NotReady(RuntimeError, ValueError):
+    """Not initialized, or shut down, or forked. Horovod raises a ValueError."""
 
 
 class EpochEnded(RuntimeError):
@@ -20,6 +28,16 @@ class HostsUpdatedInterrupt(RuntimeError):
         """`skip_sync`: workers only go, in order, so that those who remain have one state already."""
         super().__init__("workers leave the job" if skip_sync else "workers join the job")
         self.skip_sync = skip_sync
+
+
+class HorovodVersionMismatchError(ImportError):
+    """Horovod's, where the framework is not that of its build. Farandole is built for none, and never raises it."""
+
+    def __init__(self, name: str, version: str, installed_version: str) -> None:
+        super().__init__(f"Framework {name} installed with version {installed_version} but found version {version}.")
+        self.name = name
+        self.version = version
+        self.installed_version = installed_version
 
 
 class Dismissed(RuntimeError):

@@ -54,11 +54,13 @@ from .ops import (  # noqa: F401
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
+from .sync_batch_norm import SyncBatchNorm  # noqa: F401
 
 # What a program may use; type checkers go by it. With it come the names of the package.
 __all__ = [
     "Compression",
     "DistributedOptimizer",
+    "SyncBatchNorm",
     "allgather",
     "allgather_async",
     "allgather_object",

@@ -1,25 +1,37 @@
-"""What gradients are turned into before they travel. A compressor is a class with the two methods of NoneCompressor."""
+"""What gradients are turned into before they travel."""
 
 from typing import Any, Optional, Tuple, Type
 
 import torch
 
 
-class NoneCompressor:
-    """Sends tensors as they are."""
+class Compressor:
+    """To be derived from, for a form of one's own; the class itself is what DistributedOptimizer takes."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """The tensor to send, and what decompress() needs to know."""
-        return tensor, None
+        raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
         """The received tensor in its former form."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Sends tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
         return tensor
 
 
-class _HalfCompressor:
+class _HalfCompressor(Compressor):
     dtype: torch.dtype
 
     @classmethod

@@ -1,0 +1,8 @@
+"""Horovod's names for Farandole: `import horovod.torch as hvd` in a program that was written for Horovod.
+
+`farandole run --horovod` puts this folder in front of PYTHONPATH; nothing is installed over a Horovod that is there. The
+modules hold names only, all of them Farandole's.
+"""
+
+from farandole import __version__  # noqa: F401
+from farandole.runner import run  # noqa: F401

@@ -1,0 +1,3 @@
+"""farandole.runner by Horovod's name."""
+
+from farandole.runner import run  # noqa: F401

@@ -1,0 +1,3 @@
+"""farandole.torch.elastic by Horovod's name."""
+
+from farandole.torch.elastic import *  # noqa: F401,F403

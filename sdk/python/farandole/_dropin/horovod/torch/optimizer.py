@@ -1,0 +1,3 @@
+"""farandole.torch.optimizer by Horovod's name."""
+
+from farandole.torch.optimizer import DistributedOptimizer  # noqa: F401

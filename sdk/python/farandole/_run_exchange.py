@@ -1,0 +1,172 @@
+"""How the driver of run() gives its workers their function, and gets their results: connections that prove a secret.
+
+A worker connects to fetch the call, and again to deliver its outcome. Both sides prove that they know the secret before anything is
+unpickled; what travels is not encrypted.
+"""
+
+import pickle
+import secrets
+import sys
+import tempfile
+import threading
+import traceback
+from multiprocessing.connection import (
+    AuthenticationError,
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
+from typing import Any, List, NamedTuple, Union
+
+from . import _options
+from ._object_stream import dumps
+from .exceptions import EpochEnded
+
+FETCH, DELIVER = b"fetch", b"deliver"
+
+
+class Result(NamedTuple):
+    """What the function returned."""
+
+    rank: int
+    value: Any
+
+
+class RemoteError(Exception):
+    """The cause of an exception that run() raises: where it was raised, on its rank."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\n{self.text}"
+
+
+class Failure(NamedTuple):
+    """What the function raised: pickled, "" where it cannot be."""
+
+    rank: int
+    pickled: bytes
+    text: str
+    is_consequence: bool
+
+    @classmethod
+    def of(cls, rank: int, error: BaseException) -> "Failure":
+        """Of the exception that is being handled."""
+        try:
+            pickled = dumps(error)
+            pickle.loads(pickled)
+        except Exception:  # pylint: disable=broad-except; exceptions may have any content
+            pickled = b""
+        return cls(rank, pickled, f"on rank {rank}:\n{traceback.format_exc()}", isinstance(error, EpochEnded))
+
+    def exception(self) -> BaseException:
+        """It, with its traceback as its cause."""
+        last = self.text.strip().splitlines()[-1]
+        error: BaseException = RuntimeError(f"rank {self.rank} of run() has failed: {last}")
+        if self.pickled:
+            try:
+                error = pickle.loads(self.pickled)
+            except Exception:  # pylint: disable=broad-except; its class may be of the workers' modules only
+                pass
+        error.__cause__ = RemoteError(self.text)
+        return error
+
+
+Outcome = Union[Result, Failure]
+
+
+class Exchange:
+    """The driver's side, in threads of its own from __enter__ to __exit__."""
+
+    def __init__(self, call: Any, has_other_hosts: bool) -> None:
+        """`call` is what fetch() gives. Raises what pickling it raises."""
+        self.key = secrets.token_bytes(32)
+        self._call = dumps((sys.path, dumps(call)))
+        self._outcomes: List[bytes] = []
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._directory = tempfile.TemporaryDirectory(prefix="farandole-run-")
+        if has_other_hosts:
+            self._listener = Listener(("", 0), "AF_INET", backlog=128)
+            self.address = str(self._listener.address[1])
+        else:
+            self._listener = Listener(f"{self._directory.name}/socket", "AF_UNIX", backlog=128)
+            self.address = str(self._listener.address)
+        self._thread = threading.Thread(target=self._serve, name="farandole-run", daemon=True)
+
+    def __enter__(self) -> "Exchange":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: Any) -> None:
+        self._is_over = True
+        _dial(self.address, "127.0.0.1").close()  # wakes the thread
+        self._thread.join()
+        self._listener.close()
+        self._directory.cleanup()
+
+    def outcomes(self) -> List[Outcome]:
+        """What was delivered, in that order. Workers that have ended with it have delivered."""
+        with self._lock:
+            return [pickle.loads(outcome) for outcome in self._outcomes]
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except OSError:
+                continue  # a peer that has gone already
+            if self._is_over:
+                connection.close()
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: Connection) -> None:
+        try:
+            with connection:
+                deliver_challenge(connection, self.key)
+                answer_challenge(connection, self.key)
+                if connection.recv_bytes() == FETCH:
+                    connection.send_bytes(self._call)
+                    return
+                outcome = connection.recv_bytes()
+                with self._lock:
+                    self._outcomes.append(outcome)
+                connection.send_bytes(b"")  # the worker may end
+        except (AuthenticationError, EOFError, OSError):
+            pass  # no worker of ours, or one that has died: the launcher tells of it
+
+
+def _dial(address: str, host: str) -> Connection:
+    where: Any = (host, int(address)) if address.isdecimal() else address
+    return Client(where)
+
+
+def _call_driver() -> Connection:
+    address, key = _options.run_rendezvous()
+    connection = _dial(address, _options.coordinator_host() if address.isdecimal() else "")
+    answer_challenge(connection, key)
+    deliver_challenge(connection, key)
+    return connection
+
+
+def fetch() -> Any:
+    """On a worker: what the driver's Exchange was made with, whose modules are looked for where the driver does."""
+    with _call_driver() as connection:
+        connection.send_bytes(FETCH)
+        paths, call = pickle.loads(connection.recv_bytes())
+    sys.path.extend(path for path in paths if path not in sys.path)
+    return pickle.loads(call)
+
+
+def deliver(outcome: Outcome) -> None:
+    """On a worker: gives the driver its outcome. Raises what pickling it raises."""
+    pickled = dumps(outcome)
+    with _call_driver() as connection:
+        connection.send_bytes(DELIVER)
+        connection.send_bytes(pickled)
+        connection.recv_bytes()

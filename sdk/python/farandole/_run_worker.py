@@ -1,0 +1,24 @@
+"""A worker of run(): python -m farandole._run_worker."""
+
+from . import _options
+from ._run_exchange import Failure, Result, deliver, fetch
+from .basics import is_initialized, rank
+
+
+def _rank() -> int:
+    return rank() if is_initialized() else _options.launch_index()
+
+
+def main() -> None:
+    """Raises what the function raises, once the driver has it: this process then ends as any failed worker does."""
+    func, args, kwargs = fetch()
+    try:
+        deliver(Result(_rank(), func(*args, **kwargs)))
+    except BaseException as error:
+        if not isinstance(error, SystemExit) or error.code:
+            deliver(Failure.of(_rank(), error))
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Data loaders that read ahead in a thread, for any framework.
+
+class AsyncLoader(AsyncDataLoaderMixin, Loader): ...   # Loader is a BaseDataLoader
+"""
+
+import queue
+import threading
+from typing import Any, Iterable, Iterator, Optional
+
+__all__ = ["AsyncDataLoaderMixin", "BaseDataLoader"]
+
+
+class BaseDataLoader:
+    """Batches in a loop. To be derived from: __len__ and _iterate."""
+
+    def __len__(self) -> int:
+        """Number of batches of a pass."""
+        raise NotImplementedError
+
+    def _iterate(self) -> Iterable[Any]:
+        """The batches of one pass."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._iterate():
+            yield self._process_batch(batch)
+
+    def _process_batch(self, batch: Any) -> Any:
+        """What is given out for a batch: in the thread that asks for it."""
+        return batch
+
+
+class _End:
+    """Follows the last batch of a pass; `error` is what ended it."""
+
+    def __init__(self, error: Optional[BaseException] = None) -> None:
+        self.error = error
+
+
+class _Pass:
+    """One pass of a loader in a thread of its own, at most `ahead` batches ahead of who takes them."""
+
+    def __init__(self, batches: Iterable[Any], ahead: int) -> None:
+        self._batches = batches
+        self._queue: "queue.Queue[Any]" = queue.Queue()
+        self._room = threading.Semaphore(ahead)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._read, name="farandole-data", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        end = _End()
+        try:
+            for batch in self._batches:
+                self._room.acquire()
+                if self._is_closed:
+                    return
+                self._queue.put(batch)
+        except BaseException as error:  # pylint: disable=broad-except; raised where the batches are taken
+            end = _End(error)
+        finally:
+            self._queue.put(end)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            batch = self._queue.get()
+            if isinstance(batch, _End):
+                if batch.error is not None:
+                    raise batch.error
+                return
+            self._room.release()
+            yield batch
+
+    def close(self) -> None:
+        """Ends the thread: as soon as the loader gives it the batch that it reads."""
+        self._is_closed = True
+        self._room.release()
+        self._thread.join()
+
+
+class AsyncDataLoaderMixin:
+    """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
+
+    A pass is read while it is taken; one that is left early ends with the next one, or with close_async_loader(). What
+    _iterate raises is raised in the loop.
+    """
+
+    def __init__(
+        self, async_loader_queue_size: int = 64, debug_data_loader: bool = False, *args: Any, **kwargs: Any
+    ) -> None:
+        """`async_loader_queue_size`: most batches that are read ahead; 0: none, and no thread. `debug_data_loader`: says
+        on stdout when a pass begins and ends. The other arguments are the loader's own."""
+        if async_loader_queue_size < 0:
+            raise ValueError(f"async_loader_queue_size must be at least 0, not {async_loader_queue_size}")
+        self.async_loader_queue_size = async_loader_queue_size
+        self.debug_data_loader = debug_data_loader
+        self._pass: Optional[_Pass] = None
+        super().__init__(*args, **kwargs)
+
+    def close_async_loader(self) -> None:
+        """Ends the thread, if one runs. Another pass may follow."""
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.async_loader_queue_size == 0:
+            yield from super().__iter__()
+            return
+        self.close_async_loader()
+        self._pass = running = _Pass(self._iterate(), self.async_loader_queue_size)
+        self._say("a pass begins")
+        for batch in running:
+            yield self._process_batch(batch)
+        self._say("a pass is over")
+
+    def _say(self, what: str) -> None:
+        if self.debug_data_loader:
+            print(f"{type(self).__name__}: {what}", flush=True)

@@ -1,0 +1,208 @@
+"""Horovod's names: that they are there, with its arguments and errors, and what else its PyTorch users bring."""
+
+import importlib
+import inspect
+import sys
+from typing import Any, Dict
+
+import farandole
+import torch
+from harness import ROOT, Checks, expect_error
+
+sys.path.insert(0, str(ROOT / "sdk" / "python" / "farandole" / "_dropin"))
+
+import horovod.torch as hvd  # noqa: E402
+from horovod.data import AsyncDataLoaderMixin, BaseDataLoader  # noqa: E402
+
+check = Checks()
+
+# Of horovod 0.28.1, what `import horovod.torch as hvd` gives.
+TORCH = """allgather allgather_async allgather_object allreduce allreduce_ allreduce_async allreduce_async_ barrier broadcast
+broadcast_ broadcast_async broadcast_async_ broadcast_object broadcast_optimizer_state broadcast_parameters ccl_built
+cross_rank cross_size cuda_built ddl_built elastic gloo_built gloo_enabled global_process_set grouped_allgather
+grouped_allgather_async grouped_allreduce grouped_allreduce_ grouped_allreduce_async grouped_allreduce_async_
+grouped_reducescatter grouped_reducescatter_async init is_initialized local_rank local_size mpi_built mpi_enabled
+mpi_threads_supported nccl_built poll rank reducescatter reducescatter_async remove_process_set rocm_built shutdown size
+synchronize add_process_set Adasum Average Compression DistributedOptimizer HorovodInternalError Max Min ProcessSet Product
+Sum SyncBatchNorm""".split()
+
+MODULES = {
+    "horovod": "run __version__",
+    "horovod.torch": " ".join(TORCH),
+    "horovod.torch.mpi_ops": "allreduce allgather broadcast synchronize poll rank size init shutdown Average Sum is_homogeneous",
+    "horovod.torch.functions": "allgather_object broadcast_object broadcast_optimizer_state broadcast_parameters",
+    "horovod.torch.optimizer": "DistributedOptimizer",
+    "horovod.torch.compression": "Compression Compressor FP16Compressor NoneCompressor",
+    "horovod.torch.sync_batch_norm": "SyncBatchNorm",
+    "horovod.torch.elastic": "ElasticSampler TorchState run",
+    "horovod.torch.elastic.sampler": "ElasticSampler",
+    "horovod.torch.elastic.state": "TorchState StateHandler ModelStateHandler OptimizerStateHandler SamplerStateHandler "
+    "get_handler_registry set_handler_registry",
+    "horovod.common.basics": "HorovodBasics",
+    "horovod.common.elastic": "ObjectState State",
+    "horovod.common.exceptions": "HorovodInternalError HostsUpdatedInterrupt HorovodVersionMismatchError",
+    "horovod.common.process_sets": "ProcessSet add_process_set global_process_set remove_process_set",
+    "horovod.common.util": "check_extension env extension_available gpu_available gloo_built is_iterable mpi_built "
+    "nccl_built num_rank_is_power_2 split_list is_version_greater_equal_than",
+    "horovod.data": "AsyncDataLoaderMixin BaseDataLoader",
+    "horovod.data.data_loader_base": "AsyncDataLoaderMixin BaseDataLoader",
+    "horovod.runner": "run",
+}
+
+# Arguments in Horovod's order; more may follow.
+ARGUMENTS = {
+    "init": "comm process_sets",
+    "allreduce": "tensor average name compression op prescale_factor postscale_factor process_set",
+    "allreduce_": "tensor average name op prescale_factor postscale_factor process_set",
+    "allreduce_async": "tensor average name op prescale_factor postscale_factor process_set",
+    "grouped_allreduce": "tensors average name compression op prescale_factor postscale_factor process_set",
+    "grouped_allreduce_async_": "tensors average name op prescale_factor postscale_factor process_set",
+    "allgather": "tensor name process_set",
+    "grouped_allgather": "tensors name process_set",
+    "broadcast": "tensor root_rank name process_set",
+    "broadcast_async_": "tensor root_rank name process_set",
+    "reducescatter": "tensor name compression op process_set prescale_factor postscale_factor",
+    "reducescatter_async": "tensor name op process_set prescale_factor postscale_factor",
+    "grouped_reducescatter": "tensors name compression op process_set prescale_factor postscale_factor",
+    "barrier": "process_set",
+    "broadcast_parameters": "params root_rank",
+    "broadcast_optimizer_state": "optimizer root_rank model",
+    "broadcast_object": "obj root_rank name process_set",
+    "allgather_object": "obj name",
+    "DistributedOptimizer": "optimizer named_parameters compression backward_passes_per_step op gradient_predivide_factor "
+    "num_groups groups sparse_as_dense process_set",
+    "SyncBatchNorm": "num_features eps momentum affine track_running_stats",
+}
+
+
+@check.each(*MODULES)
+def every_name_of_horovods_is_there(module: str) -> None:
+    found = importlib.import_module(module)
+    missing = [name for name in MODULES[module].split() if not hasattr(found, name)]
+    assert not missing, f"{module} lacks {missing}"
+
+
+@check.each(*ARGUMENTS)
+def arguments_have_horovods_names_and_order(name: str) -> None:
+    wanted = ARGUMENTS[name].split()
+    found = [each for each in inspect.signature(getattr(hvd, name)).parameters if each != "self"]
+    assert found[: len(wanted)] == wanted, found
+
+
+@check
+def names_are_the_same_objects() -> None:
+    from horovod.common.exceptions import HorovodInternalError
+
+    assert HorovodInternalError is farandole.EpochEnded
+    assert issubclass(HorovodInternalError, RuntimeError)
+    assert hvd.global_process_set is farandole.global_process_set
+    assert hvd.gloo_built() and hvd.gloo_enabled() and not hvd.mpi_enabled()
+
+
+@check
+def tools_of_its_programs_work() -> None:
+    from horovod.common import util
+
+    assert util.split_list([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
+    assert util.num_rank_is_power_2(4) and not util.num_rank_is_power_2(6)
+    assert util.extension_available("torch") and not util.extension_available("mxnet")
+    expect_error(ImportError, lambda: util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", ""), "horovod.mxnet")
+    assert util.is_version_greater_equal_than("2.4.1", "2.4.0")
+
+
+@check
+def a_disagreement_is_the_error_that_programs_for_horovod_expect() -> None:
+    if hvd.size() == 1:
+        return
+    for kind in (RuntimeError, ValueError):
+        expect_error(kind, lambda: hvd.allreduce(torch.ones(hvd.rank() + 1), name="wrong"), "rank 0", "rank 1")
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+@check
+def parameters_may_come_without_names() -> None:
+    model = torch.nn.Linear(3, 2)
+    torch.nn.init.constant_(model.weight, float(hvd.rank() + 5))
+    hvd.broadcast_parameters(model.parameters(), root_rank=hvd.size() - 1)
+    assert (model.weight == hvd.size() + 4).all()
+    expect_error(ValueError, lambda: hvd.broadcast_parameters("weights", 0), "invalid params of type")
+
+
+def _batch_norm(input: torch.Tensor, layer: torch.nn.Module) -> Dict[str, Any]:
+    input = input.clone().requires_grad_()
+    output = layer(input)
+    (output * torch.arange(output.shape[1]).view(1, -1, *[1] * (input.dim() - 2)) * output).sum().backward()
+    return {
+        "output": output.detach(),
+        "input": input.grad,
+        "weight": layer.weight.grad,
+        "bias": layer.bias.grad,
+        "mean": layer.running_mean,
+        "variance": layer.running_var,
+    }
+
+
+@check.each("0.1", "None", "bfloat16")
+def batches_of_all_ranks_are_normalized_as_one(kind: str) -> None:
+    momentum = None if kind == "None" else 0.1
+    dtype = torch.bfloat16 if kind == "bfloat16" else torch.float64
+    generator = torch.Generator().manual_seed(4)
+    # Rank r has r + 1 samples, and the first one none where there are several.
+    counts = [0 if r == 0 and hvd.size() > 1 else r + 1 for r in range(hvd.size())]
+    everything = (3 * torch.randn(sum(counts), 4, 5, generator=generator, dtype=torch.float64) + 1).to(dtype)
+    start = sum(counts[: hvd.rank()])
+    mine = slice(start, start + counts[hvd.rank()])
+    whole = _batch_norm(everything, torch.nn.BatchNorm1d(4, momentum=momentum).to(dtype))
+    layer = hvd.SyncBatchNorm(4, momentum=momentum).to(dtype)
+    own = _batch_norm(everything[mine], layer)
+    close = {"rtol": 0.05, "atol": 0.2} if kind == "bfloat16" else {"rtol": 1e-9, "atol": 1e-9}
+    for name in ("output", "input"):
+        torch.testing.assert_close(own[name], whole[name][mine], **close)
+    if kind != "bfloat16":
+        for name in ("weight", "bias"):
+            torch.testing.assert_close(hvd.allreduce(own[name], op=hvd.Sum), whole[name], **close)
+        for name in ("mean", "variance"):
+            torch.testing.assert_close(own[name], whole[name], **close)
+    layer.eval()
+    assert layer(everything[:1]).shape == everything[:1].shape, "in evaluation nothing travels"
+    expect_error(ValueError, lambda: layer(torch.ones(3)), "at least 2D")
+
+
+class Numbers(BaseDataLoader):
+    """Loads 0, 1, 2, ... and fails at `bad`."""
+
+    def __init__(self, count: int, bad: int = -1) -> None:
+        self.count, self.bad = count, bad
+
+    def __len__(self) -> int:
+        return self.count
+
+    def _iterate(self):
+        for number in range(self.count):
+            if number == self.bad:
+                raise LookupError(f"there is no sample {number}")
+            yield number
+
+    def _process_batch(self, batch: int) -> int:
+        return 2 * batch
+
+
+class AsyncNumbers(AsyncDataLoaderMixin, Numbers):
+    """Them, read ahead."""
+
+
+@check.each(0, 1, 64)
+def loaders_read_ahead(size: int) -> None:
+    loader = AsyncNumbers(async_loader_queue_size=size, count=10)
+    assert list(loader) == list(loader) == [2 * number for number in range(10)] and len(loader) == 10
+    for number in loader:  # left early: the next pass begins anew
+        if number == 4:
+            break
+    assert next(iter(loader)) == 0
+    loader.close_async_loader()
+    assert len(list(loader)) == 10
+    broken = AsyncNumbers(async_loader_queue_size=size, count=10, bad=3)
+    seen = []
+    expect_error(LookupError, lambda: seen.extend(broken), "no sample 3")
+    loader.close_async_loader()
+    broken.close_async_loader()

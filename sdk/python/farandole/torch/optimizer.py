@@ -81,6 +81,11 @@ class _Distributed:
 
         return synchronized
 
+    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        """As the optimizer's. Gradients that travel are dropped when they are there: the next backward pass begins a step."""
+        self._reducer.abandon()
+        return super().load_state_dict(*arguments, **options)
+
     def zero_grad(self, *arguments: Any, **options: Any) -> None:
         """As the optimizer's. AssertionError between backward and step(): the gradients are travelling."""
         if self._reducer.outstanding():
@@ -163,6 +168,8 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
         return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
     if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
         raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor")
+    if not all(isinstance(parameter, torch.Tensor) for group in groups for parameter in group):
+        raise ValueError("groups must consist of torch.Tensor.")
     known = {id(parameter) for parameter in parameters}
     result = [[parameter for parameter in group if id(parameter) in known] for group in groups]
     seen = [id(parameter) for group in result for parameter in group]

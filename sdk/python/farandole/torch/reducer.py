@@ -1,5 +1,6 @@
 """Allreduce of gradients while backward runs: the part of DistributedOptimizer that does not know torch.optim."""
 
+import contextlib
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
@@ -162,6 +163,14 @@ class Reducer:
         for gradient in self._gradients.values():
             gradient.passes_left = passes
 
+    def abandon(self) -> None:
+        """Waits for what travels, whatever becomes of it; the next backward pass begins a step."""
+        for unit in self._units:
+            with contextlib.suppress(ValueError, RuntimeError):
+                self._collect(unit)
+        self._reset()
+        self.synchronized = False
+
     def outstanding(self) -> bool:
         """Whether gradients are travelling."""
         return self._submitted > 0
@@ -228,7 +237,7 @@ class Reducer:
                     f"the gradient of parameter {gradient.name} is sparse; pass sparse_as_dense=True to "
                     "DistributedOptimizer, or make the layer's gradients dense"
                 )
-            grad = gradient.parameter.grad = grad.to_dense()
+            grad = grad.to_dense()
         return grad
 
     def synchronize(self) -> None:
@@ -310,7 +319,11 @@ class Reducer:
             unit.handle.synchronize()
             for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
                 grad = gradient.parameter.grad
-                if tensor is not grad:
+                if grad.layout is torch.sparse_coo:
+                    # What made it sparse wants it so: SparseAdam takes no other.
+                    received = self._settings.compression.decompress(tensor, context)
+                    gradient.parameter.grad = received.to_sparse(grad.sparse_dim())
+                elif tensor is not grad:
                     grad.copy_(self._settings.compression.decompress(tensor, context))
 
     def _reset(self) -> None:

@@ -1,6 +1,6 @@
 """Starting all ranks from one state."""
 
-from typing import Any, Dict, Iterable, List, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 
@@ -12,16 +12,19 @@ from . import ops
 
 
 def broadcast_parameters(
-    params: Union[Dict[str, Any], Iterable[Tuple[str, torch.Tensor]]],
+    params: Union[Dict[str, Any], Iterable[Union[torch.Tensor, Tuple[str, torch.Tensor]]]],
     root_rank: int,
     process_set: ProcessSet = global_process_set,
 ) -> None:
     """Gives the root's tensors to all ranks, in place.
 
-    `params`: a model's state_dict() (values None are skipped), or model.named_parameters(). ValueError: something
-    else, or ranks disagree about a shape or element type.
+    `params`: a model's state_dict() (values None are skipped), model.named_parameters() or model.parameters().
+    ValueError: something else, or ranks disagree about a shape or element type.
     """
+    if isinstance(params, (str, torch.Tensor)) or not hasattr(params, "__iter__"):
+        raise ValueError(f"invalid params of type: {type(params)}")
     named = sorted(params.items()) if isinstance(params, dict) else list(params)
+    named = [(f"noname.{i}", each) if isinstance(each, torch.Tensor) else each for i, each in enumerate(named)]
     for entry in named:
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], (torch.Tensor, type(None)))):
             raise ValueError(
@@ -85,13 +88,17 @@ def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor]) -> Any:
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet = global_process_set
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: Optional[torch.nn.Module] = None,
+    process_set: ProcessSet = global_process_set,
 ) -> None:
     """Gives the root's optimizer state to all ranks: tensors, step counters, and the options of the parameter groups.
 
-    The other ranks need no state of their own, or may have another one; it is replaced. ValueError: their parameter
-    groups do not fit the root's.
+    The other ranks need no state of their own, or may have another one; it is replaced. `model` is Horovod's, and not
+    used. ValueError: their parameter groups do not fit the root's.
     """
+    del model
     root = rank() == root_rank
     sent: List[torch.Tensor] = []
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
@@ -105,4 +112,16 @@ def broadcast_optimizer_state(
         ]
     )
     if not root:
-        optimizer.load_state_dict(state)
+        _load_exactly(optimizer, state)
+
+
+def _load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
+    """load_state_dict, which makes counters and factors of the parameter's element type too: they would then be others than
+    the root's."""
+    optimizer.load_state_dict(state)
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, parameter in zip(numbers, parameters):
+        for name, value in state["state"].get(number, {}).items():
+            if isinstance(value, torch.Tensor) and optimizer.state[parameter][name].dtype != value.dtype:
+                optimizer.state[parameter][name] = value.to(optimizer.state[parameter][name].device)

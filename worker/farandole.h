@@ -104,6 +104,10 @@ typedef struct farandole_init_options {
   int64_t least_cooldown_ms; /* FARANDOLE_COOLDOWN_MIN_MS: how long a host on which workers fail is barred at first,
                                 doubled with each failure; default 0, with the next: no host is barred. */
   int64_t most_cooldown_ms;  /* FARANDOLE_COOLDOWN_MAX_MS: and how long at most. */
+  const int32_t* members; /* Not NULL: launch indices (under mpirun or srun, its ranks) of those workers that are to be
+                             a job of their own, in the order of its ranks; the others of the launch have no part in
+                             it. This one is among them. Not of an elastic job. */
+  int32_t member_count;
 } farandole_init_options;
 
 FARANDOLE_EXPORT int farandole_abi_version(void);

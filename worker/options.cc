@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -18,7 +19,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "worker/horovod_variables.h"
 
 namespace farandole {
 namespace {
@@ -100,11 +103,25 @@ constexpr const NumberSetting* kNumbers[] = {
 
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
+// A job's name may have 128 bytes: the launch's, a dot, and its members.
+constexpr size_t kMostMemberBytes = 40;
+constexpr size_t kMostParentBytes = 87;
 
-std::string ReadText(const TextSetting& setting, const char* given) {
+// What Horovod's variables say, by our settings' names.
+using Aliases = std::map<std::string, std::string>;
+
+// "" where neither the setting's variable nor one of Horovod's is set.
+std::string Find(const Aliases& aliases, const char* variable) {
+  const char* found = getenv(variable);
+  if (found != nullptr && *found != '\0') return found;
+  const auto alias = aliases.find(variable);
+  return alias == aliases.end() ? "" : alias->second;
+}
+
+std::string ReadText(const Aliases& aliases, const TextSetting& setting, const char* given) {
   if (given != nullptr && *given != '\0') return given;
-  const char* found = getenv(setting.variable);
-  return found != nullptr && *found != '\0' ? found : setting.default_value;
+  const std::string found = Find(aliases, setting.variable);
+  return found.empty() ? setting.default_value : found;
 }
 
 bool IsSet(const char* variable) {
@@ -113,11 +130,11 @@ bool IsSet(const char* variable) {
 }
 
 // `given` counts if it is not 0.
-absl::StatusOr<int64_t> ReadNumber(const NumberSetting& setting, int64_t given) {
+absl::StatusOr<int64_t> ReadNumber(const Aliases& aliases, const NumberSetting& setting, int64_t given) {
   int64_t value = given;
   if (given == 0) {
-    const char* found = getenv(setting.variable);
-    if (found == nullptr || *found == '\0') return setting.default_value;
+    const std::string found = Find(aliases, setting.variable);
+    if (found.empty()) return setting.default_value;
     if (!absl::SimpleAtoi(found, &value)) {
       return absl::InvalidArgumentError(
           absl::StrCat(setting.variable, " is \"", found, "\", which is no whole number (", setting.meaning, ")"));
@@ -140,7 +157,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const char* what) 
   return text.str();
 }
 
-absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* options) {
+absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& aliases, WorkerOptions* options) {
   const struct {
     const NumberSetting& setting;
     int64_t given;
@@ -161,8 +178,9 @@ absl::Status ReadNumbers(const farandole_init_options& given, WorkerOptions* opt
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
     const bool is_index = &rows[row].setting == &kLaunchIndex;
-    absl::StatusOr<int64_t> value = is_index && rows[row].given != 0 ? absl::StatusOr<int64_t>(rows[row].given - 1)
-                                                                     : ReadNumber(rows[row].setting, rows[row].given);
+    absl::StatusOr<int64_t> value = is_index && rows[row].given != 0
+                                        ? absl::StatusOr<int64_t>(rows[row].given - 1)
+                                        : ReadNumber(aliases, rows[row].setting, rows[row].given);
     if (!value.ok()) return value.status();
     values[row] = *value;
   }
@@ -205,12 +223,12 @@ absl::Status NotOneOf(const TextSetting& setting, const std::string& value, cons
   return absl::InvalidArgumentError(absl::StrCat(setting.variable, " is \"", value, "\", but must be one of ", words));
 }
 
-absl::Status ReadLogSettings(WorkerOptions* options) {
-  const std::string level = ReadText(kLogLevel, nullptr);
+absl::Status ReadLogSettings(const Aliases& aliases, WorkerOptions* options) {
+  const std::string level = ReadText(aliases, kLogLevel, nullptr);
   const std::optional<LogLevel> known_level = ParseLogLevel(level);
   if (!known_level.has_value()) return NotOneOf(kLogLevel, level, kLogLevels);
   options->log_level = *known_level;
-  const std::string format = ReadText(kLogFormat, nullptr);
+  const std::string format = ReadText(aliases, kLogFormat, nullptr);
   const std::optional<LogFormat> known_format = ParseLogFormat(format);
   if (!known_format.has_value()) return NotOneOf(kLogFormat, format, kLogFormats);
   options->log_format = *known_format;
@@ -240,6 +258,59 @@ absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* opti
   return absl::OkStatus();
 }
 
+// "0-3-2": a job's name has room for some; what is longer is told apart by its sum (FNV-1a).
+std::string NameMembers(const std::vector<int>& members) {
+  const std::string all = absl::StrJoin(members, "-");
+  if (all.size() <= kMostMemberBytes) return all;
+  uint64_t sum = 14695981039346656037u;
+  for (char c : all) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return absl::StrCat(members.size(), "of", absl::Hex(sum, absl::kZeroPad16));
+}
+
+// Makes some of the launch's workers a job of their own.
+absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* options) {
+  if (given.members == nullptr) return absl::OkStatus();
+  const std::vector<int> members(given.members, given.members + given.member_count);
+  if (options->is_elastic()) {
+    return absl::InvalidArgumentError("an elastic job cannot be divided: its workers come and go");
+  }
+  const std::set<int> different(members.begin(), members.end());
+  if (members.empty() || different.size() < members.size() || *different.begin() < 0 ||
+      *different.rbegin() >= options->size) {
+    return absl::InvalidArgumentError(absl::StrCat("the ranks [", absl::StrJoin(members, ", "),
+                                                   "] must be different ones of the ", options->size,
+                                                   " that were launched"));
+  }
+  const auto own = std::find(members.begin(), members.end(), options->launch_index);
+  if (own == members.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("this worker is number ", options->launch_index,
+                                                   " of the launch, which is not among the ranks [",
+                                                   absl::StrJoin(members, ", "), "] that are to form a job"));
+  }
+  const std::string name = NameMembers(members);
+  if (!options->job.empty()) options->job = absl::StrCat(options->job.substr(0, kMostParentBytes), ".", name);
+  options->launch_index = static_cast<int>(own - members.begin());
+  if (options->launch.has_value()) {
+    ForeignLaunch& launch = *options->launch;
+    const bool is_one_host = launch.local_size == launch.size;
+    launch.rank = options->launch_index;
+    launch.size = static_cast<int>(members.size());
+    // How many of them are here is not known where the launch has several hosts.
+    launch.local_size = is_one_host ? launch.size : std::min(launch.local_size, launch.size - 1);
+    absl::StrAppend(&launch.name, ".", name);
+  }
+  options->size = static_cast<int>(members.size());
+  // Nobody else is in it, and rank 0 need not start a coordinator.
+  if (options->size == 1) options->launch.reset();
+  return absl::OkStatus();
+}
+
+std::vector<std::string> AllVariables() {
+  std::vector<std::string> all;
+  for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
+  return all;
+}
+
 }  // namespace
 
 std::vector<WorkerSetting> WorkerSettings() {
@@ -266,16 +337,20 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
+  const absl::StatusOr<Aliases> read = ReadHorovodVariables(AllVariables());
+  if (!read.ok()) return read.status();
+  const Aliases& aliases = *read;
   WorkerOptions options;
-  if (absl::Status status = ReadNumbers(given, &options); !status.ok()) return status;
-  if (absl::Status status = ReadLogSettings(&options); !status.ok()) return status;
-  options.coordinator = ReadText(kCoordinator, given.coordinator);
-  options.token_file = ReadText(kTokenFile, given.token_file);
-  options.ca_file = ReadText(kCaFile, given.ca_file);
-  options.job = ReadText(kJob, given.job);
-  options.transport = ReadText(kTransport, given.transport);
-  options.network_interfaces = absl::StrSplit(ReadText(kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
-  options.host_id = ReadText(kHostId, nullptr);
+  if (absl::Status status = ReadNumbers(given, aliases, &options); !status.ok()) return status;
+  if (absl::Status status = ReadLogSettings(aliases, &options); !status.ok()) return status;
+  options.coordinator = ReadText(aliases, kCoordinator, given.coordinator);
+  options.token_file = ReadText(aliases, kTokenFile, given.token_file);
+  options.ca_file = ReadText(aliases, kCaFile, given.ca_file);
+  options.job = ReadText(aliases, kJob, given.job);
+  options.transport = ReadText(aliases, kTransport, given.transport);
+  options.network_interfaces =
+      absl::StrSplit(ReadText(aliases, kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
+  options.host_id = ReadText(aliases, kHostId, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {
     return absl::InvalidArgumentError(absl::StrCat(kHostId.variable, " has ", options.host_id.size(),
                                                    " bytes, but may have ", kMostHostIdBytes, " at most"));
@@ -285,14 +360,15 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
     return absl::InvalidArgumentError(
         absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
   }
-  options.program = ReadText(kProgram, given.program);
-  options.path = ReadText(kPath, nullptr);
-  options.temporary = ReadText(kTemporary, nullptr);
-  options.state_home = ReadText(kStateHome, nullptr);
-  const std::string home = ReadText(kHome, nullptr);
+  options.program = ReadText(aliases, kProgram, given.program);
+  options.path = ReadText(aliases, kPath, nullptr);
+  options.temporary = ReadText(aliases, kTemporary, nullptr);
+  options.state_home = ReadText(aliases, kStateHome, nullptr);
+  const std::string home = ReadText(aliases, kHome, nullptr);
   if (options.state_home.empty() && !home.empty()) options.state_home = absl::StrCat(home, "/.local/state");
   if (absl::Status status = ReadLaunch(given, &options); !status.ok()) return status;
   if (absl::Status status = CheckElastic(&options); !status.ok()) return status;
+  if (absl::Status status = TakeMembers(given, &options); !status.ok()) return status;
   if (options.launch.has_value()) return options;
   if (options.coordinator.empty()) {
     if (options.size != 1) {

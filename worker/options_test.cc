@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -96,6 +97,54 @@ TEST_F(OptionsTest, TheLeastCooldownIsAtMostTheMost) {
   Set("FARANDOLE_COOLDOWN_MIN_MS", "10");
   EXPECT_EQ(ReadWorkerOptions(nullptr).status().message(),
             "FARANDOLE_COOLDOWN_MIN_MS is 10, but must be at most FARANDOLE_COOLDOWN_MAX_MS, which is 0");
+}
+
+TEST_F(OptionsTest, HorovodsVariablesCountWhereOursAreNotSet) {
+  Set("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
+  absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(nullptr);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->stall_warning, absl::Seconds(30));
+  Set("FARANDOLE_STALL_WARNING_MS", "500");
+  options = ReadWorkerOptions(nullptr);
+  EXPECT_THAT(std::string(options.status().message()), HasSubstr("leave one out"));
+}
+
+TEST_F(OptionsTest, SomeOfALaunchMayBeAJobOfTheirOwn) {
+  Set("FARANDOLE_SIZE", "4");
+  Set("FARANDOLE_LAUNCH_INDEX", "3");
+  Set("FARANDOLE_COORDINATOR", "h:1");
+  Set("FARANDOLE_TOKEN_FILE", "/dev/null");
+  const int32_t members[] = {3, 1, 0};
+  given_.struct_bytes = sizeof(given_);
+  given_.members = members;
+  given_.member_count = 3;
+  const absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(&given_);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->job, "mnist.3-1-0");
+  EXPECT_EQ(options->size, 3);
+  EXPECT_EQ(options->launch_index, 0);
+  Set("FARANDOLE_LAUNCH_INDEX", "2");
+  EXPECT_THAT(std::string(ReadWorkerOptions(&given_).status().message()),
+              HasSubstr("number 2 of the launch, which is not among the ranks [3, 1, 0]"));
+  const int32_t wrong[] = {0, 4, 2};
+  given_.members = wrong;
+  EXPECT_THAT(std::string(ReadWorkerOptions(&given_).status().message()), HasSubstr("of the 4 that were launched"));
+}
+
+TEST_F(OptionsTest, SomeOfAnMpirunMeetUnderANameOfTheirOwn) {
+  Set("OMPI_COMM_WORLD_RANK", "2");
+  Set("OMPI_COMM_WORLD_SIZE", "4");
+  Set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+  const int32_t members[] = {0, 2};
+  given_.struct_bytes = sizeof(given_);
+  given_.members = members;
+  given_.member_count = 2;
+  const absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(&given_);
+  ASSERT_TRUE(options.ok() && options->launch.has_value()) << options.status();
+  EXPECT_EQ(options->launch->rank, 1);
+  EXPECT_EQ(options->launch->size, 2);
+  EXPECT_EQ(options->launch->local_size, 2);
+  EXPECT_TRUE(absl::EndsWith(options->launch->name, ".0-2")) << options->launch->name;
 }
 
 }  // namespace

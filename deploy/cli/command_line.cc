@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "deploy/cli/nearest_name.h"
+#include "base/nearest_name.h"
 #include "deploy/launcher/options.h"
 
 namespace farandole {

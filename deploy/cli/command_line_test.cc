@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/cli/nearest_name.h"
+#include "base/nearest_name.h"
 #include "deploy/launcher/options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

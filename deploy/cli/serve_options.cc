@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/log_record.h"
+#include "base/nearest_name.h"
 #include "deploy/cli/config_file.h"
-#include "deploy/cli/nearest_name.h"
 
 namespace farandole {
 namespace {

@@ -1,0 +1,18 @@
+#ifndef FARANDOLE_BASE_NEAREST_NAME_H_
+#define FARANDOLE_BASE_NEAREST_NAME_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace farandole {
+
+// The one of `names` that `word` was most likely meant to be: the fewest letters to insert, remove, replace or swap
+// with their neighbour, the first of those that are equally near. "" where none is near: half of the word would have to
+// change.
+std::string NearestName(absl::string_view word, const std::vector<std::string>& names);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_NEAREST_NAME_H_

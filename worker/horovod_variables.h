@@ -1,0 +1,31 @@
+#ifndef FARANDOLE_WORKER_HOROVOD_VARIABLES_H_
+#define FARANDOLE_WORKER_HOROVOD_VARIABLES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace farandole {
+
+// A variable of Horovod's that says what a setting of ours says.
+struct HorovodAlias {
+  const char* variable;
+  const char* setting;
+  // What it is in the setting's words: "seconds".
+  const char* unit;
+};
+
+const std::vector<HorovodAlias>& HorovodAliases();
+
+// What Horovod's variables say, in the words of our settings: setting to value. `variables` is the environment,
+// "NAME=value"; an empty value is none. Variables of Horovod's that have no meaning here are left alone, and so are
+// those that look like none of Horovod's. Pure.
+//   INVALID_ARGUMENT  a value is not of its kind; a variable is a misspelt one of Horovod's (the nearest is named); or
+//                     one says something else than our setting, or than another one of Horovod's
+absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const std::vector<std::string>& variables);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_HOROVOD_VARIABLES_H_

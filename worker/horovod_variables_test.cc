@@ -1,0 +1,65 @@
+#include "worker/horovod_variables.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+using Variables = std::vector<std::string>;
+
+std::map<std::string, std::string> Read(const Variables& variables) {
+  const absl::StatusOr<std::map<std::string, std::string>> said = ReadHorovodVariables(variables);
+  EXPECT_TRUE(said.ok()) << said.status();
+  return said.ok() ? *said : std::map<std::string, std::string>();
+}
+
+std::string ErrorOf(const Variables& variables) {
+  return std::string(ReadHorovodVariables(variables).status().message());
+}
+
+TEST(HorovodVariablesTest, EachSaysWhatOurSettingSays) {
+  EXPECT_THAT(
+      Read({"HOROVOD_FUSION_THRESHOLD=1048576", "HOROVOD_STALL_CHECK_TIME_SECONDS=30", "HOROVOD_ELASTIC_TIMEOUT=60",
+            "HOROVOD_GLOO_IFACE=eth0", "HOROVOD_LOG_LEVEL=WARNING"}),
+      UnorderedElementsAre(Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "1048576"),
+                           Pair("FARANDOLE_STALL_WARNING_MS", "30000"), Pair("FARANDOLE_ELASTIC_TIMEOUT_MS", "60000"),
+                           Pair("FARANDOLE_NETWORK_INTERFACES", "eth0"), Pair("FARANDOLE_LOG_LEVEL", "warning")));
+  EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_DISABLE=1"}),
+              UnorderedElementsAre(Pair("FARANDOLE_STALL_WARNING_MS", "86400000")));
+  EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_DISABLE=0", "HOROVOD_LOG_LEVEL=", "HOROVOD_CYCLE_TIME=1", "PATH=/bin"}),
+              IsEmpty());
+}
+
+TEST(HorovodVariablesTest, AMisspeltOneIsNamedWithTheNearest) {
+  EXPECT_THAT(ErrorOf({"HOROVOD_FUSION_TRESHOLD=1"}),
+              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD"), HasSubstr("did you mean HOROVOD_FUSION_THRESHOLD?")));
+  EXPECT_THAT(Read({"HOROVOD_OF_OUR_CLUSTER_AND_OURS_ALONE=1"}), IsEmpty()) << "it is no misspelt one";
+}
+
+TEST(HorovodVariablesTest, AWrongValueIsNamed) {
+  EXPECT_THAT(ErrorOf({"HOROVOD_STALL_CHECK_TIME_SECONDS=soon"}), HasSubstr("\"soon\", but must be a whole number"));
+  EXPECT_THAT(ErrorOf({"HOROVOD_LOG_LEVEL=loud"}), HasSubstr("one of TRACE"));
+}
+
+TEST(HorovodVariablesTest, WhatContradictsOurSettingIsRefused) {
+  EXPECT_THAT(ErrorOf({"HOROVOD_STALL_CHECK_TIME_SECONDS=30", "FARANDOLE_STALL_WARNING_MS=5000"}),
+              AllOf(HasSubstr("HOROVOD_STALL_CHECK_TIME_SECONDS is \"30\""),
+                    HasSubstr("FARANDOLE_STALL_WARNING_MS is \"5000\"")));
+  EXPECT_THAT(ErrorOf({"HOROVOD_STALL_CHECK_TIME_SECONDS=30", "HOROVOD_STALL_CHECK_DISABLE=1"}),
+              HasSubstr("HOROVOD_STALL_CHECK_DISABLE"));
+  EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_TIME_SECONDS=5", "FARANDOLE_STALL_WARNING_MS=5000"}),
+              UnorderedElementsAre(Pair("FARANDOLE_STALL_WARNING_MS", "5000")));
+}
+
+}  // namespace
+}  // namespace farandole

@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import sys
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Sequence
 
 import harness
 import pytest
@@ -110,6 +110,16 @@ def test_mpirun_over_hosts_starts_a_job_beside_mpi(
     run = start(*mpirun_over(two_hosts, 2, 2), *worker("with_mpi", first, last), **AS_ROOT)
     run.require_end(0)
     assert run.output.count("sum 10.0 and 10.0 of 4 on 2 hosts, same rank: True\n") == 4, run.output
+
+
+@needs_mpirun
+@pytest.mark.parametrize("kind, expected", [("job", ("[2, 0]", "[3, 1]")), ("set", ("[0, 2]", "[1, 3]"))])
+def test_communicators_of_mpi_say_who_is_meant(
+    kind: str, expected: Sequence[str], start: Callable[..., Program]
+) -> None:
+    run = start(*MPIRUN, "-np", "4", *worker("with_communicator", kind), **AS_ROOT)
+    run.require_end(0)
+    assert all(run.output.count(f"with {ranks}\n") == 2 for ranks in expected), run.output
 
 
 @needs_mpirun

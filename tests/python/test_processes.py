@@ -81,17 +81,52 @@ print("good")
 def test_unsupported_arguments_of_init_are_named() -> None:
     result = alone("""
 import farandole as hvd
-for arguments, kind in (({"comm": [0]}, NotImplementedError), ({"process_sets": "static"}, ValueError)):
+for arguments, kind in (({"comm": 7}, ValueError), ({"comm": [1]}, ValueError), ({"process_sets": "static"}, ValueError)):
     try:
         hvd.init(**arguments)
     except kind as error:
-        assert next(iter(arguments)) in str(error), error
+        assert ("[1]" if arguments == {"comm": [1]} else next(iter(arguments))) in str(error), error
     else:
         raise AssertionError("no error")
     assert not hvd.is_initialized()
 print("good")
 """)
     assert (result.returncode, result.stdout) == (0, "good\n")
+
+
+def test_some_of_a_launch_may_be_jobs_of_their_own(job: Job) -> None:
+    result = job(
+        3,
+        """
+import os, numpy, farandole.numpy as hvd
+mine = int(os.environ["FARANDOLE_LAUNCH_INDEX"])
+comm = [2, 0] if mine != 1 else [1]
+hvd.init(comm=comm)
+assert (hvd.size(), hvd.rank()) == (len(comm), comm.index(mine)), (hvd.size(), hvd.rank())
+assert hvd.allgather(numpy.array([mine])).tolist() == comm
+print("good", flush=True)
+""",
+    )
+    assert (result.returncode, result.stdout.count("good")) == (0, 3), result.stdout
+
+
+def test_process_sets_of_init_must_differ() -> None:
+    result = alone("""
+import farandole as hvd
+try:
+    hvd.init(process_sets=[hvd.ProcessSet([0]), hvd.ProcessSet([0])])
+except ValueError as error:
+    assert "process_sets entry number 1 is a duplicate" in str(error), error
+else:
+    raise AssertionError("no error")
+print("good")
+""")
+    assert (result.returncode, result.stdout) == (0, "good\n")
+
+
+def test_a_misspelt_variable_of_horovods_is_named_with_the_nearest() -> None:
+    result = alone("import farandole; farandole.init()", HOROVOD_FUSION_TRESHOLD="1")
+    assert "did you mean HOROVOD_FUSION_THRESHOLD?" in result.stdout.splitlines()[-1]
 
 
 def test_wrong_setting_is_named() -> None:

@@ -3,43 +3,76 @@
 import atexit
 import sys
 import traceback
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
-from . import _options
+from . import _communicators, _options
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
 from .exceptions import Dismissed
 
 
-def init(comm: None = None, process_sets: Union[str, Sequence[_process_sets.ProcessSet], None] = None) -> None:
+def init(
+    comm: Union[Sequence[int], Any, None] = None,
+    process_sets: Union[str, Sequence[_process_sets.ProcessSet], None] = None,
+) -> None:
     """Joins the job, and returns when all its workers have. Does nothing if this process has joined already.
 
     The launcher's environment says which job (see worker/farandole.h); without one the process is a job of size 1.
-    `comm` is Horovod's and must be None. `process_sets`: sets to register now, the same on all ranks, or "dynamic"
-    (always possible here). An elastic job has them in each epoch in which all their ranks exist.
+    `comm`: who are to be a job of their own, this process among them: numbers of the launch (under mpirun or srun, its
+    ranks), whose order is that of the ranks, or an mpi4py communicator; None or []: all. `process_sets`: sets to
+    register now, the same on all ranks but for those that are made of communicators; or "dynamic" (always possible
+    here). An elastic job has them in each epoch in which all their ranks exist.
 
     ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
     who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
     KeyboardInterrupt within a second of Ctrl-C. SystemExit with code 0: an elastic job has finished while this process waited
     for a place in it.
     """
-    if comm is not None:
-        raise NotImplementedError(
-            "init(comm=...) is not supported by this version of farandole: start as many workers as wanted with "
-            "`farandole run -np N`, and use process_sets for subsets of them"
-        )
+    members = _members_of(comm)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
     if not is_initialized():
         program = ffi.new("char[]", _options.program_path().encode())
         options = ffi.new("farandole_init_options*", {"struct_bytes": ffi.sizeof("farandole_init_options")})
         options.program = program
+        if members:
+            numbers = ffi.new("int32_t[]", members)
+            options.members, options.member_count = numbers, len(members)
         try:
             interruptible(lib.farandole_init, options)
         except Dismissed as error:
             raise dismissal(error) from error
     if process_sets is not None and not isinstance(process_sets, str):
-        _process_sets.register_lasting(process_sets)
+        _process_sets.register_lasting(_with_ranks(process_sets))
+
+
+def _members_of(comm: Any) -> Optional[List[int]]:
+    if comm is None:
+        return None
+    if _communicators.is_communicator(comm):
+        return _communicators.world_ranks(comm)
+    try:
+        return [rank.__index__() for rank in comm]
+    except (TypeError, AttributeError):
+        raise ValueError(
+            f"Invalid type of argument comm. Expected list of rank integers or mpi4py.MPI.Comm object, not {comm!r}"
+        ) from None
+
+
+def _with_ranks(process_sets: Sequence[_process_sets.ProcessSet]) -> List[_process_sets.ProcessSet]:
+    """The sets, the same on all ranks: of those that are made of communicators each rank may have others."""
+    given = list(process_sets)
+    if not _communicators.are_possible():
+        return given
+    own = [each for each in given if each.mpi_comm is not None]
+    for process_set in own:
+        process_set.ranks = sorted(_communicators.gather(process_set.mpi_comm, rank()))
+    from .objects import allgather_object  # pylint: disable=import-outside-toplevel; it needs this module
+
+    known = {tuple(each.ranks): each for each in own}
+    found = sorted({ranks for theirs in allgather_object(list(known)) for ranks in theirs})
+    made = [known.get(ranks) or _process_sets.ProcessSet(ranks) for ranks in found]
+    return [each for each in given if each.mpi_comm is None] + made
 
 
 def dismissal(error: Dismissed) -> SystemExit:
@@ -158,16 +191,24 @@ def counters() -> Counters:
     return Counters(**{field: getattr(found, field) for field in Counters._fields})
 
 
-def _no(*_arguments: Any, **_options: Any) -> bool:
-    """False: this version of farandole moves data over shared memory and has no such backend."""
+def gloo_built() -> bool:
+    """Whether the transport over Gloo is there."""
+    return _options.gloo_library_exists()
+
+
+def gloo_enabled() -> bool:
+    """As gloo_built: what Horovod says where MPI does not start and connect the workers."""
+    return gloo_built()
+
+
+def _no() -> bool:
+    """False: this version of farandole has no such backend."""
     return False
 
 
 mpi_threads_supported = _no
 mpi_enabled = _no
 mpi_built = _no
-gloo_enabled = _no
-gloo_built = _no
 ddl_built = _no
 ccl_built = _no
 cuda_built = _no

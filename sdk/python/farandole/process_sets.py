@@ -1,8 +1,9 @@
 """Process sets: subsets of a job's ranks (the C interface and the coordinator call them groups)."""
 
 import warnings
-from typing import Iterable, List, Optional, Sequence, Union
+from typing import Any, Iterable, List, Optional, Sequence, Union
 
+from . import _communicators
 from ._library import check, failure, ffi, interruptible, lib
 
 GLOBAL_ID = 0
@@ -19,21 +20,29 @@ class ProcessSet:
     """Some ranks of the job that run collectives among themselves.
 
     Made by the program, and registered by init(process_sets=[...]) or add_process_set(); before that, and after
-    remove_process_set(), `process_set_id` is None and the queries below return None.
+    remove_process_set(), `process_set_id` is None, and size() and rank() return None.
     """
 
     process_set_id: Optional[int] = None
     ranks: Optional[List[int]] = None
+    mpi_comm: Any = None
 
-    def __init__(self, ranks_or_comm: Sequence[int]) -> None:
-        """`ranks_or_comm`: ranks of the job, in any order. ValueError: not a sequence of different numbers >= 0."""
+    def __init__(self, ranks_or_comm: Union[Sequence[int], Any]) -> None:
+        """`ranks_or_comm`: ranks of the job, in any order, or an mpi4py communicator whose processes are all of the
+        job, for init() to find their ranks. ValueError: neither, or not different numbers >= 0."""
+        if _communicators.is_communicator(ranks_or_comm):
+            self.mpi_comm = ranks_or_comm
+            return
         try:
-            ranks = sorted(int(rank) for rank in ranks_or_comm)
+            ranks = sorted(ranks_or_comm)
         except TypeError:
+            ranks = [None]
+        if any(not hasattr(rank, "__index__") for rank in ranks):
             raise ValueError(
-                f"a process set is made of a sequence of ranks, not of {ranks_or_comm!r}; "
-                "MPI communicators are not supported by this version of farandole"
-            ) from None
+                "ProcessSet should be initialized with a list of process ranks or an mpi4py Comm object, "
+                f"not {ranks_or_comm!r}"
+            )
+        ranks = [rank.__index__() for rank in ranks]
         if not ranks or ranks[0] < 0 or len(set(ranks)) != len(ranks):
             raise ValueError(f"the ranks of a process set must be different numbers >= 0, at least one: got {ranks}")
         self.ranks = ranks
@@ -45,20 +54,25 @@ class ProcessSet:
         return _known(lib.farandole_group_size(self.process_set_id))
 
     def rank(self) -> Optional[int]:
-        """This worker's position in the set, -1 if it is not in it. Arguments such as root_rank are ranks of the job
-        all the same."""
+        """This worker's position in the set. Arguments such as root_rank are ranks of the job all the same.
+
+        ValueError: it is not in the set.
+        """
         if self.process_set_id is None:
             return None
         found = lib.farandole_group_rank(self.process_set_id)
-        return found if found == -1 else _known(found)
+        if found == -1:
+            raise ValueError(f"Process is not part of provided process set: rank {check(lib.farandole_rank())}, {self}")
+        return _known(found)
 
     def included(self) -> Optional[bool]:
-        """Whether this worker is in the set."""
-        found = self.rank()
-        return None if found is None else found >= 0
+        """Whether this worker is in the set, registered or not; None where init() is to find its ranks."""
+        if self.ranks is None:
+            return None
+        return check(lib.farandole_rank()) in self.ranks
 
     def __repr__(self) -> str:
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
 
 class _GlobalProcessSet(ProcessSet):
@@ -67,7 +81,11 @@ class _GlobalProcessSet(ProcessSet):
 
     @property
     def ranks(self) -> List[int]:
-        return list(range(check(lib.farandole_size())))
+        """All; none before init()."""
+        return list(range(max(0, lib.farandole_size())))
+
+    def included(self) -> bool:
+        return check(lib.farandole_rank()) >= 0
 
 
 global_process_set: ProcessSet = _GlobalProcessSet()
@@ -80,17 +98,31 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     """Registers a process set, on all ranks of the job: all call it with the same ranks, in the same order. Blocks
     until all have.
 
-    Returns the set, which is the argument if that was a ProcessSet. ValueError: it is registered already, a rank is
-    not in the job, or ranks disagree (both are named). EpochEnded: a worker has died meanwhile.
+    Returns the set, which is the argument if that was a ProcessSet. ValueError: it, or one of the same ranks, is
+    registered already, a rank is not in the job, or ranks disagree (both are named). NotImplementedError: it is made of
+    a communicator. EpochEnded: a worker has died meanwhile.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
+    if process_set.ranks is None:
+        raise NotImplementedError(
+            "Dynamically adding process sets defined by an MPI communicator is not implemented: "
+            "build the process set via a list of ranks, or pass it to init(process_sets=[...])"
+        )
+    if process_set.ranks == global_process_set.ranks:
+        raise ValueError(
+            f"Attempted to add a duplicate process set: {process_set} has all ranks, as global_process_set"
+        )
+    return _register(process_set)
+
+
+def _register(process_set: ProcessSet) -> ProcessSet:
     if process_set.process_set_id is not None:
-        raise ValueError(f"{process_set} is registered already")
+        raise ValueError(f"Attempted to add a duplicate process set: {process_set} is registered already")
     ranks = process_set.ranks
     for other in _registered:
         if other.ranks == ranks:
-            raise ValueError(f"a process set with the ranks {ranks} is registered already: {other}")
+            raise ValueError(f"Attempted to add a duplicate process set: {ranks} is registered already: {other}")
     group = ffi.new("int32_t*")
     interruptible(lib.farandole_add_group, ffi.new("int32_t[]", ranks), len(ranks), group)
     process_set.process_set_id = group[0]
@@ -99,14 +131,13 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Ends a process set, on all ranks of the job, and invalidates it. False for the global one, which stays.
+    """Ends a process set, on all ranks of the job, and invalidates it. False for the global one, which stays, and for one
+    that is not registered.
 
-    ValueError: it is not registered. RuntimeError: operations of it are pending.
+    RuntimeError: operations of it are pending.
     """
-    if process_set.process_set_id == GLOBAL_ID:
+    if process_set.process_set_id in (GLOBAL_ID, None):
         return False
-    if process_set.process_set_id is None:
-        raise ValueError(f"{process_set} is not registered; it may have been removed already")
     interruptible(lib.farandole_remove_group, process_set.process_set_id)
     process_set.process_set_id = None
     _registered.remove(process_set)
@@ -118,7 +149,16 @@ _lasting: List[ProcessSet] = []
 
 
 def register_lasting(process_sets: Iterable[ProcessSet]) -> None:
-    """Registers the sets of init(), and in each further epoch of an elastic job those of them whose ranks are there."""
+    """Registers the sets of init(), and in each further epoch of an elastic job those of them whose ranks are there.
+
+    ValueError: two of them have the same ranks.
+    """
+    process_sets = list(process_sets)
+    for number, process_set in enumerate(process_sets):
+        if any(process_set.ranks == other.ranks for other in process_sets[:number]):
+            raise ValueError(
+                f"init() could not register its process sets: process_sets entry number {number} is a duplicate: {process_set}"
+            )
     _lasting.extend(each for each in process_sets if not any(each is other for other in _lasting))
     enter_epoch(())
 
@@ -146,7 +186,7 @@ def enter_epoch(forgotten: Iterable[ProcessSet]) -> None:
     for process_set in _lasting:
         if process_set.ranks[-1] < size or not lib.farandole_is_elastic():
             if process_set.process_set_id is None:
-                add_process_set(process_set)
+                _register(process_set)
         else:
             absent.append(f"{process_set.ranks} (the epoch has {size} ranks)")
     lasting = set(map(id, _lasting))

@@ -23,41 +23,54 @@ const char* KindOf(const YAML::Node& node) {
   return node.IsMap() ? "a mapping" : "nothing";
 }
 
-absl::StatusOr<std::vector<ConfigEntry>> ReadMapping(const std::string& path, const YAML::Node& root) {
-  std::vector<ConfigEntry> entries;
-  if (root.IsNull()) return entries;
-  if (!root.IsMap())
-    return Wrong(path, LineOf(root.Mark()), "the file is no mapping: each line is a setting, `key: value`");
-  for (const auto& pair : root) {
+absl::Status AppendMapping(const std::string& path, const YAML::Node& mapping, const std::string& section,
+                           bool has_sections, std::vector<ConfigEntry>* entries) {
+  if (!mapping.IsMap())
+    return Wrong(path, LineOf(mapping.Mark()), "the file is no mapping: each line is a setting, `key: value`");
+  for (const auto& pair : mapping) {
     const YAML::Node& key = pair.first;
     const YAML::Node& value = pair.second;
     const int line = LineOf(key.Mark());
     if (!key.IsScalar()) return Wrong(path, line, "a key is one word, the name of a setting");
-    const std::string name = key.Scalar();
+    const std::string name = absl::StrCat(section, key.Scalar());
+    if (value.IsMap() && has_sections) {
+      const absl::Status appended = AppendMapping(path, value, absl::StrCat(name, "."), false, entries);
+      if (!appended.ok()) return appended;
+      continue;
+    }
     if (!value.IsScalar()) {
       return Wrong(path, line, absl::StrCat(name, ": a single value is wanted, and there is ", KindOf(value)));
     }
     const auto earlier =
-        std::find_if(entries.begin(), entries.end(), [&](const ConfigEntry& entry) { return entry.key == name; });
-    if (earlier != entries.end())
+        std::find_if(entries->begin(), entries->end(), [&](const ConfigEntry& entry) { return entry.key == name; });
+    if (earlier != entries->end())
       return Wrong(path, line, absl::StrCat(name, ": is set in line ", earlier->line, " already"));
-    entries.push_back({name, value.Scalar(), line});
+    entries->push_back({name, value.Scalar(), line});
   }
-  return entries;
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path) {
+absl::StatusOr<std::vector<ConfigEntry>> ReadFile(const std::string& path, bool has_sections) {
   const absl::StatusOr<std::string> text = ReadSmallFile(path, kMostBytes);
   if (!text.ok()) return text.status();
   // yaml-cpp throws.
   try {
-    return ReadMapping(path, YAML::Load(*text));
+    const YAML::Node root = YAML::Load(*text);
+    std::vector<ConfigEntry> entries;
+    if (root.IsNull()) return entries;
+    const absl::Status read = AppendMapping(path, root, "", has_sections, &entries);
+    if (!read.ok()) return read;
+    return entries;
   } catch (const YAML::Exception& error) {
     return Wrong(path, LineOf(error.mark), absl::StrCat("this is no YAML: ", error.msg));
   }
 }
+
+}  // namespace
+
+absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path) { return ReadFile(path, false); }
+
+absl::StatusOr<std::vector<ConfigEntry>> ReadSectionedFile(const std::string& path) { return ReadFile(path, true); }
 
 std::string ShowConfigFile(const std::vector<ConfigEntry>& entries, const std::vector<std::string>& comments) {
   YAML::Emitter out;

@@ -20,6 +20,10 @@ struct ConfigEntry {
 //   NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (1 MiB at most), UNAVAILABLE  it cannot be read (named)
 absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path);
 
+// The entries of a YAML file whose keys stand for single values, or for mappings of such: "section.key".
+// Errors as above.
+absl::StatusOr<std::vector<ConfigEntry>> ReadSectionedFile(const std::string& path);
+
 // `entries` as such a file, with each comment behind its value.
 std::string ShowConfigFile(const std::vector<ConfigEntry>& entries, const std::vector<std::string>& comments);
 

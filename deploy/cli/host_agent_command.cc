@@ -13,6 +13,7 @@
 #include "deploy/launcher/host_agent.h"
 #include "deploy/launcher/options.h"
 #include "deploy/launcher/private_file.h"
+#include "deploy/launcher/worker_process.h"
 #include "worker/control/tls_probe.h"
 
 namespace farandole {
@@ -41,6 +42,7 @@ int RunHostAgent() {
     launcher::HostAgentPlan plan;
     plan.private_directory = path;
     plan.environment = environment.variables;
+    plan.program = launcher::OwnProgram();
     plan.cores = UsableCores();
     plan.find_coordinator = [](const std::vector<std::string>& addresses, const std::string& ca_pem) {
       return FindProvenAddress(addresses, ca_pem, kCoordinatorPatience);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "deploy/cli/command_line.h"
@@ -23,5 +24,10 @@ int main(int argc, char** argv) {
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);
   farandole::AddBenchCommand(&app, &exit_code);
-  return farandole::RunCommandLine(&app, std::vector<std::string>(argv + 1, argv + argc), &exit_code);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  // By this name it is Horovod's launcher.
+  if (absl::EndsWith(absl::StrCat("/", argv[0]), "/horovodrun")) {
+    arguments.insert(arguments.begin(), {"run", "--horovod"});
+  }
+  return farandole::RunCommandLine(&app, arguments, &exit_code);
 }

@@ -1,30 +1,59 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/version.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/config_file.h"
 #include "deploy/cli/run_job.h"
+#include "deploy/launcher/horovod_options.h"
 #include "deploy/launcher/local_place.h"
 #include "deploy/launcher/options.h"
 
 namespace farandole {
+namespace {
+
+// Gives `run` what the file of --config-file says.
+absl::Status ReadSettings(CLI::App* run, const launcher::HorovodOptions& options) {
+  if (options.config_file.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<ConfigEntry>> entries = ReadSectionedFile(options.config_file);
+  if (!entries.ok()) return entries.status();
+  std::vector<launcher::HorovodSetting> settings;
+  for (const ConfigEntry& entry : *entries) settings.push_back({entry.key, entry.value, entry.line});
+  return launcher::ApplyHorovodSettings(run, options.config_file, settings);
+}
+
+int Run(CLI::App* run, launcher::RunOptions* options) {
+  if (options->horovod.check_build) {
+    std::fputs(launcher::DescribeBuild().c_str(), stdout);
+    return 0;
+  }
+  launcher::RunEnvironment environment = launcher::ReadRunEnvironment();
+  absl::Status complete = ReadSettings(run, options->horovod);
+  if (complete.ok()) complete = launcher::CompleteRunOptions(environment, launcher::OwnHostName(), options);
+  if (!complete.ok()) {
+    std::fprintf(stderr, "farandole run: %s\n", std::string(complete.message()).c_str());
+    return 2;
+  }
+  const std::string remark = launcher::DescribeWithoutEffect(options->horovod);
+  if (!remark.empty()) std::fprintf(stderr, "farandole: %s\n", remark.c_str());
+  environment.variables = launcher::WorkerVariables(environment, *options);
+  return launcher::RunJob(*options, environment);
+}
+
+}  // namespace
 
 void AddRunCommand(CLI::App* app, int* exit_code) {
   CLI::App* run = app->add_subcommand("run", "Run a command as N workers of one job, here or on other hosts");
   // Shared with the callback, which outlives this call.
   const auto options = std::make_shared<launcher::RunOptions>();
   launcher::AddRunOptions(run, options.get());
-  run->callback([options, exit_code] {
-    const launcher::RunEnvironment environment = launcher::ReadRunEnvironment();
-    const absl::Status complete = launcher::CompleteRunOptions(environment, launcher::OwnHostName(), options.get());
-    if (complete.ok()) {
-      *exit_code = launcher::RunJob(*options, environment);
-      return;
-    }
-    std::fprintf(stderr, "farandole run: %s\n", std::string(complete.message()).c_str());
-    *exit_code = 2;
-  });
+  run->set_version_flag("-v,--version", absl::StrCat("farandole ", kVersion), "Print the version and exit");
+  run->callback([run, options, exit_code] { *exit_code = Run(run, options.get()); });
 }
 
 }  // namespace farandole

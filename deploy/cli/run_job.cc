@@ -28,6 +28,7 @@
 #include "deploy/cli/coordinator_source.h"
 #include "deploy/cli/job_reporter.h"
 #include "deploy/cli/own_coordinator.h"
+#include "deploy/launcher/drop_in.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/launch.h"
 #include "deploy/launcher/worker_environment.h"
@@ -85,13 +86,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, absl::string_view 
   return absl::FailedPreconditionError(absl::StrCat(flag, " ", path, " cannot be read: ", strerror(errno)));
 }
 
-// "" where it cannot be found.
-std::string OwnPath() {
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
-}
-
 absl::StatusOr<std::string> WorkingDirectory() {
   char path[PATH_MAX];
   if (getcwd(path, sizeof(path)) != nullptr) return std::string(path);
@@ -120,7 +114,7 @@ absl::StatusOr<SshOptions> MakeSshOptions(const RunOptions& options, const RunEn
     ssh.programs = {options.remote_farandole};
     return ssh;
   }
-  const std::string own = OwnPath();
+  const std::string own = OwnProgram();
   if (IsPlainPath(own)) ssh.programs.push_back(own);
   ssh.programs.emplace_back("farandole");
   return ssh;
@@ -191,6 +185,7 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   order.environment = TravellingVariables(environment.variables, options.exported);
   const std::vector<std::string> elastic = MakeElasticSettings(options).Variables();
   order.environment = OverlayVariables(order.environment, elastic);
+  if (options.horovod.drop_in) order.environment = OverlayVariables(order.environment, {"FARANDOLE_HOROVOD=1"});
   order.is_elastic = options.is_elastic();
   // A coordinator of one's own ends with the launcher, and the job with it.
   order.outlives_launcher = options.is_elastic() && own == nullptr;
@@ -257,6 +252,12 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   settings.size_here = std::max(1, WorkersHere(options));
   settings.join_timeout_ms = std::lround(std::ceil(options.start_timeout_s * 1000));
   settings.cores = UsableCores();
+  settings.is_elastic = options.is_elastic();
+  if (options.horovod.drop_in) {
+    const absl::StatusOr<std::string> drop_in = FindDropIn(OwnProgram());
+    if (!drop_in.ok()) return Refuse(drop_in.status());
+    settings.drop_in = *drop_in;
+  }
   std::unique_ptr<OwnCoordinator> own;
   if (options.coordinator.empty()) {
     absl::StatusOr<std::unique_ptr<OwnCoordinator>> started =
@@ -302,6 +303,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.shares = options.shares;
   plan.output_directory = options.output_directory;
   plan.verbose = options.verbose;
+  plan.prefix_time = options.horovod.prefix_time;
   plan.guard = guard;
   plan.find_cause = [&settings] { return FindCause(settings); };
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();

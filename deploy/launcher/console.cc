@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace farandole::launcher {
 namespace {
@@ -35,7 +37,10 @@ Console::Console(int stdout_fd, int stderr_fd, int workers, EventLoop* loop, std
       stderr_(stderr_fd, loop, std::move(on_drained)) {}
 
 void Console::Line(Stream stream, int worker, absl::string_view text) {
-  Print(stream, Prefix(worker, index_width_), text);
+  // As Horovod and Open MPI write it.
+  const std::string time =
+      prefixes_time_ ? absl::FormatTime("%a %b %e %H:%M:%S %Y", absl::Now(), absl::LocalTimeZone()) : "";
+  Print(stream, absl::StrCat(time, Prefix(worker, index_width_)), text);
 }
 
 void Console::Say(absl::string_view sentence) { Print(kStderr, "farandole: ", sentence); }

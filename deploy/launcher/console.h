@@ -24,6 +24,8 @@ class Console {
   // when output that had to wait for its reader was written.
   Console(int stdout_fd, int stderr_fd, int workers, EventLoop* loop, std::function<void()> on_drained);
 
+  // From now on lines of workers begin with the time.
+  void PrefixTime() { prefixes_time_ = true; }
   void Line(Stream stream, int worker, absl::string_view text);
   // Worker 0's unfinished line is now `text`; empty: it has none. Nothing happens where `stream` is no terminal.
   void Unfinished(Stream stream, absl::string_view text);
@@ -45,6 +47,7 @@ class Console {
   void MentionLostOutput();
 
   const size_t index_width_;
+  bool prefixes_time_ = false;
   OutputSink stdout_;
   OutputSink stderr_;
   bool lost_stdout_mentioned_ = false;

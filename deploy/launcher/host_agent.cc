@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
+#include "deploy/launcher/drop_in.h"
 #include "deploy/launcher/private_file.h"
 #include "deploy/launcher/worker_environment.h"
 #include "deploy/launcher/worker_process.h"
@@ -155,6 +156,12 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   settings.first_index = static_cast<int>(order.first_index);
   settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
   settings.cores = plan_.cores;
+  settings.is_elastic = order.is_elastic;
+  if (ValueOf(order.environment, "FARANDOLE_HOROVOD") == "1") {
+    const absl::StatusOr<std::string> drop_in = FindDropIn(plan_.program);
+    if (!drop_in.ok()) return drop_in.status();
+    settings.drop_in = *drop_in;
+  }
   LocalPlace::Command command;
   command.arguments = order.arguments;
   command.ends_groups = order.is_elastic;

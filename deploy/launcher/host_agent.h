@@ -31,6 +31,8 @@ struct HostAgentPlan {
   std::string private_directory;
   // "NAME=value": what the order's environment is laid over.
   std::vector<std::string> environment;
+  // The path of farandole itself.
+  std::string program;
   // Processor cores of this host that may be used.
   int cores = 1;
   // The first of `addresses` at which the coordinator proves itself by `ca_pem`.

@@ -42,6 +42,7 @@ Launch::Launch(LaunchPlan plan)
       input_(&loop_),
       places_(plan_.ssh, plan_.order, &loop_, this) {
   places_.here()->SetCommand(plan_.command);
+  if (plan_.prefix_time) console_.PrefixTime();
 }
 
 Launch::~Launch() = default;

@@ -49,6 +49,8 @@ struct LaunchPlan {
   std::string output_directory;
   // Says on stderr what is started and what ends.
   bool verbose = false;
+  // Each line of the workers' output begins with the time.
+  bool prefix_time = false;
   StopLimits limits;
   GuardLink guard;
   // Asked when workers have failed: the processes that, as the coordinator knows it, are the cause. May be null.

@@ -8,13 +8,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "worker/horovod_variables.h"
 
 namespace farandole::launcher {
 namespace {
@@ -29,6 +34,9 @@ constexpr int kMaxCooldownSeconds = 86400;
 constexpr int kMaxResets = 1'000'000;
 // Leaves room for "-2".
 constexpr size_t kMaxDefaultNameBytes = 120;
+
+// Words that Horovod writes with one dash, which CLI11 takes for letters.
+constexpr absl::string_view kOneDash[] = {"-np", "-cb", "-hostfile", "-prefix-timestamp"};
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
@@ -174,6 +182,14 @@ absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* 
       absl::StrCat("--coordinator ", options->coordinator, " needs the --token-file of a token that it knows"));
 }
 
+// Sets `seconds` where it is 0 and the variable says something.
+absl::Status ReadSeconds(const char* variable, const std::string& text, double* seconds) {
+  if (text.empty() || *seconds != 0) return absl::OkStatus();
+  if (absl::SimpleAtod(text, seconds) && *seconds > 0 && *seconds <= kMaxStartTimeoutSeconds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      variable, " is \"", text, "\", but must be seconds, more than 0 and up to ", kMaxStartTimeoutSeconds));
+}
+
 absl::Status CheckExported(const std::vector<std::string>& exported) {
   for (const std::string& variable : exported) {
     if (!variable.empty() && variable[0] != '=') continue;
@@ -236,6 +252,9 @@ RunEnvironment ReadRunEnvironment() {
   read.coordinator = Variable("FARANDOLE_COORDINATOR");
   read.token_file = Variable("FARANDOLE_TOKEN_FILE");
   read.ca_file = Variable("FARANDOLE_CA_FILE");
+  read.drop_in = Variable("FARANDOLE_HOROVOD") == "1";
+  read.start_timeout = Variable("HOROVOD_START_TIMEOUT");
+  read.elastic_timeout = Variable("HOROVOD_ELASTIC_TIMEOUT");
   for (char** variable = environ; *variable != nullptr; ++variable) read.variables.emplace_back(*variable);
   return read;
 }
@@ -251,10 +270,10 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
       ->type_name("FILE")
       ->excludes(hosts);
   AddElasticOptions(run, options);
-  run->add_option("--ssh-port", options->ssh_port, "Port of the hosts' ssh servers")
+  run->add_option("-p,--ssh-port", options->ssh_port, "Port of the hosts' ssh servers")
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
-  run->add_option("--ssh-identity-file", options->ssh_identity_file, "Private key for ssh")->type_name("FILE");
+  run->add_option("-i,--ssh-identity-file", options->ssh_identity_file, "Private key for ssh")->type_name("FILE");
   run->add_option("--ssh-config", options->ssh_config, "Configuration of ssh instead of ~/.ssh/config")
       ->type_name("FILE");
   run->add_option("--remote-farandole", options->remote_farandole,
@@ -295,6 +314,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
       ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
       ->type_name("S");
   run->add_flag("--verbose", options->verbose, "Say what is started, and with which settings");
+  AddHorovodOptions(run, &options->horovod);
   run->add_option("command", options->command, "What each worker runs")->type_name("COMMAND...")->expected(-1);
 }
 
@@ -303,8 +323,11 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
   size_t i = 0;
   for (; i < arguments.size() && absl::StartsWith(arguments[i], "-") && arguments[i] != "--"; ++i) {
     std::string argument = arguments[i];
-    if (argument == "-np" || absl::StartsWith(argument, "-np=")) argument.insert(0, "-");
-    const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
+    std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
+    if (std::find(std::begin(kOneDash), std::end(kOneDash), parts[0]) != std::end(kOneDash)) {
+      argument.insert(0, "-");
+      parts[0].insert(0, "-");
+    }
     marked.push_back(argument);
     const CLI::Option* option = run.get_option_no_throw(parts[0]);
     int values = option == nullptr ? 0 : option->get_items_expected_min();
@@ -317,12 +340,37 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
   return marked;
 }
 
+std::vector<std::string> WorkerVariables(const RunEnvironment& environment, const RunOptions& options) {
+  std::map<std::string, std::string> said = options.horovod.variables;
+  // Told in another way, later.
+  if (options.elastic_timeout_s > 0) said.emplace("FARANDOLE_ELASTIC_TIMEOUT_MS", "");
+  std::vector<std::string> variables;
+  for (const std::string& variable : environment.variables) {
+    const std::string name = variable.substr(0, variable.find('='));
+    bool is_said = said.count(name) > 0;
+    for (const HorovodAlias& alias : HorovodAliases()) {
+      is_said = is_said || (name == alias.variable && said.count(alias.setting) > 0);
+    }
+    if (!is_said) variables.push_back(variable);
+  }
+  for (const auto& [name, value] : said) {
+    if (!value.empty()) variables.push_back(absl::StrCat(name, "=", value));
+  }
+  return variables;
+}
+
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options) {
   if (options->command.empty()) {
     return absl::InvalidArgumentError("no command is given: farandole run -np N COMMAND...");
   }
+  if (!options->horovod.refused.empty()) return absl::InvalidArgumentError(options->horovod.refused[0]);
+  options->horovod.drop_in = options->horovod.drop_in || environment.drop_in;
   FindWhetherElastic(options);
   absl::Status status = CompleteHosts(own_name, options);
+  status.Update(ReadSeconds("HOROVOD_START_TIMEOUT", environment.start_timeout, &options->start_timeout_s));
+  if (options->is_elastic()) {
+    status.Update(ReadSeconds("HOROVOD_ELASTIC_TIMEOUT", environment.elastic_timeout, &options->elastic_timeout_s));
+  }
   if (status.ok() && options->workers > 0) status = CompleteElastic(options);
   status.Update(CompleteCoordinator(environment, options));
   status.Update(CheckExported(options->exported));

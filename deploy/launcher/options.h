@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "deploy/launcher/horovod_options.h"
 #include "deploy/launcher/host_list.h"
 
 namespace farandole::launcher {
@@ -60,6 +61,7 @@ struct RunOptions {
   // How long the workers wait for each other at the start, in seconds; 0: the library's own default.
   double start_timeout_s = 0;
   bool verbose = false;
+  HorovodOptions horovod;
   std::vector<std::string> command;
 
   bool is_elastic() const { return min_workers > 0; }
@@ -77,6 +79,11 @@ struct RunEnvironment {
   std::string coordinator;
   std::string token_file;
   std::string ca_file;
+  // FARANDOLE_HOROVOD is 1: as --horovod.
+  bool drop_in = false;
+  // HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT, in seconds: of --start-timeout and --elastic-timeout.
+  std::string start_timeout;
+  std::string elastic_timeout;
   // All of it, "NAME=value", which the workers inherit.
   std::vector<std::string> variables;
 };
@@ -86,16 +93,20 @@ RunEnvironment ReadRunEnvironment();
 // Adds the options to `run`; `options` outlives it.
 void AddRunOptions(CLI::App* run, RunOptions* options);
 
-// Makes the arguments of `run` fit for CLI11: `-np` becomes `--np`, and `--` is set before the worker's command, whose
-// own options are none of ours. The command begins at the first argument that is neither an option nor an option's
-// value.
+// Makes the arguments of `run` fit for CLI11: `-np` becomes `--np`, and alike Horovod's other words with one dash; and
+// `--` is set before the worker's command, whose own options are none of ours. The command begins at the first argument
+// that is neither an option nor an option's value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);
 
 // Checks what CLI11 cannot, reads the host file, and sets what was not given: `workers`, `slots` and `shares` from the
 // hosts (of which the one named `own_name` is this), the bounds of an elastic job, the coordinator and its files from
-// the environment for --attach.
+// the environment for --attach, and what Horovod's variables say.
 //   INVALID_ARGUMENT  one sentence that names the option and the value
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options);
+
+// The environment's variables as the workers are to have them: with what options say, and without those of Horovod's
+// that say something else.
+std::vector<std::string> WorkerVariables(const RunEnvironment& environment, const RunOptions& options);
 
 // INVALID_ARGUMENT: it is no job's name; the text names it, and `where` it is from.
 absl::Status CheckJobName(const std::string& job, const std::string& where);

@@ -93,6 +93,16 @@ std::vector<std::string> WorkerSettings::Environment(int worker) const {
   if (join_timeout_ms > 0) told["FARANDOLE_JOIN_TIMEOUT_MS"] = absl::StrCat(join_timeout_ms);
   if (SetsOmpThreads()) told["OMP_NUM_THREADS"] = absl::StrCat(OmpThreads());
   if (!Has(inherited, "PYTHONUNBUFFERED")) told["PYTHONUNBUFFERED"] = "1";
+  if (!drop_in.empty()) {
+    const std::string path = ValueOf(inherited, "PYTHONPATH");
+    told["PYTHONPATH"] = path.empty() ? drop_in : absl::StrCat(drop_in, ":", path);
+    if (is_elastic) {
+      told["HOROVOD_ELASTIC"] = "1";
+    } else {
+      told["HOROVOD_SIZE"] = told["FARANDOLE_SIZE"];
+      told["HOROVOD_RANK"] = told["FARANDOLE_LAUNCH_INDEX"];
+    }
+  }
   std::vector<std::string> environment;
   for (const std::string& variable : inherited) {
     if (told.count(std::string(NameOf(variable))) == 0) environment.push_back(variable);

@@ -50,6 +50,10 @@ struct WorkerSettings {
   int64_t join_timeout_ms = 0;
   // Processor cores of this host that may be used.
   int cores = 1;
+  // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE and
+  // HOROVOD_RANK as well, which hold as long as the job is not elastic, or HOROVOD_ELASTIC.
+  std::string drop_in;
+  bool is_elastic = false;
 
   // OMP_NUM_THREADS where the user has not set it: the cores, shared out among this host's workers, at least 1. Each
   // would take all of them otherwise.

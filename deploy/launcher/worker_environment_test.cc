@@ -8,6 +8,7 @@ namespace {
 
 using testing::Contains;
 using testing::IsSupersetOf;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 WorkerSettings Settings() {
@@ -40,6 +41,18 @@ TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
               UnorderedElementsAre("OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
                                    "FARANDOLE_LAUNCH_INDEX=0"));
+}
+
+TEST(WorkerEnvironmentTest, HorovodsNamesGoInFrontOfThePythonPath) {
+  WorkerSettings settings = Settings();
+  settings.drop_in = "/lib/farandole/_dropin";
+  settings.inherited = {"PYTHONPATH=/mine:/other"};
+  EXPECT_THAT(settings.Environment(2),
+              IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin:/mine:/other", "HOROVOD_RANK=2", "HOROVOD_SIZE=3"}));
+  settings.inherited.clear();
+  settings.is_elastic = true;
+  EXPECT_THAT(settings.Environment(2), IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin", "HOROVOD_ELASTIC=1"}));
+  EXPECT_THAT(settings.Environment(2), Not(Contains(testing::StartsWith("HOROVOD_RANK"))));
 }
 
 TEST(WorkerEnvironmentTest, ElasticWorkersAreToldTheBoundsThatAreSet) {

@@ -1,6 +1,7 @@
 #include "deploy/launcher/worker_process.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -136,6 +137,12 @@ absl::StatusOr<WorkerProcess> StartWorker(const WorkerCommand& command) {
   fcntl(pipes.out[0], F_SETFL, O_NONBLOCK);
   fcntl(pipes.err[0], F_SETFL, O_NONBLOCK);
   return WorkerProcess{pid, pipes.out[0], pipes.err[0]};
+}
+
+std::string OwnProgram() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
 absl::StatusOr<std::string> FindExecutable(const std::string& name, const std::string& path) {

@@ -36,6 +36,9 @@ struct WorkerProcess {
 //   RESOURCE_EXHAUSTED   no process or pipe can be made
 absl::StatusOr<WorkerProcess> StartWorker(const WorkerCommand& command);
 
+// The path of the program that this process runs; "" where it cannot be found.
+std::string OwnProgram();
+
 // The path of the program that `name` means: itself where it has a slash, otherwise the first executable file of this
 // name in the directories of `path` (colon-separated).
 //   NOT_FOUND, PERMISSION_DENIED  one sentence that names the command and the reason

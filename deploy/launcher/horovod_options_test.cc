@@ -1,0 +1,173 @@
+#include "deploy/launcher/horovod_options.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "deploy/launcher/options.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::launcher {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::StartsWith;
+using testing::UnorderedElementsAre;
+using Words = std::vector<std::string>;
+
+class HorovodOptionsTest : public testing::Test {
+ protected:
+  HorovodOptionsTest() { AddRunOptions(&app_, &options_); }
+
+  // Parses what follows `horovodrun` on the command line; the error, "" for none.
+  std::string Parse(const Words& arguments) {
+    Words marked = MarkCommand(app_, arguments);
+    std::reverse(marked.begin(), marked.end());
+    try {
+      app_.parse(marked);
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::string Complete() { return std::string(CompleteRunOptions(environment_, "node-1", &options_).message()); }
+
+  CLI::App app_;
+  RunOptions options_;
+  RunEnvironment environment_;
+};
+
+TEST_F(HorovodOptionsTest, WhatHasAMeaningHereIsToldToTheWorkers) {
+  ASSERT_EQ(Parse({"-np", "2", "--fusion-threshold-mb", "32", "--stall-check-warning-time-seconds", "30", "--log-level",
+                   "FATAL", "--network-interfaces", "eth0,eth1", "--network-interface", "ib0", "prog", "--tcp"}),
+            "");
+  EXPECT_THAT(options_.horovod.variables,
+              UnorderedElementsAre(Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "33554432"),
+                                   Pair("FARANDOLE_STALL_WARNING_MS", "30000"), Pair("FARANDOLE_LOG_LEVEL", "off"),
+                                   Pair("FARANDOLE_NETWORK_INTERFACES", "eth0,eth1,ib0")));
+  EXPECT_EQ(options_.command, (Words{"prog", "--tcp"}));
+}
+
+TEST_F(HorovodOptionsTest, EveryOtherOptionOfHorovodsIsKnownAndSaysWhyItChangesNothing) {
+  ASSERT_EQ(Parse({"-np",
+                   "2",
+                   "--gloo",
+                   "--disable-cache",
+                   "--cycle-time-ms",
+                   "3.5",
+                   "--cache-capacity",
+                   "1",
+                   "--hierarchical-allreduce",
+                   "--no-hierarchical-allgather",
+                   "--torus-allreduce",
+                   "--autotune",
+                   "--autotune-log-file",
+                   "log",
+                   "--autotune-warmup-samples",
+                   "3",
+                   "--autotune-steps-per-sample",
+                   "10",
+                   "--autotune-bayes-opt-max-samples",
+                   "20",
+                   "--autotune-gaussian-process-noise",
+                   "0.8",
+                   "--timeline-filename",
+                   "t.json",
+                   "--timeline-mark-cycles",
+                   "--stall-check",
+                   "--stall-check-shutdown-time-seconds",
+                   "60",
+                   "--mpi-threads-disable",
+                   "--num-nccl-streams",
+                   "2",
+                   "--thread-affinity",
+                   "1",
+                   "--gloo-timeout-seconds",
+                   "60",
+                   "--log-without-timestamp",
+                   "--tcp",
+                   "-prefix-timestamp",
+                   "-p",
+                   "22",
+                   "-i",
+                   "key",
+                   "--start-timeout",
+                   "30",
+                   "--verbose",
+                   "prog"}),
+            "");
+  EXPECT_EQ(Complete(), "");
+  EXPECT_TRUE(options_.horovod.prefix_time);
+  EXPECT_EQ(options_.ssh_port, 22);
+  EXPECT_THAT(DescribeWithoutEffect(options_.horovod),
+              AllOf(StartsWith("without effect here: "),
+                    HasSubstr("--timeline-filename (this version writes no timeline)"), Not(HasSubstr("--gloo ("))));
+  EXPECT_THAT(options_.horovod.variables, IsEmpty());
+}
+
+TEST_F(HorovodOptionsTest, WhatCannotBeDoneIsRefusedWithAdvice) {
+  ASSERT_EQ(Parse({"-np", "2", "--mpi", "prog"}), "");
+  EXPECT_THAT(Complete(), HasSubstr("--mpi: workers are started without MPI; leave it out"));
+}
+
+TEST_F(HorovodOptionsTest, OppositesExcludeEachOther) {
+  EXPECT_THAT(Parse({"-np", "2", "--autotune", "--no-autotune", "prog"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"-np", "2", "--gloo", "--mpi", "prog"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"-np", "2", "--cycle-time-ms", "-1", "prog"}), HasSubstr("-1"));
+}
+
+TEST_F(HorovodOptionsTest, BuildIsShownWithoutACommand) {
+  ASSERT_EQ(Parse({"-cb"}), "");
+  EXPECT_TRUE(options_.horovod.check_build);
+  EXPECT_THAT(DescribeBuild(), AllOf(HasSubstr("[X] PyTorch"), HasSubstr("[X] Gloo"), HasSubstr("[ ] MPI")));
+}
+
+TEST_F(HorovodOptionsTest, AFilesSettingsCountWhereTheCommandLineSaysNothing) {
+  ASSERT_EQ(Parse({"-np", "2", "--fusion-threshold-mb", "1", "prog"}), "");
+  const absl::Status applied = ApplyHorovodSettings(&app_, "config.yaml",
+                                                    {{"params.fusion_threshold_mb", "32", 1},
+                                                     {"params.cycle_time_ms", "5", 2},
+                                                     {"stall_check.enabled", "false", 3},
+                                                     {"autotune.enabled", "true", 4},
+                                                     {"controller", "gloo", 5}});
+  ASSERT_TRUE(applied.ok()) << applied;
+  EXPECT_THAT(options_.horovod.variables, UnorderedElementsAre(Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "1048576"),
+                                                               Pair("FARANDOLE_STALL_WARNING_MS", "86400000")));
+  EXPECT_THAT(options_.horovod.without_effect, Contains(Pair("--cycle-time-ms", testing::_)));
+  EXPECT_THAT(options_.horovod.without_effect, Contains(Pair("--autotune", testing::_)));
+}
+
+TEST_F(HorovodOptionsTest, AFilesMistakesAreNamedWithTheirLine) {
+  ASSERT_EQ(Parse({"-np", "2", "prog"}), "");
+  const auto error = [this](const HorovodSetting& setting) {
+    return std::string(ApplyHorovodSettings(&app_, "c.yaml", {setting}).message());
+  };
+  EXPECT_THAT(error({"params.cycle_time", "1", 7}), HasSubstr("c.yaml:7: params.cycle_time: there is no such setting; "
+                                                              "did you mean params.cycle_time_ms?"));
+  EXPECT_THAT(error({"params.cycle_time_ms", "soon", 8}), HasSubstr("c.yaml:8: params.cycle_time_ms"));
+  EXPECT_THAT(error({"autotune.enabled", "perhaps", 9}), HasSubstr("perhaps is not true or false"));
+  EXPECT_THAT(error({"controller", "mpi", 9}), HasSubstr("no controller mpi"));
+}
+
+TEST_F(HorovodOptionsTest, TheCommandLineGoesBeforeHorovodsVariables) {
+  environment_.start_timeout = "45";
+  environment_.variables = {"HOROVOD_STALL_CHECK_TIME_SECONDS=60", "HOROVOD_FUSION_THRESHOLD=5", "PATH=/bin"};
+  ASSERT_EQ(Parse({"-np", "2", "--stall-check-warning-time-seconds", "30", "prog"}), "");
+  EXPECT_EQ(Complete(), "");
+  EXPECT_EQ(options_.start_timeout_s, 45);
+  EXPECT_THAT(WorkerVariables(environment_, options_),
+              UnorderedElementsAre("HOROVOD_FUSION_THRESHOLD=5", "PATH=/bin", "FARANDOLE_STALL_WARNING_MS=30000"));
+  environment_.start_timeout = "soon";
+  options_.start_timeout_s = 0;
+  EXPECT_THAT(Complete(), HasSubstr("HOROVOD_START_TIMEOUT is \"soon\""));
+}
+
+}  // namespace
+}  // namespace farandole::launcher

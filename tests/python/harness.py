@@ -26,6 +26,8 @@ SIZES = {
     "torch_ops": (1, 2, 3),
     "state": (1, 2, 3),
     "optimizer": (2, 3),
+    "training": (2,),
+    "horovod_names": (1, 2, 3),
     "arena": (1, 2, 3, 4),
     "disagreement": (2, 3),
     "elastic": (1, 2, 3),

@@ -1,6 +1,5 @@
 #include "worker/embedded_coordinator.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,6 +25,7 @@
 #include "absl/time/clock.h"
 #include "worker/control/tls_probe.h"
 #include "worker/launch_record.h"
+#include "worker/process_environment.h"
 
 namespace farandole {
 namespace {
@@ -88,14 +88,6 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// The process's, as the program itself finds it: a library that is opened with RTLD_DEEPBIND finds libc's own pointer
-// under this name, which nobody has set.
-char** Environment() {
-  void* const program = dlopen(nullptr, RTLD_LAZY);
-  auto* const variables = program == nullptr ? nullptr : static_cast<char***>(dlsym(program, "environ"));
-  return variables != nullptr ? *variables : environ;
-}
-
 // Its process; it publishes by itself.
 absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::string& file) {
   const absl::StatusOr<std::string> program = FindProgram(options);
@@ -122,7 +114,8 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, program->c_str(), &files, &attributes, Pointers(words).data(), Environment());
+  const int error =
+      posix_spawn(&pid, program->c_str(), &files, &attributes, Pointers(words).data(), ProcessEnvironment());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error == 0) return pid;

@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "worker/horovod_variables.h"
+#include "worker/process_environment.h"
 
 namespace farandole {
 namespace {
@@ -307,7 +308,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
 
 std::vector<std::string> AllVariables() {
   std::vector<std::string> all;
-  for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
+  for (char** variable = ProcessEnvironment(); *variable != nullptr; ++variable) all.emplace_back(*variable);
   return all;
 }
 

@@ -55,7 +55,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",
-    "worker/embedded_coordinator.cc": "passes all of it on to the coordinator that it starts",
+    "worker/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
     "tests/*": "starts programs with an environment of its own",
     "tools/*": "not part of the product",
 }

@@ -133,7 +133,7 @@ def test_wrong_setting_is_named() -> None:
     result = alone("import farandole; farandole.init()", FARANDOLE_SIZE="many", FARANDOLE_COORDINATOR="127.0.0.1:1")
     assert (
         result.returncode == 1
-        and "ValueError" in result.stdout
+        and "InvalidRequest" in result.stdout
         and "FARANDOLE_SIZE" in result.stdout
         and "many" in result.stdout
     )
@@ -169,7 +169,7 @@ def test_only_the_transport_gloo_needs_its_library(tmp_path: pathlib.Path) -> No
         FARANDOLE_SIZE="2",
         FARANDOLE_COORDINATOR="127.0.0.1:1",
     )
-    assert "ValueError: the transport is to be gloo, but its library cannot be used: " in result.stdout
+    assert "InvalidRequest: the transport is to be gloo, but its library cannot be used: " in result.stdout
     assert f"{tmp_path}/libfarandole_gloo.so: cannot open shared object file" in result.stdout
 
 

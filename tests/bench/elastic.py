@@ -276,7 +276,9 @@ def _row(name: str, results: Results) -> List[str]:
         return [TITLES[name], "-", "-", "-", "0", str(failures), "-"]
     slow = values[min(len(values) - 1, int(0.99 * len(values)))]
     goal = GOALS.get(name)
-    verdict = "-" if goal is None else f"{report.show_time(goal)}, {'met' if slow <= goal and not failures else 'missed'}"
+    verdict = (
+        "-" if goal is None else f"{report.show_time(goal)}, {'met' if slow <= goal and not failures else 'missed'}"
+    )
     times = [report.show_time(value) for value in (statistics.median(values), slow, values[-1])]
     return [TITLES[name], *times, str(len(values) + failures), str(failures), verdict]
 

@@ -89,9 +89,8 @@ def run(
             "--network-interfaces": ",".join(interfaces) if interfaces else None,
         }
     )
-    has_other_hosts = bool(hosts or hostfile or host_discovery_script)
     command = [*options, executable or sys.executable, "-m", "farandole._run_worker"]
-    results = _run((func, tuple(args), kwargs or {}), command, has_other_hosts)
+    results = _run((func, tuple(args), kwargs or {}), command, bool(hosts or hostfile or host_discovery_script))
     return results if least is None else results[:least]
 
 

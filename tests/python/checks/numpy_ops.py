@@ -1,7 +1,7 @@
 """Operations on NumPy arrays against NumPy itself, for every element type."""
 
 import itertools
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import farandole.numpy as hvd
 import numpy as np
@@ -300,19 +300,18 @@ def counters_grow() -> None:
 @check.each(*DTYPES)
 def alltoall_gives_each_rank_its_rows(dtype: str) -> None:
     size, rank = hvd.size(), hvd.rank()
+
+    def rows_for(sender: int, receiver: int) -> int:
+        return (sender * 2 + receiver * 3) % 4
+
+    def parts(sender: int, trailing: Tuple[int, ...]) -> List[np.ndarray]:
+        splits = [rows_for(sender, receiver) for receiver in range(size)]
+        return np.split(values(sender, (sum(splits), *trailing), dtype), np.cumsum(splits)[:-1])
+
     for trailing in ((), (3,), (2, 0)):
-
-        def rows_for(sender: int, receiver: int) -> int:
-            return (sender * 2 + receiver * 3) % 4
-
-        def parts(sender: int) -> List[np.ndarray]:
-            splits = [rows_for(sender, receiver) for receiver in range(size)]
-            return np.split(values(sender, (sum(splits), *trailing), dtype), np.cumsum(splits)[:-1])
-
-        found, received = hvd.alltoall(
-            np.concatenate(parts(rank)), [rows_for(rank, to) for to in range(size)], f"{dtype}.{trailing}"
-        )
-        expect_equal(found, np.concatenate([parts(sender)[rank] for sender in range(size)]))
+        splits = [rows_for(rank, to) for to in range(size)]
+        found, received = hvd.alltoall(np.concatenate(parts(rank, trailing)), splits, f"{dtype}.{trailing}")
+        expect_equal(found, np.concatenate([parts(sender, trailing)[rank] for sender in range(size)]))
         assert received.dtype == np.int32 and received.tolist() == [rows_for(sender, rank) for sender in range(size)]
     even = values(rank, (2 * size, 5), dtype)
     wanted = [values(sender, (2 * size, 5), dtype)[2 * rank : 2 * rank + 2] for sender in range(size)]

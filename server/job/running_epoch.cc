@@ -147,7 +147,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_->Feel(pulse, effects.now);
       return;
     case v1::WorkerMessage::kPeerLost:
-      return LosePeer(rank, message.peer_lost());
+      return LosePeer(rank, message.peer_lost(), effects.now);
     case v1::WorkerMessage::kStallReport:
       return stalls_.Report(rank, message.stall_report(), effects.now);
     case v1::WorkerMessage::kLeave:
@@ -244,7 +244,7 @@ void RunningEpoch::SendToAll(const SharedMessage& message, Effects effects) {
   }
 }
 
-void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
+void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report, absl::Time now) {
   const uint32_t lost = report.rank();
   if (roster_->seat(lost).left || ending_.has_value()) return;
   if (!report.ended_by().empty()) {
@@ -253,8 +253,20 @@ void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report) {
     return;
   }
   const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
-  ending_ =
-      Ending{absl::StrCat(roster_->Describe(lost), " was lost: ", evidence, " (seen by rank ", reporter, ")"), {lost}};
+  const bool is_heard = roster_->seat(lost).stream != 0;
+  const bool is_elsewhere = roster_->seat(lost).member.host_id() != roster_->seat(reporter).member.host_id();
+  if (is_elastic_ && is_heard && is_elsewhere) return accusations_.Add(reporter, lost, evidence, now);
+  Lose(lost, absl::StrCat(evidence, " (seen by rank ", reporter, ")"));
+}
+
+void RunningEpoch::JudgeAccusations() {
+  std::vector<Roster::Loss> losses = accusations_.Judge(*roster_);
+  if (losses.empty()) return;
+  ending_.emplace();
+  ending_->is_estranged = true;
+  for (const Roster::Loss& loss : losses) ending_->lost.push_back(loss.rank);
+  absl::c_sort(ending_->lost);
+  ending_->reason = roster_->DescribeLosses(std::move(losses));
 }
 
 void RunningEpoch::Refuse(uint32_t rank, const absl::Status& status, Effects effects) {
@@ -268,11 +280,14 @@ void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects ef
   const std::string line =
       absl::StrCat("the stream of ", roster_->Describe(rank), " ended: ", roster_->seat(rank).stream_end);
   effects.actions->outputs.push_back(LogLine{LogLine::Level::kInform, line});
+  const std::string claim = accusations_.Against(rank);
+  if (!claim.empty() && !roster_->seat(rank).left) Lose(rank, claim);
 }
 
 void RunningEpoch::Advance(Effects effects) {
   if (ending_.has_value()) return;
   ending_ = FindLoss(effects.now);
+  if (!ending_.has_value() && accusations_.deadline() <= effects.now) JudgeAccusations();
   if (ending_.has_value()) return;
   if (reattachment_ != nullptr && reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
   if (reattachment_ != nullptr) return;
@@ -305,7 +320,8 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
 
 absl::Time RunningEpoch::Deadline() const {
   if (ending_.has_value()) return absl::InfiniteFuture();
-  return std::min(roster_->Deadline(), reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline());
+  return std::min({roster_->Deadline(), accusations_.deadline(),
+                   reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline()});
 }
 
 bool RunningEpoch::IsForsaken() const {

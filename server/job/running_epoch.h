@@ -13,6 +13,7 @@
 #include "farandole/v1/store.pb.h"
 #include "farandole/v1/types.pb.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/job/accusations.h"
 #include "server/job/actions.h"
 #include "server/job/event.h"
 #include "server/job/group_table.h"
@@ -46,6 +47,8 @@ class RunningEpoch {
     // Others say of the ranks in `lost` that the epoch had ended on these, for this reason: who is the cause is not
     // known yet.
     bool is_hearsay = false;
+    // Others could not reach the ranks in `lost`, which the coordinator hears.
+    bool is_estranged = false;
   };
   // What every call appends to.
   struct Effects {
@@ -121,7 +124,9 @@ class RunningEpoch {
   void Vacate(uint32_t rank, bool returns, Effects effects);
   // Whether silence or absence ends the epoch now.
   std::optional<Ending> FindLoss(absl::Time now) const;
-  void LosePeer(uint32_t reporter, const v1::PeerLost& report);
+  // What members say of each other decides now, where it does.
+  void JudgeAccusations();
+  void LosePeer(uint32_t reporter, const v1::PeerLost& report, absl::Time now);
   // Ends a member's stream because of what it said.
   void Refuse(uint32_t rank, const absl::Status& status, Effects effects);
   // A restarted coordinator learns from hello; true: it could.
@@ -146,6 +151,7 @@ class RunningEpoch {
   Negotiation negotiation_;
   StallWatch stalls_;
   OwedAnswers owed_;
+  Accusations accusations_;
   // Null: everybody is, or has been, back.
   std::unique_ptr<Reattachment> reattachment_;
   std::optional<Ending> ending_;

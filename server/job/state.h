@@ -20,6 +20,7 @@
 #include "farandole/v1/store.pb.h"
 #include "server/job/actions.h"
 #include "server/job/barred_hosts.h"
+#include "server/job/estranged_hosts.h"
 #include "server/job/event.h"
 #include "server/job/fence.h"
 #include "server/job/history.h"
@@ -188,6 +189,7 @@ class Job::State {
   // Of an elastic epoch that runs.
   std::unique_ptr<WantedChange> change_;
   BarredHosts hosts_;
+  EstrangedHosts estranged_;
   // Incarnations that were drained, with the reason.
   Fence drained_;
   // Launch indices of processes that have ended, by the launcher's word; bounded.

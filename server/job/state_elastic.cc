@@ -92,7 +92,8 @@ absl::Status Job::State::AdmitElastic(const v1::JoinRequest& request, std::optio
     return absl::OkStatus();
   }
   if (old_rank->has_value()) return absl::OkStatus();
-  const std::string barred = hosts_.Sentence(request.member().hostname(), now_);
+  std::string barred = hosts_.Sentence(request.member().hostname(), now_);
+  if (barred.empty()) barred = estranged_.Sentence(request.member().host_id(), now_);
   return barred.empty() ? absl::OkStatus() : absl::UnavailableError(absl::StrCat(who, " may not join yet: ", barred));
 }
 

@@ -20,6 +20,7 @@ void Job::State::BeginForming() {
   record_.clear_epoch_ended();
   record_.clear_resets();
   hosts_.Clear();
+  estranged_.Clear();
   AdoptTerms();
   const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
   const std::string bounds = IsElastic() ? absl::StrCat(" (", MinSize(), " to ", MaxSize(), ")") : "";
@@ -159,7 +160,10 @@ void Job::State::OnEpochLost(RunningEpoch::Ending ending) {
   run_->End(ending, false, Effects());
   Enter(v1::JOB_STATE_FORMING, ending.reason, LogLine::Level::kWarn);
   for (const uint32_t rank : ending.lost) fence_.Shut(run_->roster().seat(rank).member.incarnation(), ending.reason);
-  CountFailures(run_->roster(), ending.lost);
+  for (const uint32_t rank : ending.lost) {
+    if (ending.is_estranged) estranged_.Add(run_->roster().seat(rank).member.host_id(), now_);
+  }
+  if (!ending.is_estranged) CountFailures(run_->roster(), ending.lost);
   KeepSurvivors();
 }
 

@@ -18,7 +18,8 @@ Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Time
       continue;
     }
     awaited_.insert(awaited_.end(), rank);
-    if (seat.returns) roster_->Watch(rank, now);
+    // Also who had not come back yet after a restart of the coordinator, and would be waited for for ever.
+    if (seat.returns || seat.stream == 0) roster_->Watch(rank, now);
   }
 }
 

@@ -11,6 +11,12 @@ namespace {
 
 constexpr char kTenant[] = "default";
 
+JobOptions Options() {
+  JobOptions options;
+  options.max_workers = 65'536;
+  return options;
+}
+
 }  // namespace
 
 SimCoordinator::SimCoordinator(VirtualTime* time, std::string job) : time_(time), name_(std::move(job)) { Restart(); }
@@ -28,13 +34,12 @@ void SimCoordinator::Restart() {
     return secret;
   };
   if (rows_.empty()) {
-    job_ = std::make_unique<Job>(kTenant, name_, JobOptions(), random);
+    job_ = std::make_unique<Job>(kTenant, name_, Options(), random);
     return;
   }
   std::vector<StoreRow> rows;
   for (const auto& [key, value] : rows_) rows.push_back({key, value});
-  absl::StatusOr<std::unique_ptr<Job>> job =
-      Job::Restore(kTenant, name_, JobOptions(), random, rows, VirtualTime::Now());
+  absl::StatusOr<std::unique_ptr<Job>> job = Job::Restore(kTenant, name_, Options(), random, rows, VirtualTime::Now());
   FD_CHECK(job.ok()) << job.status().ToString();
   job_ = *std::move(job);
   Take(Ticked{});

@@ -37,6 +37,14 @@ bool SimNetwork::IsCut(const std::string& a, const std::string& b) const {
   return found != cut_until_ns_.end() && found->second > VirtualTime::NowNs();
 }
 
+std::vector<std::pair<std::string, std::string>> SimNetwork::Cuts() const {
+  std::vector<std::pair<std::string, std::string>> cuts;
+  for (const auto& [hosts, until_ns] : cut_until_ns_) {
+    if (until_ns > VirtualTime::NowNs()) cuts.push_back(hosts);
+  }
+  return cuts;
+}
+
 int64_t SimNetwork::Delay(const std::string& a, const std::string& b) {
   const int64_t usual = a == b ? 2 * kMicrosecond : 100 * kMicrosecond;
   const int64_t delay = time_->OneIn(100) ? time_->Between(0, 50 * kMillisecond) : time_->Between(usual / 4, usual * 2);

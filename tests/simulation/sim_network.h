@@ -32,6 +32,8 @@ class SimNetwork {
   // Nothing is cut any more.
   void Heal() { cut_until_ns_.clear(); }
   bool IsCut(const std::string& a, const std::string& b) const;
+  // The pairs of hosts that are cut from each other now.
+  std::vector<std::pair<std::string, std::string>> Cuts() const;
   // How long something takes from now.
   int64_t Delay(const std::string& a, const std::string& b);
   void Add(const std::shared_ptr<SimConnection>& connection);

@@ -99,6 +99,15 @@ def four_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
 
 
 @pytest.fixture
+def three_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
+    """Three hosts with networks of their own, which the test may cut from each other."""
+    reason = hosts.why_not() or hosts.why_no_namespaces()
+    if reason:
+        pytest.skip(reason)
+    yield from hosts.namespaces_in(tmp_path / "ssh", 3)
+
+
+@pytest.fixture
 def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
     """Two hosts with networks of their own, which the test may cut off or slow down."""
     reason = hosts.why_not() or hosts.why_no_namespaces()
@@ -110,15 +119,16 @@ def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the fault matrix and the chaos are asked."""
     parser.addoption("--write-faults", action="store_true", help="write what test_faults.py saw to docs/faults.md")
-    parser.addoption("--seeds", default="1-10", help="play these seeds of test_chaos.py: A-B, or one")
+    parser.addoption("--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten, and one over hosts)")
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A round is a parameter of each fault, a seed one of the chaos."""
-    if "chaos_seed" in metafunc.fixturenames:
-        first, _, last = metafunc.config.getoption("--seeds").partition("-")
-        metafunc.parametrize("chaos_seed", range(int(first), int(last or first) + 1), ids=lambda seed: f"seed{seed}")
+    for name, default in (("chaos_seed", "1-10"), ("cut_seed", "1")):
+        if name in metafunc.fixturenames:
+            first, _, last = (metafunc.config.getoption("--seeds") or default).partition("-")
+            metafunc.parametrize(name, range(int(first), int(last or first) + 1), ids=lambda seed: f"seed{seed}")
     if "in_round" in metafunc.fixturenames:
         metafunc.parametrize(
             "in_round", range(metafunc.config.getoption("--rounds")), ids=lambda number: f"round{number}"

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, List, Sequence
 
 from coordinators import Coordinator
 from programs_run import SOON_SECONDS, START_SECONDS, Program
@@ -19,11 +19,14 @@ class ElasticJob:
         coordinator: Coordinator,
         *command: object,
         sizes: "tuple[int, int, int]",
+        prefixes: Sequence[Sequence[str]] = (),
         **environment: str,
     ) -> None:
-        """`sizes`: the fewest, the first and the most workers. Starts the first ones."""
+        """`sizes`: the fewest, the first and the most workers. Starts the first ones. `prefixes` go before the commands
+        of the first, second, ... worker."""
         fewest, first, most = sizes
         self._start = start
+        self._prefixes = prefixes
         self._command = (sys.executable, str(PROGRAMS / f"{command[0]}.py"), *map(str, command[1:]))
         self._environment = {
             "FARANDOLE_COORDINATOR": coordinator.address,
@@ -41,10 +44,10 @@ class ElasticJob:
 
     def add(self, **environment: str) -> Program:
         """Starts one more worker."""
-        index = str(len(self.workers))
-        self.workers.append(
-            self._start(*self._command, **self._environment, FARANDOLE_LAUNCH_INDEX=index, **environment)
-        )
+        index = len(self.workers)
+        command = (*(self._prefixes[index] if index < len(self._prefixes) else ()), *self._command)
+        own = {"FARANDOLE_LAUNCH_INDEX": str(index), **environment}
+        self.workers.append(self._start(*command, **self._environment, **own))
         return self.workers[-1]
 
     def expect(self, pattern: str, *indices: int, seconds: float = START_SECONDS) -> None:

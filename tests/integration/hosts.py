@@ -19,6 +19,8 @@ START_SECONDS = 30
 # Networks that this process has made.
 _NUMBERS = itertools.count()
 _PR_SET_PDEATHSIG = 1
+# Of the locally administered addresses.
+_NOBODY = "02:00:00:00:00:01"
 
 
 def why_not() -> str:
@@ -166,20 +168,21 @@ class Namespaces:
         # At most 15 letters for a network's name, of which two follow. One may live as long as all that come after it.
         self.tag = f"fd{os.getpid()}{made:x}"
         self.bridge = f"{self.tag}b"
+        self.machine = f"10.213.{number}.1"
         self.names = [f"10.213.{number}.{i + 2}" for i in range(count)]
         self.namespaces = [f"{self.tag}n{i}" for i in range(count)]
         self.servers: List[SshServer] = []
         self.keys = SshKeys(directory)
         self.keys.write_client(self.names, self.PORT)
         try:
-            self._make(number)
+            self._make()
         except BaseException:
             self.close()
             raise
 
-    def _make(self, number: int) -> None:
+    def _make(self) -> None:
         _ip("link", "add", self.bridge, "type", "bridge")
-        _ip("addr", "add", f"10.213.{number}.1/24", "dev", self.bridge)
+        _ip("addr", "add", f"{self.machine}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")
         for i, (name, namespace) in enumerate(zip(self.names, self.namespaces)):
             outside = f"{self.tag}v{i}"
@@ -189,7 +192,7 @@ class Namespaces:
             _ip("-n", namespace, "addr", "add", f"{name}/24", "dev", "eth0")
             _ip("-n", namespace, "link", "set", "eth0", "up")
             _ip("-n", namespace, "link", "set", "lo", "up")
-            self.servers.append(SshServer(self.keys, name, self.PORT, ["ip", "netns", "exec", namespace]))
+            self.servers.append(SshServer(self.keys, name, self.PORT, self.inside(i)))
 
     def options(self, *slots: int) -> List[str]:
         """For `farandole run`: so many slots on the first, second, ... host."""
@@ -199,6 +202,31 @@ class Namespaces:
     def cut_off(self, index: int) -> None:
         """Takes a host off the network: nothing comes through any more, and nobody is told."""
         _ip("link", "set", f"{self.tag}v{index}", "down")
+
+    def cut(self, one: int, other: "int | None") -> None:
+        """Lets nothing through between two hosts, or between a host and this machine (None), and nobody is told: each
+        takes the other to be at an address of the link that nobody has."""
+        self._misdirect(one, self._address(other), True)
+        self._misdirect(other, self._address(one), True)
+
+    def heal(self, one: int, other: "int | None") -> None:
+        """Takes a cut back."""
+        self._misdirect(one, self._address(other), False)
+        self._misdirect(other, self._address(one), False)
+
+    def inside(self, index: int) -> List[str]:
+        """Before a command: it runs on that host."""
+        return ["ip", "netns", "exec", self.namespaces[index]]
+
+    def _address(self, index: "int | None") -> str:
+        return self.machine if index is None else self.names[index]
+
+    def _misdirect(self, index: "int | None", address: str, away: bool) -> None:
+        where, device = ([], self.bridge) if index is None else (["-n", self.namespaces[index]], "eth0")
+        if away:
+            _ip(*where, "neigh", "replace", address, "lladdr", _NOBODY, "nud", "permanent", "dev", device)
+        else:
+            _ip(*where, "neigh", "del", address, "dev", device)
 
     def slow_down(self, index: int, rate: str, burst: str = "64kb") -> None:
         """Limits what a host sends and receives: "20mbit". A rate of gigabits needs a burst of megabytes."""

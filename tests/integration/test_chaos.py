@@ -1,5 +1,5 @@
-"""Elastic training beside kills, stops, drains and coordinators that come and go, all from a seed, and what its history
-must say afterwards. `--seeds A-B` plays these seeds; a failure prints its own.
+"""Elastic training beside kills, stops, drains, coordinators that come and go, and hosts that are cut from each other, all
+from a seed, and what its history must say afterwards. `--seeds A-B` plays these seeds; a failure prints its own.
 """
 
 import gzip
@@ -9,25 +9,28 @@ import random
 import signal
 import sys
 import time
-from typing import Callable, List, Set
+from typing import Callable, List, Optional, Sequence, Set
 
 import chaos
 import harness
 import numpy as np
 from coordinators import Coordinator
+from hosts import Namespaces
 from programs_run import Program
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "chaotic.py"
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 SAMPLES = 600
 LEAST, MOST = 1, 4
+BOUNDS = ("-np", str(MOST), "--min-np", str(LEAST), "--max-np", str(MOST))
 MOST_LEAVE = 2
 # From an act to the next step, at most: a silent worker takes 3 s, a replacement its start, on a busy machine more.
 ON_SECONDS = 60
 
 
-def write_data(directory: pathlib.Path) -> None:
-    """Some of Fashion-MNIST."""
+def prepare(directory: pathlib.Path) -> None:
+    """Writes some of Fashion-MNIST, and makes a place for the history."""
+    (directory / "history").mkdir()
     with gzip.open(IMAGES / "train-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(16 + SAMPLES * 784)[16:], np.uint8).reshape(SAMPLES, 784)
     with gzip.open(IMAGES / "train-labels-idx1-ubyte.gz") as file:
@@ -40,7 +43,12 @@ class Play:
     """One job, and what is done to it."""
 
     def __init__(
-        self, seed: int, directory: pathlib.Path, run: Program, coordinator: Coordinator, serve: Callable
+        self,
+        seed: int,
+        directory: pathlib.Path,
+        run: Program,
+        coordinator: Optional[Coordinator],
+        serve: Optional[Callable[..., Coordinator]],
     ) -> None:
         self.random = random.Random(seed)
         self.directory = directory
@@ -82,10 +90,28 @@ class Play:
         gone = self.leaving | self.killed
         return [member for member in found.members(found.last_epoch()) if member.pid not in gone]
 
+    def acts_to_choose_from(self) -> Sequence[Callable[[], None]]:
+        return (self.kill, self.kill, self.kill_two, self.stop, self.replace_coordinator, self.leave)
+
     def strike(self) -> None:
         """Does one thing; somebody always stays."""
-        act = self.random.choice((self.kill, self.kill, self.kill_two, self.stop, self.replace_coordinator, self.leave))
-        act()
+        self.random.choice(self.acts_to_choose_from())()
+
+    def play(self) -> None:
+        """All of it, and then the check of the history."""
+        self.await_steps(5)
+        for _ in range(self.random.randint(2, 5)):
+            self.strike()
+            # Sometimes at once, while an epoch forms.
+            chance = self.random.random()
+            if chance < 0.4:
+                self.await_steps(self.random.randint(1, 20))
+            elif chance < 0.8:
+                self.await_replacements()
+        self.await_steps(5)
+        (self.directory / "stop").touch()
+        self.run.require_end(0)
+        chaos.check(self.histories(), SAMPLES, LEAST, MOST)
 
     def kill(self, count: int = 1) -> None:
         members = self.members()
@@ -128,29 +154,57 @@ class Play:
         os.kill(member.pid, signal.SIGTERM)
 
 
+class PlayOverHosts(Play):
+    """One whose workers are on several hosts, with a coordinator in its launcher."""
+
+    def __init__(self, seed: int, directory: pathlib.Path, run: Program, hosts: Namespaces) -> None:
+        super().__init__(seed, directory, run, None, None)
+        self.hosts = hosts
+
+    def acts_to_choose_from(self) -> Sequence[Callable[[], None]]:
+        return (self.kill, self.stop, self.leave, self.cut, self.cut, self.cut)
+
+    def cut(self) -> None:
+        """Cuts a host from another one or from this machine, or from all, for longer or shorter than each limit."""
+        victim = self.random.randrange(len(self.hosts.names))
+        others = [index for index in range(len(self.hosts.names)) if index != victim]
+        cuts = self.random.choice([[None], [self.random.choice(others)], others, [None, *others]])
+        seconds = self.random.choice([0.5, 2, 4, 12])
+        self.acts.append(f"cut host {victim} from {cuts} for {seconds} s (None: the coordinator)")
+        for other in cuts:
+            self.hosts.cut(victim, other)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and self.run.is_running():
+            self.run.await_output(left)
+        for other in cuts:
+            self.hosts.heal(victim, other)
+
+    def await_replacements(self) -> None:
+        """A host that was lost is tried again later."""
+        self.await_steps(20)
+
+
+def _play(play: Play, seed: int) -> None:
+    try:
+        play.play()
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed} (make chaos SEED={seed}): {play.acts}\n{error}") from None
+
+
 def test_training_goes_on_and_its_history_is_whole(
     chaos_seed: int, start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> None:
-    write_data(tmp_path)
-    (tmp_path / "history").mkdir()
+    prepare(tmp_path)
     coordinator = serve()
-    bounds = ("-np", str(MOST), "--min-np", str(LEAST), "--max-np", str(MOST))
     worker = [sys.executable, str(PROGRAM), str(tmp_path)]
-    run = start(str(harness.CLI), "run", *bounds, *coordinator.options(), *worker)
-    play = Play(chaos_seed, tmp_path, run, coordinator, serve)
-    try:
-        play.await_steps(5)
-        for _ in range(play.random.randint(2, 5)):
-            play.strike()
-            # Sometimes at once, while an epoch forms.
-            chance = play.random.random()
-            if chance < 0.4:
-                play.await_steps(play.random.randint(1, 20))
-            elif chance < 0.8:
-                play.await_replacements()
-        play.await_steps(5)
-        (tmp_path / "stop").touch()
-        run.require_end(0)
-        chaos.check(play.histories(), SAMPLES, LEAST, MOST)
-    except AssertionError as error:
-        raise AssertionError(f"seed {chaos_seed} (make chaos SEED={chaos_seed}): {play.acts}\n{error}") from None
+    run = start(str(harness.CLI), "run", *BOUNDS, *coordinator.options(), *worker)
+    _play(Play(chaos_seed, tmp_path, run, coordinator, serve), chaos_seed)
+
+
+def test_training_goes_on_beside_hosts_that_are_cut(
+    cut_seed: int, start: Callable[..., Program], three_hosts: Namespaces, tmp_path: pathlib.Path
+) -> None:
+    prepare(tmp_path)
+    worker = [sys.executable, str(PROGRAM), str(tmp_path)]
+    run = start(str(harness.CLI), "run", *BOUNDS, *three_hosts.options(2, 2, 2), *worker)
+    _play(PlayOverHosts(cut_seed, tmp_path, run, three_hosts), cut_seed)

@@ -119,7 +119,9 @@ def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the fault matrix and the chaos are asked."""
     parser.addoption("--write-faults", action="store_true", help="write what test_faults.py saw to docs/faults.md")
-    parser.addoption("--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten, and one over hosts)")
+    parser.addoption(
+        "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten, and one over hosts)"
+    )
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 

@@ -262,7 +262,7 @@ void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report, absl:
 void RunningEpoch::JudgeAccusations() {
   std::vector<Roster::Loss> losses = accusations_.Judge(*roster_);
   if (losses.empty()) return;
-  ending_.emplace();
+  ending_ = Ending{};
   ending_->is_estranged = true;
   for (const Roster::Loss& loss : losses) ending_->lost.push_back(loss.rank);
   absl::c_sort(ending_->lost);

@@ -115,7 +115,8 @@ class Play:
 
     def kill(self, count: int = 1) -> None:
         members = self.members()
-        for member in self.random.sample(members, min(count, len(members) - 1)):
+        # None where all of the last epoch are gone and the next one forms.
+        for member in self.random.sample(members, max(0, min(count, len(members) - 1))):
             self.acts.append(f"kill rank {member.rank} of {member.size} ({member.pid})")
             self.killed.add(member.pid)
             os.kill(member.pid, signal.SIGKILL)

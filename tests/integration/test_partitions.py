@@ -34,8 +34,11 @@ def _coordinator(three_hosts: hosts.Namespaces, start: Callable[..., Program], t
     return Coordinator(start(*command, *make_certificate(tmp_path / "tls", f"IP:{here}")), state)
 
 
-# A known defect: in some runs nobody notices that one, and the job stands still for minutes.
-NOT_ALWAYS = pytest.mark.skip(reason="some runs stand still: run it by hand until its cause is found")
+# A known defect: connections time out at different moments, and where the worker that is cut off is the first to
+# complain, the others are lost to it in turn. What was said in earlier epochs is to count as well.
+NOT_ALWAYS = pytest.mark.skip(
+    reason="the oldest worker, cut off, may win: accusations of earlier epochs do not count yet"
+)
 
 
 @pytest.mark.parametrize(

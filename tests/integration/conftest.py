@@ -120,17 +120,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What the fault matrix and the chaos are asked."""
     parser.addoption("--write-faults", action="store_true", help="write what test_faults.py saw to docs/faults.md")
     parser.addoption(
-        "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten, and one over hosts)"
+        "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten on this host, none over several)"
     )
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A round is a parameter of each fault, a seed one of the chaos."""
-    for name, default in (("chaos_seed", "1-10"), ("cut_seed", "1")):
+    for name, default in (("chaos_seed", "1-10"), ("cut_seed", "")):
         if name in metafunc.fixturenames:
-            first, _, last = (metafunc.config.getoption("--seeds") or default).partition("-")
-            metafunc.parametrize(name, range(int(first), int(last or first) + 1), ids=lambda seed: f"seed{seed}")
+            wanted = metafunc.config.getoption("--seeds") or default
+            first, _, last = wanted.partition("-")
+            seeds = range(int(first), int(last or first) + 1) if wanted else ()
+            metafunc.parametrize(name, seeds, ids=lambda seed: f"seed{seed}")
     if "in_round" in metafunc.fixturenames:
         metafunc.parametrize(
             "in_round", range(metafunc.config.getoption("--rounds")), ids=lambda number: f"round{number}"

@@ -264,6 +264,13 @@ farandole_handle farandole_reducescatter(const char* name, const void* input, vo
   return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false));
 }
 
+farandole_handle farandole_join(int32_t* last_rank) {
+  farandole::TensorView tensor;
+  tensor.output = last_rank;
+  return farandole::SubmitOne(
+      farandole::MakeRequest(farandole::OpType::kJoin, nullptr, FARANDOLE_I32, FARANDOLE_SUM, 0), tensor);
+}
+
 farandole_handle farandole_barrier(const char* name, int32_t group) {
   auto request = farandole::MakeRequest(farandole::OpType::kBarrier, name, FARANDOLE_U8, FARANDOLE_SUM, group);
   if (!request.ok()) return Handle(request.status());

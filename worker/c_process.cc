@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/embedded_coordinator.h"
+#include "worker/log.h"
 
 namespace farandole {
 
@@ -37,7 +38,18 @@ absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupt
     std::lock_guard<std::mutex> lock(departure_mutex_);
     departure_.reset();
   }
-  return Replace(StartWorker(interrupted));
+  const absl::Status started = Replace(StartWorker(interrupted));
+  if (started.ok() && !options_->timeline.empty()) StartTimeline();
+  return started;
+}
+
+void CProcess::StartTimeline() {
+  const int rank = worker_->place().rank;
+  const absl::Status started =
+      timeline_.Start(options_->timeline, options_->timeline_marks_cycles, rank, worker_->who());
+  if (started.ok()) return;
+  WorkerLog(options_->log_level, options_->log_format, options_->job)
+      .Write(LogLevel::kWarning, rank, started.message());
 }
 
 absl::Status CProcess::Rejoin(const Interrupted& interrupted) {
@@ -63,7 +75,7 @@ absl::Status CProcess::Rejoin(const Interrupted& interrupted) {
 
 absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted& interrupted) {
   for (;;) {
-    absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(*options_, &lineage_, interrupted);
+    absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(*options_, &lineage_, &timeline_, interrupted);
     if (started.ok() || !lineage_.may_go_on) return started;
     lineage_.patience = options_->outage_limit;
   }
@@ -110,6 +122,7 @@ absl::Status CProcess::Stop(const Interrupted& interrupted) {
   if (worker_ == nullptr) return absl::OkStatus();
   absl::Status status = worker_->Shutdown(interrupted);
   lineage_.next_handles = worker_->engine().table().next_handles();
+  timeline_.Stop();
   Replace(std::unique_ptr<Worker>()).IgnoreError();
   return status;
 }

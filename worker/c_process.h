@@ -14,6 +14,7 @@
 #include "worker/lineage.h"
 #include "worker/noticeboard.h"
 #include "worker/options.h"
+#include "worker/timeline.h"
 #include "worker/worker.h"
 
 namespace farandole {
@@ -39,6 +40,8 @@ class CProcess {
   // As farandole_depart; FAILED_PRECONDITION where the worker's job is not elastic.
   absl::Status Depart(Worker& worker, absl::Duration grace, const std::string& reason);
   bool is_elastic() const { return is_elastic_.load(); }
+  // Stopped at the latest by Stop.
+  Timeline& timeline() { return timeline_; }
 
  private:
   struct Departure {
@@ -49,12 +52,15 @@ class CProcess {
   // Goes on to the next epoch where one ends before its peers have met.
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker(const Interrupted& interrupted);
   absl::Status Replace(absl::StatusOr<std::unique_ptr<Worker>> worker);
+  // As the settings say; one that cannot be written is no reason not to train.
+  void StartTimeline();
 
   std::mutex life_;  // one Start, Rejoin or Stop at a time, and what follows
   // Of the last Start.
   std::optional<WorkerOptions> options_;
   Lineage lineage_;
   std::unique_ptr<Noticeboard> board_;
+  Timeline timeline_;
   std::shared_mutex mutex_;
   std::unique_ptr<Worker> worker_;
   std::mutex departure_mutex_;

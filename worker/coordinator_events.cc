@@ -38,6 +38,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
     told->set_disputed_slot(known.disputed_slot);
     told->set_attempt(known.attempt);
     told->set_next_ordinal(known.next_ordinal);
+    told->set_joins(known.joins);
   }
   for (const auto& [number, ranks] : engine_->table().Groups()) {
     v1::Group* group = hello.add_groups();
@@ -122,11 +123,12 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
   } else if (message.has_mismatch()) {
     const v1::Mismatch& mismatch = message.mismatch();
     table.OnMismatch({mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
-                      mismatch.attempt(), mismatch.next_ordinal()});
+                      mismatch.attempt(), mismatch.next_ordinal(), mismatch.joins()});
   } else if (message.has_group_assigned()) {
     OnGroupAssigned(message.group_assigned());
   } else if (message.has_stall_notice()) {
-    if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, message.stall_notice().sentence());
+    stall_sentence_ = message.stall_notice().sentence();
+    if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, stall_sentence_);
   } else if (message.has_stall_inquiry()) {
     SendStallReport(message.stall_inquiry().inquiry());
   }
@@ -162,11 +164,20 @@ void CoordinatorLink::OnTick() {
   channel_->Beat({beat_, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
-  const bool stalled = engine_->table().OldestPendingAge(now) > stall_warning_ns_;
-  if (stalled && now - last_stall_report_ns_ > stall_warning_ns_) {
-    last_stall_report_ns_ = now;
+  WatchForStall(now);
+}
+
+void CoordinatorLink::WatchForStall(int64_t now_ns) {
+  const int64_t age_ns = engine_->table().OldestPendingAge(now_ns);
+  if (age_ns > stall_warning_ns_ && now_ns - last_stall_report_ns_ > stall_warning_ns_) {
+    last_stall_report_ns_ = now_ns;
     SendStallReport(0);
   }
+  if (stall_limit_ns_ == 0 || age_ns <= stall_limit_ns_) return;
+  engine_->Abort(absl::DeadlineExceededError(
+      absl::StrCat("a tensor of ", who_[rank_], " is stalled for ", age_ns / 1'000'000'000, " s, and ",
+                   stall_limit_ns_ / 1'000'000'000, " s is the most (FARANDOLE_STALL_LIMIT_MS)",
+                   stall_sentence_.empty() ? "" : absl::StrCat(": ", stall_sentence_))));
 }
 
 // While the ranks connect, each speaks for itself.

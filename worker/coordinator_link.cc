@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
   link->speaks_ = lineage.speaks;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
+  link->stall_limit_ns_ = absl::ToInt64Nanoseconds(options.stall_limit);
   v1::JoinRequest join;
   join.set_job(options.job);
   *join.mutable_member() = member;
@@ -326,6 +327,8 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_disputed_slot(disputed_slot);
   ready->set_attempt(attempt);
   ready->set_ordinal(ordinal);
+  ready->set_joins(submission.joins);
+  ready->set_disputants(disputed_slot == 0 ? 0 : submission.disputants);
   conversation_->Send(std::move(message));
 }
 

@@ -118,6 +118,8 @@ class CoordinatorLink final : public ControlLink {
   void SendOwnPulse();
   void SendHeartbeat(int64_t now_ns);
   void SendStallReport(uint64_t inquiry);
+  // Reports a tensor that is pending for too long, or ends the epoch by it.
+  void WatchForStall(int64_t now_ns);
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
   void SendDeparting();
@@ -130,6 +132,7 @@ class CoordinatorLink final : public ControlLink {
   WorkerLog log_;
   bool speaks_ = false;  // this worker writes what concerns the whole job to the log
   int64_t stall_warning_ns_ = 0;
+  int64_t stall_limit_ns_ = 0;  // 0: none
   std::atomic<uint64_t> group_messages_{0};
 
   mutable std::mutex mutex_;
@@ -165,6 +168,8 @@ class CoordinatorLink final : public ControlLink {
   std::vector<Peer> peers_;
   uint64_t beat_ = 0;
   int64_t last_stall_report_ns_ = 0;
+  // What the coordinator has said last of it.
+  std::string stall_sentence_;
   bool waited_before_ = false;
 
   std::unique_ptr<Conversation> conversation_;

@@ -37,7 +37,8 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       channel_(channel),
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
-      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles),
+      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
+             options_.timeline),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
       orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
@@ -306,7 +307,8 @@ bool Engine::OrderPass() {
       if (!unappended_.has_value()) return moved;
     }
     const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||
-                               unappended_->kind == Entry::Kind::kDispute;
+                               unappended_->kind == Entry::Kind::kDispute ||
+                               unappended_->kind == Entry::Kind::kRootHasJoined;
     // Groups that were removed meanwhile concern nobody; notices concern all.
     const absl::Span<const int> concerned = orderer_.ranks(is_collective ? unappended_->group : 0);
     if (!channel_->TryAppend(*unappended_, concerned)) return moved;
@@ -334,7 +336,8 @@ bool Engine::ReadLog() {
       OnInline(entry_);
       break;
     case Entry::Kind::kDispute:
-      table_.OnDispute(entry_.slot, entry_.attempt);
+      table_.OnDispute(entry_.slot, entry_.attempt,
+                       entry_.counts.empty() ? 0 : static_cast<uint32_t>(entry_.counts[0]));
       break;
     case Entry::Kind::kRetire:
       table_.OnRetired(entry_.slot);
@@ -343,6 +346,10 @@ bool Engine::ReadLog() {
       OnLeft(entry_.rank);
       break;
     case Entry::Kind::kAllJoined:
+      table_.OnAllJoined(entry_.rank);
+      break;
+    case Entry::Kind::kRootHasJoined:
+      table_.OnRootHasJoined(entry_);
       break;
   }
   return true;

@@ -41,6 +41,8 @@ struct EngineOptions {
   ClockNs clock = MonotonicNs;
   // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
   int64_t next_handles = 0;
+  // What becomes of submissions is recorded in it; may be null. Outlives the engine.
+  Timeline* timeline = nullptr;
 };
 
 // Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
@@ -111,7 +113,10 @@ class Engine {
   void OnBatch(const Entry& entry);
   void OnInline(const Entry& entry);
   absl::Status StartBatch(const Entry& entry);
+  // Whether this rank has joined, and so has no submissions for the batch.
+  absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
   void AddByPosition(int64_t element_bytes);
+  void AddGathered(const Entry& entry, Submission* submission);
   absl::Status StartOperation();
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();

@@ -54,6 +54,16 @@ void Engine::OnBatch(const Entry& entry) {
   }
 }
 
+absl::StatusOr<bool> Engine::JoinsIn(const Entry& entry) const {
+  const auto& submissions = running_->submissions;
+  const auto missing = std::find(submissions.begin(), submissions.end(), nullptr);
+  if (missing == submissions.end()) return false;
+  const bool misses_all = std::all_of(submissions.begin(), submissions.end(), [](auto* one) { return one == nullptr; });
+  if (misses_all && table_.HasJoined()) return true;
+  return absl::InternalError(absl::StrCat("the order log runs slot ", entry.items[missing - submissions.begin()].slot,
+                                          ", in which ", options_.who[options_.rank], " has no submission"));
+}
+
 // Leaves `operation` empty where there is nothing to move.
 absl::Status Engine::StartBatch(const Entry& entry) {
   RunningBatch& running = *running_;
@@ -67,26 +77,21 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   collective.root = entry.root;
   collective.arena = entry.arena;
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(entry.dtype));
+  const absl::StatusOr<bool> joins = JoinsIn(entry);
+  if (!joins.ok()) return joins.status();
+  if (entry.op == OpType::kAlltoall) return StartRowExchange();
+  collective.contributes = !*joins;
+  if (entry.op == OpType::kAllgather && entry.rows_are_empty == 0)
+    collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
   for (size_t item = 0; item < entry.items.size(); ++item) {
     Submission* submission = running.submissions[item];
-    if (submission == nullptr) {
-      return absl::InternalError(absl::StrCat("the order log runs slot ", entry.items[item].slot, ", in which ",
-                                              options_.who[options_.rank], " has no submission"));
-    }
-    bytes_.fetch_add(submission->bytes());
-    if (entry.op == OpType::kAlltoall) return StartRowExchange();
     if (entry.op == OpType::kAllgather) {
-      const int64_t row = entry.rows_are_empty != 0 ? 1 : submission->row_elements();
-      for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
-      if (entry.rows_are_empty == 0)
-        collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
-      submission->result_bytes = collective.count * element_bytes;
-      submission->result.reset(new char[submission->result_bytes]);
-      const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-      running.fragments.push_back({input, submission->result.get(), submission->count});
+      if (submission != nullptr) AddGathered(entry, submission);
       break;
     }
     collective.count += entry.items[item].count;
+    if (submission == nullptr) continue;
+    bytes_.fetch_add(submission->bytes());
     if (entry.op == OpType::kReducescatter) continue;
     // Broadcasts of any type travel as bytes.
     const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
@@ -94,11 +99,23 @@ absl::Status Engine::StartBatch(const Entry& entry) {
       AddFragment({fragment.input, fragment.output, fragment.count * factor}, element_bytes, &running.fragments);
     }
   }
-  if (entry.op == OpType::kReducescatter) AddByPosition(element_bytes);
+  if (entry.op == OpType::kReducescatter && !*joins) AddByPosition(element_bytes);
   collective.fragments = running.fragments;
   if (collective.count == 0) return absl::OkStatus();
   if (collective.arena != 0) arena_bytes_.fetch_add(collective.count * element_bytes);
   return StartOperation();
+}
+
+// What an allgather's only submission contributes, and where its result goes.
+void Engine::AddGathered(const Entry& entry, Submission* submission) {
+  RunningBatch& running = *running_;
+  bytes_.fetch_add(submission->bytes());
+  const int64_t row = entry.rows_are_empty != 0 ? 1 : submission->row_elements();
+  for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
+  submission->result_bytes = running.collective.count * static_cast<int64_t>(SizeOf(entry.dtype));
+  submission->result.reset(new char[submission->result_bytes]);
+  const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
+  running.fragments.push_back({input, submission->result.get(), submission->count});
 }
 
 absl::Status Engine::StartOperation() {
@@ -112,8 +129,12 @@ absl::Status Engine::StartRowExchange() {
   RunningBatch& running = *running_;
   const size_t size = running.ranks.size();
   running.exchanges_rows = true;
-  const Submission& submission = *running.submissions[0];
-  running.sent_rows.assign(submission.splits.begin(), submission.splits.end());
+  const Submission* submission = running.submissions[0];
+  running.sent_rows.assign(size, 0);
+  if (submission != nullptr) {
+    bytes_.fetch_add(submission->bytes());
+    running.sent_rows.assign(submission->splits.begin(), submission->splits.end());
+  }
   running.received_rows.assign(size, 0);
   running.counts.assign(size, 1);
   running.sent_counts.assign(size, 1);
@@ -139,12 +160,16 @@ absl::Status Engine::StartRows(const Entry& entry) {
     sent += running.sent_counts[position] = running.sent_rows[position] * row;
     received += running.counts[position] = running.received_rows[position] * row;
   }
-  Submission& submission = *running.submissions[0];
-  submission.rows_by_position = running.received_rows;
-  submission.result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
-  submission.result.reset(new char[submission.result_bytes]);
-  const void* input = submission.fragments.empty() ? nullptr : submission.fragments[0].input;
-  running.fragments.push_back({input, submission.result.get(), sent});
+  Submission* submission = running.submissions[0];
+  // Who has joined gets what others have for it, and drops it.
+  running.collective.contributes = submission != nullptr;
+  if (submission != nullptr) {
+    submission->rows_by_position = running.received_rows;
+    submission->result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
+    submission->result.reset(new char[submission->result_bytes]);
+    const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
+    running.fragments.push_back({input, submission->result.get(), sent});
+  }
   running.collective.dtype = entry.dtype;
   running.collective.count = received;
   running.collective.fragments = running.fragments;

@@ -61,7 +61,8 @@ enum {
 };
 
 /* Reductions. Average divides by the size of the group; of integers it truncates towards zero. Bool: sum and max are
- * "or", product and min are "and"; average of bool is FARANDOLE_INVALID_ARGUMENT. */
+ * "or", product and min are "and"; average of bool is FARANDOLE_INVALID_ARGUMENT. Adasum (worker/kernels/adasum.h) is
+ * for allreduce of one floating-point tensor. */
 enum {
   FARANDOLE_AVERAGE = 0,
   FARANDOLE_SUM = 1,
@@ -263,6 +264,13 @@ FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, cons
                                                           int32_t reduce_op, double prescale, double postscale,
                                                           int32_t group);
 
+/* This rank has no more data: until all ranks have joined, it submits nothing more (INVALID_ARGUMENT), and while the
+ * handle is pending it takes part in what the others submit, in every group. To a reduction it contributes what changes
+ * nothing (an average still divides by the size of the group), to an allgather and alltoall no rows; what an alltoall
+ * has for it is dropped. A broadcast from it is INVALID_ARGUMENT on all. Complete when all have joined; the rank that
+ * was the last is then in `*last_rank` (NULL: nowhere). What this rank has submitted before completes as usual. */
+FARANDOLE_EXPORT farandole_handle farandole_join(int32_t* last_rank);
+
 /* Complete when all ranks of the group have submitted it. */
 FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group);
 
@@ -334,6 +342,17 @@ FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
  * coordinator: among the manifests in `directory`. NOT_FOUND: none. The path lives until the thread's next call. */
 FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                                                int64_t* found_step);
+
+/* ---- Timeline -----------------------------------------------------------------------------------------------------
+ */
+
+/* Records from now on what tensors wait for, in a file for chrome://tracing or Perfetto: `path` on rank 0, and on the
+ * others with ".rank1" and so on before its extension. Replaces the file; another one that is recorded ends, and
+ * the same one goes on. `mark_cycles`, 0 or 1: marks the beginning of each batch. FAILED_PRECONDITION: not initialized;
+ * INVALID_ARGUMENT: the file cannot be written. */
+FARANDOLE_EXPORT int farandole_start_timeline(const char* path, int mark_cycles);
+/* Ends the file, if one is recorded; shutdown does it, too. */
+FARANDOLE_EXPORT int farandole_stop_timeline(void);
 
 /* ---- Counters -----------------------------------------------------------------------------------------------------
  */

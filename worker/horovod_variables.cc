@@ -24,6 +24,8 @@ const char kBytes[] = "bytes";
 const char kNever[] = "1: never";
 const char kWord[] = "as it is";
 const char kLevel[] = "TRACE to FATAL";
+const char kFile[] = "as it is; DYNAMIC: none yet";
+const char kFlag[] = "0 or 1";
 
 // Horovod's other variables, which have no counterpart. They are known so that a misspelt one is not taken for one.
 constexpr absl::string_view kOthers[] = {
@@ -37,7 +39,7 @@ constexpr absl::string_view kOthers[] = {
     "DYNAMIC_PROCESS_SETS", "AUTOTUNE", "AUTOTUNE_LOG", "AUTOTUNE_WARMUP_SAMPLES", "AUTOTUNE_STEPS_PER_SAMPLE",
     "AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
     // Observation.
-    "TIMELINE", "TIMELINE_MARK_CYCLES", "STALL_SHUTDOWN_TIME_SECONDS", "LOG_HIDE_TIME", "DISABLE_NVTX_RANGES",
+    "LOG_HIDE_TIME", "DISABLE_NVTX_RANGES",
     // Spark.
     "SPARK_START_TIMEOUT", "SPARK_PYTHONPATH", "SPARK_WORK_DIR", "SPARK_USE_LOCAL_RANK_GPU_INDEX",
     // Its build, whose variables container images keep.
@@ -61,6 +63,7 @@ absl::Status WrongValue(absl::string_view variable, absl::string_view value, abs
 // The value in the words of the setting; "": as if it were not set.
 absl::StatusOr<std::string> Translate(const HorovodAlias& alias, const std::string& value) {
   if (alias.unit == kWord) return value;
+  if (alias.unit == kFile) return value == "DYNAMIC" ? "" : value;
   if (alias.unit == kLevel) {
     const std::string level = absl::AsciiStrToLower(value);
     for (const char* known : {"trace", "debug", "info", "warning", "error"}) {
@@ -106,9 +109,12 @@ const std::vector<HorovodAlias>& HorovodAliases() {
       {"HOROVOD_FUSION_THRESHOLD", "FARANDOLE_FUSION_THRESHOLD_BYTES", kBytes},
       {"HOROVOD_STALL_CHECK_TIME_SECONDS", "FARANDOLE_STALL_WARNING_MS", kSeconds},
       {"HOROVOD_STALL_CHECK_DISABLE", "FARANDOLE_STALL_WARNING_MS", kNever},
+      {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "FARANDOLE_STALL_LIMIT_MS", kSeconds},
       {"HOROVOD_ELASTIC_TIMEOUT", "FARANDOLE_ELASTIC_TIMEOUT_MS", kSeconds},
       {"HOROVOD_GLOO_IFACE", "FARANDOLE_NETWORK_INTERFACES", kWord},
       {"HOROVOD_LOG_LEVEL", "FARANDOLE_LOG_LEVEL", kLevel},
+      {"HOROVOD_TIMELINE", "FARANDOLE_TIMELINE", kFile},
+      {"HOROVOD_TIMELINE_MARK_CYCLES", "FARANDOLE_TIMELINE_MARK_CYCLES", kFlag},
   };
   return *aliases;
 }

@@ -28,12 +28,15 @@ std::string ErrorOf(const Variables& variables) {
 }
 
 TEST(HorovodVariablesTest, EachSaysWhatOurSettingSays) {
-  EXPECT_THAT(
-      Read({"HOROVOD_FUSION_THRESHOLD=1048576", "HOROVOD_STALL_CHECK_TIME_SECONDS=30", "HOROVOD_ELASTIC_TIMEOUT=60",
-            "HOROVOD_GLOO_IFACE=eth0", "HOROVOD_LOG_LEVEL=WARNING"}),
-      UnorderedElementsAre(Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "1048576"),
-                           Pair("FARANDOLE_STALL_WARNING_MS", "30000"), Pair("FARANDOLE_ELASTIC_TIMEOUT_MS", "60000"),
-                           Pair("FARANDOLE_NETWORK_INTERFACES", "eth0"), Pair("FARANDOLE_LOG_LEVEL", "warning")));
+  EXPECT_THAT(Read({"HOROVOD_FUSION_THRESHOLD=1048576", "HOROVOD_STALL_CHECK_TIME_SECONDS=30",
+                    "HOROVOD_ELASTIC_TIMEOUT=60", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=90", "HOROVOD_GLOO_IFACE=eth0",
+                    "HOROVOD_LOG_LEVEL=WARNING", "HOROVOD_TIMELINE=/tmp/t.json", "HOROVOD_TIMELINE_MARK_CYCLES=1"}),
+              UnorderedElementsAre(
+                  Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "1048576"), Pair("FARANDOLE_STALL_WARNING_MS", "30000"),
+                  Pair("FARANDOLE_STALL_LIMIT_MS", "90000"), Pair("FARANDOLE_ELASTIC_TIMEOUT_MS", "60000"),
+                  Pair("FARANDOLE_NETWORK_INTERFACES", "eth0"), Pair("FARANDOLE_LOG_LEVEL", "warning"),
+                  Pair("FARANDOLE_TIMELINE", "/tmp/t.json"), Pair("FARANDOLE_TIMELINE_MARK_CYCLES", "1")));
+  EXPECT_THAT(Read({"HOROVOD_TIMELINE=DYNAMIC"}), IsEmpty()) << "the program starts it later";
   EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_DISABLE=1"}),
               UnorderedElementsAre(Pair("FARANDOLE_STALL_WARNING_MS", "86400000")));
   EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_DISABLE=0", "HOROVOD_LOG_LEVEL=", "HOROVOD_CYCLE_TIME=1", "PATH=/bin"}),

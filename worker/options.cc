@@ -65,6 +65,10 @@ constexpr TextSetting kHostId = {
 constexpr TextSetting kLogLevel = {"FARANDOLE_LOG_LEVEL", "info",
                                    "least level of the library's lines on stderr: trace|debug|info|warning|error|off"};
 constexpr TextSetting kLogFormat = {"FARANDOLE_LOG_FORMAT", "text", "how a line is written: text|json"};
+constexpr TextSetting kTimeline = {
+    "FARANDOLE_TIMELINE", "",
+    "file in which rank 0 records what tensors waited for, for chrome://tracing; \".rank1\" and so on come before its "
+    "extension on the others; none: nothing is recorded"};
 constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of workers"};
 // The C interface has it plus 1.
 constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 2'147'483'646,
@@ -73,10 +77,14 @@ constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1,
                                         "how long to wait for all workers"};
 constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
                                          "when a tensor counts as stalled"};
+constexpr NumberSetting kStallLimit = {"FARANDOLE_STALL_LIMIT_MS", 0, 0, 86'400'000,
+                                       "when a stalled tensor ends the job; 0: never"};
 constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20, 0, int64_t{1} << 40,
                                    "most bytes of a fused batch"};
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
                                         "how long the coordinator may be away"};
+constexpr NumberSetting kTimelineMarksCycles = {"FARANDOLE_TIMELINE_MARK_CYCLES", 0, 0, 1,
+                                                "1: the beginning of each batch is marked in the timeline"};
 constexpr NumberSetting kMinSize = {
     "FARANDOLE_MIN_SIZE", 0, 1, 65536,
     "fewest workers of an epoch; it, or FARANDOLE_MAX_SIZE, makes the job elastic; none: FARANDOLE_SIZE"};
@@ -97,10 +105,12 @@ constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'4
                                          "elastic: how long it is barred at most; both 0: no host is barred"};
 
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile, &kJob,      &kProgram,
-                                         &kTransport,   &kNetworkInterfaces, &kHostId, &kLogLevel, &kLogFormat};
-constexpr const NumberSetting* kNumbers[] = {
-    &kSize,    &kLaunchIndex, &kJoinTimeout,   &kStallWarning, &kFusion,        &kOutageLimit, &kMinSize,
-    &kMaxSize, &kJoinWindow,  &kShortageLimit, &kResetLimit,   &kLeastCooldown, &kMostCooldown};
+                                         &kTransport,   &kNetworkInterfaces, &kHostId, &kLogLevel, &kLogFormat,
+                                         &kTimeline};
+constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
+                                             &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
+                                             &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
+                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit};
 
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
@@ -174,7 +184,9 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kShortageLimit, given.shortage_limit_ms},
               {kResetLimit, given.reset_limit},
               {kLeastCooldown, given.least_cooldown_ms},
-              {kMostCooldown, given.most_cooldown_ms}};
+              {kMostCooldown, given.most_cooldown_ms},
+              {kTimelineMarksCycles, 0},
+              {kStallLimit, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -198,6 +210,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->reset_limit = static_cast<int>(values[10]);
   options->least_cooldown = absl::Milliseconds(values[11]);
   options->most_cooldown = absl::Milliseconds(values[12]);
+  options->timeline_marks_cycles = values[13] != 0;
+  options->stall_limit = absl::Milliseconds(values[14]);
   return absl::OkStatus();
 }
 
@@ -352,6 +366,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.network_interfaces =
       absl::StrSplit(ReadText(aliases, kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
   options.host_id = ReadText(aliases, kHostId, nullptr);
+  options.timeline = ReadText(aliases, kTimeline, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {
     return absl::InvalidArgumentError(absl::StrCat(kHostId.variable, " has ", options.host_id.size(),
                                                    " bytes, but may have ", kMostHostIdBytes, " at most"));

@@ -45,6 +45,8 @@ struct WorkerOptions {
   absl::Duration most_cooldown;
   absl::Duration join_timeout;
   absl::Duration stall_warning;
+  // 0: none.
+  absl::Duration stall_limit;
   std::string transport;
   std::vector<std::string> network_interfaces;
   std::string host_id;
@@ -52,6 +54,8 @@ struct WorkerOptions {
   absl::Duration outage_limit;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+  std::string timeline;  // "": none
+  bool timeline_marks_cycles = false;
 
   bool is_elastic() const { return max_size != 0; }
 };

@@ -23,7 +23,7 @@ void AddShares(const PostHeader& post, int64_t rows, size_t positions, absl::Inl
 
 }  // namespace
 
-Orderer::Orderer(int size, Options options) : size_(size), options_(options), joined_(size, false) {
+Orderer::Orderer(int size, Options options) : size_(size), options_(options), joined_(size, false), stale_(size, 0) {
   std::vector<int> all(size);
   std::iota(all.begin(), all.end(), 0);
   AddGroup(0, std::move(all));
@@ -68,7 +68,7 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
   auto group = groups_.find(group_number);
   if (group == groups_.end()) {
     early_.erase(number);
-    return;
+    return TellAllJoined();
   }
   if (slots_.size() >= options_.slots) RetireIdle();
   Slot& slot = slots_[number];
@@ -81,12 +81,20 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
   if (early == early_.end()) return;
   auto posts = std::move(early->second);
   early_.erase(early);
-  for (auto& [rank, post] : posts) OnPost(rank, post);
+  // All of them before it is evaluated: who has joined may have posted before.
+  for (auto& [rank, post] : posts) Accept(rank, post);
+  Evaluate(number, slot);
+  TellAllJoined();
 }
 
 void Orderer::OnPost(int rank, const Post& post) {
   if (post.kind == Post::Kind::kLeave) return OnLeave(rank);
-  if (post.kind == Post::Kind::kJoin) return OnJoin(rank);
+  if (post.kind == Post::Kind::kJoin) return OnJoin(rank, post.count);
+  // A slot that is ready already stays where it is in the queue of ready slots; the new post belongs to a later round.
+  if (Accept(rank, post)) Evaluate(post.slot, slots_.at(post.slot));
+}
+
+bool Orderer::Accept(int rank, const Post& post) {
   auto found = slots_.find(post.slot);
   if (found == slots_.end()) {
     // Numbers reach rank 0 in ascending order, so an unknown one below the last was retired: whoever posts in it is
@@ -94,24 +102,20 @@ void Orderer::OnPost(int rank, const Post& post) {
     if (post.slot > last_slot_) {
       early_[post.slot].emplace_back(rank, post);
     } else {
+      ++stale_[rank];
       AddRetireNotice(post.slot);
     }
-    return;
+    return false;
   }
   Slot& slot = found->second;
   const Group& group = groups_.at(slot.group);
-  if (group.broken) return;
+  if (group.broken) return false;
   auto at = std::lower_bound(group.ranks.begin(), group.ranks.end(), rank);
   FD_CHECK(at != group.ranks.end() && *at == rank) << "rank " << rank << " posted in a slot of group " << slot.group;
-  Accept(post.slot, slot, static_cast<int>(at - group.ranks.begin()), post);
-}
-
-void Orderer::Accept(uint32_t number, Slot& slot, int position, const Post& post) {
   SetIdle(slot, false);
-  Queue& queue = slot.posts[position];
+  Queue& queue = slot.posts[at - group.ranks.begin()];
   queue.emplace_back(post);
-  // A slot that is ready already stays where it is in the queue of ready slots; the new post belongs to a later round.
-  if (queue.size() == 1) Evaluate(number, slot);
+  return queue.size() == 1;
 }
 
 void Orderer::SetIdle(Slot& slot, bool idle) {
@@ -133,7 +137,7 @@ void Orderer::Evaluate(uint32_t number, Slot& slot) {
     }
   }
   if (posted == 0 || slot.missing > 0) return;
-  const bool urgent = Front(slot).is_inline != 0 || !Agrees(slot);
+  const bool urgent = Front(slot).is_inline != 0 || !Agrees(slot) || RootHasJoined(slot);
   (urgent ? urgent_ : group.has_rank_0 ? batches_ : foreign_).push_back(number);
 }
 
@@ -169,21 +173,26 @@ void Orderer::OnLeave(int rank) {
   notices_.push_back(std::move(entry));
 }
 
-void Orderer::OnJoin(int rank) {
-  if (joined_[rank]) return;
+void Orderer::OnJoin(int rank, int64_t returned) {
+  if (joined_[rank] || returned < stale_[rank]) return;
   joined_[rank] = true;
   ++joined_count_;
   for (auto& [number, slot] : slots_) {
     if (slot.missing > 0) Evaluate(number, slot);
   }
-  if (joined_count_ == size_) {
-    Entry entry;
-    entry.kind = Entry::Kind::kAllJoined;
-    entry.rank = rank;
-    notices_.push_back(std::move(entry));
-    joined_.assign(size_, false);
-    joined_count_ = 0;
-  }
+  last_joined_ = rank;
+  TellAllJoined();
+}
+
+void Orderer::TellAllJoined() {
+  // What was posted before joining runs before, also in slots that are not known here yet.
+  if (joined_count_ < size_ || !early_.empty()) return;
+  Entry entry;
+  entry.kind = Entry::Kind::kAllJoined;
+  entry.rank = last_joined_;
+  notices_.push_back(std::move(entry));
+  joined_.assign(size_, false);
+  joined_count_ = 0;
 }
 
 const Orderer::Kept& Orderer::Front(const Slot& slot) const {
@@ -198,6 +207,16 @@ bool Orderer::Agrees(const Slot& slot) const {
   const uint64_t signature = Front(slot).signature;
   return std::all_of(slot.posts.begin(), slot.posts.end(),
                      [&](const Queue& queue) { return queue.empty() || queue.front().signature == signature; });
+}
+
+bool Orderer::RootHasJoined(const Slot& slot) const {
+  const Kept& front = Front(slot);
+  return front.op == OpType::kBroadcast && slot.posts[front.root].empty();
+}
+
+bool Orderer::HaveSameRanks(const Slot& a, const Slot& b) const {
+  return std::equal(a.posts.begin(), a.posts.end(), b.posts.begin(),
+                    [](const Queue& one, const Queue& other) { return one.empty() == other.empty(); });
 }
 
 void Orderer::PopFronts(uint32_t number, Slot& slot) {
@@ -251,7 +270,7 @@ Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
     Reduce(entry.dtype, entry.reduce_op, inputs, nullptr, entry.payload, front.payload_bytes / SizeOf(entry.dtype),
            entry.postscale, static_cast<int>(slot.posts.size()));
     entry.payload_bytes = front.payload_bytes;
-  } else if (entry.op == OpType::kBroadcast && !slot.posts[entry.root].empty()) {
+  } else if (entry.op == OpType::kBroadcast) {
     const Kept& root = slot.posts[entry.root].front();
     entry.payload_bytes = root.payload_bytes;
     std::memcpy(entry.payload, root.payload.data(), root.payload_bytes);
@@ -265,12 +284,23 @@ Entry Orderer::MakeDispute(uint32_t number, Slot& slot) {
   entry.group = slot.group;
   entry.slot = number;
   entry.attempt = ++slot.disputes;
+  entry.counts.push_back(
+      std::count_if(slot.posts.begin(), slot.posts.end(), [](const Queue& queue) { return !queue.empty(); }));
   return entry;
 }
 
 Entry Orderer::MakeUrgent(uint32_t number) {
   Slot& slot = slots_.at(number);
-  Entry entry = Agrees(slot) ? MakeInline(number, slot) : MakeDispute(number, slot);
+  Entry entry;
+  if (!Agrees(slot)) {
+    entry = MakeDispute(number, slot);
+  } else if (RootHasJoined(slot)) {
+    entry = Describe(slot);
+    entry.kind = Entry::Kind::kRootHasJoined;
+    entry.slot = number;
+  } else {
+    entry = MakeInline(number, slot);
+  }
   PopFronts(number, slot);
   return entry;
 }
@@ -279,10 +309,11 @@ bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const
   const Kept& post = Front(slot);
   if (post.op != batch.op || slot.group != batch.group) return false;
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
-  if (batch.arena != ArenaOf(slot)) return false;
+  if (batch.arena != ArenaOf(slot) || !HaveSameRanks(slots_.at(batch.items[0].slot), slot)) return false;
   if (batch.op == OpType::kBroadcast) return post.root == batch.root;
-  return Reduces(batch.op) && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
-         post.prescale == batch.prescale && post.postscale == batch.postscale;
+  // Adasum weighs each tensor by itself.
+  return Reduces(batch.op) && post.reduce_op != ReduceOp::kAdasum && post.dtype == batch.dtype &&
+         post.reduce_op == batch.reduce_op && post.prescale == batch.prescale && post.postscale == batch.postscale;
 }
 
 Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {

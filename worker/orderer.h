@@ -75,15 +75,23 @@ class Orderer {
     std::list<uint32_t>::iterator position;
   };
 
-  void Accept(uint32_t number, Slot& slot, int position, const Post& post);
+  // Puts a post where it belongs; null: nowhere. True: it is the first of its rank in the slot, which is then to be
+  // evaluated.
+  bool Accept(int rank, const Post& post);
   void SetIdle(Slot& slot, bool idle);
   // Counts what is missing and queues the slot if it is ready.
   void Evaluate(uint32_t number, Slot& slot);
   void RetireIdle();
   void AddRetireNotice(uint32_t number);
   void OnLeave(int rank);
-  void OnJoin(int rank);
+  void OnJoin(int rank, int64_t returned);
+  // If they have.
+  void TellAllJoined();
   bool Agrees(const Slot& slot) const;
+  // The slot is a ready broadcast's without data.
+  bool RootHasJoined(const Slot& slot) const;
+  // Whether the same ranks have posts in both; the others have joined.
+  bool HaveSameRanks(const Slot& a, const Slot& b) const;
   // Some rank's oldest post; the slot is ready.
   const Kept& Front(const Slot& slot) const;
   void PopFronts(uint32_t number, Slot& slot);
@@ -111,7 +119,11 @@ class Orderer {
   std::deque<uint32_t> batches_;
   std::deque<Entry> notices_;  // kLeft, kRetire, kAllJoined
   std::vector<bool> joined_;
+  // By rank: posts in slots that were retired. The rank gets what it has posted so back, and posts it anew; what it
+  // says of joining before that is not yet true.
+  std::vector<int64_t> stale_;
   int joined_count_ = 0;
+  int last_joined_ = 0;
   int foreign_groups_ = 0;
 };
 

@@ -7,98 +7,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/test_posts.h"
 
 namespace farandole {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-// An allreduce of `count` float32.
-Post Allreduce(uint32_t slot, int64_t count = 1000) {
-  Post post;
-  post.slot = slot;
-  post.count = count;
-  post.signature = 7;
-  return post;
-}
-
-Post Gather(uint32_t slot, int64_t count) {
-  Post post = Allreduce(slot, count);
-  post.op = OpType::kAllgather;
-  return post;
-}
-
-Post InlineAllreduce(uint32_t slot, float value, ReduceOp op = ReduceOp::kSum) {
-  Post post = Allreduce(slot, 1);
-  post.reduce_op = op;
-  post.is_inline = 1;
-  post.payload_bytes = sizeof(value);
-  std::memcpy(post.payload, &value, sizeof(value));
-  return post;
-}
-
-Post Notice(Post::Kind kind) {
-  Post post;
-  post.kind = kind;
-  return post;
-}
-
-std::vector<Entry> Drain(Orderer& orderer, bool collectives = true) {
-  std::vector<Entry> entries;
-  while (std::optional<Entry> entry = orderer.Next(collectives)) entries.push_back(*std::move(entry));
-  return entries;
-}
-
-std::vector<uint32_t> SlotsOf(const Entry& entry) {
-  std::vector<uint32_t> slots;
-  for (const Entry::Item& item : entry.items) slots.push_back(item.slot);
-  return slots;
-}
-
-// "batch 1 2", "inline 3", "dispute 4.1", "retire 5", "left 1", "joined 2".
-std::string Show(const Entry& entry) {
-  switch (entry.kind) {
-    case Entry::Kind::kBatch: {
-      std::string text = "batch";
-      for (uint32_t slot : SlotsOf(entry)) text += " " + std::to_string(slot);
-      return text;
-    }
-    case Entry::Kind::kInline:
-      return "inline " + std::to_string(entry.slot);
-    case Entry::Kind::kDispute:
-      return "dispute " + std::to_string(entry.slot) + "." + std::to_string(entry.attempt);
-    case Entry::Kind::kRetire:
-      return "retire " + std::to_string(entry.slot);
-    case Entry::Kind::kLeft:
-      return "left " + std::to_string(entry.rank);
-    case Entry::Kind::kAllJoined:
-      return "joined " + std::to_string(entry.rank);
-  }
-  return "?";
-}
-
-std::vector<std::string> ShowAll(Orderer& orderer, bool collectives = true) {
-  std::vector<std::string> text;
-  for (const Entry& entry : Drain(orderer, collectives)) text.push_back(Show(entry));
-  return text;
-}
-
-float FloatIn(const Entry& entry) {
-  float value = 0;
-  std::memcpy(&value, entry.payload, sizeof(value));
-  return value;
-}
-
-Orderer WithSlots(int size, uint32_t slots, Orderer::Options options = Orderer::Options()) {
-  Orderer orderer(size, options);
-  for (uint32_t slot = 1; slot <= slots; ++slot) orderer.AddSlot(slot, 0);
-  return orderer;
-}
-
-void PostOnAll(Orderer& orderer, int size, const Post& post) {
-  for (int rank = 0; rank < size; ++rank) orderer.OnPost(rank, post);
-}
 
 Post InArena(uint32_t slot, Placement placement) {
   Post post = Allreduce(slot);
@@ -445,47 +360,6 @@ TEST(OrdererTest, GroupsWithoutTheRankThatLeftGoOn) {
   orderer.OnPost(1, Allreduce(1));
   orderer.OnPost(2, Allreduce(1));
   EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1", "left 0"));
-}
-
-TEST(OrdererTest, WhoHasJoinedIsNotWaitedFor) {
-  Orderer orderer = WithSlots(3, 3);
-  orderer.OnPost(0, Allreduce(1));
-  orderer.OnPost(2, Allreduce(1));
-  orderer.OnPost(1, Notice(Post::Kind::kJoin));
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
-
-  orderer.OnPost(0, InlineAllreduce(2, 3.0f, ReduceOp::kAverage));
-  orderer.OnPost(2, InlineAllreduce(2, 6.0f, ReduceOp::kAverage));
-  orderer.OnPost(0, Gather(3, 4));
-  orderer.OnPost(2, Gather(3, 5));
-  const std::vector<Entry> entries = Drain(orderer);
-  ASSERT_EQ(entries.size(), 2u);
-  EXPECT_EQ(FloatIn(entries[0]), 3.0f) << "who has joined contributes zero, and counts";
-  EXPECT_THAT(entries[1].counts, ElementsAre(4, 0, 5));
-}
-
-TEST(OrdererTest, WhenAllHaveJoinedTheLastIsNamedAndAllAreWaitedForAgain) {
-  Orderer orderer = WithSlots(3, 1);
-  for (int rank : {1, 0, 2}) {
-    EXPECT_THAT(ShowAll(orderer), IsEmpty());
-    orderer.OnPost(rank, Notice(Post::Kind::kJoin));
-  }
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("joined 2"));
-  orderer.OnPost(0, Allreduce(1));
-  EXPECT_THAT(ShowAll(orderer), IsEmpty());
-  orderer.OnPost(1, Allreduce(1));
-  orderer.OnPost(2, Allreduce(1));
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
-}
-
-TEST(OrdererTest, WhatARankPostedBeforeItJoinedRunsWhenTheLastJoins) {
-  Orderer orderer = WithSlots(3, 1);
-  orderer.OnPost(1, Notice(Post::Kind::kJoin));
-  orderer.OnPost(0, Allreduce(1));
-  orderer.OnPost(0, Notice(Post::Kind::kJoin));
-  EXPECT_THAT(ShowAll(orderer), IsEmpty());
-  orderer.OnPost(2, Notice(Post::Kind::kJoin));
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1", "joined 2"));
 }
 
 }  // namespace

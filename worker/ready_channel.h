@@ -25,6 +25,7 @@ inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
 
 // The fixed part of a Post.
 struct PostHeader {
+  // kJoin: until all ranks have said so, the rank submits nothing, and what others submit does not wait for it.
   enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
 
   uint32_t slot = 0;
@@ -35,7 +36,8 @@ struct PostHeader {
   DType dtype = DType::kF32;
   // Hash of everything that ranks must agree about.
   uint64_t signature = 0;
-  // Elements that this rank contributes; of an alltoall those of a row.
+  // Elements that this rank contributes; of an alltoall those of a row. kJoin: how many of the rank's submissions were
+  // returned to it so far, since their slots were retired, and posted anew.
   int64_t count = 0;
   // Broadcast: position in the group.
   int32_t root = 0;
@@ -71,7 +73,8 @@ struct Entry {
     kBatch = 1,
     // As kBatch with one item, and the result is in `payload`.
     kInline = 2,
-    // Signatures differ in `slot`: the pending submission of it is described to the coordinator.
+    // Signatures differ in `slot`: the pending submission of it is described to the coordinator. `counts` has one
+    // number, how many ranks have one.
     kDispute = 3,
     // `slot` is no longer in use.
     kRetire = 4,
@@ -79,6 +82,8 @@ struct Entry {
     kLeft = 5,
     // All ranks have joined; `rank` was the last.
     kAllJoined = 6,
+    // The broadcast in `slot` cannot run, as its root has joined.
+    kRootHasJoined = 7,
   };
   struct Item {
     uint32_t slot = 0;

@@ -154,8 +154,9 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
   entry.attempt = head.attempt;
   entry.payload_bytes = head.payload_bytes;
   entry.rows_are_empty = head.rows_are_empty;
-  const bool known = ReadEnum(head.kind, static_cast<int>(Entry::Kind::kAllJoined) + 1, &entry.kind) && head.kind > 0 &&
-                     ReadEnum(head.op, kOpTypes, &entry.op) && ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
+  const bool known = ReadEnum(head.kind, static_cast<int>(Entry::Kind::kRootHasJoined) + 1, &entry.kind) &&
+                     head.kind > 0 && ReadEnum(head.op, kOpTypes, &entry.op) &&
+                     ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &entry.reduce_op);
   return known && 0 <= entry.rank && entry.rank < size && 0 <= entry.root && entry.root < size &&
          entry.rows_are_empty <= 1 && entry.payload_bytes <= kInlineBytes && head.counts <= size &&

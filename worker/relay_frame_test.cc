@@ -145,7 +145,7 @@ TEST(RelayFrameTest, WhatNobodyCouldMeanIsRefused) {
       Changed(post, 5 + 51, 9),  // a payload that is not there
       Changed(post, 5 + 51, 200),
       Changed(entry, 5 + 56, 0),  // no kind of entry
-      Changed(entry, 5 + 56, 7),
+      Changed(entry, 5 + 56, 8),
       Changed(entry, 5 + 52, 3),    // an item that is not there
       Changed(entry, 5 + 54, 200),  // more counts than ranks
       Changed(entry, entry.size() - 1, 0x80),

@@ -60,9 +60,9 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
     case OpType::kBarrier:
       if (tensors == 0) break;
       return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
-    default:
-      return absl::UnimplementedError(
-          absl::StrCat(name, ": there is no way to run op ", static_cast<int>(request.op), " for tensors"));
+    case OpType::kJoin:
+      if (tensors == 1 && request.group == 0 && request.dtype == DType::kI32 && request.tensors[0].shape.empty()) break;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": joins all ranks, and gives a rank as one int32"));
   }
   const bool shares_out = request.op == OpType::kReducescatter || request.op == OpType::kAlltoall;
   if (shares_out && request.tensors[0].shape.empty()) {
@@ -79,6 +79,19 @@ absl::Status CheckTensors(absl::string_view name, const Request& request) {
     if (absl::Status status = CheckTensor(name, request.dtype, tensor, &room); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckAdasum(absl::string_view name, const Request& request) {
+  if (request.reduce_op != ReduceOp::kAdasum) return absl::OkStatus();
+  if (request.op != OpType::kAllreduce)
+    return absl::InvalidArgumentError(absl::StrCat(name, ": Adasum is for allreduce only"));
+  if (!IsFloating(request.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": Adasum is for floating-point tensors, not for ", Name(request.dtype)));
+  }
+  if (request.tensors.size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": Adasum combines tensors each by itself, not ", request.tensors.size(), " as one"));
 }
 
 }  // namespace
@@ -114,8 +127,7 @@ absl::Status CheckRequest(absl::string_view name, const Request& request) {
         absl::StrCat(name, ": scale factors must be finite, not ", request.prescale, " and ", request.postscale));
   }
   if (Reduces(request.op)) {
-    if (request.reduce_op == ReduceOp::kAdasum)
-      return absl::UnimplementedError(absl::StrCat(name, ": this version has no Adasum"));
+    if (absl::Status status = CheckAdasum(name, request); !status.ok()) return status;
     if (request.reduce_op == ReduceOp::kAverage && request.dtype == DType::kBool) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": there is no average of bool; reduce with sum, min or max"));

@@ -60,8 +60,13 @@ struct Submission {
   // Elements of this rank's input, all tensors together.
   int64_t count = 0;
   uint64_t signature = 0;
-  // Monotonic clock.
+  // How often all ranks had joined before.
+  uint32_t joins = 0;
+  // Disputed: how many ranks are.
+  uint32_t disputants = 0;
+  // Monotonic clock. Of the beginning of its batch only for a timeline; 0: not begun, or part of none.
   int64_t submitted_ns = 0;
+  int64_t started_ns = 0;
 
   // Alltoall: rows for each position.
   absl::InlinedVector<int64_t, 8> splits;

@@ -1,5 +1,6 @@
 // The part of SubmissionTable that follows the coordinator and the order log, and that tells what is pending.
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "worker/submission_table.h"
@@ -41,6 +42,7 @@ void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group
     name->posted.push_back(submission);
     PostOne(submission);
   }
+  PostJoin();
 }
 
 void SubmissionTable::OnMismatch(const Disagreement& told) {
@@ -67,6 +69,7 @@ void SubmissionTable::OnMismatch(const Disagreement& told) {
   name->told = told;
   Finish(submission, status);
   if (!name->waiting.empty()) Ask(name);
+  PostJoin();
   NotifyLocked();
 }
 
@@ -110,18 +113,58 @@ void SubmissionTable::AskAgain() {
     if (!group.broken.ok()) FailDisputed(number, group.broken);
   }
   NotifyLocked();
+  if (joining_ != nullptr) {
+    ++counters_.negotiation_messages;
+    link_->Negotiate(*joining_, 0, 0, 0, 0);
+  }
   for (const Disputed& one : disputed_) {
     ++counters_.negotiation_messages;
     link_->Negotiate(*one.submission, 0, one.slot, one.attempt, 0);
   }
 }
 
-void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt) {
+void SubmissionTable::OnRootHasJoined(const Entry& entry) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = slots_.find(entry.slot);
+  if (found == slots_.end() || found->second->posted.empty()) return;
+  Name* name = found->second;
+  Submission* submission = name->posted.front();
+  name->posted.pop_front();
+  Finish(submission, name,
+         absl::InvalidArgumentError(absl::StrCat(name->name, ": rank ", groups_[name->group].ranks[entry.root],
+                                                 " is the root of the broadcast, but has joined, so that it has no "
+                                                 "data for rank ",
+                                                 rank_)));
+  NotifyLocked();
+}
+
+void SubmissionTable::OnAllJoined(int rank) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++joins_;
+  is_join_posted_ = false;
+  has_joined_ = false;
+  if (joining_ == nullptr) return;
+  Submission* submission = joining_;
+  FindName(0, submission->name)->posted.clear();
+  void* output = submission->fragments[0].output;
+  const int32_t last = rank;
+  if (output != nullptr) std::memcpy(output, &last, sizeof(last));
+  Finish(submission, absl::OkStatus());
+  NotifyLocked();
+}
+
+bool SubmissionTable::HasJoined() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return has_joined_;
+}
+
+void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = slots_.find(slot);
   if (found == slots_.end() || found->second->posted.empty()) return;
   Submission* submission = found->second->posted.front();
   found->second->posted.pop_front();
+  submission->disputants = disputants;
   disputed_.push_back({slot, attempt, submission});
   ++counters_.negotiation_messages;
   if (link_ != nullptr) link_->Negotiate(*submission, 0, slot, attempt, 0);
@@ -150,8 +193,11 @@ void SubmissionTable::OnRetired(uint32_t slot) {
   std::deque<Submission*> posted = std::exchange(name->posted, {});
   for (Submission* submission : posted) {
     submission->slot = 0;
+    ++returned_;
+    is_join_posted_ = false;
     Enter(submission, name);
   }
+  PostJoin();
 }
 
 void SubmissionTable::FailPending(uint32_t number, const absl::Status& reason) {
@@ -217,8 +263,11 @@ SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
 
 int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {
   if (pending() == 0) return 0;
-  const Activity activity = ReadActivity(now_ns);
-  return activity.pending.empty() ? 0 : activity.pending.front().age_ns;
+  // Who has joined waits for others as long as they have data.
+  for (const Pending& pending : ReadActivity(now_ns).pending) {
+    if (pending.op != OpType::kJoin) return pending.age_ns;
+  }
+  return 0;
 }
 
 std::vector<SubmissionTable::SlotName> SubmissionTable::Slots() const {
@@ -233,7 +282,8 @@ std::vector<Disagreement> SubmissionTable::Told() const {
   std::vector<Disagreement> told;
   for (const auto& [number, group] : groups_) {
     for (const auto& [key, name] : group.names) {
-      if (name->told.has_value() && told.size() < kMaxTold) told.push_back(*name->told);
+      const bool is_due = name->told.has_value() && (name->told->disputed_slot != 0 || name->told->joins == joins_);
+      if (is_due && told.size() < kMaxTold) told.push_back(*name->told);
     }
   }
   return told;

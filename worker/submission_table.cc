@@ -59,18 +59,20 @@ void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own
 bool TravelsInline(const Submission& submission) {
   if (submission.op == OpType::kBarrier) return true;
   if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
+  if (submission.reduce_op == ReduceOp::kAdasum) return false;
   return submission.bytes() <= kInlineBytes;
 }
 
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
-                                 const ArenaTable* arenas, int64_t next_handles)
+                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline)
     : rank_(rank),
       channel_(channel),
       link_(link),
       clock_(clock),
       arenas_(arenas),
+      timeline_(timeline),
       first_handles_(next_handles),
       last_handle_(next_handles) {
   Group& all = groups_[0];
@@ -93,6 +95,10 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
                                                    " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
   }
   if (!group.broken.ok()) return group.broken;
+  if (has_joined_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": rank ", rank_, " has joined, and can submit nothing more until all ranks have"));
+  }
   if (name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
                                                    kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
@@ -159,6 +165,7 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->rows_by_position.clear();
   submission->in_use = false;
   submission->slot = 0;
+  submission->started_ns = 0;
   submission->running = false;
   submission->released = false;
   submission->waiters = 0;
@@ -213,6 +220,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     const int64_t size = static_cast<int64_t>(group.ranks.size());
     if (request.splits.empty()) submission->splits.assign(group.ranks.size(), submission->rows() / size);
   }
+  submission->joins = joins_;
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
   return submission;
@@ -265,6 +273,16 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
 }
 
 void SubmissionTable::Enter(Submission* submission, Name* name) {
+  if (submission->op == OpType::kJoin) {
+    joining_ = submission;
+    has_joined_ = true;
+    name->posted.push_back(submission);
+    if (link_ != nullptr) {
+      ++counters_.negotiation_messages;
+      link_->Negotiate(*submission, 0, 0, 0, 0);
+    }
+    return PostJoin();
+  }
   if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
   if (name->slot != 0) {
     submission->slot = name->slot;
@@ -279,7 +297,7 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
 void SubmissionTable::Ask(Name* name) {
   name->asked = true;
   ++counters_.negotiation_messages;
-  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal());
+  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
@@ -321,7 +339,7 @@ void SubmissionTable::PostOne(Submission* submission) {
     }
   } else if (submission->op == OpType::kReducescatter) {
     post.set_rows(submission->rows());
-  } else if (submission->op == OpType::kAllreduce && arenas_ != nullptr) {
+  } else if (submission->op == OpType::kAllreduce && submission->reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
     post.set_placement(arenas_->PlacementOf(submission->fragments, SizeOf(submission->dtype)));
   }
   Send(post);
@@ -331,6 +349,20 @@ void SubmissionTable::Send(const Post& post) {
   if (unposted_.empty() && channel_->TryPost(post)) return;
   unposted_.push_back(post);
   unposted_count_.store(unposted_.size());
+}
+
+void SubmissionTable::PostJoin() {
+  if (joining_ == nullptr || is_join_posted_) return;
+  for (const auto& [number, group] : groups_) {
+    for (const auto& [key, name] : group.names) {
+      if (!name->waiting.empty()) return;
+    }
+  }
+  Post post;
+  post.kind = Post::Kind::kJoin;
+  post.count = returned_;
+  is_join_posted_ = true;
+  Send(post);
 }
 
 void SubmissionTable::PostLeave() {
@@ -408,10 +440,12 @@ void SubmissionTable::Finish(Submission* submission, const absl::Status& status)
 
 void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
   if (name != nullptr) --name->outstanding;
+  if (submission == joining_) joining_ = nullptr;
   pending_count_.fetch_sub(1);
   ++counters_.completions;
   submission->status = status;
   submission->running = false;
+  if (IsRecorded()) timeline_->Add(*submission, clock_());
   submission->complete.store(true);
   if (submission->released && submission->waiters == 0) Recycle(submission);
 }
@@ -419,6 +453,8 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
 void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
   std::lock_guard<std::mutex> lock(mutex_);
   taken->clear();
+  const int64_t recorded_ns = IsRecorded() ? clock_() : 0;
+  if (recorded_ns != 0) timeline_->MarkCycle(recorded_ns);
   for (const Entry::Item& item : entry.items) {
     auto found = slots_.find(item.slot);
     Submission* submission = nullptr;
@@ -426,6 +462,7 @@ void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 
       submission = found->second->posted.front();
       found->second->posted.pop_front();
       submission->running = true;
+      submission->started_ns = recorded_ns;
     }
     taken->push_back(submission);
   }

@@ -22,6 +22,7 @@
 #include "worker/clock.h"
 #include "worker/ready_channel.h"
 #include "worker/submission.h"
+#include "worker/timeline.h"
 
 namespace farandole {
 
@@ -48,6 +49,7 @@ struct Disagreement {
   uint32_t disputed_slot = 0;
   uint32_t attempt = 0;
   uint32_t next_ordinal = 0;
+  uint32_t joins = 0;
 };
 
 // What rank 0's orderer has to be told of, in order.
@@ -69,8 +71,9 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 // gives them itself. Tensors in one of the `arenas` are stated so.
 class SubmissionTable {
  public:
+  // `timeline` (may be null) hears of all that completes; outlives the table.
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
-                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0);
+                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
@@ -114,7 +117,13 @@ class SubmissionTable {
   void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
   // Completes the submission of a kInline entry with the entry's payload. Its bytes; -1: this rank has none for it.
   int64_t CompleteInline(const Entry& entry);
-  void OnDispute(uint32_t slot, uint32_t attempt);
+  void OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants);
+  // The broadcast of a kRootHasJoined entry ends.
+  void OnRootHasJoined(const Entry& entry);
+  // All ranks have joined; `rank` was the last.
+  void OnAllJoined(int rank);
+  // Whether this rank has joined, and not all have.
+  bool HasJoined() const;
   void OnRetired(uint32_t slot);
   // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
   void OnLeft(int rank, const std::string& who);
@@ -172,7 +181,9 @@ class SubmissionTable {
     bool asked = false;
     // The last disagreement, for as long as it may have to be told again.
     std::optional<Disagreement> told;
-    uint32_t ordinal() const { return told.has_value() && told->disputed_slot == 0 ? told->next_ordinal : 0; }
+    uint32_t ordinal(uint32_t joins) const {
+      return told.has_value() && told->disputed_slot == 0 && told->joins == joins ? told->next_ordinal : 0;
+    }
     std::deque<Submission*> waiting;  // for the slot
     std::deque<Submission*> posted;   // in the slot
   };
@@ -199,8 +210,11 @@ class SubmissionTable {
   void Ask(Name* name);
   void AssignSlot(Name* name, uint32_t slot);
   void PostOne(Submission* submission);
+  // States that this rank has joined, as soon as all that it has submitted before is posted.
+  void PostJoin();
   void Send(const Post& post);
   void Finish(Submission* submission, const absl::Status& status);
+  bool IsRecorded() const { return timeline_ != nullptr && timeline_->is_on(); }
   // `name`: the submission's; null where it is not known any more.
   void Finish(Submission* submission, Name* name, const absl::Status& status);
   // Ends the group's submissions that are posted or wait for a slot.
@@ -213,6 +227,7 @@ class SubmissionTable {
   ControlLink* const link_;
   const ClockNs clock_;
   const ArenaTable* const arenas_;
+  Timeline* const timeline_;
   const int64_t first_handles_;
 
   mutable std::mutex mutex_;
@@ -232,6 +247,14 @@ class SubmissionTable {
   std::atomic<bool> has_news_{false};
   std::atomic<int64_t> pending_count_{0};
   uint32_t last_own_slot_ = 0;
+  // This rank's join; null: it has not joined, or its join has ended. Where it ended without all having joined, because
+  // somebody has left, the rank counts as joined all the same.
+  Submission* joining_ = nullptr;
+  bool has_joined_ = false;
+  bool is_join_posted_ = false;
+  uint32_t joins_ = 0;
+  // Submissions whose slot was retired when they had been posted.
+  int64_t returned_ = 0;
   std::string last_submitted_;
   int64_t last_submitted_ns_ = 0;
   Counters counters_;

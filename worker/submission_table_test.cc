@@ -56,6 +56,26 @@ class SubmissionTableTest : public ::testing::Test {
     while (keeper_.ReadPost(1, &post)) slots.push_back(post.slot);
     return slots;
   }
+  int64_t Join(int32_t* last) {
+    TensorView view;
+    view.output = last;
+    Request request;
+    request.op = OpType::kJoin;
+    request.dtype = DType::kI32;
+    request.tensors = absl::MakeConstSpan(&view, 1);
+    const absl::StatusOr<int64_t> handle = table_.Submit(request);
+    EXPECT_TRUE(handle.ok()) << handle.status();
+    return handle.ok() ? *handle : 0;
+  }
+  // How many submissions were returned, by each join that was posted since.
+  std::vector<int64_t> PostedJoins() {
+    std::vector<int64_t> returned;
+    Post post;
+    while (keeper_.ReadPost(1, &post)) {
+      if (post.kind == Post::Kind::kJoin) returned.push_back(post.count);
+    }
+    return returned;
+  }
   // "pending", "ok", or the error.
   std::string StateOf(int64_t handle) {
     Submission* submission = table_.BeginWaiting(handle);
@@ -158,25 +178,41 @@ TEST_F(SubmissionTableTest, RefusesOpsThatDoNotFitTheirTensors) {
             absl::InvalidArgumentError("t: root rank 3 is not in process set 0 of ranks [0,1,2]"));
 }
 
-TEST_F(SubmissionTableTest, SplitsSuitTheGroupAndTheRows) {
-  const int64_t shape[] = {5, 2};
-  TensorView view = {values_, nullptr, shape};
-  Request request;
-  request.name = "t";
-  request.op = OpType::kAlltoall;
-  request.tensors = absl::MakeConstSpan(&view, 1);
-  const auto sentence_for = [&](const std::vector<int64_t>& splits) {
-    request.splits = splits;
-    return std::string(table_.Submit(request).status().message());
-  };
-  EXPECT_EQ(sentence_for({}), "t: 5 rows cannot be shared out equally to 3 ranks; say by splits how many each gets");
-  EXPECT_EQ(sentence_for({2, 3}), "t: there are 2 splits, and the process set has 3 ranks");
-  EXPECT_EQ(sentence_for({2, 2, 2}), "t: splits [2,2,2] take more than all of the tensor's 5 rows");
-  EXPECT_EQ(sentence_for({3, -1, 3}), "t: splits [3,-1,3] have a negative number of the tensor's 5 rows");
-  view.shape = {};
-  EXPECT_EQ(sentence_for({}), "t: an alltoall shares out the rows of a tensor, and a scalar has none");
-  view.shape = shape;
-  EXPECT_EQ(sentence_for({2, 0, 2}), "") << "rows may be left out";
+TEST_F(SubmissionTableTest, AJoinIsPostedWhenAllThatWasSubmittedBeforeIs) {
+  const int64_t early = *Submit("t");
+  int32_t last = -1;
+  const int64_t join = Join(&last);
+  EXPECT_THAT(link_.Take(), ElementsAre("t", "unnamed.join"));
+  EXPECT_THAT(PostedJoins(), IsEmpty());
+  EXPECT_EQ(Submit("u").status(),
+            absl::InvalidArgumentError("u: rank 1 has joined, and can submit nothing more until all ranks have"));
+  table_.OnSlotAssigned("t", 0, 5);
+  EXPECT_THAT(PostedJoins(), ElementsAre(0));
+  // The slot was retired meanwhile: what was posted comes again, and after it the join.
+  table_.OnRetired(5);
+  EXPECT_THAT(PostedJoins(), IsEmpty());
+  table_.OnSlotAssigned("t", 0, 6);
+  EXPECT_THAT(PostedJoins(), ElementsAre(1));
+  RunSlot(6);
+  EXPECT_EQ(StateOf(early), "ok");
+  EXPECT_TRUE(table_.HasJoined());
+  link_.Take();
+  table_.AskAgain();
+  EXPECT_THAT(link_.Take(), ElementsAre("unnamed.join")) << "a coordinator that was restarted is told";
+  table_.OnAllJoined(2);
+  EXPECT_EQ(StateOf(join), "ok");
+  EXPECT_EQ(last, 2);
+  EXPECT_FALSE(table_.HasJoined());
+  EXPECT_TRUE(Submit("u").ok());
+}
+
+TEST_F(SubmissionTableTest, AJoinEndsWithWhoeverLeaves) {
+  int32_t last = -1;
+  const int64_t join = Join(&last);
+  EXPECT_EQ(table_.OldestPendingAge(MonotonicNs() + 1'000'000'000), 0) << "who has joined is not stalled";
+  table_.OnLeft(2, "rank 2");
+  EXPECT_THAT(StateOf(join), HasSubstr("rank 2 has left"));
+  EXPECT_EQ(last, -1);
 }
 
 TEST_F(SubmissionTableTest, ARankOutsideAGroupIsTold) {
@@ -215,8 +251,8 @@ TEST_F(SubmissionTableTest, ADisputeEndsTheOldestOfItsAttemptOnly) {
   const int64_t second = *Submit("");
   table_.OnSlotAssigned("unnamed.allreduce", 0, 5);
   link_.Take();
-  table_.OnDispute(5, 1);
-  table_.OnDispute(5, 2);
+  table_.OnDispute(5, 1, 3);
+  table_.OnDispute(5, 2, 3);
   EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce disputed 5.1", "unnamed.allreduce disputed 5.2"));
   table_.OnMismatch({"unnamed.allreduce", 0, "second", 5, 2, 0});
   EXPECT_EQ(StateOf(first), "pending");
@@ -273,7 +309,7 @@ TEST_F(SubmissionTableTest, ADisputeIsAnsweredAlsoWhereARankHasLeftMeanwhile) {
   const int64_t disputed = *Submit("a");
   const int64_t waiting = *Submit("b");
   table_.OnSlotAssigned("a", 0, 5);
-  table_.OnDispute(5, 1);
+  table_.OnDispute(5, 1, 3);
   table_.OnLeft(2, "rank 2");
   EXPECT_EQ(StateOf(disputed), "pending");
   EXPECT_EQ(StateOf(waiting), "rank 2 has left the job; nothing that needs it can complete any more");
@@ -295,7 +331,7 @@ TEST_F(SubmissionTableTest, ADisagreementIsCountedAndKeptUntilTheNameHasASlot) {
   EXPECT_EQ(table_.Told()[0].next_ordinal, 1u);
   table_.OnSlotAssigned("a", 0, 5);
   EXPECT_THAT(table_.Told(), IsEmpty());
-  table_.OnDispute(5, 1);
+  table_.OnDispute(5, 1, 3);
   table_.OnMismatch({"a", 0, "differs in its slot", 5, 1, 0});
   EXPECT_EQ(StateOf(second), "differs in its slot");
   ASSERT_EQ(table_.Told().size(), 1u);
@@ -307,7 +343,7 @@ TEST_F(SubmissionTableTest, ADisagreementIsCountedAndKeptUntilTheNameHasASlot) {
 TEST_F(SubmissionTableTest, WhoLeavesAfterOthersEndsItsDisputes) {
   const int64_t disputed = *Submit("a");
   table_.OnSlotAssigned("a", 0, 5);
-  table_.OnDispute(5, 1);
+  table_.OnDispute(5, 1, 3);
   table_.OnLeft(2, "rank 2");
   table_.OnLeft(1, "rank 1");
   EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
@@ -317,7 +353,7 @@ TEST_F(SubmissionTableTest, WhoLeavesAfterOthersEndsItsDisputes) {
 TEST_F(SubmissionTableTest, ADisputeThatACoordinatorHasForgottenEndsWithTheRankThatLeft) {
   const int64_t disputed = *Submit("a");
   table_.OnSlotAssigned("a", 0, 5);
-  table_.OnDispute(5, 1);
+  table_.OnDispute(5, 1, 3);
   table_.OnLeft(2, "rank 2");
   link_.Take();
   table_.AskAgain();

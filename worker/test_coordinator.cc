@@ -1,5 +1,7 @@
 #include "worker/test_coordinator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -16,7 +18,14 @@ class TestCoordinator::Link final : public ControlLink {
                  uint32_t ordinal) override {
     (void)ordinal;
     const Question question(submission.group, submission.name, disputed_slot, attempt);
-    const Statement statement = {submission.signature, absl::StrCat("[", absl::StrJoin(submission.dims, ","), "]")};
+    if (submission.op == OpType::kJoin) {
+      coordinator_->Heard(rank_, [coordinator = coordinator_, rank = rank_, joins = submission.joins] {
+        coordinator->OnJoin(rank, joins);
+      });
+      return;
+    }
+    const Statement statement = {submission.signature, absl::StrCat("[", absl::StrJoin(submission.dims, ","), "]"),
+                                 submission.joins, submission.disputants};
     coordinator_->Heard(rank_, [coordinator = coordinator_, rank = rank_, question, retired_slot, statement] {
       coordinator->OnNegotiate(rank, question, retired_slot, statement);
     });
@@ -149,9 +158,32 @@ void TestCoordinator::OnNegotiate(int rank, const Question& question, uint32_t r
   }
   std::map<int, Statement>& statements = asked_[question];
   statements[rank] = std::move(statement);
-  if (statements.size() < groups_[group].size()) return;
+  if (!IsComplete(question, statements)) return;
   Decide(question, statements);
   asked_.erase(Question(question));
+}
+
+void TestCoordinator::OnJoin(int rank, uint32_t joins) {
+  joined_[rank] = joins;
+  for (auto asked = asked_.begin(); asked != asked_.end();) {
+    const auto next = std::next(asked);
+    if (IsComplete(asked->first, asked->second)) {
+      Decide(asked->first, asked->second);
+      asked_.erase(asked);
+    }
+    asked = next;
+  }
+}
+
+bool TestCoordinator::IsComplete(const Question& question, const std::map<int, Statement>& statements) {
+  const uint32_t disputed_slot = std::get<2>(question);
+  if (disputed_slot != 0) return statements.size() == statements.begin()->second.disputants;
+  const uint32_t joins = statements.begin()->second.joins;
+  const std::vector<int>& ranks = groups_[std::get<0>(question)];
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    const auto joined = joined_.find(rank);
+    return statements.count(rank) > 0 || (joined != joined_.end() && joined->second >= joins);
+  });
 }
 
 void TestCoordinator::Decide(const Question& question, const std::map<int, Statement>& statements) {
@@ -163,7 +195,7 @@ void TestCoordinator::Decide(const Question& question, const std::map<int, State
                                               " has shape ", statement.shape);
     for (int member : groups_[group]) {
       Tell(member, [name = name, group = group, sentence, slot = disputed_slot, attempt = attempt](Engine& engine) {
-        engine.table().OnMismatch({name, group, sentence, slot, attempt, 0});
+        engine.table().OnMismatch({name, group, sentence, slot, attempt, 0, 0});
       });
     }
     return;

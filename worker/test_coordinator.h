@@ -45,6 +45,9 @@ class TestCoordinator {
   struct Statement {
     uint64_t signature;
     std::string shape;
+    // As Ready has them.
+    uint32_t joins;
+    uint32_t disputants;
   };
   // Group, name, disputed slot, attempt.
   using Question = std::tuple<uint32_t, std::string, uint32_t, uint32_t>;
@@ -55,6 +58,8 @@ class TestCoordinator {
   void Tell(int rank, std::function<void(Engine&)> message);
   void OnNegotiate(int rank, const Question& question, uint32_t retired_slot, Statement statement);
   void OnRetired(uint32_t slot);
+  void OnJoin(int rank, uint32_t joins);
+  bool IsComplete(const Question& question, const std::map<int, Statement>& statements);
   void Decide(const Question& question, const std::map<int, Statement>& statements);
 
   std::vector<std::unique_ptr<Link>> links_;
@@ -71,6 +76,8 @@ class TestCoordinator {
   std::mt19937 random_;
   std::map<uint32_t, std::vector<int>> groups_;
   std::map<Question, std::map<int, Statement>> asked_;
+  // How often all ranks had joined when these did.
+  std::map<int, uint32_t> joined_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> slots_;
   uint32_t last_slot_ = 0;
   std::thread thread_;

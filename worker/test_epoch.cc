@@ -152,6 +152,16 @@ absl::Status TestEpoch::Submit(int rank, TestTensor& tensor) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<int64_t> TestEpoch::BeginJoining(int rank, int32_t* last) {
+  TensorView view;
+  view.output = last;
+  Request request;
+  request.op = OpType::kJoin;
+  request.dtype = DType::kI32;
+  request.tensors = absl::MakeConstSpan(&view, 1);
+  return engines_[rank]->Submit(request);
+}
+
 absl::Status TestEpoch::Wait(int rank, const TestTensor& tensor) {
   return Outcome(tensor, engines_[rank]->Wait(tensor.handle, kPatienceNs, /*release=*/true));
 }

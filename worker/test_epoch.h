@@ -71,6 +71,8 @@ class TestEpoch {
   absl::Status Wait(int rank, const TestTensor& tensor);
   // Both at once, as a synchronous call does.
   absl::Status Run(int rank, TestTensor& tensor);
+  // Begins to join: `*last` is the last rank when the handle is complete.
+  absl::StatusOr<int64_t> BeginJoining(int rank, int32_t* last);
   // The algorithms of the schedules that the rank has run, in their order.
   const std::vector<std::string>& algorithms(int rank) const { return algorithms_[rank]; }
   // Ends the epoch on all ranks, as a coordinator would.

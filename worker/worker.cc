@@ -25,11 +25,12 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 
 }  // namespace
 
-Worker::Worker(WorkerOptions options) : options_(std::move(options)), buffers_(kKeptBufferBytes) {}
+Worker::Worker(WorkerOptions options, Timeline* timeline)
+    : options_(std::move(options)), timeline_(timeline), buffers_(kKeptBufferBytes) {}
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage,
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
                                                       const Interrupted& interrupted) {
-  std::unique_ptr<Worker> worker(new Worker(std::move(options)));
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), timeline));
   lineage->may_go_on = false;
   if (!worker->options_.coordinator.empty()) {
     if (absl::Status status = worker->Join(lineage, interrupted); !status.ok()) return status;
@@ -144,6 +145,7 @@ void Worker::MakeEngine(int64_t next_handles) {
   options.fusion_bytes = options_.fusion_bytes;
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
+  options.timeline = timeline_;
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this](const Collective& collective) {

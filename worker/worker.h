@@ -18,6 +18,7 @@
 #include "worker/hosts.h"
 #include "worker/lineage.h"
 #include "worker/options.h"
+#include "worker/timeline.h"
 
 namespace farandole {
 
@@ -31,7 +32,8 @@ class Worker {
  public:
   // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`,
   // which says what the process was before, is kept up to date also where this fails.
-  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage,
+  // `timeline` outlives the worker.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
                                                        const Interrupted& interrupted);
   ~Worker();
 
@@ -63,13 +65,15 @@ class Worker {
     uint64_t epoch = 0;
   };
   const Place& place() const { return place_; }
+  // "rank 1 (pid 4711 on host a)".
+  const std::string& who() const { return who_[place_.rank]; }
 
   absl::StatusOr<uint32_t> AddGroup(const std::vector<int>& ranks, const Interrupted& interrupted);
   absl::Status RemoveGroup(uint32_t group, const Interrupted& interrupted);
   uint64_t coordinator_messages() const;
 
  private:
-  explicit Worker(WorkerOptions options);
+  Worker(WorkerOptions options, Timeline* timeline);
   absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
   absl::Status BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
@@ -80,6 +84,7 @@ class Worker {
   void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);
 
   const WorkerOptions options_;
+  Timeline* const timeline_;
   Place place_;
   Hosts hosts_;
   std::vector<std::string> who_;

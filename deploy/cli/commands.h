@@ -22,6 +22,7 @@ void AddJobCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
+void AddTimelineCommand(CLI::App* app, int* exit_code);
 
 }  // namespace farandole
 

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);
   farandole::AddBenchCommand(&app, &exit_code);
+  farandole::AddTimelineCommand(&app, &exit_code);
   std::vector<std::string> arguments(argv + 1, argv + argc);
   // By this name it is Horovod's launcher.
   if (absl::EndsWith(absl::StrCat("/", argv[0]), "/horovodrun")) {

@@ -22,10 +22,8 @@ constexpr char kNoCycle[] = "work begins when it is there, not in cycles";
 constexpr char kNoCache[] = "every name is negotiated once and kept";
 constexpr char kNoChoice[] = "the schedule follows from size and hosts";
 constexpr char kNoAutotune[] = "there is nothing to tune";
-constexpr char kNoTimeline[] = "this version writes no timeline";
 constexpr char kNoNccl[] = "this version has no NCCL";
 constexpr char kNoMpi[] = "no MPI is used";
-constexpr char kNoStallEnd[] = "a stalled tensor is reported, and does not end the job";
 constexpr char kNoAffinity[] = "whoever waits does the work, on the core that it has";
 constexpr char kNoGlooLimit[] = "peers that die or fall silent are found by their hosts' reports";
 constexpr char kNoStamp[] = "how the library writes its lines is set by FARANDOLE_LOG_FORMAT";
@@ -40,6 +38,8 @@ struct NumberRow {
 constexpr NumberRow kNumbers[] = {
     {"--fusion-threshold-mb", "FARANDOLE_FUSION_THRESHOLD_BYTES", 1 << 20, "Most MiB of a fused batch"},
     {"--stall-check-warning-time-seconds", kStallWarning, 1000, "Seconds after which a tensor counts as stalled"},
+    {"--stall-check-shutdown-time-seconds", "FARANDOLE_STALL_LIMIT_MS", 1000,
+     "Seconds after which a stalled tensor ends the job; 0: never"},
 };
 
 // Accepted, and of no effect.
@@ -54,18 +54,17 @@ constexpr IdleRow kIdleNumbers[] = {
     {"--autotune-steps-per-sample", kNoAutotune},
     {"--autotune-bayes-opt-max-samples", kNoAutotune},
     {"--autotune-gaussian-process-noise", kNoAutotune},
-    {"--stall-check-shutdown-time-seconds", kNoStallEnd},
     {"--num-nccl-streams", kNoNccl},
     {"--thread-affinity", kNoAffinity},
     {"--gloo-timeout-seconds", kNoGlooLimit},
 };
-constexpr IdleRow kIdleTexts[] = {{"--autotune-log-file", kNoAutotune}, {"--timeline-filename", kNoTimeline}};
+constexpr IdleRow kIdleTexts[] = {{"--autotune-log-file", kNoAutotune}};
 constexpr IdleRow kIdleFlags[] = {
     {"--hierarchical-allreduce", kNoChoice}, {"--hierarchical-allgather", kNoChoice},
     {"--torus-allreduce", kNoChoice},        {"--autotune", kNoAutotune},
-    {"--timeline-mark-cycles", kNoTimeline}, {"--mpi-threads-disable", kNoMpi},
-    {"--log-with-timestamp", kNoStamp},      {"--log-without-timestamp", kNoStamp},
-    {"--log-hide-timestamp", kNoStamp},      {"--no-log-hide-timestamp", kNoStamp},
+    {"--mpi-threads-disable", kNoMpi},       {"--log-with-timestamp", kNoStamp},
+    {"--log-without-timestamp", kNoStamp},   {"--log-hide-timestamp", kNoStamp},
+    {"--no-log-hide-timestamp", kNoStamp},
 };
 // They ask for what holds anyway.
 constexpr const char* kGranted[] = {"--no-hierarchical-allreduce",
@@ -187,6 +186,15 @@ void AddSettings(CLI::App* run, HorovodOptions* options) {
          "--no-stall-check", [options] { options->variables[kStallWarning] = kNeverMs; },
          "Stalled tensors are not reported")
       ->excludes("--stall-check-warning-time-seconds")
+      ->group(kGroup);
+  run->add_option_function<std::string>(
+         "--timeline-filename", [options](const std::string& file) { options->variables["FARANDOLE_TIMELINE"] = file; },
+         "File in which rank 0 records what tensors wait for; the others write beside it")
+      ->type_name("FILE")
+      ->group(kGroup);
+  run->add_flag_callback(
+         "--timeline-mark-cycles", [options] { options->variables["FARANDOLE_TIMELINE_MARK_CYCLES"] = "1"; },
+         "The beginning of each batch is marked in the timeline")
       ->group(kGroup);
   run->add_option_function<std::vector<std::string>>(
          "--network-interfaces,--network-interface",

@@ -60,7 +60,8 @@ void LocalPlace::Start(const std::vector<int>& workers) {
   size_t started = 0;
   for (; started < workers.size() && status.ok(); ++started) {
     const int number = workers[started];
-    status = StartOne(number, number == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
+    status = StartOne(number, command_.environment(number, static_cast<int>(started), static_cast<int>(workers.size())),
+                      number == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
     if (!status.ok()) break;
   }
   if (null_fd >= 0) close(null_fd);
@@ -70,9 +71,9 @@ void LocalPlace::Start(const std::vector<int>& workers) {
   for (; started < workers.size(); ++started) listener_->OnEnded(workers[started], WorkerEnd{127, 0});
 }
 
-absl::Status LocalPlace::StartOne(int number, int stdin_fd) {
+absl::Status LocalPlace::StartOne(int number, std::vector<std::string> environment, int stdin_fd) {
   const absl::StatusOr<WorkerProcess> process =
-      StartWorker(WorkerCommand{command_.executable, command_.arguments, command_.environment(number), stdin_fd});
+      StartWorker(WorkerCommand{command_.executable, command_.arguments, std::move(environment), stdin_fd});
   if (!process.ok()) return process.status();
   Worker& worker = workers_[number];
   worker.pid = process->pid;

@@ -26,7 +26,7 @@ class LocalPlace final : public Place {
     std::string executable;
     std::vector<std::string> arguments;
     // All "NAME=value" of a worker.
-    std::function<std::vector<std::string>(int worker)> environment;
+    std::function<std::vector<std::string>(int worker, int local_rank, int local_size)> environment;
     // What a worker leaves in its process group ends with it (SIGTERM); otherwise with the place.
     bool ends_groups = false;
   };
@@ -59,7 +59,7 @@ class LocalPlace final : public Place {
   };
   enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
 
-  absl::Status StartOne(int number, int stdin_fd);
+  absl::Status StartOne(int number, std::vector<std::string> environment, int stdin_fd);
   void Drain(Worker* worker);
   void SweepHard();
   void OnAlarm();

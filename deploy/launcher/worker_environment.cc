@@ -78,7 +78,7 @@ int WorkerSettings::OmpThreads() const { return std::max(1, cores / size_here); 
 
 bool WorkerSettings::SetsOmpThreads() const { return !Has(inherited, "OMP_NUM_THREADS"); }
 
-std::vector<std::string> WorkerSettings::Environment(int worker) const {
+std::vector<std::string> WorkerSettings::Environment(int worker, int local_rank, int local_size) const {
   std::map<std::string, std::string> told = {
       {"FARANDOLE_JOB", job},
       {"FARANDOLE_SIZE", absl::StrCat(size)},
@@ -101,6 +101,8 @@ std::vector<std::string> WorkerSettings::Environment(int worker) const {
     } else {
       told["HOROVOD_SIZE"] = told["FARANDOLE_SIZE"];
       told["HOROVOD_RANK"] = told["FARANDOLE_LAUNCH_INDEX"];
+      told["HOROVOD_LOCAL_SIZE"] = absl::StrCat(local_size);
+      told["HOROVOD_LOCAL_RANK"] = absl::StrCat(local_rank);
     }
   }
   std::vector<std::string> environment;

@@ -50,8 +50,9 @@ struct WorkerSettings {
   int64_t join_timeout_ms = 0;
   // Processor cores of this host that may be used.
   int cores = 1;
-  // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE and
-  // HOROVOD_RANK as well, which hold as long as the job is not elastic, or HOROVOD_ELASTIC.
+  // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE,
+  // HOROVOD_RANK, HOROVOD_LOCAL_SIZE and HOROVOD_LOCAL_RANK as well, where they are known: where the job is not
+  // elastic. Else HOROVOD_ELASTIC.
   std::string drop_in;
   bool is_elastic = false;
 
@@ -62,7 +63,8 @@ struct WorkerSettings {
 
   // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 where the user has not set it:
   // Python would hold back what it prints to a pipe.
-  std::vector<std::string> Environment(int worker) const;
+  // `local_rank` of `local_size`: among those that are started on this host at the same time.
+  std::vector<std::string> Environment(int worker, int local_rank, int local_size) const;
 };
 
 }  // namespace farandole::launcher

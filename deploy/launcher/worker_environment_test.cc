@@ -26,7 +26,7 @@ TEST(WorkerEnvironmentTest, AWorkerIsToldWhoItIsAndWhereToJoin) {
   WorkerSettings settings = Settings();
   settings.inherited = {"HOME=/home/me", "EMPTY="};
   settings.join_timeout_ms = 1500;
-  EXPECT_THAT(settings.Environment(2),
+  EXPECT_THAT(settings.Environment(2, 2, 3),
               UnorderedElementsAre("HOME=/home/me", "EMPTY=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
                                    "FARANDOLE_LAUNCH_INDEX=2", "FARANDOLE_JOIN_TIMEOUT_MS=1500", "OMP_NUM_THREADS=2",
@@ -37,7 +37,7 @@ TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
   WorkerSettings settings = Settings();
   settings.inherited = {"OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_SIZE=99", "FARANDOLE_LAUNCH_INDEX=9"};
   EXPECT_FALSE(settings.SetsOmpThreads());
-  EXPECT_THAT(settings.Environment(0),
+  EXPECT_THAT(settings.Environment(0, 0, 3),
               UnorderedElementsAre("OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
                                    "FARANDOLE_LAUNCH_INDEX=0"));
@@ -47,12 +47,13 @@ TEST(WorkerEnvironmentTest, HorovodsNamesGoInFrontOfThePythonPath) {
   WorkerSettings settings = Settings();
   settings.drop_in = "/lib/farandole/_dropin";
   settings.inherited = {"PYTHONPATH=/mine:/other"};
-  EXPECT_THAT(settings.Environment(2),
-              IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin:/mine:/other", "HOROVOD_RANK=2", "HOROVOD_SIZE=3"}));
+  EXPECT_THAT(settings.Environment(2, 2, 3),
+              IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin:/mine:/other", "HOROVOD_RANK=2", "HOROVOD_SIZE=3",
+                            "HOROVOD_LOCAL_RANK=2", "HOROVOD_LOCAL_SIZE=3"}));
   settings.inherited.clear();
   settings.is_elastic = true;
-  EXPECT_THAT(settings.Environment(2), IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin", "HOROVOD_ELASTIC=1"}));
-  EXPECT_THAT(settings.Environment(2), Not(Contains(testing::StartsWith("HOROVOD_RANK"))));
+  EXPECT_THAT(settings.Environment(2, 2, 3), IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin", "HOROVOD_ELASTIC=1"}));
+  EXPECT_THAT(settings.Environment(2, 2, 3), Not(Contains(testing::StartsWith("HOROVOD_RANK"))));
 }
 
 TEST(WorkerEnvironmentTest, ElasticWorkersAreToldTheBoundsThatAreSet) {
@@ -73,28 +74,28 @@ TEST(WorkerEnvironmentTest, ElasticWorkersAreToldTheBoundsThatAreSet) {
 TEST(WorkerEnvironmentTest, ALaunchThatJoinsOthersHasIndicesOfItsOwn) {
   WorkerSettings settings = Settings();
   settings.first_index = 65536;
-  EXPECT_THAT(settings.Environment(2), Contains("FARANDOLE_LAUNCH_INDEX=65538"));
+  EXPECT_THAT(settings.Environment(2, 2, 3), Contains("FARANDOLE_LAUNCH_INDEX=65538"));
 }
 
 TEST(WorkerEnvironmentTest, EachWorkerHasAtLeastOneThread) {
   WorkerSettings settings = Settings();
   settings.size_here = 16;
-  EXPECT_THAT(settings.Environment(0), Contains("OMP_NUM_THREADS=1"));
+  EXPECT_THAT(settings.Environment(0, 0, 3), Contains("OMP_NUM_THREADS=1"));
 }
 
 TEST(WorkerEnvironmentTest, TheCertificateOfAnotherCoordinatorIsNotTold) {
   WorkerSettings settings = Settings();
   settings.inherited = {"FARANDOLE_CA_FILE=/mine.pem"};
-  EXPECT_THAT(settings.Environment(0), Contains("FARANDOLE_CA_FILE="));
+  EXPECT_THAT(settings.Environment(0, 0, 3), Contains("FARANDOLE_CA_FILE="));
   settings.ca_file = "/run/ca.pem";
-  EXPECT_THAT(settings.Environment(0), Contains("FARANDOLE_CA_FILE=/run/ca.pem"));
+  EXPECT_THAT(settings.Environment(0, 0, 3), Contains("FARANDOLE_CA_FILE=/run/ca.pem"));
 }
 
 TEST(WorkerEnvironmentTest, WithoutACoordinatorTheUsersIsLeftAlone) {
   WorkerSettings settings = Settings();
   settings.coordinator = "";
   settings.inherited = {"FARANDOLE_COORDINATOR=far:1", "FARANDOLE_TOKEN_FILE=/t", "FARANDOLE_CA_FILE=/c"};
-  EXPECT_THAT(settings.Environment(0),
+  EXPECT_THAT(settings.Environment(0, 0, 3),
               IsSupersetOf({"FARANDOLE_COORDINATOR=far:1", "FARANDOLE_TOKEN_FILE=/t", "FARANDOLE_CA_FILE=/c"}));
 }
 

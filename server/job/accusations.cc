@@ -8,15 +8,12 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/wording.h"
 
 namespace farandole {
 namespace {
 
 const std::string& HostOf(const Roster& roster, uint32_t rank) { return roster.seat(rank).member.host_id(); }
-
-std::string Seen(const std::string& evidence, uint32_t by) {
-  return absl::StrCat(evidence, " (seen by rank ", by, ")");
-}
 
 }  // namespace
 
@@ -29,12 +26,12 @@ void Accusations::Add(uint32_t accuser, uint32_t accused, const std::string& evi
 
 std::string Accusations::Against(uint32_t rank) const {
   for (const Accusation& said : said_) {
-    if (said.accused == rank) return Seen(said.evidence, said.accuser);
+    if (said.accused == rank) return SeenBy(said.evidence, said.accuser);
   }
   return "";
 }
 
-std::vector<Roster::Loss> Accusations::Judge(const Roster& roster) {
+std::vector<Roster::Loss> Accusations::Judge(const Roster& roster, BrokenLinks* links, absl::Time now) {
   deadline_ = absl::InfiniteFuture();
   std::vector<Accusation> open = std::exchange(said_, {});
   const auto drop = [&open](const auto& is_settled) {
@@ -43,23 +40,23 @@ std::vector<Roster::Loss> Accusations::Judge(const Roster& roster) {
   drop([&roster](const Accusation& said) { return roster.seat(said.accuser).left || roster.seat(said.accused).left; });
   absl::btree_map<std::string, std::vector<uint32_t>> members;
   for (const uint32_t rank : roster.Staying()) members[HostOf(roster, rank)].push_back(rank);
+  for (const Accusation& said : open) links->Add(HostOf(roster, said.accuser), HostOf(roster, said.accused), now);
+  absl::btree_map<std::string, absl::btree_set<std::string>> broken = links->ByHost();
   std::vector<Roster::Loss> losses;
   while (!open.empty()) {
-    absl::btree_map<std::string, absl::btree_set<std::string>> at_odds;
+    absl::btree_set<std::string> concerned;
     for (const Accusation& said : open) {
-      const std::string &one = HostOf(roster, said.accuser), &other = HostOf(roster, said.accused);
-      at_odds[one].insert(other);
-      at_odds[other].insert(one);
+      concerned.insert({HostOf(roster, said.accuser), HostOf(roster, said.accused)});
     }
-    const auto weight = [&](const auto& entry) {
-      const std::vector<uint32_t>& ranks = members.at(entry.first);
-      return std::make_tuple(entry.second.size(), -static_cast<int64_t>(ranks.size()), ranks.front());
+    const auto weight = [&](const std::string& host) {
+      const std::vector<uint32_t>& ranks = members.at(host);
+      return std::make_tuple(broken[host].size(), -static_cast<int64_t>(ranks.size()), ranks.front());
     };
-    const auto worst = absl::c_max_element(
-        at_odds, [&weight](const auto& one, const auto& other) { return weight(one) < weight(other); });
-    const std::string& host = worst->first;
+    const std::string host = *absl::c_max_element(
+        concerned, [&weight](const auto& one, const auto& other) { return weight(one) < weight(other); });
     const std::string claim = Claim(host, open, roster);
     for (const uint32_t rank : members.at(host)) losses.push_back({rank, claim});
+    for (auto& [other, ends] : broken) ends.erase(host);
     drop([&](const Accusation& said) {
       return HostOf(roster, said.accuser) == host || HostOf(roster, said.accused) == host;
     });
@@ -71,7 +68,7 @@ std::string Accusations::Claim(const std::string& host, const std::vector<Accusa
                                const Roster& roster) const {
   const Accusation* own = nullptr;
   for (const Accusation& each : said) {
-    if (HostOf(roster, each.accused) == host) return Seen(each.evidence, each.accuser);
+    if (HostOf(roster, each.accused) == host) return SeenBy(each.evidence, each.accuser);
     if (own == nullptr && HostOf(roster, each.accuser) == host) own = &each;
   }
   return own == nullptr ? "" : absl::StrCat("it is at odds with ", roster.Describe(own->accused), ": ", own->evidence);

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/job/broken_links.h"
 #include "server/job/roster.h"
 
 namespace farandole {
 
 // What members of a running epoch say of members on other hosts to whom they have lost the connection, while the
 // coordinator hears both: the network between their hosts may have failed. So both may say it of each other, and what
-// is said is judged together. Owned by its RunningEpoch.
+// is said is judged together, and with what was said in epochs before. Owned by its RunningEpoch.
 class Accusations {
  public:
   // For the others to say it, too. Sockets that fail for the same reason do so within the time of a retransmission.
@@ -24,9 +25,10 @@ class Accusations {
   // When Judge is due.
   absl::Time deadline() const { return deadline_; }
   // Who is lost so that nobody is left who cannot reach another one: all members of as few hosts as can be found by
-  // taking each time the host that is at odds with the most others; of equals the one with fewer members, then the one
-  // whose first rank is higher. Empty: whoever was concerned has left. Forgets what was said.
-  std::vector<Roster::Loss> Judge(const Roster& roster);
+  // taking each time the host with the most broken links, of this epoch and of those before; of equals the one with
+  // fewer members, then the one whose first rank is higher. Empty: whoever was concerned has left. Forgets what was
+  // said, which `links` then has.
+  std::vector<Roster::Loss> Judge(const Roster& roster, BrokenLinks* links, absl::Time now);
 
  private:
   struct Accusation {

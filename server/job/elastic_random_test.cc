@@ -161,7 +161,8 @@ class ElasticWorld {
       const absl::StatusCode code = reply->status.code();
       if (reply->status.ok()) return;
       process->is_out = true;
-      if (code == absl::StatusCode::kCancelled) process->is_dead = true;
+      // Its program ends with that.
+      if (code == absl::StatusCode::kCancelled || code == absl::StatusCode::kAborted) process->is_dead = true;
       const bool may_fail = code == absl::StatusCode::kCancelled || code == absl::StatusCode::kAborted ||
                             code == absl::StatusCode::kUnavailable;
       Expect(may_fail, absl::StrCat("a process may not join: ", reply->status.ToString()));
@@ -222,6 +223,8 @@ class ElasticWorld {
   std::optional<uint32_t> OldRank(const std::string& incarnation) const {
     const auto predecessor = predecessor_.find(incarnation);
     if (predecessor == predecessor_.end() || before_.epoch().number() != last_epoch_) return std::nullopt;
+    // Of a run that is over nobody goes on.
+    if (before_.state() != v1::JOB_STATE_RUNNING && !before_.epoch_ended()) return std::nullopt;
     const auto found = std::find(last_members_.begin(), last_members_.end(), predecessor->second);
     if (found == last_members_.end()) return std::nullopt;
     const uint32_t rank = found - last_members_.begin();
@@ -236,6 +239,8 @@ class ElasticWorld {
   }
 
   void PlayOne() {
+    // A launcher starts others for those that have died, after a while.
+    if (Living().size() < kWantedSize && OneIn(20)) return Start();
     const uint64_t dice = Below(1000);
     if (dice < 400) return Pass(absl::Milliseconds(Below(OneIn(100) ? 5000 : 300)));
     if (dice < 403 && Living().size() < kMaxSize + 2) return Start();
@@ -410,7 +415,7 @@ TEST_P(ElasticRandomTest, NoMisfortuneBreaksAPromiseAndNobodyWaitsForEver) {
   ASSERT_TRUE(world.broken().empty()) << "seed " << GetParam() << ": " << world.broken().front();
   // Otherwise the misfortunes are too many to show anything.
   EXPECT_GT(world.epochs(), 2u);
-  EXPECT_GT(world.survivals(), 0u);
+  EXPECT_GT(world.survivals(), 2u);
   RecordProperty("epochs", absl::StrCat(world.epochs()));
   RecordProperty("survivals", absl::StrCat(world.survivals()));
 }

@@ -1,5 +1,6 @@
 #include "server/job/negotiation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -30,7 +31,36 @@ std::vector<uint32_t> Negotiation::RanksOf(const Ballot<Statement>& ballot) {
   return ranks;
 }
 
+void Negotiation::Join(uint32_t rank, uint32_t joins, Notices* notices) {
+  joined_[rank] = joins;
+  std::vector<Key> complete;
+  for (const auto& [key, pending] : pending_) {
+    if (groups_.Contains(std::get<0>(key), rank) && IsComplete(key, pending)) complete.push_back(key);
+  }
+  for (const Key& key : complete) {
+    Decide(key, pending_.at(key), notices);
+    Forget(key);
+  }
+}
+
+bool Negotiation::IsComplete(const Key& key, const Pending& pending) const {
+  const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
+  const size_t wanted = pending.disputants > 0 ? std::min<size_t>(pending.disputants, ranks.size()) : ranks.size();
+  size_t heard = pending.ballot.count();
+  if (heard >= wanted) return true;
+  // In a dispute everybody speaks who has submitted the tensor, also before joining.
+  if (std::get<2>(key) != 0) return false;
+  for (const auto& [rank, joins] : joined_) {
+    const bool is_excused = joins >= std::get<4>(key) && absl::c_binary_search(ranks, rank);
+    if (is_excused && !pending.ballot.Has(rank)) ++heard;
+  }
+  return heard >= wanted;
+}
+
 void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices) {
+  if (ready.op() == v1::OP_TYPE_JOIN) return Join(rank, ready.joins(), notices);
+  const auto joined = joined_.find(rank);
+  if (joined != joined_.end() && joined->second < ready.joins()) joined_.erase(joined);
   if (ready.disputed_slot() == 0) {
     const auto known = slot_of_.find(Name(ready.group(), ready.name()));
     if (known != slot_of_.end() && known->second != ready.retired_slot()) {
@@ -43,7 +73,8 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
   }
   if (auto told = ToldBefore(ready); told.has_value()) return notices->push_back({{rank}, *std::move(told)});
   const Key key(ready.group(), ready.name(), ready.disputed_slot(),
-                ready.disputed_slot() == 0 ? ready.ordinal() : ready.attempt());
+                ready.disputed_slot() == 0 ? ready.ordinal() : ready.attempt(),
+                ready.disputed_slot() == 0 ? ready.joins() : 0);
   if (std::string refusal = Refusal(rank, ready, key); !refusal.empty()) {
     notices->push_back({{rank}, MismatchFor(key, refusal, false)});
     return;
@@ -61,7 +92,8 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
     statement.ready.clear_grouped_shapes();
   }
   pending.ballot.Cast(rank, std::move(statement), SameStatement);
-  if (pending.ballot.count() < ranks.size()) return;
+  pending.disputants = std::max(pending.disputants, ready.disputants());
+  if (!IsComplete(key, pending)) return;
   Decide(key, pending, notices);
   Forget(Key(key));
 }
@@ -150,7 +182,7 @@ void Negotiation::RemoveGroup(uint32_t group, Notices* notices) {
     if (slot.group() == group) gone.push_back(number);
   }
   for (const uint32_t slot : gone) Retire(slot);
-  const Key first(group, "", 0, 0);
+  const Key first(group, "", 0, 0, 0);
   for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
        it = pending_.lower_bound(first)) {
     const Key key = it->first;
@@ -193,8 +225,8 @@ void Negotiation::AdoptTold(const v1::Mismatch& told) {
   if ((is_dispute ? told_of_slot_.size() : told_of_name_.size()) >= max_slots_) return;
   v1::Mismatch& known =
       is_dispute ? told_of_slot_[told.disputed_slot()] : told_of_name_[Name(told.group(), told.name())];
-  const bool is_newer =
-      known.name().empty() || known.attempt() < told.attempt() || known.next_ordinal() < told.next_ordinal();
+  const bool is_newer = known.name().empty() || known.attempt() < told.attempt() || known.joins() < told.joins() ||
+                        (known.joins() == told.joins() && known.next_ordinal() < told.next_ordinal());
   if (is_newer) known = told;
 }
 
@@ -208,7 +240,8 @@ std::optional<v1::CoordinatorMessage> Negotiation::ToldBefore(const v1::Ready& r
     mismatch.set_attempt(ready.attempt());
   } else {
     const auto found = told_of_name_.find(Name(ready.group(), ready.name()));
-    if (found == told_of_name_.end() || found->second.next_ordinal() <= ready.ordinal()) return std::nullopt;
+    if (found == told_of_name_.end() || found->second.joins() != ready.joins()) return std::nullopt;
+    if (found->second.next_ordinal() <= ready.ordinal()) return std::nullopt;
     mismatch = found->second;
     mismatch.set_next_ordinal(ready.ordinal() + 1);
   }
@@ -247,6 +280,7 @@ v1::CoordinatorMessage Negotiation::MismatchFor(const Key& key, const std::strin
     mismatch->set_attempt(std::get<3>(key));
   } else {
     mismatch->set_next_ordinal(std::get<3>(key) + (is_decided ? 1 : 0));
+    mismatch->set_joins(std::get<4>(key));
   }
   return message;
 }

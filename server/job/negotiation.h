@@ -74,14 +74,21 @@ class Negotiation {
   // Who has spoken, ascending.
   static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
 
-  // Group, name, disputed slot, and the attempt, or the ordinal of a new name.
-  using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t>;
+  // Group, name, disputed slot, the attempt, or the ordinal of a new name, and how often all had joined before, which
+  // does not count for a dispute.
+  using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t, uint32_t>;
   struct Pending {
     absl::Time since;
     Ballot<Statement> ballot;
+    // As Ready has them, the greatest of all.
+    uint32_t disputants = 0;
   };
   using Name = std::pair<uint32_t, std::string>;
 
+  // `rank` has joined: what waits for it alone is decided.
+  void Join(uint32_t rank, uint32_t joins, Notices* notices);
+  // Whether all have spoken of it who are waited for.
+  bool IsComplete(const Key& key, const Pending& pending) const;
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
   void Decide(const Key& key, const Pending& pending, Notices* notices);
@@ -101,6 +108,8 @@ class Negotiation {
   absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
   absl::flat_hash_map<Name, uint32_t> slot_of_;
   absl::btree_map<Key, Pending> pending_;
+  // The ranks that have joined and stated nothing since, and how often all had joined before.
+  absl::btree_map<uint32_t, uint32_t> joined_;
   // By name: of names without a slot. By slot: of disputes.
   absl::flat_hash_map<Name, v1::Mismatch> told_of_name_;
   absl::flat_hash_map<uint32_t, v1::Mismatch> told_of_slot_;

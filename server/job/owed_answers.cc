@@ -8,7 +8,8 @@ namespace {
 bool Answers(const v1::Mismatch& mismatch, const v1::Ready& ready) {
   return mismatch.name() == ready.name() && mismatch.group() == ready.group() &&
          mismatch.disputed_slot() == ready.disputed_slot() && mismatch.attempt() == ready.attempt() &&
-         (ready.disputed_slot() != 0 || mismatch.next_ordinal() == ready.ordinal() + 1);
+         (ready.disputed_slot() != 0 ||
+          (mismatch.next_ordinal() == ready.ordinal() + 1 && mismatch.joins() == ready.joins()));
 }
 
 bool Answers(const v1::GroupAssigned& assigned, const v1::GroupRequest& request) {

@@ -22,10 +22,10 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 }  // namespace
 
 RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
-                           bool is_elastic, History* history)
+                           BrokenLinks* links, History* history)
     : epoch_(std::move(epoch)),
       options_(options),
-      is_elastic_(is_elastic),
+      links_(links),
       history_(history),
       reserved_(reserved),
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
@@ -209,7 +209,7 @@ void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects)
   }
   const StreamId stream = roster_->seat(rank).stream;
   effects.actions->outputs.push_back(CloseStream{stream, absl::OkStatus()});
-  if (leave.returns() && is_elastic_) return Vacate(rank, true, effects);
+  if (leave.returns() && links_ != nullptr) return Vacate(rank, true, effects);
   *effects.record_changed = true;
   const std::string why = leave.reason().empty() ? "" : absl::StrCat(": ", Plain(leave.reason()));
   Tell(LogLine::Level::kInform, absl::StrCat(roster_->Describe(rank), " left in order", why), effects);
@@ -255,12 +255,12 @@ void RunningEpoch::LosePeer(uint32_t reporter, const v1::PeerLost& report, absl:
   const std::string evidence = report.evidence().empty() ? "no evidence given" : Plain(report.evidence(), 400);
   const bool is_heard = roster_->seat(lost).stream != 0;
   const bool is_elsewhere = roster_->seat(lost).member.host_id() != roster_->seat(reporter).member.host_id();
-  if (is_elastic_ && is_heard && is_elsewhere) return accusations_.Add(reporter, lost, evidence, now);
-  Lose(lost, absl::StrCat(evidence, " (seen by rank ", reporter, ")"));
+  if (links_ != nullptr && is_heard && is_elsewhere) return accusations_.Add(reporter, lost, evidence, now);
+  Lose(lost, SeenBy(evidence, reporter));
 }
 
-void RunningEpoch::JudgeAccusations() {
-  std::vector<Roster::Loss> losses = accusations_.Judge(*roster_);
+void RunningEpoch::JudgeAccusations(absl::Time now) {
+  std::vector<Roster::Loss> losses = accusations_.Judge(*roster_, links_, now);
   if (losses.empty()) return;
   ending_ = Ending{};
   ending_->is_estranged = true;
@@ -287,7 +287,7 @@ void RunningEpoch::Detach(uint32_t rank, const std::string& evidence, Effects ef
 void RunningEpoch::Advance(Effects effects) {
   if (ending_.has_value()) return;
   ending_ = FindLoss(effects.now);
-  if (!ending_.has_value() && accusations_.deadline() <= effects.now) JudgeAccusations();
+  if (!ending_.has_value() && accusations_.deadline() <= effects.now) JudgeAccusations(effects.now);
   if (ending_.has_value()) return;
   if (reattachment_ != nullptr && reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
   if (reattachment_ != nullptr) return;

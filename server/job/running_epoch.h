@@ -15,6 +15,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/job/accusations.h"
 #include "server/job/actions.h"
+#include "server/job/broken_links.h"
 #include "server/job/event.h"
 #include "server/job/group_table.h"
 #include "server/job/history.h"
@@ -29,7 +30,7 @@
 namespace farandole {
 
 // One epoch while it runs: who is in it, and all that its members talk about. It says when it must end and why
-// (ending); what follows from that is the Job's to decide. Owned by its Job, whose history it borrows.
+// (ending); what follows from that is the Job's to decide. Owned by its Job, whose history and broken links it borrows.
 class RunningEpoch {
  public:
   // Numbers for slots and groups that may have been given, so that a restarted coordinator does not give them again.
@@ -58,8 +59,9 @@ class RunningEpoch {
     bool* record_changed;
   };
 
+  // `links`: null where the job is not elastic.
   RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
-               bool is_elastic, History* history);
+               BrokenLinks* links, History* history);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 
@@ -125,7 +127,7 @@ class RunningEpoch {
   // Whether silence or absence ends the epoch now.
   std::optional<Ending> FindLoss(absl::Time now) const;
   // What members say of each other decides now, where it does.
-  void JudgeAccusations();
+  void JudgeAccusations(absl::Time now);
   void LosePeer(uint32_t reporter, const v1::PeerLost& report, absl::Time now);
   // Ends a member's stream because of what it said.
   void Refuse(uint32_t rank, const absl::Status& status, Effects effects);
@@ -143,7 +145,7 @@ class RunningEpoch {
 
   const v1::Epoch epoch_;
   const JobOptions options_;
-  const bool is_elastic_;
+  BrokenLinks* const links_;
   History* const history_;
   Reserved reserved_;
   std::unique_ptr<Roster> roster_;

@@ -240,6 +240,8 @@ void Script::Ready(const Arguments& arguments) {
   ready->set_disputed_slot(arguments.Number("disputed", 0));
   ready->set_attempt(arguments.Number("attempt", 0));
   ready->set_ordinal(arguments.Number("ordinal", 0));
+  ready->set_joins(arguments.Number("joins", 0));
+  ready->set_disputants(arguments.Number("disputants", 0));
   Say(arguments.subject, std::move(message));
 }
 

@@ -105,9 +105,10 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
     }
     case v1::CoordinatorMessage::kMismatch: {
       const v1::Mismatch& m = message.mismatch();
-      const std::string dispute = m.disputed_slot() == 0
-                                      ? absl::StrCat(" next=", m.next_ordinal())
-                                      : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
+      const std::string dispute =
+          m.disputed_slot() == 0
+              ? absl::StrCat(" next=", m.next_ordinal(), m.joins() == 0 ? "" : absl::StrCat(" joins=", m.joins()))
+              : absl::StrCat(" disputed_slot=", m.disputed_slot(), " attempt=", m.attempt());
       return absl::StrCat("mismatch epoch=", m.epoch(), " ", Plain(m.name(), 40), " group=", m.group(), dispute, " \"",
                           m.sentence(), "\"");
     }

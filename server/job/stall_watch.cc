@@ -133,7 +133,7 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
     bool is_stalled = ranks != nullptr && stall.op != v1::OP_TYPE_JOIN && stall.oldest + stall_warning_ <= now;
     if (is_stalled) {
       for (const uint32_t rank : *ranks) {
-        if (!stall.waiting.contains(rank) && !HasJoined(rank, group)) stall.missing.push_back(rank);
+        if (!stall.waiting.contains(rank) && !HasJoined(rank)) stall.missing.push_back(rank);
       }
       // Where the last rank has come just now, the tensor is on its way.
       is_stalled = !stall.missing.empty() || stall.youngest + stall_warning_ <= now;
@@ -142,11 +142,10 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
   }
 }
 
-bool StallWatch::HasJoined(uint32_t rank, uint32_t group) const {
+bool StallWatch::HasJoined(uint32_t rank) const {
   const auto it = accounts_.find(rank);
-  return it != accounts_.end() &&
-         absl::c_any_of(it->second.report.pending(), [group](const v1::PendingTensor& pending) {
-           return pending.op() == v1::OP_TYPE_JOIN && pending.group() == group;
+  return it != accounts_.end() && absl::c_any_of(it->second.report.pending(), [](const v1::PendingTensor& pending) {
+           return pending.op() == v1::OP_TYPE_JOIN;
          });
 }
 

@@ -66,8 +66,8 @@ class StallWatch {
   // Whatever anybody waits for, and then only what is stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
-  // Whether `rank` has joined, so that nobody waits for it in this group.
-  bool HasJoined(uint32_t rank, uint32_t group) const;
+  // Whether `rank` has joined, so that nobody waits for it.
+  bool HasJoined(uint32_t rank) const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
   // What a missing rank does instead: "rank 1 (last submitted loss 60 s ago)".
   std::string DescribeMissing(uint32_t rank, absl::Time now) const;

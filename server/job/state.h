@@ -20,6 +20,7 @@
 #include "farandole/v1/store.pb.h"
 #include "server/job/actions.h"
 #include "server/job/barred_hosts.h"
+#include "server/job/broken_links.h"
 #include "server/job/estranged_hosts.h"
 #include "server/job/event.h"
 #include "server/job/fence.h"
@@ -154,6 +155,8 @@ class Job::State {
   uint32_t MinSize() const { return record_.elastic().min_size(); }
   uint32_t MaxSize() const { return record_.elastic().max_size(); }
 
+  // Null where a loss ends the job.
+  BrokenLinks* Links() { return IsElastic() ? &links_ : nullptr; }
   RunningEpoch::Effects Effects() { return {now_, &actions_, &record_changed_}; }
   CheckpointGate::Present Present() const;
   template <typename Response>
@@ -190,6 +193,7 @@ class Job::State {
   std::unique_ptr<WantedChange> change_;
   BarredHosts hosts_;
   EstrangedHosts estranged_;
+  BrokenLinks links_;
   // Incarnations that were drained, with the reason.
   Fence drained_;
   // Launch indices of processes that have ended, by the launcher's word; bounded.

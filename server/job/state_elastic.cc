@@ -133,7 +133,7 @@ void Job::State::HearSurvivor(uint32_t rank, const v1::WorkerMessage& message) {
     const v1::PeerLost& report = message.peer_lost();
     if (!report.ended_by().empty()) return;
     const std::string claim = survivors_->Accuse(
-        report.rank(), absl::StrCat(Plain(report.evidence(), 400), " (seen by rank ", rank, "), and its stream ended"));
+        report.rank(), absl::StrCat(SeenBy(Plain(report.evidence(), 400), rank), ", and its stream ended"));
     if (!claim.empty()) LoseSurvivor(report.rank(), claim);
   } else if (message.has_departing() && message.departing().epoch() == epoch) {
     Depart(rank, message.departing());

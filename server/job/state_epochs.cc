@@ -21,6 +21,7 @@ void Job::State::BeginForming() {
   record_.clear_resets();
   hosts_.Clear();
   estranged_.Clear();
+  links_.Clear();
   AdoptTerms();
   const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
   const std::string bounds = IsElastic() ? absl::StrCat(" (", MinSize(), " to ", MaxSize(), ")") : "";
@@ -122,8 +123,7 @@ void Job::State::Form() {
   record_.clear_epoch_ended();
   record_.clear_change_serial();
   last_workers_.clear();
-  run_ =
-      std::make_unique<RunningEpoch>(epoch, options_, stall_warning, RunningEpoch::Reserved{}, IsElastic(), &history_);
+  run_ = std::make_unique<RunningEpoch>(epoch, options_, stall_warning, RunningEpoch::Reserved{}, Links(), &history_);
   if (IsElastic()) {
     const absl::Duration window = absl::Milliseconds(record_.elastic().join_window_ms());
     change_ = std::make_unique<WantedChange>(epoch.number(), window, 0);

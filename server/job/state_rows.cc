@@ -121,7 +121,7 @@ void Job::State::RestoreEpoch(absl::Time now) {
   const v1::Epoch& epoch = record_.epoch();
   run_ = std::make_unique<RunningEpoch>(epoch, options_, absl::Milliseconds(record_.stall_warning_ms()),
                                         RunningEpoch::Reserved{record_.slots_reserved(), record_.groups_reserved()},
-                                        IsElastic(), &history_);
+                                        Links(), &history_);
   run_->AwaitReturn(record_, now);
   if (IsElastic()) {
     const absl::Duration window = absl::Milliseconds(record_.elastic().join_window_ms());

@@ -55,6 +55,10 @@ std::string DescribeRank(uint32_t rank, const v1::Member& member) {
   return absl::StrCat("rank ", rank, " (", DescribeWorker(member), ")");
 }
 
+std::string SeenBy(absl::string_view evidence, uint32_t rank) {
+  return absl::StrCat(evidence, " (seen by rank ", rank, ")");
+}
+
 std::string ShowRanks(absl::Span<const uint32_t> ascending) {
   constexpr int kMostRuns = 8;
   std::string text = ascending.size() == 1 ? "rank " : "ranks ";

@@ -23,6 +23,9 @@ std::string DescribeWorker(const v1::Member& member);
 // "rank 1 (worker 4711 on host a)".
 std::string DescribeRank(uint32_t rank, const v1::Member& member);
 
+// "timed out (seen by rank 1)".
+std::string SeenBy(absl::string_view evidence, uint32_t rank);
+
 // "rank 3", "ranks 0-2,5"; at most eight runs, then "and N more".
 std::string ShowRanks(absl::Span<const uint32_t> ascending);
 // "[0,1,2]", at most 64 numbers, then "...".

@@ -39,6 +39,8 @@ TEST(ShowDurationTest, ChoosesTheUnit) {
   EXPECT_EQ(ShowDuration(absl::Milliseconds(61540)), "61.5 s");
 }
 
+TEST(SeenByTest, NamesTheWitness) { EXPECT_EQ(SeenBy("timed out", 3), "timed out (seen by rank 3)"); }
+
 TEST(DescribeRankTest, NamesTheHostForPeople) {
   v1::Member member;
   member.set_pid(4711);

@@ -1,26 +1,26 @@
 """A running program that a driver measures by the lines that it writes."""
 
 import contextlib
-import ctypes
-import os
 import pathlib
 import queue
-import select
-import signal
 import subprocess
+import sys
 import threading
 import time
 import uuid
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import groups
-from groups import BenchError
+from groups import ROOT, BenchError
+
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+
+from processes import die_with_parent, kill_marked  # noqa: E402
 
 MARK = "FARANDOLE_BENCH_MARK"
 # torchrun gives its workers 30 s between SIGTERM and SIGKILL.
 END_SECONDS = 40.0
 KILL_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
 
 
 class Event(NamedTuple):
@@ -113,38 +113,6 @@ class Contender:
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(END_SECONDS)
-        while left := self._descendants():
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            _wait_for_end(left[0])
+        kill_marked(MARK, self._mark, KILL_SECONDS)
         self.process.wait()
         self.process.stdin.close()
-
-    def _descendants(self) -> List[int]:
-        """It, if it has not ended, and all that it has started. Zombies have no environment."""
-        found = []
-        for directory in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # ended meanwhile
-                if f"{MARK}={self._mark}".encode() in (directory / "environ").read_bytes().split(b"\0"):
-                    found.append(int(directory.name))
-        return found
-
-
-def die_with_parent() -> None:
-    """Called in a child before it runs its program: it gets SIGTERM when the thread that started it ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _wait_for_end(pid: int) -> None:
-    """Of a process of any parent."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(KILL_SECONDS * 1000)
-    finally:
-        os.close(descriptor)

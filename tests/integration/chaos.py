@@ -56,7 +56,10 @@ def check(histories: Histories, samples: int, least: int, most: int) -> None:
         ranks = [line["rank"] for line in lines]
         assert len(set(ranks)) == len(ranks), f"{where}: a rank did it twice: {ranks}"
         assert lines[0]["sums"][1] == lines[0]["size"], f"{where}: not all ranks are in the sum: {lines[0]}"
-    final = {number: max(epoch for other, epoch in steps if other == number) for number, _ in steps}
+    # The epoch in which a step was done at last.
+    final: Dict[int, int] = {}
+    for number, epoch in steps:
+        final[number] = max(epoch, final.get(number, 0))
     assert sorted(final) == list(range(len(final))), f"steps are missing: {sorted(final)[-1] + 1} of {len(final)}"
     _check_nothing_is_lost(histories, steps)
     _check_samples([steps[number, final[number]] for number in range(len(final))], samples)

@@ -74,46 +74,39 @@ def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
 @pytest.fixture(scope="session")
 def aliases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Aliases]:
     """64 hosts that are one machine, 127.0.0.2 and on."""
-    reason = hosts.why_not()
-    if reason:
+    if reason := hosts.why_not():
         pytest.skip(reason)
     yield from hosts.aliases_in(tmp_path_factory.mktemp("aliases") / "ssh", 64)
+
+
+def _namespaces(directory: pathlib.Path, count: int) -> Iterator[hosts.Namespaces]:
+    if reason := hosts.why_not() or hosts.why_no_namespaces():
+        pytest.skip(reason)
+    yield from hosts.namespaces_in(directory, count)
 
 
 @pytest.fixture(scope="session")
 def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Namespaces]:
     """Two hosts with networks of their own."""
-    reason = hosts.why_not() or hosts.why_no_namespaces()
-    if reason:
-        pytest.skip(reason)
-    yield from hosts.namespaces_in(tmp_path_factory.mktemp("namespaces") / "ssh", 2)
+    yield from _namespaces(tmp_path_factory.mktemp("namespaces") / "ssh", 2)
 
 
 @pytest.fixture
 def four_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
     """Four hosts with networks of their own, which the test may cut off."""
-    reason = hosts.why_not() or hosts.why_no_namespaces()
-    if reason:
-        pytest.skip(reason)
-    yield from hosts.namespaces_in(tmp_path / "ssh", 4)
+    yield from _namespaces(tmp_path / "ssh", 4)
 
 
 @pytest.fixture
 def three_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
     """Three hosts with networks of their own, which the test may cut from each other."""
-    reason = hosts.why_not() or hosts.why_no_namespaces()
-    if reason:
-        pytest.skip(reason)
-    yield from hosts.namespaces_in(tmp_path / "ssh", 3)
+    yield from _namespaces(tmp_path / "ssh", 3)
 
 
 @pytest.fixture
 def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
     """Two hosts with networks of their own, which the test may cut off or slow down."""
-    reason = hosts.why_not() or hosts.why_no_namespaces()
-    if reason:
-        pytest.skip(reason)
-    yield from hosts.namespaces_in(tmp_path / "ssh", 2)
+    yield from _namespaces(tmp_path / "ssh", 2)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

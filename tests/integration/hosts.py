@@ -2,15 +2,17 @@
 the user's own ssh is read or written."""
 
 import contextlib
-import ctypes
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
 import subprocess
 from typing import Iterator, List, Sequence
+
+from processes import die_with_parent
 
 SSHD = "/usr/sbin/sshd"
 # sshd without systemd wants it to exist.
@@ -18,7 +20,6 @@ PRIVILEGE_SEPARATION = pathlib.Path("/run/sshd")
 START_SECONDS = 30
 # Networks that this process has made.
 _NUMBERS = itertools.count()
-_PR_SET_PDEATHSIG = 1
 # Of the locally administered addresses.
 _NOBODY = "02:00:00:00:00:01"
 
@@ -40,10 +41,6 @@ def why_no_namespaces() -> str:
         return "iproute2 is not installed"
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
     return probe.stderr.strip() if probe.returncode else ""
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _make_key(path: pathlib.Path) -> None:
@@ -104,7 +101,7 @@ class SshServer:
         command = [*prefix, SSHD, "-D", "-e", "-f", str(keys.write_server(address, port))]
         with self.log.open("wb") as log:
             # pylint: disable-next=subprocess-popen-preexec-fn
-            self._process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+            self._process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
         self.pid = self._process.pid
         self._await_log("Server listening on")
 
@@ -166,7 +163,7 @@ class Namespaces:
         made = next(_NUMBERS)
         number = (os.getpid() * 8 + made) % 250 + 1
         # At most 15 letters for a network's name, of which two follow. One may live as long as all that come after it.
-        self.tag = f"fd{os.getpid()}{made:x}"
+        self.tag = f"fd{os.getpid()}p{made:x}"
         self.bridge = f"{self.tag}b"
         self.machine = f"10.213.{number}.1"
         self.names = [f"10.213.{number}.{i + 2}" for i in range(count)]
@@ -174,6 +171,7 @@ class Namespaces:
         self.servers: List[SshServer] = []
         self.keys = SshKeys(directory)
         self.keys.write_client(self.names, self.PORT)
+        _remove_abandoned()
         try:
             self._make()
         except BaseException:
@@ -242,16 +240,36 @@ class Namespaces:
         for server in self.servers:
             server.stop()
         for namespace in self.namespaces:
-            # The session of a host that was cut off waits for hours, and keeps the network with it.
-            listed = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)
-            for pid in listed.stdout.split():
-                with contextlib.suppress(ProcessLookupError):  # the end of one may be another's
-                    os.kill(int(pid), signal.SIGKILL)
-            subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
+            _remove_namespace(namespace)
         # A network that is taken away is so at some later time; what it has here need not wait for that.
         for i in range(len(self.names)):
             subprocess.run(["ip", "link", "del", f"{self.tag}v{i}"], check=False, capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
+
+
+def _remove_namespace(namespace: str) -> None:
+    # The session of a host that was cut off waits for hours, and keeps the network with it.
+    listed = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)
+    for pid in listed.stdout.split():
+        with contextlib.suppress(ProcessLookupError):  # the end of one may be another's
+            os.kill(int(pid), signal.SIGKILL)
+    subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True)
+
+
+def _remove_abandoned() -> None:
+    """Takes away what processes have left behind that were killed. Names begin with the number of their process."""
+    for listing, remove in (
+        (["ip", "netns", "list"], _remove_namespace),
+        (
+            ["ip", "-br", "link", "show", "type", "bridge"],
+            lambda bridge: subprocess.run(["ip", "link", "del", bridge], check=False, capture_output=True),
+        ),
+    ):
+        listed = subprocess.run(listing, check=False, capture_output=True, text=True)
+        for name in re.findall(r"^fd\d+p[0-9a-f]+[nb]\d*", listed.stdout, re.MULTILINE):
+            pid = name[2 : name.index("p")]
+            if not pathlib.Path("/proc", pid).exists():
+                remove(name)
 
 
 def _ip(*arguments: str) -> None:

@@ -3,13 +3,13 @@
 import os
 import pathlib
 import re
-import select
-import signal
 import subprocess
 import threading
 import time
 import uuid
 from typing import Dict, List, Sequence, Set
+
+from processes import kill_marked, marked, wait_for_end
 
 # Most of it is importing PyTorch on a busy machine.
 START_SECONDS = 150
@@ -132,14 +132,7 @@ class Program:
 
     def descendants(self) -> List[int]:
         """Processes with its mark, itself included. Zombies have none any more."""
-        found = []
-        for directory in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if f"{MARK}={self._mark}".encode() in (directory / "environ").read_bytes().split(b"\0"):
-                    found.append(int(directory.name))
-            except OSError:  # ended meanwhile
-                continue
-        return found
+        return marked(MARK, self._mark)
 
     def require_nothing_left(self, seconds: float = SOON_SECONDS) -> None:
         """Waits until none of its processes is left; fails if that takes longer, or if a file of theirs stays."""
@@ -147,7 +140,7 @@ class Program:
         while left := self.descendants():
             remaining = deadline - time.monotonic()
             assert remaining > 0, f"left after {seconds} s: {[_describe(pid) for pid in left]}\n{self.output[-3000:]}"
-            _wait_for_end(left[0], remaining)
+            wait_for_end(left[0], remaining)
         files = [path.name for path in self._temporary.iterdir() if not path.name.startswith(OTHERS_FILES)]
         assert not files, f"files are left: {files}"
         segments = _without_owner(_segments() - self._segments_before)
@@ -155,13 +148,7 @@ class Program:
 
     def kill_all(self) -> None:
         """Ends it with all its descendants."""
-        while left := self.descendants():
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            _wait_for_end(left[0], SOON_SECONDS)
+        kill_marked(MARK, self._mark, SOON_SECONDS)
         self._process.wait(SOON_SECONDS)
 
 
@@ -171,17 +158,3 @@ def _describe(pid: int) -> str:
     except OSError:
         command = "ended meanwhile"
     return f"{pid}: {command}"
-
-
-def _wait_for_end(pid: int, seconds: float) -> None:
-    """Returns when a process of any parent has ended, or the time is over."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(seconds * 1000)
-    finally:
-        os.close(descriptor)

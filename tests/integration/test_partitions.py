@@ -34,17 +34,7 @@ def _coordinator(three_hosts: hosts.Namespaces, start: Callable[..., Program], t
     return Coordinator(start(*command, *make_certificate(tmp_path / "tls", f"IP:{here}")), state)
 
 
-# A known defect: connections time out at different moments, and where the worker that is cut off is the first to
-# complain, the others are lost to it in turn. What was said in earlier epochs is to count as well.
-NOT_ALWAYS = pytest.mark.skip(
-    reason="the oldest worker, cut off, may win: accusations of earlier epochs do not count yet"
-)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=NOT_ALWAYS if name == "from_the_other_workers" else ()) for name in PARTITIONS],
-)
+@pytest.mark.parametrize("name", PARTITIONS)
 def test_a_host_that_is_cut_is_gone_without_and_comes_back(
     name: str,
     three_hosts: hosts.Namespaces,

@@ -69,6 +69,13 @@ def test_stalled_tensor_is_named_with_who_is_missing(job: Callable[..., Program]
     assert run.output.count("done") == 2, run.output
 
 
+def test_a_stall_beyond_its_limit_ends_the_job(job: Callable[..., Program], gate: Gate) -> None:
+    run = job(2, "late", gate, FARANDOLE_STALL_WARNING_MS="500", FARANDOLE_STALL_LIMIT_MS="2000")
+    run.expect(r"\[0\] .*StallError: a tensor of rank 0 \(.*\) is stalled for 2 s, .*: tensor late.*rank 1")
+    run.require_end(1)
+    assert "done" not in run.output, run.output
+
+
 def test_unreadable_data_of_the_demo_are_named(start: Callable[..., Program]) -> None:
     run = start(sys.executable, str(EXAMPLES / "fashion_mnist.py"), "--data", "/nonexistent")
     run.require_end(1, 200)

@@ -32,6 +32,8 @@ SIZES = {
     "disagreement": (2, 3),
     "elastic": (1, 2, 3),
     "groups": (3,),
+    "join": (1, 2, 3, 4),
+    "adasum": (1, 2, 3, 4),
 }
 
 

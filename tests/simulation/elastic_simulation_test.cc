@@ -8,16 +8,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/seeds.h"
 
 namespace farandole {
 namespace {
 
-uint32_t first_seed = 1;
-uint32_t last_seed = 300;
-bool tells = false;
+Seeds seeds;
 int large = 0;
 
 std::string Play(uint32_t seed, const ElasticSimulation::Scale& scale) {
@@ -25,21 +23,21 @@ std::string Play(uint32_t seed, const ElasticSimulation::Scale& scale) {
   const std::string violation = simulation.Run();
   std::string history;
   for (const std::string& line : simulation.history()) absl::StrAppend(&history, line, "\n");
-  if (tells) std::cout << history;
+  if (seeds.is_told) std::cout << history;
   return violation.empty() ? "" : absl::StrCat("seed ", seed, ": ", violation, "\n", history);
 }
 
 TEST(ElasticSimulationTest, WhateverGoesWrongThoseWhoLiveGoOnTogether) {
   if (large > 0) GTEST_SKIP() << "a large one is played";
-  for (uint32_t seed = first_seed; seed <= last_seed; ++seed) {
+  for (uint32_t seed = seeds.first; seed <= seeds.last; ++seed) {
     ASSERT_EQ(Play(seed, ElasticSimulation::Small(seed)), "");
   }
 }
 
 TEST(ElasticSimulationTest, SoDoThoseOfALargeJob) {
   const int workers = large > 0 ? large : 256;
-  tells = large > 0;
-  EXPECT_EQ(Play(first_seed, {workers, workers / 8, 8, 30 * kSecond, 120 * kSecond}), "");
+  if (large > 0) seeds.is_told = true;
+  EXPECT_EQ(Play(seeds.first, {workers, workers / 8, 8, 30 * kSecond, 120 * kSecond}), "");
 }
 
 }  // namespace
@@ -47,13 +45,7 @@ TEST(ElasticSimulationTest, SoDoThoseOfALargeJob) {
 bool TakeFlag(absl::string_view argument) {
   absl::string_view value = argument;
   if (absl::ConsumePrefix(&value, "--workers=")) return absl::SimpleAtoi(value, &large) && large >= 8;
-  if (absl::ConsumePrefix(&argument, "--seed=")) {
-    tells = true;
-    return absl::SimpleAtoi(argument, &first_seed) && absl::SimpleAtoi(argument, &last_seed);
-  }
-  if (!absl::ConsumePrefix(&argument, "--seeds=")) return false;
-  const std::pair<std::string, std::string> range = absl::StrSplit(argument, absl::MaxSplits('-', 1));
-  return absl::SimpleAtoi(range.first, &first_seed) && absl::SimpleAtoi(range.second, &last_seed);
+  return seeds.Take(argument);
 }
 
 }  // namespace farandole

@@ -6,41 +6,29 @@
 #include <iostream>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/seeds.h"
 
 namespace farandole {
 namespace {
 
-uint32_t first_seed = 1;
-uint32_t last_seed = 300;
-bool tells = false;
+Seeds seeds;
 
 TEST(SimulationTest, WhateverGoesWrongNothingHangsAndNothingIsWrong) {
-  for (uint32_t seed = first_seed; seed <= last_seed; ++seed) {
+  for (uint32_t seed = seeds.first; seed <= seeds.last; ++seed) {
     Simulation simulation(seed);
     const std::string violation = simulation.Run();
     std::string history;
     for (const std::string& line : simulation.history()) absl::StrAppend(&history, line, "\n");
-    if (tells) std::cout << history;
+    if (seeds.is_told) std::cout << history;
     ASSERT_EQ(violation, "") << "seed " << seed << " (make sim SEED=" << seed << " shows it)\n" << history;
   }
 }
 
 }  // namespace
 
-bool TakeFlag(absl::string_view argument) {
-  if (absl::ConsumePrefix(&argument, "--seed=")) {
-    tells = true;
-    return absl::SimpleAtoi(argument, &first_seed) && absl::SimpleAtoi(argument, &last_seed);
-  }
-  if (!absl::ConsumePrefix(&argument, "--seeds=")) return false;
-  const std::pair<std::string, std::string> range = absl::StrSplit(argument, absl::MaxSplits('-', 1));
-  return absl::SimpleAtoi(range.first, &first_seed) && absl::SimpleAtoi(range.second, &last_seed);
-}
+bool TakeFlag(absl::string_view argument) { return seeds.Take(argument); }
 
 }  // namespace farandole
 

@@ -202,10 +202,15 @@ absl::Status CheckCounts(const Collective& collective) {
   return CheckSentCounts(collective);
 }
 
+// It combines whole tensors, those of two ranks at a time.
+bool IsAdasum(const Collective& collective) {
+  return Reduces(collective.op) && collective.reduce_op == ReduceOp::kAdasum;
+}
+
 absl::Status CheckReduction(const Collective& collective) {
   if (!Reduces(collective.op)) return absl::OkStatus();
-  if (collective.reduce_op == ReduceOp::kAdasum) {
-    return absl::UnimplementedError("no schedule for the reduction adasum");
+  if (IsAdasum(collective) && collective.op != OpType::kAllreduce) {
+    return absl::UnimplementedError("no schedule for a reducescatter by adasum");
   }
   if (collective.reduce_op == ReduceOp::kAverage && collective.dtype == DType::kBool) {
     return absl::InvalidArgumentError(
@@ -234,6 +239,7 @@ absl::Status NoSchedule(OpType op) {
 
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
   if (absl::Status checked = Check(collective); !checked.ok()) return checked;
+  if (IsAdasum(collective)) return RecursiveDoubling(collective);
   for (const Row& row : kRows) {
     if (row.op == collective.op && SizeOfGroup(collective) <= row.most_ranks && BytesOf(collective) <= row.most_bytes) {
       return row.make(collective);
@@ -244,7 +250,7 @@ absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective) {
 
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts, int most_direct_hosts) {
   const std::vector<int> sizes = hosts.Shape(collective.ranks);
-  if (sizes.size() <= 1) return ChooseSchedule(collective);
+  if (sizes.size() <= 1 || IsAdasum(collective)) return ChooseSchedule(collective);
   if (absl::Status checked = Check(collective); !checked.ok()) return checked;
   const GroupShape shape(collective.position, sizes, most_direct_hosts);
   for (const HostsRow& row : kHostsRows) {

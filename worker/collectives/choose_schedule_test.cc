@@ -109,9 +109,18 @@ TEST(ChooseScheduleTest, AGroupOnOneHostRunsAsIfThereWereNoOther) {
 
 TEST(ChooseScheduleTest, WhatHasNoScheduleIsRefused) {
   EXPECT_EQ(ChooseSchedule(Case(OpType::kJoin, 2, 4).collective).status().code(), absl::StatusCode::kUnimplemented);
-  Case adasum(OpType::kAllreduce, 2, 4);
+  Case scatter(OpType::kReducescatter, 2, 4);
+  const std::vector<int64_t> counts = {2, 2};
+  scatter.collective.counts = counts;
+  scatter.collective.reduce_op = ReduceOp::kAdasum;
+  EXPECT_EQ(ChooseSchedule(scatter.collective).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(ChooseScheduleTest, AdasumCombinesTwoRanksAtATimeOnAnyHosts) {
+  Case adasum(OpType::kAllreduce, 4, 1 << 24);
   adasum.collective.reduce_op = ReduceOp::kAdasum;
-  EXPECT_EQ(ChooseSchedule(adasum.collective).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(adasum.Algorithm(), "recursive doubling allreduce");
+  EXPECT_EQ(ChooseSchedule(adasum.collective, Hosts::WithSizes({2, 2}))->algorithm, "recursive doubling allreduce");
 }
 
 TEST(ChooseScheduleTest, ContradictionsAreNamed) {

@@ -208,19 +208,30 @@ absl::StatusOr<bool> ScheduleOperation::FinishTransfers() {
 
 int64_t ScheduleOperation::ReduceSome(int64_t budget) {
   const Round& round = schedule_.rounds[round_];
+  const bool combines = collective_.reduce_op == ReduceOp::kAdasum && Reduces(collective_.op);
   int64_t bytes = 0;
   while (bytes < budget && next_ < round.size()) {
     const Step& step = round[next_];
     const int64_t bytes_each = static_cast<int64_t>(step.sources.size()) * element_bytes_;
-    const int64_t count = std::min(step.piece.count - done_, std::max(kLeastSlice, (budget - bytes) / bytes_each));
-    ReduceSlice(step, count);
+    int64_t count = std::max(kLeastSlice, (budget - bytes) / bytes_each);
+    // Both ranks that combine two tensors are to add their products in the same order.
+    if (combines) count -= count % kAdasumBlock;
+    count = std::min(step.piece.count - done_, count);
+    const bool needs_products = combines && step.sources.size() == 2 && !has_products_;
+    if (needs_products) {
+      AddAdasumProducts(collective_.dtype, At(step.sources[0], done_), At(step.sources[1], done_), count, &products_);
+    } else {
+      ReduceSlice(step, count);
+    }
     moved_ = true;
     bytes += count * bytes_each;
     done_ += count;
-    if (done_ == step.piece.count) {
-      done_ = 0;
-      ++next_;
-    }
+    if (done_ < step.piece.count) continue;
+    done_ = 0;
+    has_products_ = needs_products;
+    if (needs_products) continue;
+    products_ = {};
+    ++next_;
   }
   if (next_ == round.size()) {
     next_ = 0;
@@ -231,12 +242,18 @@ int64_t ScheduleOperation::ReduceSome(int64_t budget) {
 }
 
 void ScheduleOperation::ReduceSlice(const Step& step, int64_t count) {
+  const double postscale = step.finish ? collective_.postscale : 1.0;
+  if (has_products_) {
+    return CombineAdasum(collective_.dtype, products_, At(step.sources[0], done_), At(step.sources[1], done_),
+                         At(step.piece, done_), count, postscale);
+  }
   inputs_.clear();
   for (const Piece& source : step.sources) inputs_.push_back(At(source, done_));
-  const bool averages = collective_.reduce_op == ReduceOp::kAverage;
-  const ReduceOp op = averages && !step.finish ? ReduceOp::kSum : collective_.reduce_op;
-  Reduce(collective_.dtype, op, inputs_, nullptr, At(step.piece, done_), count,
-         step.finish ? collective_.postscale : 1.0, static_cast<int>(collective_.ranks.size()));
+  // An Adasum of one rank changes nothing but by the postscale.
+  const bool is_sum =
+      collective_.reduce_op == ReduceOp::kAdasum || (collective_.reduce_op == ReduceOp::kAverage && !step.finish);
+  Reduce(collective_.dtype, is_sum ? ReduceOp::kSum : collective_.reduce_op, inputs_, nullptr, At(step.piece, done_),
+         count, postscale, static_cast<int>(collective_.ranks.size()));
 }
 
 char* ScheduleOperation::At(const Piece& piece, int64_t index) const {

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/collectives/schedule.h"
+#include "worker/kernels/adasum.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
@@ -80,6 +81,9 @@ class ScheduleOperation : public Operation {
   int64_t done_ = 0;
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
+  // Of an Adasum's step, which goes over its two tensors twice; true: the first time is over.
+  AdasumProducts products_;
+  bool has_products_ = false;
 };
 
 }  // namespace farandole

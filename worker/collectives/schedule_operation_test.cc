@@ -114,6 +114,26 @@ TEST_P(ScheduleOperationTest, FloatsAreEqualToTheBitOnAllRanks) {
   }
 }
 
+TEST(ScheduleOperationAdasumTest, IsEqualToTheBitOnAllRanks) {
+  for (const int size : {1, 2, 3, 4, 6, 7, 8, 11}) {
+    std::vector<ConformanceBatch> batches;
+    for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+      for (const int64_t count : {1, 5003, 200'000}) {
+        batches.push_back(AllreduceOf(size, dtype, ReduceOp::kAdasum, {count}));
+        batches.back().postscale = 1.7;
+      }
+    }
+    TransportSet set = MakeSet(size);
+    ConformanceRun run(set, batches, StartWith(kDoubling));
+    const absl::Status status = run.Run();
+    ASSERT_TRUE(status.ok()) << status;
+    for (const auto& memory : run.memory()) {
+      const absl::Status checked = memory->CheckEqualOnAllRanks();
+      EXPECT_TRUE(checked.ok()) << checked;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ScheduleOperationTest, ::testing::Values(kDirect, kDoubling, kRing),
                          [](const ::testing::TestParamInfo<Algorithm>& tested) { return tested.param.name; });
 

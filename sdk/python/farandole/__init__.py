@@ -33,6 +33,8 @@ from .basics import (
     rocm_built,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
 )
 from .exceptions import (
     CheckpointError,
@@ -98,5 +100,7 @@ __all__ = [
     "run",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

@@ -10,12 +10,13 @@ from typing import Any, Callable, Dict, Optional, Type
 
 from . import _options, exceptions
 
+_REMEDY = "install the wheel again, or run `make install` in the checkout"
+
 try:
     from ._native import ffi, lib
 except ImportError as error:
     raise ImportError(
-        "farandole is not built: farandole/_native.abi3.so is missing or cannot be loaded "
-        f"({error}); install its wheel again, or run `make install` in the checkout"
+        f"farandole is not built: farandole/_native.abi3.so is missing or cannot be loaded ({error}); {_REMEDY}"
     ) from None
 
 __all__ = ["check", "failure", "ffi", "forked", "interruptible", "lib"]
@@ -30,9 +31,7 @@ STILL_PENDING = 1
 def _load() -> None:
     path = _options.library_path()
     if not os.path.exists(path):
-        raise ImportError(
-            f"farandole is not built: there is no worker library at {path}; install the wheel again, or run `make install` in the checkout"
-        )
+        raise ImportError(f"farandole is not built: there is no worker library at {path}; {_REMEDY}")
     reason = lib.farandole_native_load(path.encode(), _options.deepbind())
     if reason != ffi.NULL:
         raise ImportError(f"the worker library {path} cannot be loaded: {ffi.string(reason).decode()}")
@@ -40,7 +39,7 @@ def _load() -> None:
     if found != lib.FARANDOLE_ABI_VERSION:
         raise ImportError(
             f"the worker library {path} has ABI version {found}, but this package was built for "
-            f"{lib.FARANDOLE_ABI_VERSION}; install the wheel again, or run `make install` in the checkout"
+            f"{lib.FARANDOLE_ABI_VERSION}; {_REMEDY}"
         )
 
 

@@ -1,12 +1,13 @@
 """The operations, once for all array libraries. An adapter says how its arrays lie in memory."""
 
 from functools import lru_cache
-from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Type
 
 from . import _handles
 from ._handles import Handle
 from ._library import ffi, lib
 from .process_sets import ProcessSet, group_of
+from .reduce_ops import Adasum
 
 MAX_DIMENSIONS = 32
 
@@ -107,12 +108,14 @@ def grouped_allreduce(
     postscale: float,
     process_set: ProcessSet,
 ) -> Handle:
-    """Reduces several arrays together; those of one element type are one submission. The output is their list."""
+    """Reduces several arrays together; those of one element type are one submission, but that Adasum takes each by
+    itself. The output is their list."""
     sources = [adapter.contiguous(array) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
-    by_dtype: Dict[int, List[int]] = {}
-    for index, source in enumerate(sources):
-        by_dtype.setdefault(adapter.describe(source)[2], []).append(index)
+    dtypes = [adapter.describe(source)[2] for source in sources]
+    parts: Dict[int, List[int]] = {}
+    for index, dtype in enumerate(dtypes):
+        parts.setdefault(index if op == Adasum else dtype, []).append(index)
     memory = [sources, outputs]
 
     def collect(_ids: Sequence[int]) -> List[Any]:
@@ -120,16 +123,16 @@ def grouped_allreduce(
 
     handle = Handle(memory, collect)
     group = group_of(process_set)
-    for dtype, indices in sorted(by_dtype.items()):
+    for number, indices in sorted(parts.items()):
         tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
-        suffix = f".{dtype}" if name and len(by_dtype) > 1 else ""
+        suffix = f".{number}" if len(parts) > 1 else ""
         handle.submit(
             lib.farandole_grouped_allreduce,
             name_for(f"{name}{suffix}" if name else None),
             tensors[0],
             len(indices),
-            dtype,
+            dtypes[indices[0]],
             op,
             prescale,
             postscale,
@@ -209,16 +212,23 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
     return handle
 
 
-def grouped_allgather(adapter: Adapter, arrays: Sequence[Any], name: Optional[str], process_set: ProcessSet) -> Handle:
-    """As allgather for several arrays. The output is their list."""
+def grouped_allgather(
+    adapter: Adapter,
+    arrays: Sequence[Any],
+    name: Optional[str],
+    process_set: ProcessSet,
+    combine: Callable[[List[Any]], Any] = list,
+    kind: Type[Handle] = Handle,
+) -> Handle:
+    """As allgather for several arrays. The output is what `combine` makes of their list."""
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
     memory: List[Any] = [sources]
 
-    def collect(ids: Sequence[int]) -> List[Any]:
-        return [_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)]
+    def collect(ids: Sequence[int]) -> Any:
+        return combine([_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)])
 
-    handle = Handle(memory, collect)
+    handle = kind(memory, collect)
     for index, source in enumerate(sources):
         address, shape, dtype = adapter.describe(source)
         dims, ndim = shape_for(shape)
@@ -293,6 +303,13 @@ def broadcast(
         group_of(process_set),
     )
     return handle
+
+
+def join() -> int:
+    """Takes part in what the other ranks submit until all ranks have joined; returns the last one."""
+    last = ffi.new("int32_t*")
+    _handles.finish(lib.farandole_join(last), last)
+    return last[0]
 
 
 def barrier(process_set: ProcessSet) -> None:

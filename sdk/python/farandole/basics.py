@@ -1,6 +1,7 @@
 """Life of the worker in this process: init, shutdown, and who it is."""
 
 import atexit
+import os
 import sys
 import traceback
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
@@ -90,6 +91,25 @@ def shutdown() -> None:
     interruptible(lib.farandole_shutdown)
     _process_sets.forget_all()
     _process_sets.forget_lasting()
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Records from now on what tensors wait for, in a file for chrome://tracing or Perfetto (docs/timeline.md).
+
+    `file_path` is replaced; ranks other than 0 write beside it, with ".rank1" and so on before its extension.
+    `mark_cycles`: also where each batch of tensors begins. A file that is being written ends, unless it is the same one,
+    which goes on. ValueError: not initialized, or the file cannot be written.
+    """
+    code = lib.farandole_start_timeline(os.fsencode(file_path), int(mark_cycles))
+    if code:
+        raise failure(code)
+
+
+def stop_timeline() -> None:
+    """Ends the file, if one is recorded; shutdown() does it, too."""
+    code = lib.farandole_stop_timeline()
+    if code:
+        raise failure(code)
 
 
 def is_initialized() -> bool:

@@ -31,6 +31,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "arena",
     "barrier",
     "broadcast",
@@ -45,6 +47,7 @@ __all__ = [
     "grouped_allreduce_async",
     "grouped_reducescatter",
     "grouped_reducescatter_async",
+    "join",
     "reducescatter",
     "reducescatter_async",
 ]
@@ -356,6 +359,17 @@ def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet =
     count = int(numpy.prod(shape, dtype=numpy.int64))
     memory = _arena.make(name, count * kind.itemsize, process_set)
     return numpy.frombuffer(memory, kind, count).reshape(shape)
+
+
+def join() -> int:
+    """Says that this rank has no more data. While the other ranks go on, it takes part in all that they do, in every
+    process set, without data of its own; returns when all ranks have joined, with the rank that was the last.
+
+    To a reduction it contributes what changes nothing (Average still divides by the number of ranks of the set), to
+    allgather and alltoall no rows; what alltoall has for it is dropped. A broadcast from it is a ValueError on all
+    others. EpochEnded: a worker has died or left.
+    """
+    return _ops.join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

@@ -1,7 +1,7 @@
 """Process sets: subsets of a job's ranks (the C interface and the coordinator call them groups)."""
 
 import warnings
-from typing import Any, Iterable, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
 from . import _communicators
 from ._library import check, failure, ffi, interruptible, lib
@@ -92,6 +92,11 @@ global_process_set: ProcessSet = _GlobalProcessSet()
 """All ranks of the job. Always registered."""
 
 _registered: List[ProcessSet] = []
+
+
+def ranks_by_id() -> Dict[int, List[int]]:
+    """The ranks of each registered set, by process_set_id."""
+    return {each.process_set_id: list(each.ranks) for each in (global_process_set, *_registered)}
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:

@@ -17,7 +17,7 @@ NAMES = {Average: "Average", Sum: "Sum", Adasum: "Adasum", Min: "Min", Max: "Max
 def choose(op: Optional[int], average: Optional[bool]) -> int:
     """The reduction that a call means: `op`; else what Horovod's older `average` says; else Average.
 
-    ValueError: both are given, or `op` is none of this module's. NotImplementedError: Adasum.
+    ValueError: both are given, or `op` is none of this module's.
     """
     if average is not None:
         if op is not None:
@@ -27,8 +27,6 @@ def choose(op: Optional[int], average: Optional[bool]) -> int:
         return Average if average else Sum
     if op is None:
         return Average
-    if op == Adasum:
-        raise NotImplementedError("Adasum is not supported by this version of farandole; use Average or Sum")
     if op not in NAMES:
-        raise ValueError(f"op={op!r} is not a reduction; use Average, Sum, Min, Max or Product")
+        raise ValueError(f"op={op!r} is not a reduction; use Average, Sum, Adasum, Min, Max or Product")
     return op

@@ -2,7 +2,11 @@
 
 import importlib
 import inspect
+import json
+import pathlib
+import shutil
 import sys
+import tempfile
 from typing import Any, Dict
 
 import farandole
@@ -24,7 +28,7 @@ grouped_allgather_async grouped_allreduce grouped_allreduce_ grouped_allreduce_a
 grouped_reducescatter grouped_reducescatter_async init is_initialized local_rank local_size mpi_built mpi_enabled
 mpi_threads_supported nccl_built poll rank reducescatter reducescatter_async remove_process_set rocm_built shutdown size
 synchronize add_process_set Adasum Average Compression DistributedOptimizer HorovodInternalError Max Min ProcessSet Product
-Sum SyncBatchNorm""".split()
+Sum SyncBatchNorm alltoall alltoall_async join sparse_allreduce_async start_timeline stop_timeline""".split()
 
 MODULES = {
     "horovod": "run __version__",
@@ -64,6 +68,10 @@ ARGUMENTS = {
     "reducescatter": "tensor name compression op process_set prescale_factor postscale_factor",
     "reducescatter_async": "tensor name op process_set prescale_factor postscale_factor",
     "grouped_reducescatter": "tensors name compression op process_set prescale_factor postscale_factor",
+    "alltoall": "tensor splits name process_set",
+    "sparse_allreduce_async": "tensor name op process_set",
+    "join": "device",
+    "start_timeline": "file_path mark_cycles",
     "barrier": "process_set",
     "broadcast_parameters": "params root_rank",
     "broadcast_optimizer_state": "optimizer root_rank model",
@@ -97,6 +105,49 @@ def names_are_the_same_objects() -> None:
     assert issubclass(HorovodInternalError, RuntimeError)
     assert hvd.global_process_set is farandole.global_process_set
     assert hvd.gloo_built() and hvd.gloo_enabled() and not hvd.mpi_enabled()
+
+
+@check
+def process_sets_are_listed_by_number() -> None:
+    """As Horovod's own tests ask for them, by the name of a module that `import horovod.torch` brings along."""
+    ranks = list(range(hvd.size()))
+    listed = hvd.mpi_ops._basics._get_process_set_ids_and_ranks
+    assert listed() == {0: ranks}
+    if hvd.size() > 1:
+        process_set = hvd.add_process_set([hvd.size() - 1])
+        assert listed() == {0: ranks, process_set.process_set_id: [hvd.size() - 1]}
+        hvd.remove_process_set(process_set)
+    assert listed() == {0: ranks} and hvd.functions.broadcast_object is hvd.broadcast_object
+
+
+@check
+def a_timeline_tells_what_tensors_waited_for() -> None:
+    folder = pathlib.Path(hvd.broadcast_object(tempfile.mkdtemp(), 0))
+    hvd.start_timeline(str(folder / "other.json"))
+    hvd.start_timeline(str(folder / "t.json"))
+    hvd.start_timeline(str(folder / "t.json"), mark_cycles=True)
+    for _ in range(3):
+        hvd.allreduce(torch.ones(5000), name="large")
+        hvd.allreduce(torch.ones(2), name="small")
+    hvd.allgather(torch.ones(3, 2), name="rows")
+    hvd.stop_timeline()
+    hvd.allreduce(torch.ones(2), name="unseen")
+    rank = hvd.rank()
+    path = folder / ("t.json" if rank == 0 else f"t.rank{rank}.json")
+    events = json.loads(path.read_text(encoding="utf-8"))
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"allreduce.large", "allreduce.small", "allgather.rows"} <= set(rows.values()), rows
+    assert "allreduce.unseen" not in rows.values()
+    seen = [(event["name"], rows.get(event["tid"])) for event in events if event["ph"] == "X"]
+    for name in ("NEGOTIATE_ALLREDUCE", "ALLREDUCE"):
+        assert seen.count((name, "allreduce.large")) == seen.count((name, "allreduce.small")) == 3, seen
+    assert any(event["name"] == "CYCLE_START" for event in events)
+    assert all(event["pid"] == rank for event in events)
+    expect_error(ValueError, lambda: hvd.start_timeline("/no/such/folder/t.json"), "/no/such/folder")
+    hvd.stop_timeline()
+    hvd.barrier()
+    if rank == 0:
+        shutil.rmtree(folder)
 
 
 @check

@@ -100,6 +100,19 @@ def optimizer_state_may_be_empty_and_distributed() -> None:
 
 
 @check
+def gradients_begin_as_zero_where_there_is_no_state() -> None:
+    """Programs for Horovod read `grad` before the first backward pass; frozen parameters and sparse ones have none."""
+    model, table = make_model(0), nn.Embedding(4, 2, sparse=True)
+    model[0].bias.requires_grad_(False)
+    optimizer = torch.optim.SGD([*model.parameters(), *table.parameters()], lr=0.1, momentum=0.9)
+    model[2].weight.grad = torch.ones_like(model[2].weight)
+    hvd.broadcast_optimizer_state(optimizer, 0, nn.ModuleList([model, table]))
+    assert torch.equal(hvd.broadcast(model[0].weight.grad, 0), torch.zeros_like(model[0].weight))
+    assert model[2].weight.grad.eq(1).all(), "one that is there stays"
+    assert model[0].bias.grad is None and table.weight.grad is None
+
+
+@check
 def objects_come_from_one_and_from_all() -> None:
     for root in range(hvd.size()):
         value = {"rank": hvd.rank(), "text": "é" * hvd.rank(), "tensor": torch.full((2,), hvd.rank())}

@@ -188,6 +188,29 @@ def ranks_may_differ_in_wanting_a_gradient() -> None:
 
 
 @check
+def sparse_tensors_are_averaged_and_summed() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        tensor = torch.sparse_coo_tensor([[0, rank, 6]], mine(3, 2, dtype=dtype), (7, 2))
+        empty = torch.sparse_coo_tensor(torch.empty(1, 0), torch.empty(0, 2, dtype=dtype), (7, 2))
+        for op in (hvd.Sum, hvd.Average):
+            found = hvd.synchronize(hvd.sparse_allreduce_async(tensor, f"{dtype}", op)).to_dense()
+            wanted = hvd.allreduce(tensor.to_dense(), op=op)
+            assert found.dtype == dtype and torch.allclose(
+                found.double(), wanted.double(), rtol=2e-2, atol=0 if dtype.is_floating_point else size - 1
+            )
+        only = tensor if rank == 0 else empty
+        handle = hvd.sparse_allreduce_async(only, name="only", op=hvd.Sum)
+        assert torch.equal(handle().to_dense()[0], torch.full((2,), 2, dtype=dtype))
+    expect_error(ValueError, lambda: hvd.sparse_allreduce_async(torch.ones(2), "dense", hvd.Sum), "strided")
+    expect_error(ValueError, lambda: hvd.sparse_allreduce_async(torch.eye(2).to_sparse(), "max", hvd.Max), "Max")
+    if size > 1:
+        odd = torch.sparse_coo_tensor([[0]], [1.0], (8 if rank == size - 1 else 7,))
+        handle = hvd.sparse_allreduce_async(odd, "odd", hvd.Sum)
+        expect_error(ValueError, handle.synchronize, "odd", "rank 0", "[7]", f"rank {size - 1}", "[8]")
+
+
+@check
 def gradients_flow_back_through_alltoall() -> None:
     size, rank = hvd.size(), hvd.rank()
     x = mine(2 * size + 1, 3).requires_grad_()
@@ -238,7 +261,6 @@ def what_cannot_be_sent_is_refused_in_a_sentence() -> None:
     expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), name="a\0b"), "NUL")
     expect_error(ValueError, lambda: hvd.allreduce(torch.ones((1,) * 33)), "33")
     expect_error(ValueError, lambda: hvd.broadcast(torch.ones(2), root_rank=hvd.size()), str(hvd.size()))
-    expect_error(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Adasum")
     expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2), process_set=hvd.ProcessSet([0])), "add_process_set")
 
 

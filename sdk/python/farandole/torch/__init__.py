@@ -50,7 +50,9 @@ from .ops import (  # noqa: F401
     grouped_allreduce_async,
     grouped_allreduce_async_,
     grouped_reducescatter_async,
+    join,
     reducescatter_async,
+    sparse_allreduce_async,
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
@@ -87,7 +89,9 @@ __all__ = [
     "grouped_allreduce_async_",
     "grouped_reducescatter",
     "grouped_reducescatter_async",
+    "join",
     "reducescatter",
     "reducescatter_async",
+    "sparse_allreduce_async",
 ]
 __all__ += _farandole.__all__

@@ -16,7 +16,7 @@ from .. import _handles, _ops
 from .._handles import Handle
 from .._library import NOT_DIRECT, direct, failure, lib
 from ..process_sets import ProcessSet, global_process_set, group_of
-from ..reduce_ops import Average, choose
+from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 
 _DTYPES = {
     torch.uint8: lib.FARANDOLE_U8,
@@ -167,8 +167,10 @@ def grouped_allreduce_now(
     if not in_place:
         outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in inputs]
     encoded = _ops.encode_name(name) if name else None
+    code = NOT_DIRECT
     try:
-        code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
+        if op != Adasum:
+            code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
     except BaseException as error:
         _handles.rescue(error, (inputs, outputs))
         raise
@@ -230,6 +232,48 @@ def allgather_async(
 ) -> Handle:
     """As allgather, but returns at once. `tensor` must not change until synchronize()."""
     return _ops.allgather(adapter, tensor, name, process_set, with_rows=False)
+
+
+class SparseHandle(Handle):
+    """Of sparse_allreduce_async. Horovod's users call it for the output."""
+
+    __slots__ = ()
+
+    def __call__(self) -> torch.Tensor:
+        return self.synchronize()
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: Optional[str], op: int = Average, process_set: ProcessSet = global_process_set
+) -> SparseHandle:
+    """Gathers the indices and values of the ranks' sparse tensors, whose numbers of values may differ, and returns at
+    once. The handle's output is their average or sum, a sparse tensor that is not coalesced.
+
+    ValueError: `tensor` is not a sparse COO tensor; `op` is neither Average nor Sum; ranks have different shapes.
+    """
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
+        raise ValueError(f"a sparse COO tensor is needed, not {getattr(tensor, 'layout', type(tensor).__name__)}")
+    if op not in (Average, Sum):
+        raise ValueError(f"sparse tensors are averaged or summed; op={NAMES.get(op, op)} is for dense ones")
+    shape, size = tensor.shape, process_set.size()
+    found = tensor.detach()
+
+    def combine(gathered: List[torch.Tensor]) -> torch.Tensor:
+        indices, values, shapes = gathered
+        for row in shapes.tolist():
+            if row[1:] != shapes[0, 1:].tolist():
+                first = shapes[0].tolist()
+                raise ValueError(f"{name}: rank {first[0]} has shape {first[1:]}, rank {row[0]} has shape {row[1:]}")
+        if op == Average:
+            values = values / size if values.is_floating_point() else values.div(size, rounding_mode="trunc")
+        return torch.sparse_coo_tensor(indices.t(), values, shape, check_invariants=False)
+
+    # With the rank, for the sentence.
+    row = torch.tensor([[lib.farandole_rank(), *shape]])
+    parts = [found._indices().t(), found._values(), row]
+    gathering = _ops.grouped_allgather(adapter, parts, name, process_set, combine, SparseHandle)
+    assert isinstance(gathering, SparseHandle)
+    return gathering
 
 
 def grouped_allgather_async(
@@ -315,6 +359,18 @@ def broadcast_(
 ) -> torch.Tensor:
     """As broadcast, in place; returns `tensor`."""
     return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+
+
+def join(device: int = -1) -> int:
+    """Says that this rank has no more data. While the other ranks go on, it takes part in all that they do, in every
+    process set, without data of its own; returns when all ranks have joined, with the rank that was the last.
+
+    To a reduction it contributes what changes nothing (Average still divides by the number of ranks of the set), to
+    allgather and alltoall no rows; what alltoall has for it is dropped. A broadcast from it is a ValueError on all
+    others. `device` is Horovod's, and is not looked at. EpochEnded: a worker has died or left.
+    """
+    del device
+    return _ops.join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

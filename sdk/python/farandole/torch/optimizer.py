@@ -8,7 +8,8 @@ import torch
 
 from .. import _options
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average, choose
+from ..reduce_ops import Adasum, Average, choose
+from .adasum import DistributedSteps
 from .compression import Compression
 from .reducer import Reducer, Settings
 
@@ -200,12 +201,14 @@ def DistributedOptimizer(
     named_parameters: (name, parameter) for all parameters of the optimizer, usually model.named_parameters(); the
     names appear in messages. compression: Compression.none, fp16 or bf16; the form in which gradients travel.
     backward_passes_per_step: backward passes whose gradients are added up before they travel.
-    op: Average, Sum, Min, Max or Product.
+    op: Average, Sum, Min, Max or Product; with Adasum each rank makes its own step, and the changes of the parameters
+    are combined (see adasum.py).
     gradient_predivide_factor: with Average, gradients are divided by it before, and the sum by size / it after.
     groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of
     neighbours.
         num_groups is its older form.
-    sparse_as_dense: makes sparse gradients dense; they are an error else.
+    sparse_as_dense: makes sparse gradients dense. Else their indices and values travel, and they stay sparse; they can
+    be averaged and summed only.
     process_set: whose ranks take part; all others keep their own gradients.
     gradient_arena: whether dense gradients lie in memory that the ranks of the host share and reduce in place, from
     the second step on (default: FARANDOLE_GRADIENT_ARENA, which is on). A gradient that is kept beyond the next
@@ -214,7 +217,7 @@ def DistributedOptimizer(
     Parameters that backward does not reach take part with a gradient of zero, so ranks may use different parts of a
     model. ValueError: an argument is wrong; it is named.
     """
-    if isinstance(optimizer, _Distributed):
+    if isinstance(optimizer, (_Distributed, DistributedSteps)):
         raise ValueError("the optimizer is a DistributedOptimizer already")
     op = choose(op, None)
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -224,6 +227,14 @@ def DistributedOptimizer(
         groups = num_groups if groups is None else groups
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
+    _check_passes(backward_passes_per_step)
+    made = type(type(optimizer).__name__, (_Distributed if op != Adasum else DistributedSteps, type(optimizer)), {})
+    distributed = made.__new__(made)
+    # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
+    distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
+    if op == Adasum:
+        distributed.combine(named, compression, process_set)
+        return distributed
     settings = Settings(
         compression,
         op,
@@ -233,11 +244,6 @@ def DistributedOptimizer(
         process_set,
         _options.gradient_arena() if gradient_arena is None else gradient_arena,
     )
-    reducer = Reducer(settings, _check_passes(backward_passes_per_step))
-    reducer.add(named, grouped)
-    made = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})
-    distributed = made.__new__(made)
-    # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
-    distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
-    distributed._reducer = reducer
+    distributed._reducer = Reducer(settings, backward_passes_per_step)
+    distributed._reducer.add(named, grouped)
     return distributed

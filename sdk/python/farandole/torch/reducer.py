@@ -32,7 +32,7 @@ class Settings(NamedTuple):
 class _Gradient:
     """One parameter's gradient."""
 
-    __slots__ = ("parameter", "name", "passes_left", "unit", "hook", "place")
+    __slots__ = ("parameter", "name", "passes_left", "unit", "hook", "place", "sparse_dim")
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
         self.parameter = parameter
@@ -41,6 +41,7 @@ class _Gradient:
         self.unit: "_Unit"
         self.hook: Any = None  # None while the parameter is frozen
         self.place: Optional[Place] = None
+        self.sparse_dim = 0  # how many of its dimensions were sparse; 0: it was never sparse
 
     def settled(self) -> torch.Tensor:
         """The gradient, in its place if it has one."""
@@ -77,6 +78,13 @@ def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     view = tensor.permute(order)
     return view if view.is_contiguous() else tensor
+
+
+def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:
+    indices = torch.empty(sparse_dim, 0, dtype=torch.int64)
+    return torch.sparse_coo_tensor(
+        indices, like.new_empty(0, *like.shape[sparse_dim:]), like.shape, check_invariants=False
+    )
 
 
 def _check(name: str, parameter: torch.Tensor) -> None:
@@ -220,6 +228,13 @@ class Reducer:
 
     def _submit_any(self, unit: _Unit) -> None:
         settings = self._settings
+        grad = unit.parameter.grad
+        if grad.layout is torch.sparse_coo and not settings.sparse_as_dense and len(unit.gradients) == 1:
+            # The factors are those of an average, and cancel out.
+            unit.gradients[0].sparse_dim = grad.sparse_dim()
+            unit.handle = ops.sparse_allreduce_async(grad, unit.name, settings.op, settings.process_set)
+            self._submitted += 1
+            return
         unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
         tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
         call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
@@ -234,8 +249,9 @@ class Reducer:
         if grad.layout is not torch.strided:
             if not self._settings.sparse_as_dense:
                 raise ValueError(
-                    f"the gradient of parameter {gradient.name} is sparse; pass sparse_as_dense=True to "
-                    "DistributedOptimizer, or make the layer's gradients dense"
+                    f"the gradient of parameter {gradient.name} is sparse ({grad.layout}), and cannot travel in a group "
+                    "of gradients or in another layout than torch.sparse_coo; pass sparse_as_dense=True to "
+                    "DistributedOptimizer, or leave it out of `groups`"
                 )
             grad = grad.to_dense()
         return grad
@@ -306,7 +322,9 @@ class Reducer:
         self._submit(unit)
 
     def _clear(self, gradient: _Gradient) -> None:
-        if gradient.place is None:
+        if gradient.sparse_dim > 0:
+            gradient.parameter.grad = _sparse_zeros(gradient.parameter, gradient.sparse_dim)
+        elif gradient.place is None:
             gradient.parameter.grad = torch.zeros_like(gradient.parameter)
         else:
             gradient.place.clear(gradient.parameter)
@@ -316,7 +334,10 @@ class Reducer:
             number, unit.number = unit.number, 0
             _handles.finish(number, unit.sent)
         elif unit.handle is not None:
-            unit.handle.synchronize()
+            output = unit.handle.synchronize()
+            if isinstance(unit.handle, ops.SparseHandle):
+                unit.parameter.grad = output
+                return
             for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
                 grad = gradient.parameter.grad
                 if grad.layout is torch.sparse_coo:

@@ -95,10 +95,10 @@ def broadcast_optimizer_state(
 ) -> None:
     """Gives the root's optimizer state to all ranks: tensors, step counters, and the options of the parameter groups.
 
-    The other ranks need no state of their own, or may have another one; it is replaced. `model` is Horovod's, and not
-    used. ValueError: their parameter groups do not fit the root's.
+    The other ranks need no state of their own, or may have another one; it is replaced. Where the root has no state yet,
+    gradients that are not there become zero, as Horovod's programs expect; not sparse ones, which are those of SparseAdam
+    and of the sparse embeddings of `model`. ValueError: their parameter groups do not fit the root's.
     """
-    del model
     root = rank() == root_rank
     sent: List[torch.Tensor] = []
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
@@ -113,6 +113,17 @@ def broadcast_optimizer_state(
     )
     if not root:
         _load_exactly(optimizer, state)
+    if not skeleton["state"] and not isinstance(optimizer, torch.optim.SparseAdam):
+        _begin_gradients(optimizer, model)
+
+
+def _begin_gradients(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.Module]) -> None:
+    modules = () if model is None else model.modules()
+    sparse = {id(each.weight) for each in modules if isinstance(each, torch.nn.Embedding) and each.sparse}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.grad is None and id(parameter) not in sparse:
+                parameter.grad = torch.zeros_like(parameter)
 
 
 def _load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:

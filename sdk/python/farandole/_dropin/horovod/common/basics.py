@@ -1,6 +1,7 @@
 """What a process is, by Horovod's name."""
 
 import farandole
+from farandole import process_sets
 
 
 class HorovodBasics:
@@ -11,6 +12,8 @@ class HorovodBasics:
 
     init = staticmethod(farandole.init)
     shutdown = staticmethod(farandole.shutdown)
+    start_timeline = staticmethod(farandole.start_timeline)
+    stop_timeline = staticmethod(farandole.stop_timeline)
     is_initialized = staticmethod(farandole.is_initialized)
     rank = staticmethod(farandole.rank)
     size = staticmethod(farandole.size)
@@ -29,6 +32,8 @@ class HorovodBasics:
     ccl_built = staticmethod(farandole.ccl_built)
     cuda_built = staticmethod(farandole.cuda_built)
     rocm_built = staticmethod(farandole.rocm_built)
+
+    _get_process_set_ids_and_ranks = staticmethod(process_sets.ranks_by_id)
 
     def __init__(self, *_library: str) -> None:
         """`_library` is where Horovod's own library was; Farandole finds its own."""

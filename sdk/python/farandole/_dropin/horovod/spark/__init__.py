@@ -1,5 +1,5 @@
 """Not there yet: importing it says so."""
 
-raise ImportError(
-    "horovod.spark is not in this version of farandole, which has PyTorch (horovod.torch) and NumPy (farandole.numpy)"
-)
+from horovod._missing import refuse
+
+refuse(__name__)

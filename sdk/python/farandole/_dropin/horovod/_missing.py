@@ -1,0 +1,10 @@
+"""What is Horovod's, and not Farandole's yet."""
+
+from typing import NoReturn
+
+
+def refuse(name: str) -> NoReturn:
+    """Raises the ImportError of a module that is not there."""
+    raise ImportError(
+        f"{name} is not in this version of farandole, which has PyTorch (horovod.torch) and NumPy (farandole.numpy)"
+    )

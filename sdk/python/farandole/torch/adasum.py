@@ -1,0 +1,71 @@
+"""DistributedOptimizer with op=Adasum: each rank makes a step of its own, and the steps are combined."""
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, List, Optional, Tuple, Type
+
+import torch
+
+from ..process_sets import ProcessSet
+from ..reduce_ops import Adasum
+from . import ops
+
+Named = List[Tuple[str, torch.Tensor]]
+
+
+class DistributedSteps:
+    """Goes before an optimizer's own class: the methods that differ.
+
+    Adasum weighs the changes that the ranks' own steps make to each parameter, which hold learning rate, momentum and
+    so on, and not gradients (Maleki et al., 2021). So the learning rate needs no scaling by the number of ranks.
+    """
+
+    _named: Named
+    _compression: Type
+    _process_set: ProcessSet
+
+    def combine(self, named: Named, compression: Type, process_set: ProcessSet) -> None:
+        """To be called once: what is combined, and among whom."""
+        self._named, self._compression, self._process_set = named, compression, process_set
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: gradients do not travel."""
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """AssertionError: with Adasum, step() is what communicates."""
+        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
+        yield  # pylint: disable=unreachable
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Any number of backward passes may go before a step: their gradients are added up as always."""
+        if passes <= 0:
+            raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Makes this rank's step, with its own gradients, and replaces what it has changed by all ranks' changes
+        combined. Returns what the closure returns.
+
+        ValueError: ranks disagree about a parameter. EpochEnded: a worker has died or left.
+        """
+        trained = [(name, parameter) for name, parameter in self._named if parameter.requires_grad]
+        starts = [parameter.detach().clone() for _, parameter in trained]
+        loss = super().step() if closure is None else super().step(closure)
+        sent = []
+        for (name, parameter), start in zip(trained, starts):
+            change, context = self._compression.compress(parameter.detach() - start)
+            handle = ops.allreduce_async_(
+                change, name=f"DistributedOptimizer.step.{name}", op=Adasum, process_set=self._process_set
+            )
+            sent.append((handle, context))
+        with torch.no_grad():
+            for (_, parameter), start, (handle, context) in zip(trained, starts, sent):
+                parameter.copy_(start + self._compression.decompress(handle.synchronize(), context))
+        return loss
+
+    def add_param_group(self, param_group: Any) -> None:
+        """As the optimizer's; the new parameters' changes are combined too."""
+        super().add_param_group(param_group)
+        index = len(self.param_groups) - 1
+        self._named.extend(
+            (f"noname.{index}.{i}", parameter) for i, parameter in enumerate(self.param_groups[index]["params"])
+        )

@@ -1,0 +1,145 @@
+"""Ranks run out of data one after the other, and take part in what the others do until all have joined."""
+
+from typing import List
+
+import farandole.numpy
+import farandole.torch as hvd
+import torch
+from harness import Checks, expect_error
+
+check = Checks()
+
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
+
+
+def steps_of(rank: int, turn: int) -> int:
+    return (rank + turn) % hvd.size() * 2 + 1
+
+
+def mine(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.full(shape, hvd.rank() + 1, dtype=dtype)
+
+
+def expect_all(found: torch.Tensor, wanted: float) -> None:
+    assert (found == torch.tensor(wanted).to(found.dtype)).all(), (found, wanted)
+
+
+def reduce_all(present: List[int], dtype: torch.dtype) -> None:
+    """Every reduction, small and large, alone and in groups."""
+    numbers = [rank + 1 for rank in present]
+    wanted = {hvd.Sum: sum(numbers), hvd.Min: min(numbers), hvd.Max: max(numbers)}
+    product = 1
+    for number in numbers:
+        product *= number
+    wanted[hvd.Product] = product
+    if dtype is torch.bool:
+        wanted = {op: True for op in wanted}
+    for op, value in wanted.items():
+        for count in (2, 3000):
+            expect_all(hvd.allreduce(mine(count, dtype=dtype), op=op, name=f"{dtype}.{op}.{count}"), value)
+    grouped = hvd.grouped_allreduce([mine(5, dtype=dtype), mine(7), mine(600, dtype=dtype)], op=hvd.Sum, name="group")
+    for found, value in zip(grouped, (wanted[hvd.Sum], sum(numbers), wanted[hvd.Sum])):
+        expect_all(found, value)
+    part = hvd.reducescatter(mine(2 * hvd.size(), 300, dtype=dtype), op=hvd.Sum, name=f"{dtype}")
+    assert part.shape == (2, 300)
+    expect_all(part, wanted[hvd.Sum])
+
+
+def move_all(present: List[int], dtype: torch.dtype) -> None:
+    size = hvd.size()
+    gathered = hvd.allgather(mine(hvd.rank() + 1, 2, dtype=dtype), name=f"{dtype}")
+    assert gathered.shape == (sum(rank + 1 for rank in present), 2)
+    found, received = hvd.alltoall(mine(size, 100, dtype=dtype), [1] * size, name=f"{dtype}")
+    assert received.tolist() == [int(rank in present) for rank in range(size)]
+    assert torch.equal(found[:, 0], torch.tensor([rank + 1 for rank in present]).to(dtype))
+    for count in (1, 1000):
+        expect_all(hvd.broadcast(mine(count, dtype=dtype), present[0], name=f"{dtype}.{count}"), present[0] + 1)
+    hvd.barrier()
+
+
+@check.each(*DTYPES)
+def who_has_joined_takes_part_in_every_operation(dtype: torch.dtype) -> None:
+    for turn in range(2):
+        steps = steps_of(hvd.rank(), turn)
+        for step in range(steps):
+            present = [rank for rank in range(hvd.size()) if steps_of(rank, turn) > step]
+            reduce_all(present, dtype)
+            move_all(present, dtype)
+            # A name that is new to all.
+            expect_all(hvd.allreduce(mine(10), op=hvd.Sum, name=f"{dtype}.{turn}.{step}"), sum(present) + len(present))
+        last = hvd.join()
+        assert steps_of(last, turn) == 2 * hvd.size() - 1
+        assert hvd.allgather(torch.tensor([last])).tolist() == [last] * hvd.size()
+
+
+@check
+def average_divides_by_the_number_of_all_ranks() -> None:
+    size = hvd.size()
+    if hvd.rank() == 0:
+        for count in (1, 5000):
+            torch.testing.assert_close(hvd.allreduce(torch.ones(count) * size, name="average"), torch.ones(count))
+    assert isinstance(hvd.join(device=0), int)
+
+
+@check
+def what_is_on_its_way_completes_beside_the_join() -> None:
+    handles = [hvd.allreduce_async(mine(1000), op=hvd.Sum, name=f"way.{hvd.rank()}.{i}") for i in range(20)]
+    hvd.join()
+    for handle in handles:
+        expect_all(hvd.synchronize(handle), hvd.rank() + 1)
+
+
+@check
+def a_broadcast_from_who_has_joined_is_an_error_on_all() -> None:
+    joined = hvd.size() - 1
+    if hvd.rank() != joined:
+        for count in (3, 5000):
+            tensor = torch.ones(count)
+            expect_error(
+                ValueError, lambda sent=tensor: hvd.broadcast(sent, joined, name="gone"), f"rank {joined}", "joined"
+            )
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [joined] * 2
+    hvd.join()
+
+
+@check
+def disagreements_of_the_others_are_named() -> None:
+    if hvd.rank() != 1:
+        for _ in range(2):
+            odd = 4 if hvd.rank() == 0 or hvd.size() < 3 else 5
+            if hvd.size() < 3:
+                continue
+            expect_error(ValueError, lambda odd=odd: hvd.allreduce(torch.ones(odd), name="odd"), "rank 0", "rank 2")
+            assert hvd.allreduce(torch.ones(4), op=hvd.Sum, name="odd").tolist() == [hvd.size() - 1] * 4
+    farandole.numpy.join()
+
+
+@check
+def an_optimizer_goes_on_without_who_has_joined() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    model = torch.nn.Linear(40, 30)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    start = model.weight.detach().clone()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters()
+    )
+    for _ in range(2 + rank):
+        optimizer.zero_grad()
+        model(torch.full((1, 40), float(size))).sum().backward()
+        optimizer.step()
+    assert hvd.join() == size - 1
+    # In step s, all ranks of s - 1 and above are left, and each has a gradient of `size`.
+    wanted = sum(size - max(0, step - 1) for step in range(2 + rank))
+    torch.testing.assert_close(start - model.weight, torch.full_like(start, float(wanted)), rtol=1e-4, atol=1e-4)
+
+
+@check
+def sets_do_not_wait_for_who_has_joined() -> None:
+    if hvd.size() < 3:
+        return
+    pair = hvd.add_process_set([0, 2])
+    if hvd.rank() == 0:
+        assert hvd.allreduce(torch.ones(3) * 2, name="pair", process_set=pair).tolist() == [1.0] * 3
+        assert hvd.allgather(torch.ones(3), name="pair", process_set=pair).shape == (3,)
+    hvd.join()
+    hvd.remove_process_set(pair)

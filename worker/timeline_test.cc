@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -121,7 +123,7 @@ TEST(TimelineTest, AFileThatCannotBeWrittenIsNamed) {
 
 TEST(TimelineTest, NothingIsLostUnseenWhateverManyThreadsDo) {
   const std::string path = PathIn("threads.json");
-  constexpr int kEach = 60'000;
+  constexpr int kEach = 40'000;
   Timeline timeline;
   ASSERT_TRUE(timeline.Start(path, false, 0, "").ok());
   std::vector<std::thread> threads;
@@ -132,10 +134,13 @@ TEST(TimelineTest, NothingIsLostUnseenWhateverManyThreadsDo) {
   }
   for (std::thread& thread : threads) thread.join();
   timeline.Stop();
+  // One event on a line: as one document they would keep a sanitizer busy for half a minute.
   uint64_t seen = 0;
-  for (const nlohmann::json& span : Spans(Read(path))) {
-    if (span["name"] == "ALLREDUCE") ++seen;
-    if (span["name"] == "DROPPED") seen += span["args"]["events"].get<uint64_t>();
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StrContains(line, R"("name":"ALLREDUCE")")) ++seen;
+    if (!absl::StrContains(line, R"("name":"DROPPED")")) continue;
+    seen += nlohmann::json::parse(absl::StripSuffix(line, ","))["args"]["events"].get<uint64_t>();
   }
   EXPECT_EQ(seen, 2u * kEach);
 }

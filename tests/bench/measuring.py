@@ -56,7 +56,7 @@ def _natives(cell: Cell, seconds: float) -> Dict[str, Callable[[], float]]:
         return {}
     shape = (cell.size, cell.count_bytes, cell.tensors, seconds)
     calls = {"farandole-c": lambda: groups.farandole_bench(*shape, cell.dtype, arena=cell.kind == "arena")}
-    if cell.dtype == "f32":
+    if cell.dtype == "f32" and groups.has_openmpi_headers():
         calls["openmpi-c"] = lambda: groups.openmpi_c(*shape)
 
     def seconds_of(name: str, call: Callable[[], Dict[str, Any]]) -> float:

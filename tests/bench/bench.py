@@ -15,16 +15,13 @@ import time
 from typing import Dict, Iterator, List, Optional
 
 import groups
+import hosts
 import machine
 import measuring
 import plot
 import report
 from cells import FULL, QUICK, Suite
 from groups import ROOT, BenchError
-
-sys.path.insert(0, str(ROOT / "tests" / "integration"))
-
-import hosts  # noqa: E402
 
 PAGE = ROOT / "docs" / "benchmarks"
 

@@ -12,10 +12,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import groups
 from groups import ROOT, BenchError
-
-sys.path.insert(0, str(ROOT / "tests" / "integration"))
-
-from processes import die_with_parent, kill_marked  # noqa: E402
+from processes import die_with_parent, kill_marked
 
 MARK = "FARANDOLE_BENCH_MARK"
 # torchrun gives its workers 30 s between SIGTERM and SIGKILL.

@@ -30,10 +30,7 @@ import machine
 import report
 from contender import Contender, Event, Wanted
 from groups import FARANDOLE, PYTHON, ROOT, BenchError
-
-sys.path.insert(0, str(ROOT / "tests" / "integration"))
-
-from processes import die_with_parent  # noqa: E402
+from processes import die_with_parent
 
 RANKS = 4
 PAGE = ROOT / "docs" / "benchmarks" / "elastic.md"

@@ -1,6 +1,7 @@
 """The contenders' processes. Those of Python start once and take orders (ranks/orders.py), so that a cell can alternate
 between them; the programs in C and C++ are started for each measurement."""
 
+import functools
 import importlib.util
 import json
 import os
@@ -16,6 +17,9 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+# Where the drivers, which import this before, find the tests' hosts and processes.
+sys.path.append(str(ROOT / "tests" / "integration"))
+
 RANKS = HERE / "ranks"
 FARANDOLE = str(ROOT / ".venv" / "bin" / "farandole")
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
@@ -219,6 +223,13 @@ def run_native(command: Sequence[str], seconds: float) -> str:
     return output.decode()
 
 
+@functools.lru_cache(maxsize=None)
+def has_openmpi_headers() -> bool:
+    """Whether programs for Open MPI can be compiled: its commands come with mpi4py, its headers do not."""
+    look = ["mpicc", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"]
+    return shutil.which("mpicc") is not None and subprocess.run(look, capture_output=True, check=False).returncode == 0
+
+
 def build_openmpi() -> str:
     """Compiles the program for Open MPI, and returns its path."""
     source, program = RANKS / "openmpi_allreduce.c", ROOT / "build" / "bench" / "openmpi_allreduce"
@@ -261,3 +272,5 @@ def require_programs() -> None:
     for program in ("mpirun", "mpicc"):
         if shutil.which(program) is None:
             sys.exit(f"bench: {program} is missing; run `make bench`, which installs it")
+    if not has_openmpi_headers():
+        sys.exit("bench: Open MPI's headers are missing; run `make bench`, which installs them")

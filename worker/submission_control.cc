@@ -113,25 +113,17 @@ void SubmissionTable::AskAgain() {
     if (!group.broken.ok()) FailDisputed(number, group.broken);
   }
   NotifyLocked();
-  if (joining_ != nullptr) {
-    ++counters_.negotiation_messages;
-    link_->Negotiate(*joining_, 0, 0, 0, 0);
-  }
-  for (const Disputed& one : disputed_) {
-    ++counters_.negotiation_messages;
-    link_->Negotiate(*one.submission, 0, one.slot, one.attempt, 0);
-  }
+  if (joining_ != nullptr) Describe(*joining_, 0, 0, 0, 0);
+  for (const Disputed& one : disputed_) Describe(*one.submission, 0, one.slot, one.attempt, 0);
 }
 
 void SubmissionTable::OnRootHasJoined(const Entry& entry) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = slots_.find(entry.slot);
-  if (found == slots_.end() || found->second->posted.empty()) return;
-  Name* name = found->second;
-  Submission* submission = name->posted.front();
-  name->posted.pop_front();
-  Finish(submission, name,
-         absl::InvalidArgumentError(absl::StrCat(name->name, ": rank ", groups_[name->group].ranks[entry.root],
+  Submission* submission = TakePosted(entry.slot);
+  if (submission == nullptr) return;
+  const int root = groups_[submission->group].ranks[entry.root];
+  Finish(submission,
+         absl::InvalidArgumentError(absl::StrCat(submission->name, ": rank ", root,
                                                  " is the root of the broadcast, but has joined, so that it has no "
                                                  "data for rank ",
                                                  rank_)));
@@ -160,14 +152,11 @@ bool SubmissionTable::HasJoined() const {
 
 void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = slots_.find(slot);
-  if (found == slots_.end() || found->second->posted.empty()) return;
-  Submission* submission = found->second->posted.front();
-  found->second->posted.pop_front();
+  Submission* submission = TakePosted(slot);
+  if (submission == nullptr) return;
   submission->disputants = disputants;
   disputed_.push_back({slot, attempt, submission});
-  ++counters_.negotiation_messages;
-  if (link_ != nullptr) link_->Negotiate(*submission, 0, slot, attempt, 0);
+  Describe(*submission, 0, slot, attempt, 0);
 }
 
 void SubmissionTable::OnRetired(uint32_t slot) {

@@ -277,10 +277,7 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
     joining_ = submission;
     has_joined_ = true;
     name->posted.push_back(submission);
-    if (link_ != nullptr) {
-      ++counters_.negotiation_messages;
-      link_->Negotiate(*submission, 0, 0, 0, 0);
-    }
+    Describe(*submission, 0, 0, 0, 0);
     return PostJoin();
   }
   if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
@@ -296,8 +293,14 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
 
 void SubmissionTable::Ask(Name* name) {
   name->asked = true;
+  Describe(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
+}
+
+void SubmissionTable::Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt,
+                               uint32_t ordinal) {
+  if (link_ == nullptr) return;
   ++counters_.negotiation_messages;
-  link_->Negotiate(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
+  link_->Negotiate(submission, retired_slot, slot, attempt, ordinal);
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
@@ -450,17 +453,22 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
   if (submission->released && submission->waiters == 0) Recycle(submission);
 }
 
+Submission* SubmissionTable::TakePosted(uint32_t slot) {
+  auto found = slots_.find(slot);
+  if (found == slots_.end() || found->second->posted.empty()) return nullptr;
+  Submission* submission = found->second->posted.front();
+  found->second->posted.pop_front();
+  return submission;
+}
+
 void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
   std::lock_guard<std::mutex> lock(mutex_);
   taken->clear();
   const int64_t recorded_ns = IsRecorded() ? clock_() : 0;
   if (recorded_ns != 0) timeline_->MarkCycle(recorded_ns);
   for (const Entry::Item& item : entry.items) {
-    auto found = slots_.find(item.slot);
-    Submission* submission = nullptr;
-    if (found != slots_.end() && !found->second->posted.empty()) {
-      submission = found->second->posted.front();
-      found->second->posted.pop_front();
+    Submission* submission = TakePosted(item.slot);
+    if (submission != nullptr) {
       submission->running = true;
       submission->started_ns = recorded_ns;
     }
@@ -478,11 +486,8 @@ void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const 
 
 int64_t SubmissionTable::CompleteInline(const Entry& entry) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = slots_.find(entry.slot);
-  if (found == slots_.end() || found->second->posted.empty()) return -1;
-  Name* name = found->second;
-  Submission* submission = name->posted.front();
-  name->posted.pop_front();
+  Submission* submission = TakePosted(entry.slot);
+  if (submission == nullptr) return -1;
   const int64_t bytes = submission->bytes();
   const char* from = entry.payload;
   for (const Fragment& fragment : submission->fragments) {
@@ -490,7 +495,7 @@ int64_t SubmissionTable::CompleteInline(const Entry& entry) {
     if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
     from += fragment_bytes;
   }
-  Finish(submission, name, absl::OkStatus());
+  Finish(submission, slots_[entry.slot], absl::OkStatus());
   NotifyLocked();
   return bytes;
 }

@@ -208,6 +208,10 @@ class SubmissionTable {
   Name* FindName(uint32_t group, absl::string_view name);
   void Enter(Submission* submission, Name* name);
   void Ask(Name* name);
+  // Describes a submission to the coordinator, as ControlLink::Negotiate does.
+  void Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt, uint32_t ordinal);
+  // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
+  Submission* TakePosted(uint32_t slot);
   void AssignSlot(Name* name, uint32_t slot);
   void PostOne(Submission* submission);
   // States that this rank has joined, as soon as all that it has submitted before is posted.

@@ -202,11 +202,6 @@ absl::Status CheckCounts(const Collective& collective) {
   return CheckSentCounts(collective);
 }
 
-// It combines whole tensors, those of two ranks at a time.
-bool IsAdasum(const Collective& collective) {
-  return Reduces(collective.op) && collective.reduce_op == ReduceOp::kAdasum;
-}
-
 absl::Status CheckReduction(const Collective& collective) {
   if (!Reduces(collective.op)) return absl::OkStatus();
   if (IsAdasum(collective) && collective.op != OpType::kAllreduce) {

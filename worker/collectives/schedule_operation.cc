@@ -208,7 +208,7 @@ absl::StatusOr<bool> ScheduleOperation::FinishTransfers() {
 
 int64_t ScheduleOperation::ReduceSome(int64_t budget) {
   const Round& round = schedule_.rounds[round_];
-  const bool combines = collective_.reduce_op == ReduceOp::kAdasum && Reduces(collective_.op);
+  const bool combines = IsAdasum(collective_);
   int64_t bytes = 0;
   while (bytes < budget && next_ < round.size()) {
     const Step& step = round[next_];
@@ -250,8 +250,7 @@ void ScheduleOperation::ReduceSlice(const Step& step, int64_t count) {
   inputs_.clear();
   for (const Piece& source : step.sources) inputs_.push_back(At(source, done_));
   // An Adasum of one rank changes nothing but by the postscale.
-  const bool is_sum =
-      collective_.reduce_op == ReduceOp::kAdasum || (collective_.reduce_op == ReduceOp::kAverage && !step.finish);
+  const bool is_sum = IsAdasum(collective_) || (collective_.reduce_op == ReduceOp::kAverage && !step.finish);
   Reduce(collective_.dtype, is_sum ? ReduceOp::kSum : collective_.reduce_op, inputs_, nullptr, At(step.piece, done_),
          count, postscale, static_cast<int>(collective_.ranks.size()));
 }

@@ -69,9 +69,9 @@ void ShmTransport::Ring(absl::Span<const int> ranks) {
 
 absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective& collective) {
   if (absl::Status failed = error(); !failed.ok()) return failed;
+  if (IsAdasum(collective)) return absl::UnimplementedError("shm has no Adasum of its own");
   switch (collective.op) {
     case OpType::kAllreduce:
-      if (collective.reduce_op == ReduceOp::kAdasum) break;
       if (collective.arena != 0) return StartInArena(collective);
       return std::make_unique<ShmAllreduce>(this, collective);
     case OpType::kBroadcast:
@@ -79,7 +79,6 @@ absl::StatusOr<std::unique_ptr<Operation>> ShmTransport::Start(const Collective&
     case OpType::kAllgather:
       return std::make_unique<ShmAllgather>(this, collective);
     case OpType::kReducescatter:
-      if (collective.reduce_op == ReduceOp::kAdasum) break;
       return std::make_unique<ShmReducescatter>(this, collective);
     default:
       break;

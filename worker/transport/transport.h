@@ -73,6 +73,11 @@ struct Collective {
   bool contributes = true;
 };
 
+// Adasum combines whole tensors, those of two ranks at a time (worker/kernels/adasum.h).
+inline bool IsAdasum(const Collective& collective) {
+  return Reduces(collective.op) && collective.reduce_op == ReduceOp::kAdasum;
+}
+
 // A collective in progress on one rank. Made and advanced by the thread that has the engine's role.
 class Operation {
  public:

@@ -43,6 +43,21 @@ def uv_cache(uv: pathlib.Path) -> pathlib.Path:
     return pathlib.Path(f"{kept}/uv" if kept else output_of(uv, "cache", "dir").strip())
 
 
+def _install(system: BareSystem, environment: str, *wheels: str) -> None:
+    """Makes an environment of these wheels, NumPy, and what they need."""
+    system.run("/uv/uv", "venv", "--no-python-downloads", "--python", "/usr/bin/python3", environment, **UV_INSIDE)
+    install = (
+        "/uv/uv",
+        "pip",
+        "install",
+        "--python",
+        f"{environment}/bin/python",
+        "--constraint",
+        "/uv/requirements.txt",
+    )
+    system.run(*install, *(f"/dist/{name}" for name in wheels), "numpy", **UV_INSIDE)
+
+
 @pytest.fixture(scope="session")
 def bare(
     wheel: pathlib.Path, uv: pathlib.Path, uv_cache: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
@@ -53,10 +68,16 @@ def bare(
     system.show(uv, "/uv/uv")
     system.show(uv_cache, "/uv/cache")
     system.show(REQUIREMENTS, "/uv/requirements.txt")
-    system.run("/uv/uv", "venv", "--no-python-downloads", "--python", "/usr/bin/python3", "/venv", **UV_INSIDE)
-    install = ("/uv/uv", "pip", "install", "--python", "/venv/bin/python", "--constraint", "/uv/requirements.txt")
-    system.run(*install, f"/dist/{wheel.name}", "numpy", **UV_INSIDE)
+    _install(system, "/venv", wheel.name)
     return system
+
+
+@pytest.fixture(scope="session")
+def path_with_horovod(bare: BareSystem, wheel: pathlib.Path) -> str:
+    """The PATH of another environment of that system, which has Horovod's names as well."""
+    (names,) = wheel.parent.glob("farandole_horovod-*.whl")
+    _install(bare, "/venv-horovod", wheel.name, names.name)
+    return "/venv-horovod/bin:/usr/bin:/bin"
 
 
 @pytest.fixture

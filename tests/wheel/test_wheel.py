@@ -39,6 +39,17 @@ def test_wheel_program_and_package_are_of_one_version(bare: BareSystem, wheel: p
     assert wheel.name.startswith(f"farandole-{version}-cp39-abi3-manylinux_2_")
 
 
+def test_a_program_for_horovod_runs_with_its_names_installed(bare: BareSystem, path_with_horovod: str) -> None:
+    command = ("horovodrun", "-np", "2", "python", "/tests/written_for_horovod.py")
+    output = bare.run(*command, PATH=path_with_horovod, PYTHONPATH="/frameworks")
+    said = re.findall(r"rank (\d) of 2: all weights are equal: True, mean loss (\S+)", output)
+    assert sorted(rank for rank, _ in said) == ["0", "1"] and said[0][1] == said[1][1], output
+
+
+def test_without_horovods_names_a_program_for_it_does_not_find_them(bare: BareSystem) -> None:
+    assert "no horovod" in bare.run("sh", "-c", "python -c 'import horovod' 2>/dev/null || echo no horovod")
+
+
 def test_the_command_says_what_is_wrong_with_a_damaged_installation(bare: BareSystem) -> None:
     script = (
         "program=$(echo /venv/lib/python3.*/site-packages/farandole/_bin/farandole); mv $program /tmp/away; "

@@ -8,9 +8,9 @@
 namespace farandole {
 namespace {
 
-// A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so long is not
-// counted as live.
-constexpr int64_t kBeatLimitNs = 1'500'000'000;
+// A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so many ticks
+// is not counted as live. Another has spoken after one tick more, long before the rest of the host is silent.
+constexpr double kMostBeatTicks = 1.5;
 
 }  // namespace
 
@@ -161,7 +161,7 @@ void CoordinatorLink::OnTick() {
   // Between two epochs, too: nobody knows whether the host's other ranks still are in the old one.
   if (engine_ == nullptr || course_ != Course::kRuns) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
-  channel_->Beat({beat_, engine_->counters().batches, conversation_->IsAttached()});
+  channel_->Beat({beat_, now, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   WatchForStall(now);
@@ -195,21 +195,25 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
   v1::WorkerMessage message;
   v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   heartbeat->set_epoch(epoch_.number());
+  const int64_t most_age_ns = absl::ToInt64Nanoseconds(kMostBeatTicks * conversation_->tick_interval());
   bool speaks_for_host = true;
   for (int rank = first_local_; rank < first_local_ + local_size_; ++rank) {
     const ReadyChannel::Pulse pulse = channel_->ReadPulse(rank);
     Peer& peer = peers_[rank];
     if (pulse.beat != peer.beat) {
       peer.beat = pulse.beat;
-      peer.advanced_ns = now_ns;
+      // Since the last look, whatever the other process' clock says.
+      peer.advanced_ns = std::clamp(pulse.beat_ns, looked_ns_, now_ns);
     }
-    const bool live = !channel_->HasLeft(rank) && now_ns - peer.advanced_ns < kBeatLimitNs;
+    const bool live = !channel_->HasLeft(rank) && now_ns - peer.advanced_ns < most_age_ns;
     if (rank < rank_ && live && pulse.is_attached) speaks_for_host = false;
     v1::Pulse* row = heartbeat->add_pulses();
     row->set_rank(static_cast<uint32_t>(rank));
     row->set_beat(pulse.beat);
     row->set_batches(pulse.batches);
+    row->set_age_ms(static_cast<uint64_t>((now_ns - peer.advanced_ns) / 1'000'000));
   }
+  looked_ns_ = now_ns;
   if (speaks_for_host) conversation_->Send(std::move(message));
 }
 

@@ -18,8 +18,8 @@ namespace farandole {
 namespace {
 
 constexpr uint32_t kProtocolVersion = 1;
-// Signs of life, and the look for stalls. The coordinator counts a worker as lost after six of them.
-constexpr absl::Duration kTick = absl::Milliseconds(500);
+// The look for stalls; signs of life, too, where the coordinator does not want more.
+constexpr absl::Duration kLongestTick = absl::Milliseconds(500);
 constexpr auto kSurface = std::chrono::milliseconds(100);
 // Longer than the coordinator takes to hear of a death from the host where it happened.
 constexpr int64_t kVerdictLimitNs = 2'000'000'000;
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.join_patience = lineage.patience;
   client.is_interrupted = std::move(interrupted);
   return JoinOver(options, lineage, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
-    return CoordinatorClient::Start(std::move(client), std::move(join), kTick, std::move(callbacks));
+    return CoordinatorClient::Start(std::move(client), std::move(join), kLongestTick, std::move(callbacks));
   });
 }
 
@@ -180,6 +180,7 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel) {
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t now = conversation_->NowNs();
   for (Peer& peer : peers_) peer.advanced_ns = now;
+  looked_ns_ = now;
   channel_ = channel;
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);

@@ -103,7 +103,7 @@ class CoordinatorLink final : public ControlLink {
   };
   struct Peer {
     uint64_t beat = 0;
-    int64_t advanced_ns = 0;  // when the beat last went up
+    int64_t advanced_ns = 0;  // when the beat last went up, by NowNs
   };
 
   CoordinatorLink() = default;
@@ -167,6 +167,8 @@ class CoordinatorLink final : public ControlLink {
   std::vector<std::string> who_;
   std::vector<Peer> peers_;
   uint64_t beat_ = 0;
+  // When the last heartbeat of this epoch looked at the host's ranks.
+  int64_t looked_ns_ = 0;
   int64_t last_stall_report_ns_ = 0;
   // What the coordinator has said last of it.
   std::string stall_sentence_;

@@ -59,6 +59,7 @@ struct EpochPage::RankBlock {
   alignas(64) std::atomic<uint32_t> is_log_full;
   // Written by the rank's control thread.
   alignas(64) std::atomic<uint64_t> beat;
+  std::atomic<int64_t> beat_ns;
   std::atomic<uint64_t> batches;
   std::atomic<uint32_t> is_attached;
   // Written by the rank, once: why the epoch has ended there; `end_code` last.
@@ -283,12 +284,14 @@ void EpochPage::Beat(const Pulse& pulse) {
   RankBlock& own = block(rank_);
   own.batches.store(pulse.batches);
   own.is_attached.store(pulse.is_attached ? 1 : 0);
+  own.beat_ns.store(pulse.beat_ns);
   own.beat.store(pulse.beat);
 }
 
 ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {
   const RankBlock& other = block(rank);
-  return {other.beat.load(), other.batches.load(), other.is_attached.load() != 0};
+  const uint64_t beat = other.beat.load();
+  return {beat, other.beat_ns.load(), other.batches.load(), other.is_attached.load() != 0};
 }
 
 void EpochPage::StateEnd(const absl::Status& reason) {

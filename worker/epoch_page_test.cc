@@ -313,9 +313,10 @@ TEST(EpochPageTest, AnOrdinaryPostLeavesAnUnconcernedRank0AsleepAndALeavingOneWa
 
 TEST(EpochPageTest, SignsOfLifeAreSeenByAll) {
   Page page(2);
-  page.end(1).Beat({5, 77, true});
+  page.end(1).Beat({5, 123, 77, true});
   EXPECT_EQ(page.end(0).ReadPulse(1).beat, 5u);
   EXPECT_EQ(page.end(0).ReadPulse(1).batches, 77u);
+  EXPECT_EQ(page.end(0).ReadPulse(1).beat_ns, 123);
   EXPECT_TRUE(page.end(0).ReadPulse(1).is_attached);
   EXPECT_EQ(page.end(1).ReadPulse(0).beat, 0u);
   EXPECT_FALSE(page.end(1).ReadPulse(0).is_attached);

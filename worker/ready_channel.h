@@ -162,6 +162,8 @@ class ReadyChannel {
   // Control thread: this rank's sign of life, and the last one of a rank on the same host.
   struct Pulse {
     uint64_t beat = 0;
+    // When, by the monotonic clock of the rank that says it.
+    int64_t beat_ns = 0;
     uint64_t batches = 0;
     // It can speak to the coordinator for its host.
     bool is_attached = false;

@@ -39,7 +39,7 @@ constexpr ServeSetting kSettings[] = {
      64},
     {"--heartbeat-interval-ms", "FARANDOLE_HEARTBEAT_INTERVAL_MS", "ms", "500", "How often a worker must be heard of",
      nullptr, &O::heartbeat_interval_ms, 10, kDayMs},
-    {"--silence-limit-ms", "FARANDOLE_SILENCE_LIMIT_MS", "ms", "3000", "Silence after which a worker is lost", nullptr,
+    {"--silence-limit-ms", "FARANDOLE_SILENCE_LIMIT_MS", "ms", "2500", "Silence after which a worker is lost", nullptr,
      &O::silence_limit_ms, 20, kDayMs},
     {"--reattach-window-ms", "FARANDOLE_REATTACH_WINDOW_MS", "ms", "30000",
      "How long a restarted coordinator waits for the workers of a running job", nullptr, &O::reattach_window_ms, 1,
@@ -154,10 +154,10 @@ std::string ShowServeOptions(const CLI::App& command, const ServeOptions& option
 }
 
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options) {
-  if (options.silence_limit_ms < 2 * options.heartbeat_interval_ms) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--silence-limit-ms ", options.silence_limit_ms, " is less than twice --heartbeat-interval-ms ",
-                     options.heartbeat_interval_ms, ": live workers would be taken for dead"));
+  if (options.silence_limit_ms < 4 * options.heartbeat_interval_ms) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--silence-limit-ms ", options.silence_limit_ms, " is less than four times --heartbeat-interval-ms ",
+        options.heartbeat_interval_ms, ": live workers would be taken for dead"));
   }
   CoordinatorOptions coordinator;
   coordinator.state_dir = options.state_dir;

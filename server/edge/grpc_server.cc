@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxMessageBytes = 16 << 20;
 // A worker has one stream and few calls; one process with many workers (a test, a proxy) still fits.
 constexpr int kMaxStreamsPerConnection = 16384;
-// The silence limit (3 s) finds dead workers; pings only clean up connections whose other end is gone.
+// The silence limit (2.5 s) finds dead workers; pings only clean up connections whose other end is gone.
 constexpr int kKeepaliveTimeMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // Workers may ping as often as this, also while they have no call.

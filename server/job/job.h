@@ -20,7 +20,7 @@ namespace farandole {
 struct JobOptions {
   absl::Duration heartbeat_interval = absl::Milliseconds(500);
   // Silence after which a worker is lost.
-  absl::Duration silence_limit = absl::Seconds(3);
+  absl::Duration silence_limit = absl::Milliseconds(2500);
   // After a restart of the coordinator: how long it waits for the members of the running epoch to come back.
   absl::Duration reattach_window = absl::Seconds(30);
   // From a worker's Join until it must have opened its stream; then it no longer counts.

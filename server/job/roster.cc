@@ -1,5 +1,6 @@
 #include "server/job/roster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -8,13 +9,19 @@
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+// More than any limit for silence.
+constexpr uint64_t kMostAgeMs = uint64_t{1} << 40;
+
+}  // namespace
 
 Roster::Roster(const v1::Epoch& epoch, absl::Duration silence_limit)
     : silence_limit_(silence_limit),
       seats_(epoch.members_size()),
       staying_(epoch.members_size()),
       remaining_(epoch.members_size()),
-      place_(epoch.members_size(), watched_.end()) {
+      is_watched_(epoch.members_size()) {
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
     seats_[rank].member = epoch.members(rank);
     rank_of_[epoch.members(rank).incarnation()] = rank;
@@ -51,16 +58,19 @@ void Roster::Detach(uint32_t rank, const std::string& evidence, absl::Time now) 
   Hear(rank, now);
 }
 
-void Roster::Watch(uint32_t rank, absl::Time now) {
+void Roster::Watch(uint32_t rank, absl::Time when) {
   if (seats_[rank].left && !seats_[rank].returns) return;
-  if (place_[rank] == watched_.end()) place_[rank] = watched_.insert(watched_.end(), rank);
-  Hear(rank, now);
+  if (!is_watched_[rank]) watched_.insert({seats_[rank].heard, rank});
+  is_watched_[rank] = true;
+  Hear(rank, when);
 }
 
-void Roster::Hear(uint32_t rank, absl::Time now) {
-  if (place_[rank] == watched_.end()) return;
-  seats_[rank].heard = now;
-  watched_.splice(watched_.end(), watched_, place_[rank]);
+void Roster::Hear(uint32_t rank, absl::Time when) {
+  Seat& seat = seats_[rank];
+  if (!is_watched_[rank] || when <= seat.heard) return;
+  auto entry = watched_.extract({seat.heard, rank});
+  seat.heard = entry.value().first = when;
+  watched_.insert(std::move(entry));
 }
 
 void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
@@ -70,7 +80,8 @@ void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   const bool is_first = !seat.beat.has_value();
   seat.beat = pulse.beat();
   seat.batches = pulse.batches();
-  is_first ? Watch(pulse.rank(), now) : Hear(pulse.rank(), now);
+  const absl::Time when = now - absl::Milliseconds(static_cast<int64_t>(std::min(pulse.age_ms(), kMostAgeMs)));
+  is_first ? Watch(pulse.rank(), when) : Hear(pulse.rank(), when);
   if (pulse.rank() != 0) return;
   samples_.emplace_back(now, pulse.batches());
   if (samples_.size() > kMostSamples) samples_.pop_front();
@@ -99,13 +110,16 @@ void Roster::Drain(uint32_t rank) {
 }
 
 void Roster::Unwatch(uint32_t rank) {
-  if (place_[rank] == watched_.end()) return;
-  watched_.erase(place_[rank]);
-  place_[rank] = watched_.end();
+  if (!is_watched_[rank]) return;
+  watched_.erase({seats_[rank].heard, rank});
+  is_watched_[rank] = false;
 }
 
-void Roster::Forgive(absl::Time now) {
-  for (const uint32_t rank : watched_) seats_[rank].heard = now;
+void Roster::Forgive(absl::Duration deaf, absl::Time now) {
+  for (const auto& [heard, rank] : std::exchange(watched_, {})) {
+    seats_[rank].heard = std::min(heard + deaf, now);
+    watched_.insert(watched_.end(), {seats_[rank].heard, rank});
+  }
 }
 
 std::vector<uint32_t> Roster::Staying() const {
@@ -119,8 +133,8 @@ std::vector<uint32_t> Roster::Staying() const {
 
 std::vector<Roster::Loss> Roster::Silent(absl::Time now) const {
   std::vector<Loss> silent;
-  for (const uint32_t rank : watched_) {
-    if (seats_[rank].heard + silence_limit_ > now) break;
+  for (const auto& [heard, rank] : watched_) {
+    if (heard + silence_limit_ > now) break;
     silent.push_back({rank, SilenceClaim(seats_[rank], now)});
   }
   return silent;
@@ -168,7 +182,7 @@ std::string Roster::SilenceClaim(const Seat& seat, absl::Time now) const {
 }
 
 absl::Time Roster::Deadline() const {
-  return watched_.empty() ? absl::InfiniteFuture() : seats_[watched_.front()].heard + silence_limit_;
+  return watched_.empty() ? absl::InfiniteFuture() : watched_.begin()->first + silence_limit_;
 }
 
 double Roster::BatchesPerSecond() const {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,10 +70,10 @@ class Roster {
   StreamId Attach(uint32_t rank, StreamId stream, absl::Time now);
   // The member's stream has ended, of which `evidence` tells why.
   void Detach(uint32_t rank, const std::string& evidence, absl::Time now);
-  // From `now` on the member's silence counts.
-  void Watch(uint32_t rank, absl::Time now);
-  // The member itself has said something.
-  void Hear(uint32_t rank, absl::Time now);
+  // The member's silence counts from now on; it was alive at `when`.
+  void Watch(uint32_t rank, absl::Time when);
+  // The member itself has said something, or was alive at `when` as others say.
+  void Hear(uint32_t rank, absl::Time when);
   // A heartbeat says this about a member, which is watched from the first one on.
   void Feel(const v1::Pulse& pulse, absl::Time now);
   // The member leaves in order; `returns`: to join again.
@@ -82,8 +82,8 @@ class Roster {
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
-  // Counts all silences anew from `now`.
-  void Forgive(absl::Time now);
+  // All silences are shorter by the time in which the coordinator could not hear, until `now`.
+  void Forgive(absl::Duration deaf, absl::Time now);
 
   // The first of `count` ranks, named: "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
   std::string DescribeAll(const std::vector<uint32_t>& ranks, size_t count) const;
@@ -117,9 +117,9 @@ class Roster {
   size_t remaining_;
   size_t finished_ = 0;
   size_t drained_ = 0;
-  // Watched ranks, the longest silent first; time never goes back, so whoever is heard of goes to the end.
-  std::list<uint32_t> watched_;
-  std::vector<std::list<uint32_t>::iterator> place_;
+  // Watched ranks by when they were heard of, the longest silent first.
+  std::set<std::pair<absl::Time, uint32_t>> watched_;
+  std::vector<bool> is_watched_;
   // When rank 0 had completed how many collectives.
   std::deque<std::pair<absl::Time, uint64_t>> samples_;
 };

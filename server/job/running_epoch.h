@@ -92,7 +92,7 @@ class RunningEpoch {
   // When Advance wants to be called next.
   absl::Time Deadline() const;
   // The coordinator itself did not run for a while: silence counts from `now`.
-  void Forgive(absl::Time now) { roster_->Forgive(now); }
+  void Forgive(absl::Duration deaf, absl::Time now) { roster_->Forgive(deaf, now); }
 
   const v1::Epoch& epoch() const { return epoch_; }
   const Roster& roster() const { return *roster_; }

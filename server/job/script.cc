@@ -32,6 +32,13 @@ Enum EnumOf(const std::string& name, std::string (*show)(Enum)) {
   return static_cast<Enum>(99);
 }
 
+// The stories count in round numbers.
+JobOptions RoundOptions() {
+  JobOptions options;
+  options.silence_limit = absl::Seconds(3);
+  return options;
+}
+
 uint32_t WorkerNumber(const std::string& worker) {
   return worker.empty() ? 0 : static_cast<uint32_t>(NumberOf(worker.substr(1)));
 }
@@ -40,7 +47,7 @@ uint32_t WorkerNumber(const std::string& worker) {
 
 std::string IncarnationOf(const std::string& worker) { return absl::StrFormat("%032x", WorkerNumber(worker)); }
 
-Script::Script() : shell_(std::make_unique<TestShell>(JobOptions())) {}
+Script::Script() : shell_(std::make_unique<TestShell>(RoundOptions())) {}
 
 const std::map<std::string, Script::Command>& Script::Commands() {
   static const auto* const commands = new std::map<std::string, Command>{
@@ -111,7 +118,7 @@ absl::Duration Script::Arguments::Duration(const std::string& key, absl::Duratio
 }
 
 void Script::Options(const Arguments& arguments) {
-  JobOptions options;
+  JobOptions options = RoundOptions();
   options.heartbeat_interval = arguments.Duration("heartbeat", options.heartbeat_interval);
   options.silence_limit = arguments.Duration("silence", options.silence_limit);
   options.reattach_window = arguments.Duration("window", options.reattach_window);
@@ -270,6 +277,7 @@ void Script::Beat(const Arguments& arguments) {
     pulse->set_rank(NumberOf(parts[0]));
     pulse->set_beat(parts.size() > 1 ? NumberOf(parts[1]) : 0);
     pulse->set_batches(parts.size() > 2 ? NumberOf(parts[2]) : 0);
+    pulse->set_age_ms(parts.size() > 3 ? NumberOf(parts[3]) : 0);
     beats_ = std::max(beats_, pulse->beat());
   }
   Say(arguments.subject, std::move(message));

@@ -28,14 +28,15 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
 }
 
 Actions Job::State::Step(const Event& event, absl::Time now) {
+  const absl::Time last = now_;
   now_ = std::max(now_, now);
   actions_ = Actions();
   record_changed_ = false;
   members_record_.clear();
-  // A coordinator that was stopped itself has not listened: what it did not hear in that time is no silence.
+  // A coordinator that was stopped itself has not listened: the time in which it could not hear is no silence.
   if (now_ > promised_tick_ + options_.heartbeat_interval) {
-    if (run_ != nullptr) run_->Forgive(now_);
-    if (survivors_ != nullptr) survivors_->Forgive(now_);
+    if (run_ != nullptr) run_->Forgive(now_ - last, now_);
+    if (survivors_ != nullptr) survivors_->Forgive(now_ - last, now_);
   }
   std::visit([this](const auto& e) { On(e); }, event);
   Settle();

@@ -58,7 +58,7 @@ class Survivors {
   void Drain(uint32_t rank);
   void Lose(uint32_t rank, const std::string& reason);
   // The coordinator itself did not run for a while: silence counts from `now`.
-  void Forgive(absl::Time now) { roster_->Forgive(now); }
+  void Forgive(absl::Duration deaf, absl::Time now) { roster_->Forgive(deaf, now); }
 
   // Who of those awaited is lost by silence or absence.
   std::vector<Roster::Loss> FindLosses(absl::Time now) const;

@@ -24,7 +24,7 @@ SAMPLES = 600
 LEAST, MOST = 1, 4
 BOUNDS = ("-np", str(MOST), "--min-np", str(LEAST), "--max-np", str(MOST))
 MOST_LEAVE = 2
-# From an act to the next step, at most: a silent worker takes 3 s, a replacement its start, on a busy machine more.
+# From an act to the next step, at most: a silent worker takes 2.5 s, a replacement its start, on a busy machine more.
 ON_SECONDS = 60
 
 

@@ -16,9 +16,9 @@ from test_tls import make_certificate
 Cuts = List[Tuple[int, Optional[int]]]
 # Each with what the coordinator says of the worker on host 0.
 PARTITIONS = {
-    "from_all": ([(0, None), (0, 1), (0, 2)], "nothing was heard of it for 3 s"),
+    "from_all": ([(0, None), (0, 1), (0, 2)], r"nothing was heard of it for 2\.\d s"),
     # A healthy data plane with a wedged control plane, and the reverse.
-    "from_the_coordinator": ([(0, None)], "nothing was heard of it for 3 s"),
+    "from_the_coordinator": ([(0, None)], r"nothing was heard of it for 2\.\d s"),
     "from_the_other_workers": (
         [(0, 1), (0, 2)],
         r"it is at odds with rank \d|.* broke: |.* cannot be reached|.* not connect",

@@ -8,7 +8,6 @@
 namespace farandole {
 namespace {
 
-constexpr int64_t kTickNs = 500 * kMillisecond;
 constexpr int64_t kRetryNs = 200 * kMillisecond;
 
 absl::Status MustNotBlock() { return absl::InternalError("a simulated program asks the coordinator itself"); }
@@ -26,7 +25,7 @@ SimConversation::SimConversation(SimCoordinator* coordinator, const ProcessTable
       after_event_(std::move(after_event)),
       is_alive_(std::make_shared<bool>(true)) {
   Later(0, [this] { Join(); });
-  Later(kTickNs, [this] { Tick(); });
+  Later(absl::ToInt64Nanoseconds(kTick), [this] { Tick(); });
 }
 
 SimConversation::~SimConversation() {
@@ -103,7 +102,7 @@ void SimConversation::Tick() {
   if (ended_) return;
   callbacks_.on_tick();
   after_event_();
-  Later(kTickNs, [this] { Tick(); });
+  Later(absl::ToInt64Nanoseconds(kTick), [this] { Tick(); });
 }
 
 void SimConversation::Send(v1::WorkerMessage message) {

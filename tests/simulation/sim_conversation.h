@@ -21,6 +21,7 @@ class SimConversation final : public Conversation {
  public:
   // How long the coordinator may be away.
   static constexpr int64_t kOutageLimitNs = 30 * kSecond;
+  static constexpr absl::Duration kTick = absl::Milliseconds(500);
 
   // `after_event` is called after each callback.
   SimConversation(SimCoordinator* coordinator, const ProcessTable* processes, std::shared_ptr<SimProcess> process,
@@ -32,6 +33,7 @@ class SimConversation final : public Conversation {
   void Post(std::function<void()> function) override;
   absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) override;
   int64_t NowNs() const override { return VirtualTime::NowNs(); }
+  absl::Duration tick_interval() const override { return kTick; }
   // The simulated program asks the coordinator itself, since nothing may block.
   absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(v1::BeginCheckpointRequest request) override;
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(v1::CommitCheckpointRequest request) override;

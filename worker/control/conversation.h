@@ -48,8 +48,10 @@ class Conversation {
   // have been before.
   //   RESOURCE_EXHAUSTED  the system can watch no further process (its words are in the text)
   virtual absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) = 0;
-  // The time that ticks go by, in nanoseconds from an arbitrary start; never goes back.
+  // The time that ticks go by, in nanoseconds; never goes back, and is the same for all processes of a host.
   virtual int64_t NowNs() const = 0;
+  // How far two ticks are apart.
+  virtual absl::Duration tick_interval() const = 0;
 
   // Calls of the checkpoint gate: any thread but the control thread. They block for at most 10 s and try again while
   // the coordinator is unreachable. UNAVAILABLE: no answer within that time; and what worker.proto lists at each.

@@ -96,14 +96,17 @@ std::string RandomKey() {
   return absl::StrFormat("%016x%016x", absl::Uniform<uint64_t>(random), absl::Uniform<uint64_t>(random));
 }
 
-absl::Status CheckStart(const CoordinatorClientOptions& options, absl::Duration tick_interval,
+// A shorter interval than any coordinator asks for would keep the processor busy.
+constexpr absl::Duration kShortestTick = absl::Milliseconds(1);
+
+absl::Status CheckStart(const CoordinatorClientOptions& options, absl::Duration longest_tick,
                         const CoordinatorClient::Callbacks& callbacks) {
   FD_CHECK(callbacks.on_message && callbacks.make_hello && callbacks.on_attached && callbacks.on_ended &&
            callbacks.on_tick)
       << "every callback of CoordinatorClient must be set";
-  if (tick_interval < absl::Milliseconds(1)) {
+  if (longest_tick < kShortestTick) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the tick interval must be at least 1 ms, not ", absl::FormatDuration(tick_interval)));
+        absl::StrCat("the tick interval must be at least 1 ms, not ", absl::FormatDuration(longest_tick)));
   }
   if (options.give_up_after < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -154,9 +157,9 @@ CoordinatorClient::CoordinatorClient() : state_(std::make_unique<State>()) {}
 
 absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(CoordinatorClientOptions options,
                                                                             v1::JoinRequest join,
-                                                                            absl::Duration tick_interval,
+                                                                            absl::Duration longest_tick,
                                                                             Callbacks callbacks) {
-  if (absl::Status valid = CheckStart(options, tick_interval, callbacks); !valid.ok()) return valid;
+  if (absl::Status valid = CheckStart(options, longest_tick, callbacks); !valid.ok()) return valid;
   std::unique_ptr<CoordinatorClient> client(new CoordinatorClient);
   State& state = *client->state_;
   state.where = CoordinatorAddress{options.address, options.token, options.token_origin, options.tls_ca_pem,
@@ -167,10 +170,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   absl::StatusOr<v1::JoinResponse> joined = JoinUntilAnswered(state.stub.get(), state.where, join, options);
   if (!joined.ok()) return joined.status();
   client->join_response_ = *std::move(joined);
+  const auto wanted = absl::Milliseconds(static_cast<int64_t>(client->join_response_.heartbeat_interval_ms()));
+  client->tick_interval_ = std::clamp(wanted, kShortestTick, longest_tick);
   absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create(kThreadName);
   if (!loop.ok()) return loop.status();
   state.loop = *std::move(loop);
-  Attachment::Options attaching = {state.where, std::move(join), options.give_up_after, tick_interval};
+  Attachment::Options attaching = {state.where, std::move(join), options.give_up_after, client->tick_interval_};
   state.attachment =
       std::make_unique<Attachment>(state.loop, state.stub.get(), std::move(attaching), std::move(callbacks));
   state.loop->Post([attachment = state.attachment.get()] { attachment->Begin(); });

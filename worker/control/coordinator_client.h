@@ -42,6 +42,8 @@ struct CoordinatorClientOptions {
 // there. All descriptors are close-on-exec.
 class CoordinatorClient final : public Conversation {
  public:
+  // Ticks come as often as the coordinator wants to hear of its workers, or at `longest_tick` where that is shorter.
+  //
   // Joins and opens the stream; blocks until Join was answered, or the patience is over, and tries again with growing,
   // jittered delays while the coordinator is unreachable. A coordinator that was restarted and does not know this
   // worker any more is sent the same request again.
@@ -55,7 +57,7 @@ class CoordinatorClient final : public Conversation {
   //                      found at once, not after the join timeout; or as below
   //   and what Join answers in proto/farandole/v1/worker.proto, in a sentence that names the coordinator.
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Start(CoordinatorClientOptions options,
-                                                                  v1::JoinRequest join, absl::Duration tick_interval,
+                                                                  v1::JoinRequest join, absl::Duration longest_tick,
                                                                   Callbacks callbacks);
   // Never hangs: cancels the stream and joins the control thread. No callback after it. Not from the control thread; no
   // call of another thread may be running.
@@ -71,6 +73,7 @@ class CoordinatorClient final : public Conversation {
   void Post(std::function<void()> function) override;
   absl::Status WatchProcess(int64_t pid, std::function<void()> on_exit) override;
   int64_t NowNs() const override;
+  absl::Duration tick_interval() const override { return tick_interval_; }
 
   // Any thread: calls `on_ready` on the control thread with poll(2)'s bits for as long as `fd` is ready for one of
   // `events`, or in error. The caller keeps the descriptor, and unwatches it before closing it.
@@ -92,6 +95,7 @@ class CoordinatorClient final : public Conversation {
   CoordinatorClient();
 
   v1::JoinResponse join_response_;
+  absl::Duration tick_interval_;
   // gRPC's types stay in the .cc file.
   std::unique_ptr<State> state_;
 };

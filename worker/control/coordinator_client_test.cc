@@ -37,6 +37,24 @@ TEST(CoordinatorClientTest, JoinsWithItsTokenAndSaysHelloFirst) {
   EXPECT_EQ(worker.attachments.size(), 0u);
 }
 
+TEST(CoordinatorClientTest, TicksComeAsOftenAsTheCoordinatorWantsToHearOfItsWorkers) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_join = [](const v1::JoinRequest&, v1::JoinResponse* response) {
+    response->set_heartbeat_interval_ms(15);
+    return grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest often(coordinator.address());
+  often.longest_tick = absl::Hours(1);
+  ASSERT_TRUE(often.Start().ok());
+  EXPECT_EQ(often->tick_interval(), absl::Milliseconds(15));
+  EXPECT_TRUE(often.SeesTicks(3));
+  WorkerUnderTest more_often(coordinator.address());
+  more_often.longest_tick = absl::Milliseconds(10);
+  ASSERT_TRUE(more_often.Start().ok());
+  EXPECT_EQ(more_often->tick_interval(), absl::Milliseconds(10));
+}
+
 TEST(CoordinatorClientTest, MessagesArriveInOrderInBothDirections) {
   ScriptedCoordinator coordinator;
   coordinator.on_attach = [&](ScriptedCoordinator::Stream* stream) {

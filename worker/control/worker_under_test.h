@@ -24,7 +24,7 @@ class WorkerUnderTest {
  public:
   CoordinatorClientOptions options;
   v1::JoinRequest join;
-  absl::Duration tick_interval = absl::Milliseconds(20);
+  absl::Duration longest_tick = absl::Milliseconds(20);
   // Runs inside on_attached, after it was counted. May be empty; needs a Start that has returned.
   std::function<void(CoordinatorClient&)> resend;
 
@@ -62,7 +62,7 @@ class WorkerUnderTest {
     callbacks.on_ended = [this](absl::Status status) { ends.Push(std::move(status)); };
     callbacks.on_tick = [this] { ++ticks; };
     absl::StatusOr<std::unique_ptr<CoordinatorClient>> client =
-        CoordinatorClient::Start(options, join, tick_interval, std::move(callbacks));
+        CoordinatorClient::Start(options, join, longest_tick, std::move(callbacks));
     if (!client.ok()) return client.status();
     client_ = *std::move(client);
     return absl::OkStatus();

@@ -21,6 +21,18 @@ SubmissionTable::Name* SubmissionTable::FindName(uint32_t group, absl::string_vi
   return entry == found->second.names.end() ? nullptr : entry->second.get();
 }
 
+void SubmissionTable::Ask(Name* name) {
+  name->asked = true;
+  Describe(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
+}
+
+void SubmissionTable::Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt,
+                               uint32_t ordinal) {
+  if (link_ == nullptr) return;
+  ++counters_.negotiation_messages;
+  link_->Negotiate(submission, retired_slot, slot, attempt, ordinal);
+}
+
 void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group, uint32_t slot) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++counters_.negotiation_messages;

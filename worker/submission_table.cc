@@ -291,18 +291,6 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
   if (!name->asked) Ask(name);
 }
 
-void SubmissionTable::Ask(Name* name) {
-  name->asked = true;
-  Describe(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
-}
-
-void SubmissionTable::Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt,
-                               uint32_t ordinal) {
-  if (link_ == nullptr) return;
-  ++counters_.negotiation_messages;
-  link_->Negotiate(submission, retired_slot, slot, attempt, ordinal);
-}
-
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
   name->slot = slot;
   name->asked = false;

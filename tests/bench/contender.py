@@ -4,14 +4,13 @@ import contextlib
 import pathlib
 import queue
 import subprocess
-import sys
 import threading
 import time
 import uuid
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import groups
-from groups import ROOT, BenchError
+from groups import BenchError
 from processes import die_with_parent, kill_marked
 
 MARK = "FARANDOLE_BENCH_MARK"

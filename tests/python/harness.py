@@ -44,9 +44,13 @@ class Setup(NamedTuple):
     hosts: int = 1
     """So many pretended hosts share the ranks; those of different ones share no memory."""
     transport: str = "auto"
+    far: bool = False
+    """Tensors of torch say that they are not in the host's memory, as those of a device do."""
 
     def __str__(self) -> str:
-        return str(self.size) if self == Setup(self.size) else f"{self.size}x{self.hosts}{self.transport}"
+        if self == Setup(self.size):
+            return str(self.size)
+        return f"{self.size}x{self.hosts}{self.transport}{'far' if self.far else ''}"
 
 
 # How ranks may be connected, and the modules whose checks `make test` runs so; () stands for all that are made for the
@@ -62,6 +66,7 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=2): (),
     Setup(3, hosts=3): ("torch_ops", "groups"),
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
+    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "join"),
 }
 
 
@@ -70,6 +75,9 @@ def modules_of(setup: Setup, has_all: bool) -> List[str]:
     chosen = () if has_all else SETUPS[setup]
     return [module for module, sizes in SIZES.items() if setup.size in sizes and (not chosen or module in chosen)]
 
+
+# Set for ranks whose tensors are to be far.
+FAR = "FARANDOLE_CHECKS_FAR"
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
 JOB_SECONDS = 240
@@ -157,6 +165,8 @@ def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.Complet
     launch = [str(CLI), "run", "-np", str(setup.size), "--state-dir", str(state), *split(setup.hosts, command)]
     # A thread a rank: more ranks than cores with a pool of threads each spend their time in turning each other out.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "FARANDOLE_TRANSPORT": setup.transport}
+    if setup.far:
+        environment[FAR] = "1"
     process = subprocess.Popen(
         launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=environment
     )
@@ -199,12 +209,22 @@ def functions(module: str) -> Dict[str, Callable[[], None]]:
     return {f"{module}.{name}": function for name, function in found.items()}
 
 
+def make_tensors_far() -> None:
+    """From now on tensors of torch are not in the host's memory, as far as they say. (No machine without a device has
+    others whose elements can be compared.)"""
+    import torch
+
+    torch.Tensor.is_cpu = property(lambda _tensor: False)
+
+
 def main() -> int:
     """A rank's part."""
     modules, directory = sys.argv[1].split(","), pathlib.Path(sys.argv[2])
     checks = {name: function for module in modules for name, function in functions(module).items()}
     import farandole
 
+    if FAR in os.environ:
+        make_tensors_far()
     farandole.init()
     with open(directory / f"{farandole.rank()}.jsonl", "w", encoding="utf-8", buffering=1) as report:
         for name, function in checks.items():

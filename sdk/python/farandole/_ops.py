@@ -20,10 +20,14 @@ class Adapter(Protocol):
         kind."""
 
     def contiguous(self, array: Any) -> Any:
-        """The array itself if it is contiguous, else a copy that is. ValueError: of no supported kind."""
+        """The array itself if it is contiguous in this host's memory, else a copy that is. ValueError: of no supported
+        kind."""
 
     def empty(self, like: Any, shape: Sequence[int]) -> Any:
         """A new contiguous array of the element type of `like`."""
+
+    def deliver(self, array: Any, output: Any) -> Any:
+        """`output`, which empty() has made, or a copy of it in the memory that `array` is in."""
 
     def assign(self, target: Any, source: Any) -> None:
         """Copies the elements of `source` into `target`, which has the same shape."""
@@ -90,7 +94,7 @@ def allreduce(
 def _output_of(adapter: Adapter, array: Any, output: Any, in_place: bool) -> Callable[[Sequence[int]], Any]:
     def collect(_ids: Sequence[int]) -> Any:
         if not in_place:
-            return output
+            return adapter.deliver(array, output)
         if output is not array:
             adapter.assign(array, output)
         return array
@@ -110,6 +114,7 @@ def grouped_allreduce(
 ) -> Handle:
     """Reduces several arrays together; those of one element type are one submission, but that Adasum takes each by
     itself. The output is their list."""
+    arrays = list(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
     dtypes = [adapter.describe(source)[2] for source in sources]
@@ -169,9 +174,15 @@ def reducescatter(
     list."""
     group = group_of(process_set)
     position, size = lib.farandole_group_rank(group), lib.farandole_group_size(group)
+    arrays = list(arrays)
     outputs: List[Any] = []
     memory = [outputs]
-    handle = Handle(memory, lambda _ids: outputs if is_grouped else outputs[0])
+
+    def collect(_ids: Sequence[int]) -> Any:
+        delivered = [adapter.deliver(array, output) for array, output in zip(arrays, outputs)]
+        return delivered if is_grouped else delivered[0]
+
+    handle = Handle(memory, collect)
     for index, array in enumerate(arrays):
         source = adapter.contiguous(array)
         address, shape, dtype = adapter.describe(source)
@@ -205,6 +216,7 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
 
     def collect(ids: Sequence[int]) -> Any:
         output, rows = _gathered_array(adapter, source, ids[0], group)
+        output = adapter.deliver(array, output)
         return (output, rows) if with_rows else output
 
     handle = Handle((source, dims), collect)
@@ -221,12 +233,14 @@ def grouped_allgather(
     kind: Type[Handle] = Handle,
 ) -> Handle:
     """As allgather for several arrays. The output is what `combine` makes of their list."""
+    arrays = list(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
     memory: List[Any] = [sources]
 
     def collect(ids: Sequence[int]) -> Any:
-        return combine([_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)])
+        outputs = [_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)]
+        return combine([adapter.deliver(array, output) for array, output in zip(arrays, outputs)])
 
     handle = kind(memory, collect)
     for index, source in enumerate(sources):
@@ -256,7 +270,7 @@ def alltoall(
 
     def collect(ids: Sequence[int]) -> Any:
         output, rows = _gathered_array(adapter, source, ids[0], group)
-        return output, received(rows)
+        return adapter.deliver(array, output), received(rows)
 
     handle = Handle((source, dims, numbers), collect)
     count = 0 if splits is None else len(splits)

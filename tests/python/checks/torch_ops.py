@@ -250,9 +250,40 @@ def reducescatter_has_gradients_and_compression() -> None:
     assert torch.equal(parts[0].grad, torch.ones(hvd.rank() + 1))
 
 
+class OnDevice(torch.Tensor):
+    """Of a device without memory; its elements can be copied from it all the same."""
+
+    is_cpu = property(lambda _self: False)
+    device = property(lambda _self: torch.device("meta"))
+
+    def data_ptr(self) -> int:
+        raise AssertionError("a device's memory cannot be read")
+
+
+@check
+def outputs_are_on_the_device_of_the_inputs() -> None:
+    tensor = mine(2, 3).as_subclass(OnDevice)
+    outputs = [
+        hvd.allreduce(tensor),
+        hvd.broadcast(tensor, 0),
+        hvd.allgather(tensor),
+        hvd.reducescatter(tensor),
+        hvd.alltoall(mine(hvd.size(), 2).as_subclass(OnDevice)),
+        *hvd.grouped_allreduce([tensor, tensor]),
+        *hvd.grouped_allgather([tensor, tensor]),
+        *hvd.grouped_reducescatter([tensor, tensor]),
+    ]
+    assert [output.device.type for output in outputs] == ["meta"] * len(outputs)
+    assert outputs[2].shape == (2 * hvd.size(), 3)
+    # Those in place are copied back; a rank's tensors may lie elsewhere than the others'.
+    ours = tensor if hvd.rank() == 0 else mine(2, 3)
+    assert hvd.allreduce_(ours, op=hvd.Sum) is ours
+    assert torch.equal(ours.as_subclass(torch.Tensor), torch.full((2, 3), float(total())))
+
+
 @check
 def what_cannot_be_sent_is_refused_in_a_sentence() -> None:
-    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta", "CPU")
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta", "no elements")
     expect_error(ValueError, lambda: hvd.allreduce(torch.eye(2).to_sparse()), "sparse", "to_dense")
     expect_error(ValueError, lambda: hvd.allreduce_(torch.ones(2, dtype=torch.complex64)), "complex64")
     expect_error(ValueError, lambda: hvd.allreduce([1.0]), "list")

@@ -1,4 +1,4 @@
-"""Farandole for PyTorch, with Horovod's names: the operations on CPU tensors, DistributedOptimizer, and everything of
+"""Farandole for PyTorch, with Horovod's names: the operations on tensors, DistributedOptimizer, and everything of
 `farandole`.
 
 import farandole.torch as hvd

@@ -1,7 +1,8 @@
 """The operations on tensors, without autograd (differentiable.py adds it).
 
-Tensors are strided CPU tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or
-bool, of any shape and strides; others are a ValueError. All ranks of the process set call an operation with the same
+Tensors are strided tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool, of
+any shape and strides; others are a ValueError. Those of a device travel through the host's memory (staging.py), and
+outputs are on the device of the inputs; ranks may have tensors on different devices. All ranks of the process set call an operation with the same
 name, element type and, unless it says otherwise, shape; without a name, calls are paired in their order. Where ranks
 disagree, each gets a ValueError that names two of them and both values, and the job goes on. EpochEnded: a worker has
 died or left.
@@ -17,6 +18,7 @@ from .._handles import Handle
 from .._library import NOT_DIRECT, direct, failure, lib
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
+from .staging import on_host
 
 _DTYPES = {
     torch.uint8: lib.FARANDOLE_U8,
@@ -41,10 +43,8 @@ def check_tensor(tensor: Any) -> None:
     """ValueError if farandole cannot send it."""
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
-    if not tensor.is_cpu:
-        raise ValueError(
-            f"the tensor is on {tensor.device}: this version of farandole handles CPU tensors only; use tensor.cpu()"
-        )
+    if tensor.is_meta:
+        raise ValueError("the tensor is on meta: it has no elements that could be sent")
     if tensor.layout is not torch.strided:
         raise ValueError(
             f"the tensor's layout is {tensor.layout}: this version of farandole handles dense tensors only; use tensor.to_dense()"
@@ -61,10 +61,15 @@ class _TorchAdapter:
 
     def contiguous(self, array: torch.Tensor) -> torch.Tensor:
         check_tensor(array)
+        if not array.is_cpu:
+            return on_host(array)
         return array.detach().contiguous() if not array.is_contiguous() or array.is_neg() else array
 
     def empty(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         return torch.empty(shape, dtype=like.dtype)
+
+    def deliver(self, array: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return output if array.is_cpu else output.to(array.device)
 
     def assign(self, target: torch.Tensor, source: torch.Tensor) -> None:
         with torch.no_grad():

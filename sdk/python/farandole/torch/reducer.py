@@ -81,7 +81,7 @@ def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:
-    indices = torch.empty(sparse_dim, 0, dtype=torch.int64)
+    indices = torch.empty(sparse_dim, 0, dtype=torch.int64, device=like.device)
     return torch.sparse_coo_tensor(
         indices, like.new_empty(0, *like.shape[sparse_dim:]), like.shape, check_invariants=False
     )

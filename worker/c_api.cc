@@ -54,17 +54,29 @@ absl::StatusOr<TensorView> MakeTensor(const void* input, void* output, const int
   return tensor;
 }
 
-farandole_handle SubmitOne(absl::StatusOr<Request> request, const absl::StatusOr<TensorView>& tensor) {
+int64_t Nanoseconds(int64_t timeout_ms) { return timeout_ms < 0 ? -1 : timeout_ms * 1'000'000; }
+
+farandole_handle Submit(const Request& request, int64_t wait_ms) {
+  return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    if (wait_ms == 0) return Handle(worker.engine().Submit(request));
+    farandole_handle handle = 0;
+    const absl::Status status =
+        worker.engine().SubmitAndWait(request, Nanoseconds(wait_ms), /*release=*/false, &handle).status();
+    // What became of a submission is for those to hear who wait for it.
+    return handle != 0 ? handle : Handle(status);
+  });
+}
+
+farandole_handle SubmitOne(absl::StatusOr<Request> request, const absl::StatusOr<TensorView>& tensor, int64_t wait_ms) {
   if (!request.ok()) return Handle(request.status());
   if (!tensor.ok()) return Handle(tensor.status());
   request->tensors = absl::MakeConstSpan(&*tensor, 1);
-  return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION,
-                                      [&](Worker& worker) { return Handle(worker.engine().Submit(*request)); });
+  return Submit(*request, wait_ms);
 }
 
 int WaitFor(farandole_handle handle, int64_t timeout_ms, bool release) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    absl::StatusOr<bool> complete = worker.engine().Wait(handle, timeout_ms < 0 ? -1 : timeout_ms * 1'000'000, release);
+    absl::StatusOr<bool> complete = worker.engine().Wait(handle, Nanoseconds(timeout_ms), release);
     if (!complete.ok()) return Code(complete.status());
     return *complete ? kOk : kPending;
   });
@@ -185,13 +197,13 @@ int farandole_group_size(int32_t group) {
 
 farandole_handle farandole_allreduce(const char* name, const void* input, void* output, const int64_t* shape,
                                      int32_t ndim, int32_t dtype, int32_t reduce_op, double prescale, double postscale,
-                                     int32_t group) {
+                                     int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group);
   if (request.ok()) {
     request->prescale = prescale;
     request->postscale = postscale;
   }
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true), wait_ms);
 }
 
 int farandole_allreduce_now(const char* name, const void* input, void* output, const int64_t* shape, int32_t ndim,
@@ -207,7 +219,7 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
   request->tensors = absl::MakeConstSpan(&*tensor, 1);
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     absl::StatusOr<bool> complete =
-        worker.engine().SubmitAndWait(*request, timeout_ms < 0 ? -1 : timeout_ms * 1'000'000, handle);
+        worker.engine().SubmitAndWait(*request, farandole::Nanoseconds(timeout_ms), /*release=*/true, handle);
     if (complete.ok() && !*complete) return kPending;
     *handle = 0;
     return Code(complete.status());
@@ -216,7 +228,7 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
 
 farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors, int32_t count,
                                              int32_t dtype, int32_t reduce_op, double prescale, double postscale,
-                                             int32_t group) {
+                                             int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group);
   if (!request.ok()) return Handle(request.status());
   std::vector<farandole::TensorView> views;
@@ -228,54 +240,52 @@ farandole_handle farandole_grouped_allreduce(const char* name, const farandole_t
   request->prescale = prescale;
   request->postscale = postscale;
   request->tensors = views;
-  return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION,
-                                      [&](Worker& worker) { return Handle(worker.engine().Submit(*request)); });
+  return farandole::Submit(*request, wait_ms);
 }
 
 farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape, int32_t ndim,
-                                     int32_t dtype, int32_t group) {
+                                     int32_t dtype, int32_t group, int64_t wait_ms) {
   return farandole::SubmitOne(farandole::MakeRequest(farandole::OpType::kAllgather, name, dtype, FARANDOLE_SUM, group),
-                              farandole::MakeTensor(input, nullptr, shape, ndim, false));
+                              farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
 }
 
 farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape, int32_t ndim,
-                                    int32_t dtype, const int64_t* splits, int32_t splits_count, int32_t group) {
+                                    int32_t dtype, const int64_t* splits, int32_t splits_count, int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kAlltoall, name, dtype, FARANDOLE_SUM, group);
   if (request.ok() && splits != nullptr)
     request->splits = absl::MakeConstSpan(splits, static_cast<size_t>(std::max(splits_count, 0)));
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
 }
 
 farandole_handle farandole_broadcast(const char* name, const void* input, void* output, const int64_t* shape,
-                                     int32_t ndim, int32_t dtype, int32_t root, int32_t group) {
+                                     int32_t ndim, int32_t dtype, int32_t root, int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kBroadcast, name, dtype, FARANDOLE_SUM, group);
   if (request.ok()) request->root_rank = root;
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, true), wait_ms);
 }
 
 farandole_handle farandole_reducescatter(const char* name, const void* input, void* output, const int64_t* shape,
                                          int32_t ndim, int32_t dtype, int32_t reduce_op, double prescale,
-                                         double postscale, int32_t group) {
+                                         double postscale, int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kReducescatter, name, dtype, reduce_op, group);
   if (request.ok()) {
     request->prescale = prescale;
     request->postscale = postscale;
   }
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false));
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false), wait_ms);
 }
 
 farandole_handle farandole_join(int32_t* last_rank) {
   farandole::TensorView tensor;
   tensor.output = last_rank;
   return farandole::SubmitOne(
-      farandole::MakeRequest(farandole::OpType::kJoin, nullptr, FARANDOLE_I32, FARANDOLE_SUM, 0), tensor);
+      farandole::MakeRequest(farandole::OpType::kJoin, nullptr, FARANDOLE_I32, FARANDOLE_SUM, 0), tensor, /*wait_ms=*/0);
 }
 
-farandole_handle farandole_barrier(const char* name, int32_t group) {
+farandole_handle farandole_barrier(const char* name, int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kBarrier, name, FARANDOLE_U8, FARANDOLE_SUM, group);
   if (!request.ok()) return Handle(request.status());
-  return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION,
-                                      [&](Worker& worker) { return Handle(worker.engine().Submit(*request)); });
+  return farandole::Submit(*request, wait_ms);
 }
 
 int farandole_poll(farandole_handle handle) {

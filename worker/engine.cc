@@ -79,13 +79,13 @@ void Engine::OnTableChanged() {
   bell_.Ring();
 }
 
-absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle) {
+absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle) {
   *handle = 0;
   if (!role_.try_lock()) {
     absl::StatusOr<int64_t> submitted = Submit(request);
     if (!submitted.ok()) return submitted.status();
     *handle = *submitted;
-    return Wait(*handle, limit_ns, true);
+    return Wait(*handle, limit_ns, release);
   }
   bell_.BeginPolling();
   absl::StatusOr<Submission*> submitted = table_.SubmitAndBeginWaiting(request);
@@ -99,7 +99,7 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   Drive([submission] { return submission->complete.load(); }, DeadlineAfter(started, limit_ns));
   LeaveRole();
   wait_ns_.fetch_add(options_.clock() - started);
-  return table_.DoneWaiting(submission, true);
+  return table_.DoneWaiting(submission, release);
 }
 
 absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {

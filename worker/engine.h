@@ -63,7 +63,7 @@ class Engine {
   // As SubmissionTable::Submit.
   absl::StatusOr<int64_t> Submit(const Request& request);
   // Submits and waits at once; saves waking the data thread. `*handle` is 0 if nothing was accepted.
-  absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, int64_t* handle);
+  absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle);
   // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);

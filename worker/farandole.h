@@ -23,7 +23,7 @@ extern "C" {
 #define FARANDOLE_EXPORT __attribute__((visibility("default")))
 
 /* Raised when a function changes in a way that a caller can notice. */
-#define FARANDOLE_ABI_VERSION 1
+#define FARANDOLE_ABI_VERSION 2
 
 /* Codes; the meaning of each is in docs/errors.md. STILL_PENDING is no error: the wait's time is over. */
 enum {
@@ -203,6 +203,9 @@ FARANDOLE_EXPORT int farandole_group_size(int32_t group);
 
 /* A handle: > 0; negative: minus an error code, and nothing was submitted. It stays valid until farandole_release.
  *
+ * With `wait_ms` 0 a call returns at once. Else it waits as farandole_wait does, before it returns the handle, complete
+ * or not: for who would wait anyway that is faster, since the calling thread does the work from the start.
+ *
  * `name` identifies the tensor on all ranks of the group; NULL or "": unnamed, paired in the order of submission.
  * A name may be pending once at a time in a group (INVALID_ARGUMENT else). Errors that only the ranks together can see
  * (disagreement: INVALID_ARGUMENT; a dead peer: ABORTED) come from the wait. `shape` has `ndim` numbers of elements;
@@ -214,7 +217,7 @@ typedef int64_t farandole_handle;
 FARANDOLE_EXPORT farandole_handle farandole_allreduce(const char* name, const void* input, void* output,
                                                       const int64_t* shape, int32_t ndim, int32_t dtype,
                                                       int32_t reduce_op, double prescale, double postscale,
-                                                      int32_t group);
+                                                      int32_t group, int64_t wait_ms);
 
 /* As farandole_allreduce and farandole_finish in one call, which is faster: the calling thread does the work from the
  * start. On FARANDOLE_STILL_PENDING `*handle` is to be finished; otherwise it is 0. */
@@ -234,12 +237,12 @@ typedef struct farandole_tensor {
 /* Several tensors of one dtype as one: all are reduced together, or none. */
 FARANDOLE_EXPORT farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors,
                                                               int32_t count, int32_t dtype, int32_t reduce_op,
-                                                              double prescale, double postscale, int32_t group);
+                                                              double prescale, double postscale, int32_t group, int64_t wait_ms);
 
 /* Concatenates the ranks' inputs along the first dimension, which may differ by rank (also be 0). A scalar counts as
  * shape [1]. The result is memory of the handle: see farandole_result. */
 FARANDOLE_EXPORT farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape,
-                                                      int32_t ndim, int32_t dtype, int32_t group);
+                                                      int32_t ndim, int32_t dtype, int32_t group, int64_t wait_ms);
 
 /* Gives each rank of the group some of this rank's rows (first dimension): the first splits[0] of them to the group's
  * rank 0, the next splits[1] to rank 1, ... `splits` has one number for each rank of the group, and may leave rows out;
@@ -248,13 +251,13 @@ FARANDOLE_EXPORT farandole_handle farandole_allgather(const char* name, const vo
  * there are, and without splits rows that are not a multiple of the ranks, are INVALID_ARGUMENT. */
 FARANDOLE_EXPORT farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape,
                                                      int32_t ndim, int32_t dtype, const int64_t* splits,
-                                                     int32_t splits_count, int32_t group);
+                                                     int32_t splits_count, int32_t group, int64_t wait_ms);
 
 /* output on every rank = input of the group's rank `root`, an epoch rank that is in the group. The root's output may
  * equal its input. */
 FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const void* input, void* output,
                                                       const int64_t* shape, int32_t ndim, int32_t dtype, int32_t root,
-                                                      int32_t group);
+                                                      int32_t group, int64_t wait_ms);
 
 /* Reduces as farandole_allreduce, and gives each rank of the group its part of the rows (first dimension): the group's
  * ranks get rows / size each, in their order, and the first rows % size of them one more. `output` has room for this
@@ -262,7 +265,7 @@ FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const vo
 FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, const void* input, void* output,
                                                           const int64_t* shape, int32_t ndim, int32_t dtype,
                                                           int32_t reduce_op, double prescale, double postscale,
-                                                          int32_t group);
+                                                          int32_t group, int64_t wait_ms);
 
 /* This rank has no more data: until all ranks have joined, it submits nothing more (INVALID_ARGUMENT), and while the
  * handle is pending it takes part in what the others submit, in every group. To a reduction it contributes what changes
@@ -272,7 +275,7 @@ FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, cons
 FARANDOLE_EXPORT farandole_handle farandole_join(int32_t* last_rank);
 
 /* Complete when all ranks of the group have submitted it. */
-FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group);
+FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group, int64_t wait_ms);
 
 /* ---- Arenas -------------------------------------------------------------------------------------------------------
  */

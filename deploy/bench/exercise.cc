@@ -81,6 +81,8 @@ class Buffers : public Exercise {
   char* buffer(size_t tensor) { return memory_.tensors()[tensor]; }
   const int64_t* shape() const { return &shape_; }
   int dtype() const { return static_cast<int>(what().dtype); }
+  // A single tensor goes the way of a synchronous call.
+  int64_t wait_ms() const { return what().tensors > 1 ? 0 : -1; }
 
   // Of all tensors, whose results stand in the buffers.
   size_t CountWrongAgainst(const Tile& expected, uint64_t turn) {
@@ -102,7 +104,6 @@ class Allreduce : public Buffers {
   Allreduce(const Case& what, int rank, int size, ArenaPointer arena)
       : Buffers(what, rank, size, std::move(arena)), expected_(Tile::Reduced(what.dtype, what.reduce, size)) {}
 
-  // A single tensor goes the way of a synchronous call.
   absl::Status Step() override {
     if (what().tensors > 1) return Buffers::Step();
     farandole_handle pending = 0;
@@ -116,7 +117,7 @@ class Allreduce : public Buffers {
  private:
   farandole_handle Submit(size_t tensor) override {
     return farandole_allreduce(names()[tensor].c_str(), buffer(tensor), buffer(tensor), shape(), 1, dtype(),
-                               static_cast<int>(what().reduce), 1, 1, kWorld);
+                               static_cast<int>(what().reduce), 1, 1, kWorld, wait_ms());
   }
 
   const Tile expected_;
@@ -132,7 +133,7 @@ class Broadcast : public Buffers {
  private:
   farandole_handle Submit(size_t tensor) override {
     return farandole_broadcast(names()[tensor].c_str(), buffer(tensor), buffer(tensor), shape(), 1, dtype(), kRoot,
-                               kWorld);
+                               kWorld, wait_ms());
   }
 
   const Tile expected_;
@@ -183,7 +184,7 @@ class Allgather : public Buffers {
 
  private:
   farandole_handle Submit(size_t tensor) override {
-    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld);
+    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld, wait_ms());
   }
 
   void Release() {
@@ -199,7 +200,7 @@ class Barrier : public Exercise {
  public:
   using Exercise::Exercise;
   void Rewrite(uint64_t) override {}
-  absl::Status Step() override { return Finish(farandole_barrier(names()[0].c_str(), kWorld)); }
+  absl::Status Step() override { return Finish(farandole_barrier(names()[0].c_str(), kWorld, -1)); }
   size_t CountWrong(uint64_t) override { return 0; }
 };
 

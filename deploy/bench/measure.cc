@@ -23,7 +23,7 @@ constexpr uint64_t kMostBytesWithoutBarrier = 32 << 10;
 absl::Status AllreduceNumbers(const char* name, void* numbers, size_t count, DType dtype, ReduceOp op) {
   const auto shape = static_cast<int64_t>(count);
   return Finish(
-      farandole_allreduce(name, numbers, numbers, &shape, 1, static_cast<int>(dtype), static_cast<int>(op), 1, 1, 0));
+      farandole_allreduce(name, numbers, numbers, &shape, 1, static_cast<int>(dtype), static_cast<int>(op), 1, 1, 0, -1));
 }
 
 class Stopwatch {
@@ -38,7 +38,7 @@ class Stopwatch {
 absl::StatusOr<double> TimeStep(Exercise* exercise, bool has_barrier, uint64_t turn) {
   exercise->Rewrite(turn);
   if (has_barrier) {
-    if (absl::Status status = Finish(farandole_barrier("bench/start", 0)); !status.ok()) return status;
+    if (absl::Status status = Finish(farandole_barrier("bench/start", 0, -1)); !status.ok()) return status;
   }
   const Stopwatch watch;
   absl::Status status = exercise->Step();

@@ -28,7 +28,7 @@ int main(void) {
 
   float values[4] = {rank + 0.0f, rank + 1.0f, rank + 2.0f, rank + 3.0f};
   const int64_t shape[1] = {4};
-  finish(farandole_allreduce("values", values, values, shape, 1, FARANDOLE_F32, FARANDOLE_AVERAGE, 1.0, 1.0, 0));
+  finish(farandole_allreduce("values", values, values, shape, 1, FARANDOLE_F32, FARANDOLE_AVERAGE, 1.0, 1.0, 0, -1));
   const float expected = (size - 1) / 2.0f;
   for (int i = 0; i < 4; ++i) {
     if (values[i] != expected + i) {
@@ -41,7 +41,7 @@ int main(void) {
   int64_t* own = malloc(sizeof(int64_t) * (size_t)(rank + 1));
   for (int i = 0; i < rank; ++i) own[i] = rank;
   const int64_t rows_shape[1] = {rank};
-  farandole_handle gathered = farandole_allgather("rows", own, rows_shape, 1, FARANDOLE_I64, 0);
+  farandole_handle gathered = farandole_allgather("rows", own, rows_shape, 1, FARANDOLE_I64, 0, 0);
   if (gathered < 0) check((int)-gathered);
   check(farandole_wait(gathered, -1));
   void* data = NULL;
@@ -52,7 +52,7 @@ int main(void) {
   farandole_release(gathered);
   free(own);
 
-  finish(farandole_barrier(NULL, 0));
+  finish(farandole_barrier(NULL, 0, -1));
   check(farandole_shutdown(NULL));
   return 0;
 }

@@ -142,7 +142,7 @@ static PyObject* grouped_allreduce(PyObject* self, PyObject* arguments) {
   if (type >= 0) {
     PyThreadState* state = PyEval_SaveThread();
     handle = table.farandole_grouped_allreduce(terms.name, tensors, (int32_t)count, (int32_t)type, terms.op,
-                                               terms.prescale, terms.postscale, terms.group);
+                                               terms.prescale, terms.postscale, terms.group, kSurfaceMs);
     last_handle = handle;
     PyEval_RestoreThread(state);
   }

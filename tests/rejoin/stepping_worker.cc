@@ -98,7 +98,7 @@ void LookForChange(Votes* votes) {
 int Step(Votes* votes) {
   const int64_t shape[] = {3};
   const farandole_handle handle =
-      farandole_allreduce("votes", votes, votes, shape, 1, FARANDOLE_I64, FARANDOLE_SUM, 1.0, 1.0, 0);
+      farandole_allreduce("votes", votes, votes, shape, 1, FARANDOLE_I64, FARANDOLE_SUM, 1.0, 1.0, 0, -1);
   if (handle < 0) return static_cast<int>(-handle);
   return farandole_finish(handle, -1);
 }

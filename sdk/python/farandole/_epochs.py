@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Optional, Protocol
 
 from . import process_sets
 from ._handles import finish, rescue, sweep
-from ._library import OK, failure, ffi, interruptible, lib
+from ._library import OK, SURFACE_MS, failure, ffi, interruptible, lib
 
 
 class Follower(Protocol):
@@ -85,7 +85,7 @@ def agree_on_most(name: str, values: List[int]) -> List[int]:
     """The greatest of each value over all ranks, which all call it. EpochEnded: a worker has died or left."""
     memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
     address = int(ffi.cast("uintptr_t", memory))
-    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0)
+    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0, SURFACE_MS)
     try:
         handle = lib.farandole_allreduce(name.encode(), address, address, *call)
     except BaseException as error:

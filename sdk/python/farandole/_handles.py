@@ -64,6 +64,25 @@ def finish(handle: int, memory: Any) -> None:
         raise failure(code)
 
 
+_mode = threading.local()
+
+
+def wait_ms(is_last: bool = True) -> int:
+    """For how long a submission waits before it returns: not at all, but inside of at_once where it `is_last`."""
+    return getattr(_mode, "wait_ms", 0) if is_last else 0
+
+
+def at_once(call: Callable[..., "Handle"], *arguments: Any) -> Any:
+    """The output of an asynchronous call, by the shortest way: this thread does the work from the start, and no other one
+    need be woken."""
+    _mode.wait_ms = SURFACE_MS
+    try:
+        handle = call(*arguments)
+    finally:
+        _mode.wait_ms = 0
+    return handle.synchronize()
+
+
 class Handle:
     """One asynchronous call: one or several submissions, and how to make the call's output of them.
 

@@ -4,8 +4,8 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Type
 
 from . import _handles
-from ._handles import Handle
-from ._library import ffi, lib
+from ._handles import Handle, wait_ms
+from ._library import SURFACE_MS, ffi, lib
 from .process_sets import ProcessSet, group_of
 from .reduce_ops import Adasum
 
@@ -87,6 +87,7 @@ def allreduce(
         prescale,
         postscale,
         group_of(process_set),
+        wait_ms(),
     )
     return handle
 
@@ -128,7 +129,8 @@ def grouped_allreduce(
 
     handle = Handle(memory, collect)
     group = group_of(process_set)
-    for number, indices in sorted(parts.items()):
+    submissions = sorted(parts.items())
+    for number, indices in submissions:
         tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
         suffix = f".{number}" if len(parts) > 1 else ""
@@ -142,6 +144,7 @@ def grouped_allreduce(
             prescale,
             postscale,
             group,
+            wait_ms(number == submissions[-1][0]),
         )
     return handle
 
@@ -202,6 +205,7 @@ def reducescatter(
             prescale,
             postscale,
             group,
+            wait_ms(index == len(arrays) - 1),
         )
     return handle
 
@@ -220,7 +224,7 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
         return (output, rows) if with_rows else output
 
     handle = Handle((source, dims), collect)
-    handle.submit(lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group)
+    handle.submit(lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group, wait_ms())
     return handle
 
 
@@ -248,7 +252,8 @@ def grouped_allgather(
         dims, ndim = shape_for(shape)
         memory.append(dims)
         own_name = name_for(f"{name}.{index}" if name else None)
-        handle.submit(lib.farandole_allgather, own_name, address, dims, ndim, dtype, group)
+        terms = (dims, ndim, dtype, group, wait_ms(index == len(sources) - 1))
+        handle.submit(lib.farandole_allgather, own_name, address, *terms)
     return handle
 
 
@@ -274,7 +279,8 @@ def alltoall(
 
     handle = Handle((source, dims, numbers), collect)
     count = 0 if splits is None else len(splits)
-    handle.submit(lib.farandole_alltoall, name_for(name), address, dims, ndim, dtype, numbers, count, group)
+    terms = (dims, ndim, dtype, numbers, count, group, wait_ms())
+    handle.submit(lib.farandole_alltoall, name_for(name), address, *terms)
     return handle
 
 
@@ -315,6 +321,7 @@ def broadcast(
         dtype,
         root,
         group_of(process_set),
+        wait_ms(),
     )
     return handle
 
@@ -328,4 +335,4 @@ def join() -> int:
 
 def barrier(process_set: ProcessSet) -> None:
     """Returns when all ranks of the set have called it. EpochEnded: a worker has died or left."""
-    _handles.finish(lib.farandole_barrier(ffi.NULL, group_of(process_set)), None)
+    _handles.finish(lib.farandole_barrier(ffi.NULL, group_of(process_set), SURFACE_MS), None)

@@ -16,7 +16,7 @@ import farandole as _farandole
 from . import *  # noqa: F401,F403
 from . import __version__ as __version__
 from . import _arena, _ops, elastic
-from ._handles import Handle
+from ._handles import Handle, at_once
 from ._library import lib
 from .objects import allgather_object, broadcast_object
 from .process_sets import ProcessSet, global_process_set
@@ -148,7 +148,7 @@ def allreduce(
     "or", Product and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is
     Horovod's older form of `op`.
     """
-    return allreduce_async(array, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    return at_once(allreduce_async, array, average, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def allreduce_(
@@ -161,7 +161,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> numpy.ndarray:
     """As allreduce, in place; returns `array`."""
-    return allreduce_async_(array, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    return at_once(allreduce_async_, array, average, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def grouped_allreduce_async(
@@ -197,9 +197,9 @@ def grouped_allreduce(
 ) -> List[numpy.ndarray]:
     """As allreduce for several arrays, which may differ in shape and element type; those of one element type are
     reduced as one."""
-    return grouped_allreduce_async(
-        arrays, average, name, op, prescale_factor, postscale_factor, process_set
-    ).synchronize()
+    return at_once(
+        grouped_allreduce_async, arrays, average, name, op, prescale_factor, postscale_factor, process_set
+    )
 
 
 def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
@@ -210,7 +210,7 @@ def allgather_async(array: Any, name: Optional[str] = None, process_set: Process
 def allgather(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """Returns the ranks' arrays, concatenated along the first dimension, in which they may differ (0 too). A scalar
     counts as [1]."""
-    return allgather_async(array, name, process_set).synchronize()
+    return at_once(allgather_async, array, name, process_set)
 
 
 def grouped_allgather_async(
@@ -224,7 +224,7 @@ def grouped_allgather(
     arrays: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[numpy.ndarray]:
     """As allgather for several arrays, which may differ in shape and element type."""
-    return grouped_allgather_async(arrays, name, process_set).synchronize()
+    return at_once(grouped_allgather_async, arrays, name, process_set)
 
 
 def reducescatter_async(
@@ -251,7 +251,7 @@ def reducescatter(
 ) -> numpy.ndarray:
     """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the
     order of the set's ranks, and one more on the first rows % size. ValueError: `array` is a scalar."""
-    return reducescatter_async(array, name, op, process_set, prescale_factor, postscale_factor).synchronize()
+    return at_once(reducescatter_async, array, name, op, process_set, prescale_factor, postscale_factor)
 
 
 def grouped_reducescatter_async(
@@ -277,7 +277,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> List[numpy.ndarray]:
     """As reducescatter for several arrays, which may differ in shape and element type."""
-    return grouped_reducescatter_async(arrays, name, op, process_set, prescale_factor, postscale_factor).synchronize()
+    return at_once(grouped_reducescatter_async, arrays, name, op, process_set, prescale_factor, postscale_factor)
 
 
 def _whole_numbers(splits: Optional[Sequence[int]]) -> Optional[List[int]]:
@@ -316,7 +316,7 @@ def alltoall(
     dimension. ValueError: `array` is a scalar; there is not a split for each rank; they take more rows than there are;
     without them, the number of rows is not a multiple of the number of ranks.
     """
-    output = alltoall_async(array, splits, name, process_set).synchronize()
+    output = at_once(alltoall_async, array, splits, name, process_set)
     return output if splits is not None else output[0]
 
 
@@ -339,14 +339,14 @@ def broadcast(
 ) -> numpy.ndarray:
     """Returns the array of `root_rank`, a rank of the job that is in the process set; others give one of its shape and
     element type."""
-    return broadcast_async(array, root_rank, name, process_set).synchronize()
+    return at_once(broadcast_async, array, root_rank, name, process_set)
 
 
 def broadcast_(
     array: numpy.ndarray, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> numpy.ndarray:
     """As broadcast, in place; returns `array`."""
-    return broadcast_async_(array, root_rank, name, process_set).synchronize()
+    return at_once(broadcast_async_, array, root_rank, name, process_set)
 
 
 def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set) -> numpy.ndarray:

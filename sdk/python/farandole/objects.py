@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _handles, _object_stream, _ops
 from ._handles import Handle
-from ._library import ffi, lib
+from ._library import SURFACE_MS, ffi, lib
 from .basics import rank
 from .process_sets import ProcessSet, global_process_set, group_of
 
@@ -39,7 +39,7 @@ class _Broadcast:
         address = _address(memory)
         shape = ffi.new("int64_t[]", [len(memory)])
         _handles.finish(
-            lib.farandole_broadcast(name, address, address, shape, 1, lib.FARANDOLE_U8, self._root, self._group),
+            lib.farandole_broadcast(name, address, address, shape, 1, lib.FARANDOLE_U8, self._root, self._group, SURFACE_MS),
             memory,
         )
 
@@ -76,5 +76,6 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         return objects
 
     handle = Handle((memory, shape), collect)
-    handle.submit(lib.farandole_allgather, _ops.name_for(name), _address(memory), shape, 1, lib.FARANDOLE_U8, group)
+    terms = (lib.FARANDOLE_U8, group, SURFACE_MS)
+    handle.submit(lib.farandole_allgather, _ops.name_for(name), _address(memory), shape, 1, *terms)
     return handle.synchronize()

@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Type
 import torch
 
 from .. import _ops
+from .._handles import at_once
 from ..basics import rank
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Average, Sum, choose
@@ -71,7 +72,7 @@ def _reduce(
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-        output, rows = _ops.allgather(ops.adapter, tensor, name, process_set, with_rows=True).synchronize()
+        output, rows = at_once(_ops.allgather, ops.adapter, tensor, name, process_set, True)
         ctx.call = (tensor.shape, rows, name, process_set)
         return output
 
@@ -107,7 +108,7 @@ class _Reducescatter(torch.autograd.Function):
         if op == Sum:
             factor *= process_set.size()
         scaled = [gradient if factor == 1.0 else gradient * factor for gradient in gradients]
-        gathered = _ops.grouped_allgather(ops.adapter, scaled, _gradient_name(name), process_set).synchronize()
+        gathered = at_once(_ops.grouped_allgather, ops.adapter, scaled, _gradient_name(name), process_set)
         return (None,) * 6 + tuple(gathered)
 
 
@@ -121,7 +122,7 @@ def _scatter(
     process_set: ProcessSet,
 ) -> List[torch.Tensor]:
     call = (name, op, prescale, postscale, process_set)
-    found = _ops.reducescatter(ops.adapter, tensors, *call, is_grouped=is_grouped).synchronize()
+    found = at_once(_ops.reducescatter, ops.adapter, tensors, *call, is_grouped)
     return found if is_grouped else [found]
 
 
@@ -130,7 +131,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(
         ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet
     ) -> Tuple[torch.Tensor, torch.Tensor]:
-        output, received = ops.alltoall_async(tensor, splits, name, process_set).synchronize()
+        output, received = at_once(ops.alltoall_async, tensor, splits, name, process_set)
         ctx.call = (tensor.shape[0], received, name, process_set)
         ctx.mark_non_differentiable(received)
         return output, received
@@ -138,7 +139,7 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _received: torch.Tensor) -> Tuple[Any, ...]:
         rows, received, name, process_set = ctx.call
-        own = ops.alltoall_async(gradient, received, _gradient_name(name), process_set).synchronize()[0]
+        own = at_once(ops.alltoall_async, gradient, received, _gradient_name(name), process_set)[0]
         if own.shape[0] < rows:  # the splits have left rows out
             own = torch.cat([own, own.new_zeros(rows - own.shape[0], *own.shape[1:])])
         return own, None, None, None
@@ -150,7 +151,7 @@ class _Broadcast(torch.autograd.Function):
         ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
     ) -> torch.Tensor:
         ctx.call = (root, name, process_set)
-        return ops.broadcast_async(tensor, root, name, process_set).synchronize()
+        return at_once(ops.broadcast_async, tensor, root, name, process_set)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
@@ -213,7 +214,7 @@ def allgather(
     counts as [1]."""
     if _wants_gradient(tensor):
         return _Allgather.apply(tensor, name, process_set)
-    return ops.allgather_async(tensor, name, process_set).synchronize()
+    return at_once(ops.allgather_async, tensor, name, process_set)
 
 
 def grouped_allgather(
@@ -225,7 +226,7 @@ def grouped_allgather(
             _Allgather.apply(tensor, f"{name}.{index}" if name else None, process_set)
             for index, tensor in enumerate(tensors)
         ]
-    return ops.grouped_allgather_async(tensors, name, process_set).synchronize()
+    return at_once(ops.grouped_allgather_async, tensors, name, process_set)
 
 
 def alltoall(
@@ -245,7 +246,7 @@ def alltoall(
     if _wants_gradient(tensor):
         output = _Alltoall.apply(tensor, splits, name, process_set)
     else:
-        output = ops.alltoall_async(tensor, splits, name, process_set).synchronize()
+        output = at_once(ops.alltoall_async, tensor, splits, name, process_set)
     return output if splits is not None else output[0]
 
 
@@ -303,4 +304,4 @@ def broadcast(
     and element type."""
     if _wants_gradient(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
-    return ops.broadcast_async(tensor, root_rank, name, process_set).synchronize()
+    return at_once(ops.broadcast_async, tensor, root_rank, name, process_set)

@@ -14,7 +14,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _handles, _ops
-from .._handles import Handle
+from .._handles import Handle, at_once
 from .._library import NOT_DIRECT, direct, failure, lib
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
@@ -151,7 +151,7 @@ def allreduce_now(
         _handles.rescue(error, (tensor, output))
         raise
     if code == NOT_DIRECT:
-        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set).synchronize()
+        return at_once(_ops.allreduce, adapter, tensor, in_place, name, op, prescale, postscale, process_set)
     if code:
         raise failure(code)
     return output
@@ -181,7 +181,7 @@ def grouped_allreduce_now(
         raise
     if code == NOT_DIRECT:
         call = (name, op, prescale, postscale, process_set)
-        return _ops.grouped_allreduce(adapter, inputs, in_place, *call).synchronize()
+        return at_once(_ops.grouped_allreduce, adapter, inputs, in_place, *call)
     if code:
         raise failure(code)
     return outputs
@@ -363,7 +363,7 @@ def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """As broadcast, in place; returns `tensor`."""
-    return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+    return at_once(broadcast_async_, tensor, root_rank, name, process_set)
 
 
 def join(device: int = -1) -> int:

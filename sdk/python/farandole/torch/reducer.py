@@ -102,7 +102,7 @@ class Reducer:
         self._units: List[_Unit] = []
         self._settings = settings
         self._passes = passes
-        self._call: Tuple[int, float, float, int]
+        self._call: Tuple[int, float, float, int, int]
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._submitted = 0
         self.synchronized = False  # by synchronize(), for the step that follows
@@ -120,7 +120,7 @@ class Reducer:
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
         if self.active:
-            self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set))
+            self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set), 0)
             for gradient in self._gradients.values():
                 _check(gradient.name, gradient.parameter)
                 self._watch(gradient)

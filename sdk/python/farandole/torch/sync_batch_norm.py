@@ -5,6 +5,7 @@ from typing import Any, Optional, Tuple
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._handles import at_once
 from ..basics import size
 from ..reduce_ops import Sum
 from . import ops
@@ -44,7 +45,7 @@ def _statistics(input: torch.Tensor, dims: Tuple[int, ...]) -> Tuple[torch.Tenso
     mean = input.sum(dims) / max(count, 1)
     deviations = (input - _per_channel(mean, input)).square().sum(dims)
     own = torch.cat([mean.new_tensor([count], dtype=torch.float64), mean.double(), deviations.double()])
-    everyone = ops.allgather_async(own.unsqueeze(0), "sync_batch_norm.statistics").synchronize()
+    everyone = at_once(ops.allgather_async, own.unsqueeze(0), "sync_batch_norm.statistics")
     counts, means, spreads = everyone[:, :1], *everyone[:, 1:].chunk(2, dim=1)
     total = counts.sum()
     if total == 0:
@@ -90,7 +91,7 @@ class _Normalize(torch.autograd.Function):
         own = torch.stack([exact.sum(ctx.dims), (exact * normalized).sum(ctx.dims)])
         for_input = None
         if ctx.needs_input_grad[0]:
-            sums = ops.allreduce_async(own, None, "sync_batch_norm.gradients", Sum).synchronize()
+            sums = at_once(ops.allreduce_async, own, None, "sync_batch_norm.gradients", Sum)
             means = sums / ctx.total
             for_input = exact - _per_channel(means[0], exact) - normalized * _per_channel(means[1], exact)
             factor = scale if weight is None else scale * weight.to(scale.dtype)

@@ -250,7 +250,8 @@ farandole_handle farandole_allgather(const char* name, const void* input, const 
 }
 
 farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape, int32_t ndim,
-                                    int32_t dtype, const int64_t* splits, int32_t splits_count, int32_t group, int64_t wait_ms) {
+                                    int32_t dtype, const int64_t* splits, int32_t splits_count, int32_t group,
+                                    int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kAlltoall, name, dtype, FARANDOLE_SUM, group);
   if (request.ok() && splits != nullptr)
     request->splits = absl::MakeConstSpan(splits, static_cast<size_t>(std::max(splits_count, 0)));
@@ -279,7 +280,8 @@ farandole_handle farandole_join(int32_t* last_rank) {
   farandole::TensorView tensor;
   tensor.output = last_rank;
   return farandole::SubmitOne(
-      farandole::MakeRequest(farandole::OpType::kJoin, nullptr, FARANDOLE_I32, FARANDOLE_SUM, 0), tensor, /*wait_ms=*/0);
+      farandole::MakeRequest(farandole::OpType::kJoin, nullptr, FARANDOLE_I32, FARANDOLE_SUM, 0), tensor,
+      /*wait_ms=*/0);
 }
 
 farandole_handle farandole_barrier(const char* name, int32_t group, int64_t wait_ms) {

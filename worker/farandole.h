@@ -237,7 +237,8 @@ typedef struct farandole_tensor {
 /* Several tensors of one dtype as one: all are reduced together, or none. */
 FARANDOLE_EXPORT farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors,
                                                               int32_t count, int32_t dtype, int32_t reduce_op,
-                                                              double prescale, double postscale, int32_t group, int64_t wait_ms);
+                                                              double prescale, double postscale, int32_t group,
+                                                              int64_t wait_ms);
 
 /* Concatenates the ranks' inputs along the first dimension, which may differ by rank (also be 0). A scalar counts as
  * shape [1]. The result is memory of the handle: see farandole_result. */

@@ -168,7 +168,8 @@ absl::Status TestEpoch::Wait(int rank, const TestTensor& tensor) {
 
 absl::Status TestEpoch::Run(int rank, TestTensor& tensor) {
   TensorView view;
-  return Outcome(tensor, engines_[rank]->SubmitAndWait(RequestFor(tensor, &view), kPatienceNs, /*release=*/true, &tensor.handle));
+  return Outcome(
+      tensor, engines_[rank]->SubmitAndWait(RequestFor(tensor, &view), kPatienceNs, /*release=*/true, &tensor.handle));
 }
 
 void TestEpoch::AbortAll(const absl::Status& reason) {

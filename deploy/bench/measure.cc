@@ -22,8 +22,8 @@ constexpr uint64_t kMostBytesWithoutBarrier = 32 << 10;
 // Reduces in place over all ranks.
 absl::Status AllreduceNumbers(const char* name, void* numbers, size_t count, DType dtype, ReduceOp op) {
   const auto shape = static_cast<int64_t>(count);
-  return Finish(
-      farandole_allreduce(name, numbers, numbers, &shape, 1, static_cast<int>(dtype), static_cast<int>(op), 1, 1, 0, -1));
+  return Finish(farandole_allreduce(name, numbers, numbers, &shape, 1, static_cast<int>(dtype), static_cast<int>(op), 1,
+                                    1, 0, -1));
 }
 
 class Stopwatch {

@@ -22,14 +22,14 @@ CLI = ROOT / ".venv" / "bin" / "farandole"
 
 # The sizes of jobs in which a module's checks run.
 SIZES = {
-    "numpy_ops": (1, 2, 3),
-    "torch_ops": (1, 2, 3),
-    "state": (1, 2, 3),
-    "optimizer": (2, 3),
+    "numpy_ops": (1, 2, 3, 4),
+    "torch_ops": (1, 2, 3, 4),
+    "state": (1, 2, 3, 4),
+    "optimizer": (2, 3, 4),
     "training": (2,),
     "horovod_names": (1, 2, 3),
     "arena": (1, 2, 3, 4),
-    "disagreement": (2, 3),
+    "disagreement": (2, 3, 4),
     "elastic": (1, 2, 3),
     "groups": (3,),
     "join": (1, 2, 3, 4),
@@ -66,6 +66,8 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=2): (),
     Setup(3, hosts=3): ("torch_ops", "groups"),
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
+    Setup(4, hosts=2): ("torch_ops", "optimizer"),
+    Setup(4, hosts=2, transport="gloo"): ("torch_ops",),
     Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "join"),
 }
 
@@ -194,13 +196,12 @@ def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) ->
 
 
 def rounds_once() -> bool:
-    """On a rank: whether sums of float16 and bfloat16 are rounded once. Over several hosts, where some of the ranks share
-    memory, they are rounded after each host's sum as well.
+    """On a rank: whether sums of float16 and bfloat16 are rounded once. Over several hosts, where some have several ranks,
+    they are rounded after each host's sum as well.
     """
     import farandole
 
-    shares_memory = os.environ.get("FARANDOLE_TRANSPORT") == "auto" and farandole.cross_size() < farandole.size()
-    return farandole.local_size() == farandole.size() or not shares_memory
+    return farandole.size() in (farandole.local_size(), farandole.cross_size())
 
 
 def functions(module: str) -> Dict[str, Callable[[], None]]:

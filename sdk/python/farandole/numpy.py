@@ -197,9 +197,7 @@ def grouped_allreduce(
 ) -> List[numpy.ndarray]:
     """As allreduce for several arrays, which may differ in shape and element type; those of one element type are
     reduced as one."""
-    return at_once(
-        grouped_allreduce_async, arrays, average, name, op, prescale_factor, postscale_factor, process_set
-    )
+    return at_once(grouped_allreduce_async, arrays, average, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:

@@ -39,7 +39,9 @@ class _Broadcast:
         address = _address(memory)
         shape = ffi.new("int64_t[]", [len(memory)])
         _handles.finish(
-            lib.farandole_broadcast(name, address, address, shape, 1, lib.FARANDOLE_U8, self._root, self._group, SURFACE_MS),
+            lib.farandole_broadcast(
+                name, address, address, shape, 1, lib.FARANDOLE_U8, self._root, self._group, SURFACE_MS
+            ),
             memory,
         )
 

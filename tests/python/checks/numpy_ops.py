@@ -145,7 +145,7 @@ def reducescatter_of_a_scalar_is_refused() -> None:
 @check.each(*DTYPES)
 def allgather_concatenates_rows(dtype: str) -> None:
     for tail in ((), (3,), (2, 2)):
-        for rows in ([2] * 3, [0, 1, 5], [4, 0, 0], [0, 0, 0]):
+        for rows in ([2] * 4, [0, 1, 5, 2], [4, 0, 0, 0], [0, 0, 0, 0]):
             parts = [values(rank, (rows[rank], *tail), dtype) for rank in range(hvd.size())]
             found = hvd.allgather(parts[hvd.rank()], name=f"gather.{dtype}.{tail}")
             wanted = np.concatenate(parts)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 check = Checks()
 
-BATCH = 12  # divisible by the sizes of these jobs
+BATCH = 24  # divisible by the sizes of these jobs, and the halves too
 STEPS = 6
 
 

@@ -75,7 +75,7 @@ class Orderer {
     std::list<uint32_t>::iterator position;
   };
 
-  // Puts a post where it belongs; True: it is the first of its rank in the slot, which is then to be
+  // Puts a post where it belongs; true: it is the first of its rank in the slot, which is then to be
   // evaluated.
   bool Accept(int rank, const Post& post);
   void SetIdle(Slot& slot, bool idle);

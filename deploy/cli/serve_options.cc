@@ -20,6 +20,8 @@ namespace {
 using O = ServeOptions;
 
 constexpr uint64_t kDayMs = 86'400'000;
+// Workers send signs of life so often in any case (worker/coordinator_link.cc).
+constexpr uint64_t kLongestBeatMs = 500;
 
 constexpr ServeSetting kSettings[] = {
     {"--listen", "FARANDOLE_LISTEN", "HOST:PORT", "127.0.0.1:7070",
@@ -37,10 +39,11 @@ constexpr ServeSetting kSettings[] = {
      "How a line is written: for people, or as an object with time, level, tenant, job and sentence", &O::log_format},
     {"--job-loops", "FARANDOLE_JOB_LOOPS", "threads", "2", "Threads that decide about jobs", nullptr, &O::job_loops, 1,
      64},
-    {"--heartbeat-interval-ms", "FARANDOLE_HEARTBEAT_INTERVAL_MS", "ms", "500", "How often a worker must be heard of",
-     nullptr, &O::heartbeat_interval_ms, 10, kDayMs},
-    {"--silence-limit-ms", "FARANDOLE_SILENCE_LIMIT_MS", "ms", "2500", "Silence after which a worker is lost", nullptr,
-     &O::silence_limit_ms, 20, kDayMs},
+    {"--heartbeat-interval-ms", "FARANDOLE_HEARTBEAT_INTERVAL_MS", "ms", "500",
+     "How often a worker must be heard of; it says something each 500 ms at least", nullptr, &O::heartbeat_interval_ms,
+     10, kDayMs},
+    {"--silence-limit-ms", "FARANDOLE_SILENCE_LIMIT_MS", "ms", "2500",
+     "Silence after which a worker is lost, at least four such intervals", nullptr, &O::silence_limit_ms, 20, kDayMs},
     {"--reattach-window-ms", "FARANDOLE_REATTACH_WINDOW_MS", "ms", "30000",
      "How long a restarted coordinator waits for the workers of a running job", nullptr, &O::reattach_window_ms, 1,
      kDayMs},
@@ -154,7 +157,8 @@ std::string ShowServeOptions(const CLI::App& command, const ServeOptions& option
 }
 
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options) {
-  if (options.silence_limit_ms < 4 * options.heartbeat_interval_ms) {
+  const uint64_t interval_ms = std::min(options.heartbeat_interval_ms, kLongestBeatMs);
+  if (options.silence_limit_ms < 4 * interval_ms) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--silence-limit-ms ", options.silence_limit_ms, " is less than four times --heartbeat-interval-ms ",
         options.heartbeat_interval_ms, ": live workers would be taken for dead"));

@@ -12,6 +12,7 @@ namespace farandole {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ServeOptionsTest : public ::testing::Test {
  protected:
@@ -76,6 +77,18 @@ TEST_F(ServeOptionsTest, WhatIsPrintedNamesOriginsAndReadsBackTheSame) {
   EXPECT_EQ(again.listen, "[::1]:9");
   EXPECT_EQ(again.max_workers, 16u);
   EXPECT_EQ(again.state_dir, "");
+}
+
+TEST_F(ServeOptionsTest, TheLimitForSilenceHasRoomForSomeSignsOfLife) {
+  options_.state_dir = ::testing::TempDir();
+  options_.heartbeat_interval_ms = 500;
+  options_.silence_limit_ms = 1999;
+  EXPECT_THAT(ToCoordinatorOptions(options_).status().message(),
+              HasSubstr("--silence-limit-ms 1999 is less than four times --heartbeat-interval-ms 500"));
+  // Workers say something each half second, however long that is.
+  options_.heartbeat_interval_ms = 3000;
+  options_.silence_limit_ms = 2000;
+  EXPECT_THAT(ToCoordinatorOptions(options_).status().message(), Not(HasSubstr("--silence-limit-ms")));
 }
 
 TEST_F(ServeOptionsTest, EverySettingHasOneFlagOneVariableAndAMeaning) {

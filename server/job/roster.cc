@@ -77,11 +77,12 @@ void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   Seat& seat = seats_[pulse.rank()];
   if (seat.left || (seat.beat.has_value() && pulse.beat() <= *seat.beat)) return;
   // Whoever speaks for it has its process before its eyes, also where it has not come back to a restarted coordinator.
-  const bool is_first = !seat.beat.has_value();
+  const bool is_hearsay = !seat.beat.has_value() && seat.stream == 0;
   seat.beat = pulse.beat();
   seat.batches = pulse.batches();
   const absl::Time when = now - absl::Milliseconds(static_cast<int64_t>(std::min(pulse.age_ms(), kMostAgeMs)));
-  is_first ? Watch(pulse.rank(), when) : Hear(pulse.rank(), when);
+  // It may be between two epochs, with no reason to beat in this one.
+  is_hearsay ? Watch(pulse.rank(), now) : Hear(pulse.rank(), when);
   if (pulse.rank() != 0) return;
   samples_.emplace_back(now, pulse.batches());
   if (samples_.size() > kMostSamples) samples_.pop_front();
@@ -115,13 +116,6 @@ void Roster::Unwatch(uint32_t rank) {
   is_watched_[rank] = false;
 }
 
-void Roster::Forgive(absl::Duration deaf, absl::Time now) {
-  for (const auto& [heard, rank] : std::exchange(watched_, {})) {
-    seats_[rank].heard = std::min(heard + deaf, now);
-    watched_.insert(watched_.end(), {seats_[rank].heard, rank});
-  }
-}
-
 std::vector<uint32_t> Roster::Staying() const {
   std::vector<uint32_t> ranks;
   ranks.reserve(staying_);
@@ -133,6 +127,7 @@ std::vector<uint32_t> Roster::Staying() const {
 
 std::vector<Roster::Loss> Roster::Silent(absl::Time now) const {
   std::vector<Loss> silent;
+  if (now < judged_from_) return silent;
   for (const auto& [heard, rank] : watched_) {
     if (heard + silence_limit_ > now) break;
     silent.push_back({rank, SilenceClaim(seats_[rank], now)});
@@ -182,7 +177,7 @@ std::string Roster::SilenceClaim(const Seat& seat, absl::Time now) const {
 }
 
 absl::Time Roster::Deadline() const {
-  return watched_.empty() ? absl::InfiniteFuture() : watched_.begin()->first + silence_limit_;
+  return watched_.empty() ? absl::InfiniteFuture() : std::max(judged_from_, watched_.begin()->first + silence_limit_);
 }
 
 double Roster::BatchesPerSecond() const {

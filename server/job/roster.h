@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_JOB_ROSTER_H_
 #define FARANDOLE_SERVER_JOB_ROSTER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -82,8 +83,8 @@ class Roster {
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
-  // All silences are shorter by the time in which the coordinator could not hear, until `now`.
-  void Forgive(absl::Duration deaf, absl::Time now);
+  // Nobody is silent before `judged_from`.
+  void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
 
   // The first of `count` ranks, named: "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
   std::string DescribeAll(const std::vector<uint32_t>& ranks, size_t count) const;
@@ -120,6 +121,7 @@ class Roster {
   // Watched ranks by when they were heard of, the longest silent first.
   std::set<std::pair<absl::Time, uint32_t>> watched_;
   std::vector<bool> is_watched_;
+  absl::Time judged_from_ = absl::InfinitePast();
   // When rank 0 had completed how many collectives.
   std::deque<std::pair<absl::Time, uint64_t>> samples_;
 };

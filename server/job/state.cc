@@ -12,6 +12,10 @@ namespace {
 
 // A survivor that does not open its stream holds up the others; thousands at a time take seconds.
 constexpr int kOpenSilences = 3;
+// How late a tick comes at most while the coordinator runs.
+constexpr absl::Duration kPunctual = absl::Milliseconds(10);
+// What has arrived while it did not run is read within this time, however short that was.
+constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -28,15 +32,15 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
 }
 
 Actions Job::State::Step(const Event& event, absl::Time now) {
-  const absl::Time last = now_;
   now_ = std::max(now_, now);
   actions_ = Actions();
   record_changed_ = false;
   members_record_.clear();
-  // A coordinator that was stopped itself has not listened: the time in which it could not hear is no silence.
-  if (now_ > promised_tick_ + options_.heartbeat_interval) {
-    if (run_ != nullptr) run_->Forgive(now_ - last, now_);
-    if (survivors_ != nullptr) survivors_->Forgive(now_ - last, now_);
+  // A coordinator that was stopped itself has not listened: what was said meanwhile is still to be read.
+  if (const absl::Duration late = now_ - promised_tick_; late > kPunctual) {
+    const absl::Time judged_from = now_ + std::clamp(late, kLeastPatience, options_.silence_limit);
+    if (run_ != nullptr) run_->Excuse(judged_from);
+    if (survivors_ != nullptr) survivors_->Excuse(judged_from);
   }
   std::visit([this](const auto& e) { On(e); }, event);
   Settle();

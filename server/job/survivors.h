@@ -57,8 +57,8 @@ class Survivors {
   void Leave(uint32_t rank, bool returns, absl::Time now);
   void Drain(uint32_t rank);
   void Lose(uint32_t rank, const std::string& reason);
-  // The coordinator itself did not run for a while: silence counts from `now`.
-  void Forgive(absl::Duration deaf, absl::Time now) { roster_->Forgive(deaf, now); }
+  // The coordinator itself did not run for a while: nobody is lost by silence until `judged_from`.
+  void Excuse(absl::Time judged_from) { roster_->Excuse(judged_from); }
 
   // Who of those awaited is lost by silence or absence.
   std::vector<Roster::Loss> FindLosses(absl::Time now) const;

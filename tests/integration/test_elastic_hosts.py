@@ -5,10 +5,13 @@ import os
 import pathlib
 import re
 import signal
+import sys
+import time
 from typing import Callable
 
 import harness
 from coordinators import Coordinator
+from elastic_jobs import PROGRAMS
 from gates import Gate
 from hosts import Aliases, Namespaces
 from programs_run import Program
@@ -71,6 +74,35 @@ def test_a_lost_host_is_named_and_another_takes_its_worker(
     run.expect(r"\[2\] staying")
     run.signal(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
+
+
+def test_a_host_on_which_a_worker_fails_is_barred_for_a_while(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    run = start(
+        *(*RUN, "-np", "2", "--min-np", "1", "--max-np", "2", "--blacklist-cooldown-range", "2", "4"),
+        *(
+            *aliases.options(1, 1),
+            sys.executable,
+            str(PROGRAMS / "elastic_stepping.py"),
+            str(tmp_path),
+            "--die",
+            "step",
+        ),
+    )
+    # Workers are numbered as their hosts are reached.
+    steps = run.expect(r"\[(\d)\] step \d+ of 2")
+    doomed = 1 - int(steps.group(1))
+    began = time.monotonic()
+    (tmp_path / f"die-{doomed}").touch()
+    host = re.escape(run.expect(rf"worker {doomed} \(pid \d+, host (\S+)\) ").group(1))
+    run.expect(rf"host {host} is barred for [\d.]+ s: host \S+ is barred for [\d.]+ s after 1 failure")
+    run.expect(r"step \d+ of 1")
+    run.expect(rf"worker 2 is started on host {host}, pid ")
+    assert time.monotonic() - began >= 2, "its bar was over before"
+    run.expect(r"\[2\] step \d+ of 2")
+    (tmp_path / "stop").touch()
+    run.require_end(0)
 
 
 def test_a_host_that_cannot_be_reached_does_not_keep_the_others(

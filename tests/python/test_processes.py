@@ -176,13 +176,14 @@ def test_only_the_transport_gloo_needs_its_library(tmp_path: pathlib.Path) -> No
 INTERRUPT = """
 import os, signal, sys, threading, time
 import farandole.torch as hvd, torch
+from farandole import _handles
 hvd.init()
 def interrupt():
     global sent
     sent = time.monotonic()
     os.kill(os.getpid(), signal.SIGINT)
-def expect_interrupt(wait):
-    threading.Timer(0.3, interrupt).start()
+def expect_interrupt(wait, after=0.3):
+    threading.Timer(after, interrupt).start()
     try:
         wait()
     except KeyboardInterrupt:
@@ -195,6 +196,15 @@ if hvd.rank() == 1:
     expect_interrupt(lambda: hvd.allgather(torch.ones(5), name="neither"))
     late = hvd.allreduce_async(torch.ones(5), op=hvd.Sum, name="late")
     expect_interrupt(late.synchronize)
+    # While the library is in the call that submits.
+    before = _handles.borrowed_count()
+    expect_interrupt(hvd.barrier, 0.05)
+    expect_interrupt(lambda: hvd.broadcast_object(None, 0, name="nothing"), 0.05)
+    assert _handles.borrowed_count() == before + 2, "what the library has borrowed is kept"
+    hvd.allreduce(torch.ones(1), name="go on")
+else:
+    hvd.allreduce(torch.ones(1), name="go on")
+    hvd.barrier()
 hvd.barrier()
 if hvd.rank() == 0:
     late = hvd.allreduce_async(torch.ones(5), op=hvd.Sum, name="late")

@@ -96,15 +96,12 @@ std::string RandomKey() {
   return absl::StrFormat("%016x%016x", absl::Uniform<uint64_t>(random), absl::Uniform<uint64_t>(random));
 }
 
-// A shorter interval than any coordinator asks for would keep the processor busy.
-constexpr absl::Duration kShortestTick = absl::Milliseconds(1);
-
 absl::Status CheckStart(const CoordinatorClientOptions& options, absl::Duration longest_tick,
                         const CoordinatorClient::Callbacks& callbacks) {
   FD_CHECK(callbacks.on_message && callbacks.make_hello && callbacks.on_attached && callbacks.on_ended &&
            callbacks.on_tick)
       << "every callback of CoordinatorClient must be set";
-  if (longest_tick < kShortestTick) {
+  if (longest_tick < absl::Milliseconds(1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the tick interval must be at least 1 ms, not ", absl::FormatDuration(longest_tick)));
   }
@@ -170,8 +167,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   absl::StatusOr<v1::JoinResponse> joined = JoinUntilAnswered(state.stub.get(), state.where, join, options);
   if (!joined.ok()) return joined.status();
   client->join_response_ = *std::move(joined);
-  const auto wanted = absl::Milliseconds(static_cast<int64_t>(client->join_response_.heartbeat_interval_ms()));
-  client->tick_interval_ = std::clamp(wanted, kShortestTick, longest_tick);
+  const uint64_t wanted_ms = client->join_response_.heartbeat_interval_ms();
+  const bool is_shorter = wanted_ms > 0 && wanted_ms < static_cast<uint64_t>(absl::ToInt64Milliseconds(longest_tick));
+  client->tick_interval_ = is_shorter ? absl::Milliseconds(static_cast<int64_t>(wanted_ms)) : longest_tick;
   absl::StatusOr<std::unique_ptr<ControlLoop>> loop = ControlLoop::Create(kThreadName);
   if (!loop.ok()) return loop.status();
   state.loop = *std::move(loop);

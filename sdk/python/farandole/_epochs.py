@@ -4,7 +4,7 @@ import weakref
 from typing import List, NamedTuple, Optional, Protocol
 
 from . import process_sets
-from ._handles import finish, rescue, sweep
+from ._handles import run, sweep
 from ._library import OK, SURFACE_MS, failure, ffi, interruptible, lib
 
 
@@ -86,10 +86,5 @@ def agree_on_most(name: str, values: List[int]) -> List[int]:
     memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
     address = int(ffi.cast("uintptr_t", memory))
     call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0, SURFACE_MS)
-    try:
-        handle = lib.farandole_allreduce(name.encode(), address, address, *call)
-    except BaseException as error:
-        rescue(error, memory)
-        raise
-    finish(handle, memory)
+    run(lib.farandole_allreduce, (memory, shape), name.encode(), address, address, *call)
     return list(memory)

@@ -83,6 +83,17 @@ def at_once(call: Callable[..., "Handle"], *arguments: Any) -> Any:
     return handle.synchronize()
 
 
+def run(submit: Callable[..., int], memory: Any, *arguments: Any) -> None:
+    """Submits what waits for itself, and finishes it. `memory` is what the library borrows. Raises the submission's
+    exception, and KeyboardInterrupt."""
+    try:
+        handle = submit(*arguments)
+    except BaseException as error:
+        rescue(error, memory)
+        raise
+    finish(handle, memory)
+
+
 class Handle:
     """One asynchronous call: one or several submissions, and how to make the call's output of them.
 
@@ -147,9 +158,11 @@ class Handle:
         try:
             if error is None:
                 self._output = self._collect(self._ids)
-            self._error = error
+        except BaseException as failed:
+            error = failed
+            raise
         finally:
-            self._done = True
+            self._error, self._done = error, True
             for handle in self._ids:
                 lib.farandole_release(handle)
             self._memory = self._collect = None

@@ -335,4 +335,4 @@ def join() -> int:
 
 def barrier(process_set: ProcessSet) -> None:
     """Returns when all ranks of the set have called it. EpochEnded: a worker has died or left."""
-    _handles.finish(lib.farandole_barrier(ffi.NULL, group_of(process_set), SURFACE_MS), None)
+    _handles.run(lib.farandole_barrier, None, ffi.NULL, group_of(process_set), SURFACE_MS)

@@ -38,12 +38,8 @@ class _Broadcast:
     def _broadcast(self, memory: bytearray, name: Any) -> None:
         address = _address(memory)
         shape = ffi.new("int64_t[]", [len(memory)])
-        _handles.finish(
-            lib.farandole_broadcast(
-                name, address, address, shape, 1, lib.FARANDOLE_U8, self._root, self._group, SURFACE_MS
-            ),
-            memory,
-        )
+        terms = (shape, 1, lib.FARANDOLE_U8, self._root, self._group, SURFACE_MS)
+        _handles.run(lib.farandole_broadcast, (memory, shape), name, address, address, *terms)
 
 
 def broadcast_object(

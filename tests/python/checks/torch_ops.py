@@ -282,6 +282,17 @@ def outputs_are_on_the_device_of_the_inputs() -> None:
 
 
 @check
+def a_default_device_does_not_matter() -> None:
+    for tensor in (mine(2, 3), mine(2, 3).as_subclass(OnDevice)):
+        with torch.device("meta"):
+            output = hvd.synchronize(hvd.allreduce_async(tensor, op=hvd.Sum, name="default"))
+            rows = hvd.allgather(tensor, name="default")
+            hvd.allreduce_(tensor, op=hvd.Sum, name="default")
+        assert output.device.type == tensor.device.type and rows.shape == (2 * hvd.size(), 3)
+        assert torch.equal(tensor.as_subclass(torch.Tensor), torch.full((2, 3), float(total())))
+
+
+@check
 def what_cannot_be_sent_is_refused_in_a_sentence() -> None:
     expect_error(ValueError, lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta", "no elements")
     expect_error(ValueError, lambda: hvd.allreduce(torch.eye(2).to_sparse()), "sparse", "to_dense")

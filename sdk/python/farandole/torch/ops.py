@@ -66,7 +66,7 @@ class _TorchAdapter:
         return array.detach().contiguous() if not array.is_contiguous() or array.is_neg() else array
 
     def empty(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        return torch.empty(shape, dtype=like.dtype)
+        return torch.empty(shape, dtype=like.dtype, device="cpu")
 
     def deliver(self, array: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
         return output if array.is_cpu else output.to(array.device)
@@ -138,8 +138,8 @@ def allreduce_now(
     output = tensor
     if not in_place:
         try:
-            output = torch.empty_like(tensor, requires_grad=False)
-        except TypeError:  # no tensor: the other way says so
+            output = torch.empty_like(tensor, requires_grad=False) if tensor.is_cpu else None
+        except (AttributeError, TypeError):  # no tensor: the other way says so
             output = None
     group = process_set.process_set_id
     encoded = _ops.encode_name(name) if name else None
@@ -169,12 +169,13 @@ def grouped_allreduce_now(
     """As allreduce_now, for several tensors."""
     inputs = list(tensors)
     outputs = inputs
-    if not in_place:
+    is_direct = op != Adasum and all(tensor.is_cpu for tensor in inputs)
+    if is_direct and not in_place:
         outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in inputs]
     encoded = _ops.encode_name(name) if name else None
     code = NOT_DIRECT
     try:
-        if op != Adasum:
+        if is_direct:
             code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
     except BaseException as error:
         _handles.rescue(error, (inputs, outputs))

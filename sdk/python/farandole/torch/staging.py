@@ -13,19 +13,21 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous copy of a device's tensor in the host's memory. Waits for the work of the current stream, of which
     the tensor is a result. Rank 0 warns once that this is not the fast way."""
     _tell(tensor.device)
-    # CUDA copies from and to memory that cannot be swapped several times as fast; torch keeps it for the next step.
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    # Not pinned, although that would be copied faster: torch never gives pinned memory back, and all gradients of a step,
+    # or all of a model, are on their way at once.
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
     host.copy_(tensor.detach())
     return host
 
 
 def _tell(device: torch.device) -> None:
     global _told
-    if not _told and lib.farandole_rank() == 0:
+    rank = lib.farandole_rank()
+    is_first, _told = not _told and rank == 0, _told or rank >= 0
+    if is_first:
         warnings.warn(
             f"tensors on {device} are copied to the host's memory for each operation, and back: this version of farandole "
             "has no transport between devices",
             RuntimeWarning,
             stacklevel=2,
         )
-    _told = True

@@ -18,9 +18,6 @@ constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLongestSleepNs = 100'000'000;
 // How long a rank of another host that leaves may wait for rank 0, where that is busy with something else.
 constexpr absl::Duration kRelayInterval = absl::Milliseconds(50);
-// Checks before the first yield: about a microsecond. More costs the peers their time slice where ranks outnumber
-// cores.
-constexpr int kChecksBeforeYield = 32;
 
 // A driver that always finds something to do looks at the clock once in so many passes, of 100 us at most.
 constexpr int kPassesBetweenLooks = 64;
@@ -150,7 +147,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
       if (++passes % kPassesBetweenLooks == 0 && MonotonicNs() >= deadline_ns) return;
       continue;
     }
-    if (++checks < kChecksBeforeYield) {
+    if (++checks < options_.checks_before_yield) {
       __builtin_ia32_pause();
       continue;
     }

@@ -31,6 +31,9 @@ struct EngineOptions {
   // By rank, for sentences: "rank 1 (pid 4711 on host a)".
   std::vector<std::string> who;
   int64_t fusion_bytes = 64 << 20;
+  // How often who waits looks before it yields: about a microsecond. Where ranks share cores, another one has to run
+  // first, and each look costs its time slice.
+  int checks_before_yield = 32;
   // How long who waits yields before it sleeps.
   int64_t yield_ns = 50'000;
   // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
 
 namespace farandole {
@@ -13,6 +14,8 @@ namespace {
 
 // Of a program's words for its failure.
 constexpr size_t kMostFailureBytes = 1024;
+// EngineOptions::checks_before_yield (docs/decisions/0009-small-messages.md).
+constexpr int kChecksOnSharedCores = 3;
 // Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
 // Where the job can go on without them. The coordinator has counted as lost by then whom it does not hear.
@@ -143,6 +146,7 @@ void Worker::MakeEngine(int64_t next_handles) {
   options.size = place_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
+  if (place_.local_size > UsableCores()) options.checks_before_yield = kChecksOnSharedCores;
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
   options.timeline = timeline_;

@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/usable_cores.h"
 #include "deploy/cli/commands.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/host_agent.h"
@@ -20,11 +20,6 @@ namespace farandole {
 namespace {
 
 constexpr absl::Duration kCoordinatorPatience = absl::Seconds(10);
-
-int UsableCores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
 
 int RunHostAgent() {
   if (isatty(STDIN_FILENO) == 1) {

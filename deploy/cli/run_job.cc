@@ -1,7 +1,6 @@
 #include "deploy/cli/run_job.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/usable_cores.h"
 #include "deploy/cli/coordinator_session.h"
 #include "deploy/cli/coordinator_source.h"
 #include "deploy/cli/job_reporter.h"
@@ -47,11 +47,6 @@ constexpr int kIndexRanges = 32767;
 
 void Say(absl::string_view sentence) {
   std::fprintf(stderr, "farandole: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
-}
-
-int UsableCores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 // The hosts of an elastic job that are known from the start.

@@ -1,7 +1,6 @@
 #include "deploy/doctor/machine.h"
 
 #include <gnu/libc-version.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -21,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/usable_cores.h"
 
 namespace farandole::doctor {
 namespace {
@@ -63,10 +63,8 @@ Findings CheckMachine() {
   uname(&names);
   findings.push_back(Ok("kernel", absl::StrCat(names.sysname, " ", names.release, " ", names.machine, ", glibc ",
                                                gnu_get_libc_version())));
-  cpu_set_t cores;
-  const int usable = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
   findings.push_back(
-      Ok("cores", absl::StrCat(usable, " for this process, ", sysconf(_SC_NPROCESSORS_ONLN), " in all")));
+      Ok("cores", absl::StrCat(UsableCores(), " for this process, ", sysconf(_SC_NPROCESSORS_ONLN), " in all")));
   findings.push_back(ReadFeatures(ReadText("/proc/cpuinfo")));
   return findings;
 }

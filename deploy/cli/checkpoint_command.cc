@@ -84,7 +84,7 @@ int PrintVerdicts(const std::vector<Verdict>& verdicts, bool json, std::ostream&
       out << absl::StreamFormat("%-10s  %s\n", verdict.Word(),
                                 verdict.status.ok() ? verdict.path : std::string(verdict.status.message()));
     }
-    out << verdicts.size() << " verified, " << bad << " bad\n";
+    out << verdicts.size() - bad << " good, " << bad << " bad\n";
   }
   return bad == 0 ? 0 : kBad;
 }

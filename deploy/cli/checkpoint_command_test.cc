@@ -202,14 +202,14 @@ TEST_F(CheckpointCommandTest, VerifyTellsIntactFilesFromBadOnes) {
       << lines[1];
   EXPECT_EQ(lines[2], absl::StrCat("CORRUPT     checkpoint ", root_, "/model-3.t3.pt has 4 bytes, 7 were committed"));
   EXPECT_EQ(lines[3], absl::StrCat("MISSING     cannot read ", root_, "/model-4.t4.pt: No such file or directory"));
-  EXPECT_EQ(lines[4], "4 verified, 3 bad");
+  EXPECT_EQ(lines[4], "1 good, 3 bad");
 }
 
 TEST_F(CheckpointCommandTest, FilesAreVerifiedAgainstTheManifestsBesideThem) {
   const std::string path = Write("model", 1, 1, "weights").path();
   options_.files = {path, ManifestPath(path)};
   EXPECT_EQ(Verify(), 0);
-  EXPECT_EQ(out_.str(), absl::StrCat("OK          ", path, "\nOK          ", path, "\n2 verified, 0 bad\n"));
+  EXPECT_EQ(out_.str(), absl::StrCat("OK          ", path, "\nOK          ", path, "\n2 good, 0 bad\n"));
   options_.files = {root_ + "/none.pt"};
   options_.json = true;
   EXPECT_EQ(Verify(), 1);
@@ -225,7 +225,7 @@ TEST_F(CheckpointCommandTest, ARunningCoordinatorIsAsked) {
   for (const char* const job : {"", "mnist"}) {
     options_.source.job = job;
     EXPECT_EQ(Verify(), 0) << err_.str();
-    EXPECT_EQ(out_.str(), absl::StrCat("OK          ", monitor.checkpoint.path(), "\n1 verified, 0 bad\n"));
+    EXPECT_EQ(out_.str(), absl::StrCat("OK          ", monitor.checkpoint.path(), "\n1 good, 0 bad\n"));
   }
   options_.source.job = "other";
   EXPECT_EQ(List(), 1);
@@ -267,7 +267,7 @@ TEST_F(CheckpointCommandTest, TheCommandLineReachesTheCommand) {
   testing::internal::CaptureStdout();
   app.parse(absl::StrCat("checkpoint verify --job mnist --state-dir ", root_, "/state"));
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
-            absl::StrCat("OK          ", root_, "/model-1.t1.pt\n1 verified, 0 bad\n"));
+            absl::StrCat("OK          ", root_, "/model-1.t1.pt\n1 good, 0 bad\n"));
   EXPECT_EQ(exit_code, 0);
   EXPECT_THROW(app.parse("checkpoint"), CLI::Error);
 }

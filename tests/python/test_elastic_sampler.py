@@ -89,3 +89,15 @@ def test_samples_that_were_not_given_next_are_named() -> None:
     with pytest.raises(ValueError, match="-1"):
         sampler.record_batch(0, -1)
     assert sampler.processed_num == 2
+
+
+def test_what_was_processed_can_be_asked_for_and_horovods_state_is_refused_in_a_sentence() -> None:
+    state = {"epoch": 1, "processed_num": 0}
+    first, second = samplers(10, 2, state, pad=True)
+    batches = [list(sampler)[:3] for sampler in (first, second)]
+    assert batches == [first.get_indices(0, 3), second.get_indices(0, 3)] and first.processed_indices == set()
+    for sampler in (first, second):
+        sampler.record_batch(0, 3)
+    assert first.processed_indices == second.processed_indices == set(batches[0] + batches[1])
+    with pytest.raises(ValueError, match="processed_num, and this one epoch, processed_indices: Horovod"):
+        first.load_state_dict({"epoch": 1, "processed_indices": {0, 1}})

@@ -136,6 +136,7 @@ def backward_passes_add_up_before_the_step() -> None:
             (functional.cross_entropy(model(images[half]), labels[half]) / 2).backward()
         optimizer.step()
     torch.testing.assert_close(flat(model), alone(sgd), rtol=1e-10, atol=1e-12)
+    assert optimizer.backward_passes_per_step == 2
     optimizer.set_backward_passes_per_step(1)
     optimizer.zero_grad()
     model(shard(data(0)[0])).sum().backward()

@@ -46,6 +46,11 @@ class _Distributed:
         finally:
             self._should_synchronize = True
 
+    @property
+    def backward_passes_per_step(self) -> int:
+        """How many backward passes are added up before gradients travel."""
+        return self._reducer.passes
+
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes how many backward passes are added up before gradients travel, from the next step on."""
         self._reducer.set_passes(_check_passes(passes))

@@ -163,6 +163,11 @@ class Reducer:
             gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self, gradient))
             weakref.finalize(self, gradient.hook.remove)
 
+    @property
+    def passes(self) -> int:
+        """How many backward passes are added up before gradients travel."""
+        return self._passes
+
     def set_passes(self, passes: int) -> None:
         """Changes the number of backward passes. RuntimeError: between a backward pass and its step."""
         if self.outstanding():

@@ -1,6 +1,6 @@
 """A sampler that shares what is left of a pass over a dataset among the workers of the present epoch."""
 
-from typing import Any, Dict, Iterator, List, Sequence, Sized
+from typing import Any, Dict, Iterator, List, Sequence, Set, Sized
 
 import torch
 from torch.utils.data import Sampler
@@ -53,12 +53,26 @@ class ElasticSampler(Sampler):
             raise ValueError(f"rank {self.rank} was given the samples {expected} next, and recorded {list(indices)}")
         self.record_batch(0, len(indices))
 
+    def get_indices(self, batch_idx: int, batch_size: int) -> List[int]:
+        """The indices of this rank's batch of that number, counted from where what is left was shared out."""
+        return self._share()[batch_idx * batch_size : (batch_idx + 1) * batch_size]
+
+    @property
+    def processed_indices(self) -> Set[int]:
+        """The samples of this pass that all ranks together have processed."""
+        return set(self._order()[: self.processed_num])
+
     def state_dict(self) -> Dict[str, Any]:
         """The pass, and how many of its samples were processed by all ranks together."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Goes on from there. ValueError: a state of Horovod's, whose samples were processed in another order."""
+        if "processed_num" not in state_dict:
+            raise ValueError(
+                f"an ElasticSampler's state has epoch and processed_num, and this one {', '.join(map(str, state_dict))}: "
+                "Horovod processes a pass in another order, so only the beginning of a pass can be taken over, by set_epoch()"
+            )
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()

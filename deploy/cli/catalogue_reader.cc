@@ -43,33 +43,42 @@ void Append(std::vector<CatalogueRow> rows, Catalogue* catalogue) {
   for (CatalogueRow& row : rows) catalogue->rows.push_back(std::move(row));
 }
 
-// All state directories of `farandole run`, or the one of a job.
-absl::StatusOr<Catalogue> ReadJobsDirectory(const std::string& jobs_directory, const std::string& job) {
+bool HasStore(const std::string& state_dir) {
+  return !state_dir.empty() && fs::is_directory(fs::path(state_dir) / kStoreFolder);
+}
+
+// All state directories of `farandole run`, or the one of a job, and that of `farandole serve`.
+absl::StatusOr<Catalogue> ReadOwnDirectories(const CatalogueSource& source) {
+  const std::string& jobs_directory = source.jobs_directory;
   if (jobs_directory.empty()) {
     return absl::InvalidArgumentError("neither HOME nor XDG_STATE_HOME is set; name a --state-dir or a --coordinator");
   }
-  Catalogue catalogue;
-  if (!job.empty()) {
-    const std::string directory = absl::StrCat(jobs_directory, "/", job);
-    if (!fs::is_directory(directory))
-      return absl::NotFoundError(absl::StrCat("there is no job ", job, " in ", jobs_directory));
-    absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(directory, job);
-    if (!rows.ok()) return rows.status();
-    Append(*std::move(rows), &catalogue);
-    return catalogue;
-  }
+  std::vector<std::string> directories;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(jobs_directory, error)) {
-    absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(entry.path().string(), "");
+  const std::string own = absl::StrCat(jobs_directory, "/", source.job);
+  if (source.job.empty()) {
+    for (const auto& entry : fs::directory_iterator(jobs_directory, error))
+      directories.push_back(entry.path().string());
+    // Where nothing was ever run, there is nothing to list.
+    if (error && error != std::errc::no_such_file_or_directory)
+      return FileError(error.value(), "read directory", jobs_directory);
+  } else if (fs::is_directory(own)) {
+    directories.push_back(own);
+  }
+  if (HasStore(source.serve_directory)) directories.push_back(source.serve_directory);
+  Catalogue catalogue;
+  for (const std::string& directory : directories) {
+    absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(directory, source.job);
     if (rows.ok()) {
       Append(*std::move(rows), &catalogue);
+    } else if (directory == own) {
+      return rows.status();
     } else if (!absl::IsNotFound(rows.status())) {
       catalogue.problems.push_back(rows.status());
     }
   }
-  // Where nothing was ever run, there is nothing to list.
-  if (error && error != std::errc::no_such_file_or_directory)
-    return FileError(error.value(), "read directory", jobs_directory);
+  if (!source.job.empty() && catalogue.rows.empty() && catalogue.problems.empty() && !fs::is_directory(own))
+    return absl::NotFoundError(absl::StrCat("there is no job ", source.job, " in ", jobs_directory));
   return catalogue;
 }
 
@@ -108,7 +117,7 @@ absl::StatusOr<Catalogue> ReadSource(const CatalogueSource& source) {
   }
   if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
   if (!source.ca_file.empty()) return absl::InvalidArgumentError("--ca belongs to a --coordinator");
-  if (source.state_dir.empty()) return ReadJobsDirectory(source.jobs_directory, source.job);
+  if (source.state_dir.empty()) return ReadOwnDirectories(source);
   absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(source.state_dir, source.job);
   if (!rows.ok()) return rows.status();
   return Catalogue{*std::move(rows), {}};

@@ -14,7 +14,7 @@ namespace farandole {
 struct CatalogueSource {
   // Only this job; "": all.
   std::string job;
-  // A coordinator's state directory; "": those of `jobs_directory`.
+  // A coordinator's state directory; "": those of `jobs_directory`, and `serve_directory`.
   std::string state_dir;
   // HOST:PORT of a running coordinator, instead of a state directory, and the file with a token that it knows.
   std::string coordinator;
@@ -23,6 +23,8 @@ struct CatalogueSource {
   std::string ca_file;
   // Where `farandole run` keeps a state directory per job; "" where that is not known.
   std::string jobs_directory;
+  // That of `farandole serve` where it is given none; "" where that is not known.
+  std::string serve_directory;
 };
 
 struct CatalogueRow {

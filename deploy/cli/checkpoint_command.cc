@@ -99,7 +99,7 @@ void AddSourceOptions(CLI::App* command, CheckpointOptions* options) {
   command
       ->add_option("--state-dir", options->source.state_dir,
                    "A coordinator's state directory; by default those of `farandole run`, "
-                   "$XDG_STATE_HOME/farandole/jobs/* (~/.local/state/...)")
+                   "$XDG_STATE_HOME/farandole/jobs/* (~/.local/state/...), and of `farandole serve`, .../serve")
       ->type_name("DIR");
   command->add_option("--coordinator", options->source.coordinator, "Ask a running coordinator instead")
       ->type_name("HOST:PORT");
@@ -155,6 +155,9 @@ int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::
   }
   const absl::StatusOr<Catalogue> catalogue = ReadCatalogue(options.source);
   if (!catalogue.ok()) return Report(catalogue.status(), err);
+  // Whoever has this run each night is to hear of it.
+  if (catalogue->rows.empty() && catalogue->problems.empty())
+    return Report(absl::NotFoundError("no checkpoint is known, so that none was verified"), err);
   for (const CatalogueRow& row : catalogue->rows)
     verdicts.push_back({row.checkpoint.path(), VerifyFile(row.checkpoint)});
   const int bad = PrintVerdicts(verdicts, options.json, out);
@@ -167,7 +170,10 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code) {
   // shared: by the two callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<CheckpointOptions>();
   const std::string state_home = launcher::ReadRunEnvironment().state_home;
-  if (!state_home.empty()) options->source.jobs_directory = absl::StrCat(state_home, "/farandole/jobs");
+  if (!state_home.empty()) {
+    options->source.jobs_directory = absl::StrCat(state_home, "/farandole/jobs");
+    options->source.serve_directory = absl::StrCat(state_home, "/farandole/serve");
+  }
 
   CLI::App* list = checkpoint->add_subcommand("list", "Show the catalogue");
   AddSourceOptions(list, options.get());

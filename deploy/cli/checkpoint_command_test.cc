@@ -19,6 +19,7 @@
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
 #include "farandole/v1/monitor.grpc.pb.h"
+#include "gmock/gmock.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -28,6 +29,8 @@
 
 namespace farandole {
 namespace {
+
+using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
@@ -214,6 +217,22 @@ TEST_F(CheckpointCommandTest, FilesAreVerifiedAgainstTheManifestsBesideThem) {
   options_.json = true;
   EXPECT_EQ(Verify(), 1);
   EXPECT_EQ(nlohmann::json::parse(out_.str())[0]["state"], "MISSING");
+}
+
+TEST_F(CheckpointCommandTest, WhatServeKeepsByDefaultIsFoundToo) {
+  EXPECT_EQ(Verify(), 1) << "nothing was verified";
+  EXPECT_THAT(err_.str(), HasSubstr("no checkpoint is known, so that none was verified"));
+  options_.source.serve_directory = root_ + "/serve";
+  const v1::Checkpoint shared = Write("shared", 1, 1, "weights");
+  Enter(options_.source.serve_directory, "served", shared);
+  for (const char* const job : {"", "served"}) {
+    options_.source.job = job;
+    EXPECT_EQ(Verify(), 0) << err_.str();
+    EXPECT_EQ(out_.str(), absl::StrCat("OK          ", shared.path(), "\n1 good, 0 bad\n"));
+  }
+  options_.source.job = "other";
+  EXPECT_EQ(List(), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("there is no job other in "));
 }
 
 TEST_F(CheckpointCommandTest, ARunningCoordinatorIsAsked) {

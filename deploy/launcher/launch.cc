@@ -234,6 +234,7 @@ void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
   policy_.JobOver(worker, answer.has_job_failed, Now());
+  if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);  // who is stopped was lost, and would never hear of it
 }
 
 void Launch::OnHopeless(const absl::Status& status) {

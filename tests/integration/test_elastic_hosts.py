@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import time
 from typing import Callable
@@ -74,6 +75,19 @@ def test_a_lost_host_is_named_and_another_takes_its_worker(
     run.expect(r"\[2\] staying")
     run.signal(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
+
+
+def test_a_worker_that_is_stopped_does_not_keep_a_finished_job(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    worker = (sys.executable, str(PROGRAMS / "elastic_stepping.py"), str(tmp_path))
+    run = start(*RUN, "-np", "2", "--min-np", "1", "--max-np", "2", *worker)
+    run.expect(r"step \d+ of 2")
+    pids = subprocess.run(["pgrep", "-f", "^" + " ".join(worker)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    os.kill(int(pids.split()[0]), signal.SIGSTOP)
+    run.expect(r"step \d+ of 1")
+    (tmp_path / "stop").touch()
+    run.require_end(0)
 
 
 def test_a_host_on_which_a_worker_fails_is_barred_for_a_while(

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/epoch_page.h"
+#include "worker/test_requests.h"
 
 namespace farandole {
 namespace {
@@ -58,12 +59,7 @@ class SubmissionTableTest : public ::testing::Test {
   }
   int64_t Join(int32_t* last) {
     TensorView view;
-    view.output = last;
-    Request request;
-    request.op = OpType::kJoin;
-    request.dtype = DType::kI32;
-    request.tensors = absl::MakeConstSpan(&view, 1);
-    const absl::StatusOr<int64_t> handle = table_.Submit(request);
+    const absl::StatusOr<int64_t> handle = table_.Submit(JoinRequest(last, &view));
     EXPECT_TRUE(handle.ok()) << handle.status();
     return handle.ok() ? *handle : 0;
   }

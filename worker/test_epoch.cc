@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "worker/collectives/schedule_operation.h"
 #include "worker/collectives/start_collective.h"
+#include "worker/test_requests.h"
 #include "worker/transport/hosts_transport.h"
 #include "worker/transport/shm_transport.h"
 #include "worker/transport/tcp_transport.h"
@@ -154,12 +155,7 @@ absl::Status TestEpoch::Submit(int rank, TestTensor& tensor) {
 
 absl::StatusOr<int64_t> TestEpoch::BeginJoining(int rank, int32_t* last) {
   TensorView view;
-  view.output = last;
-  Request request;
-  request.op = OpType::kJoin;
-  request.dtype = DType::kI32;
-  request.tensors = absl::MakeConstSpan(&view, 1);
-  return engines_[rank]->Submit(request);
+  return engines_[rank]->Submit(JoinRequest(last, &view));
 }
 
 absl::Status TestEpoch::Wait(int rank, const TestTensor& tensor) {

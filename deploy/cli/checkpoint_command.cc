@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/state_paths.h"
 #include "deploy/cli/text_table.h"
 #include "deploy/launcher/options.h"
 #include "nlohmann/json.hpp"
@@ -171,8 +172,8 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code) {
   const auto options = std::make_shared<CheckpointOptions>();
   const std::string state_home = launcher::ReadRunEnvironment().state_home;
   if (!state_home.empty()) {
-    options->source.jobs_directory = absl::StrCat(state_home, "/farandole/jobs");
-    options->source.serve_directory = absl::StrCat(state_home, "/farandole/serve");
+    options->source.jobs_directory = JobsDirectory(state_home);
+    options->source.serve_directory = ServeDirectory(state_home);
   }
 
   CLI::App* list = checkpoint->add_subcommand("list", "Show the catalogue");

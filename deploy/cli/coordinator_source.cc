@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "checkpoint/durable_file.h"
+#include "deploy/cli/state_paths.h"
 #include "server/running_coordinator.h"
 
 namespace farandole {
@@ -35,10 +36,10 @@ absl::StatusOr<CoordinatorAddress> ReadStateDirectory(const std::string& state_d
   return where;
 }
 
-// `farandole serve` keeps its state in STATE_HOME/farandole/serve, `farandole run` in STATE_HOME/farandole/jobs/NAME.
+// That of `farandole serve`, and those of the jobs of `farandole run`.
 std::vector<std::string> DefaultDirectories(const std::string& state_home) {
-  std::vector<std::string> directories = {absl::StrCat(state_home, "/farandole/serve")};
-  const std::string jobs = absl::StrCat(state_home, "/farandole/jobs");
+  std::vector<std::string> directories = {ServeDirectory(state_home)};
+  const std::string jobs = JobsDirectory(state_home);
   absl::StatusOr<std::vector<std::string>> names = ListDirectory(jobs);
   if (!names.ok()) return directories;  // nothing was ever run
   std::sort(names->begin(), names->end());

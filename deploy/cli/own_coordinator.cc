@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "base/certificate.h"
 #include "deploy/cli/earlier_run.h"
+#include "deploy/cli/state_paths.h"
 #include "deploy/launcher/local_place.h"
 #include "deploy/launcher/own_addresses.h"
 #include "deploy/launcher/private_file.h"
@@ -33,7 +34,7 @@ absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const std:
     return absl::FailedPreconditionError(
         "there is no place for the job's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
   }
-  const std::string jobs = absl::StrCat(state_home, "/farandole/jobs");
+  const std::string jobs = JobsDirectory(state_home);
   if (!options.job.empty()) return JobDirectory::Open(absl::StrCat(jobs, "/", name), name);
   absl::StatusOr<JobDirectory> opened = JobDirectory::OpenNext(jobs, name);
   if (opened.ok() && opened->job() != name) {

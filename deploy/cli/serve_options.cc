@@ -13,6 +13,7 @@
 #include "base/log_record.h"
 #include "base/nearest_name.h"
 #include "deploy/cli/config_file.h"
+#include "deploy/cli/state_paths.h"
 
 namespace farandole {
 namespace {
@@ -68,9 +69,9 @@ std::string Variable(const char* name) {
 // The XDG base directory specification: a relative path counts as none.
 absl::StatusOr<std::string> DefaultStateDirectory() {
   const std::string state_home = Variable("XDG_STATE_HOME");
-  if (absl::StartsWith(state_home, "/")) return absl::StrCat(state_home, "/farandole/serve");
+  if (absl::StartsWith(state_home, "/")) return ServeDirectory(state_home);
   const std::string home = Variable("HOME");
-  if (absl::StartsWith(home, "/")) return absl::StrCat(home, "/.local/state/farandole/serve");
+  if (absl::StartsWith(home, "/")) return ServeDirectory(absl::StrCat(home, "/.local/state"));
   return absl::FailedPreconditionError(
       "there is no place for the coordinator's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
 }

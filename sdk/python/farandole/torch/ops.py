@@ -169,7 +169,8 @@ def grouped_allreduce_now(
     """As allreduce_now, for several tensors."""
     inputs = list(tensors)
     outputs = inputs
-    is_direct = op != Adasum and all(tensor.is_cpu for tensor in inputs)
+    # In place the call itself finds out; outputs of a device's tensors would be made in vain.
+    is_direct = op != Adasum and (in_place or all(tensor.is_cpu for tensor in inputs))
     if is_direct and not in_place:
         outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in inputs]
     encoded = _ops.encode_name(name) if name else None

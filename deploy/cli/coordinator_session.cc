@@ -108,6 +108,13 @@ absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::
       .status();
 }
 
+absl::StatusOr<v1::ListLostResponse> CoordinatorSession::ListLost(const std::string& job) const {
+  v1::ListLostRequest request;
+  request.set_job(job);
+  return stubs_->Call<v1::ListLostResponse>(stubs_->worker.get(), &v1::WorkerService::Stub::ListLost, request,
+                                            absl::StrCat("refused to tell who is lost of job ", job));
+}
+
 absl::StatusOr<v1::ReportExitResponse> CoordinatorSession::ReportExit(const v1::ReportExitRequest& request) const {
   return stubs_->Call<v1::ReportExitResponse>(stubs_->worker.get(), &v1::WorkerService::Stub::ReportExit, request,
                                               absl::StrCat("refused to hear of job ", request.job()), true);

@@ -30,6 +30,7 @@ class CoordinatorSession {
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason) const;
 
+  absl::StatusOr<v1::ListLostResponse> ListLost(const std::string& job) const;
   // Waits for a coordinator that is away, as long as any call may take.
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
 

@@ -31,10 +31,25 @@ absl::StatusOr<JobLink::ExitAnswer> JobReporter::ReportExit(int worker, const Wo
   return answer;
 }
 
-absl::Status JobReporter::Drain(const std::string& hostname, const std::string& reason) {
+absl::StatusOr<std::vector<JobLink::LostWorker>> JobReporter::FindLost() {
+  const absl::StatusOr<v1::ListLostResponse> response = session_.ListLost(job_);
+  if (!response.ok()) return response.status();
+  std::vector<LostWorker> lost;
+  for (const v1::LostWorker& worker : response->workers()) {
+    // What other launches have started in the job has indices of other ranges.
+    lost.push_back({static_cast<int>(worker.launch_index()) - first_index_,
+                    absl::Milliseconds(static_cast<int64_t>(worker.lost_for_ms())), worker.sentence()});
+  }
+  return lost;
+}
+
+absl::Status JobReporter::Abort(const std::string& reason) { return session_.AbortJob("", job_, reason); }
+
+absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {
   v1::DrainWorkersRequest request;
   request.set_job(job_);
-  request.set_hostname(hostname);
+  for (const int worker : workers)
+    request.mutable_launched()->add_indices(static_cast<uint32_t>(first_index_ + worker));
   request.set_reason(reason);
   return session_.DrainWorkers(std::move(request)).status();
 }

@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,7 +18,9 @@ class JobReporter final : public JobLink {
   JobReporter(CoordinatorSession session, std::string job, int first_index);
 
   absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) override;
-  absl::Status Drain(const std::string& hostname, const std::string& reason) override;
+  absl::Status Drain(const std::vector<int>& workers, const std::string& reason) override;
+  absl::StatusOr<std::vector<LostWorker>> FindLost() override;
+  absl::Status Abort(const std::string& reason) override;
 
  private:
   const CoordinatorSession session_;

@@ -145,6 +145,8 @@ ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& env
   elastic.names_hosts = UsesOtherHosts(options) || elastic.hosts.size() > 1;
   if (options.elastic_timeout_s > 0) elastic.shortage_limit = absl::Seconds(options.elastic_timeout_s);
   elastic.outlives_launcher = !options.coordinator.empty();
+  elastic.least = options.min_workers;
+  if (options.lost_limit_s > 0) elastic.lost_limit = absl::Seconds(options.lost_limit_s);
   elastic.link = link;
   return elastic;
 }

@@ -194,6 +194,7 @@ std::string Encode(const AgentSignal& signal) {
   ByteWriter writer;
   writer.Number(signal.signal, 1);
   writer.Number(signal.whole_group ? 1 : 0, 1);
+  writer.Number(static_cast<uint64_t>(signal.worker + 1), 4);
   return writer.Take();
 }
 
@@ -202,6 +203,7 @@ absl::StatusOr<AgentSignal> DecodeSignal(absl::string_view message) {
   AgentSignal signal;
   signal.signal = static_cast<uint8_t>(reader.Number(1, kMaxSignal));
   signal.whole_group = reader.Bool();
+  signal.worker = static_cast<int>(reader.Number(4, kMaxWorkers)) - 1;
   reader.Require(signal.signal > 0, "the number 0");
   return Finished(&reader, signal);
 }

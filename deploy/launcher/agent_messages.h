@@ -63,6 +63,8 @@ struct AgentSignal {
   uint8_t signal = 0;
   // To the workers' process groups instead of the workers alone.
   bool whole_group = false;
+  // -1: to all of them.
+  int worker = -1;
 };
 
 // kRefused: why the workers cannot be started; nothing runs.

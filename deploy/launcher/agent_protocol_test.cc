@@ -47,7 +47,7 @@ std::vector<Sample> Samples() {
       {"order", Encode(MakeOrder()), [](auto text) { return DecodeOrder(text).status(); }},
       {"readiness", Encode(AgentReadiness{"node-3"}), [](auto text) { return DecodeReadiness(text).status(); }},
       {"staff", Encode(AgentStaff{{3, 65535}}), [](auto text) { return DecodeStaff(text).status(); }},
-      {"signal", Encode(AgentSignal{15, true}), [](auto text) { return DecodeSignal(text).status(); }},
+      {"signal", Encode(AgentSignal{15, true, 7}), [](auto text) { return DecodeSignal(text).status(); }},
       {"refusal", Encode(AgentRefusal{absl::StatusCode::kNotFound, "no such program"}),
        [](auto text) { return DecodeRefusal(text).status(); }},
       {"start", Encode(AgentStart{3, 4711}), [](auto text) { return DecodeStart(text).status(); }},

@@ -1,10 +1,15 @@
 // Whole elastic launches whose workers are shell scripts, without a coordinator.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "deploy/launcher/launched_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,6 +48,47 @@ Scenario Discovered(const std::string& path, const std::string& hosts, const std
   scenario.elastic->discovery->interval = absl::Milliseconds(50);
   return scenario;
 }
+
+// A coordinator that is played by files: workers say there who is lost, and that the program has finished; what the
+// launch asks for is written down.
+class FakeLink final : public JobLink {
+ public:
+  explicit FakeLink(const std::string& name) : prefix_(absl::StrCat(testing::TempDir(), "/", name)) {
+    for (const char* file : {"lost", "over", "drained", "ended"}) std::filesystem::remove(path(file));
+  }
+
+  std::string path(const std::string& file) const { return prefix_ + file; }
+  std::string Read(const std::string& file) const {
+    std::ifstream stream(path(file));
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  }
+
+  absl::StatusOr<ExitAnswer> ReportExit(int, const WorkerEnd&, const std::string&) override {
+    ExitAnswer answer;
+    answer.is_job_over = !Read("over").empty() || !Read("ended").empty();
+    answer.has_job_failed = !Read("ended").empty();
+    answer.reason = Read("ended");
+    return answer;
+  }
+  absl::Status Drain(const std::vector<int>& workers, const std::string& reason) override {
+    std::ofstream(path("drained")) << absl::StrJoin(workers, ",") << ": " << reason << "\n";
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<LostWorker>> FindLost() override {
+    const std::string lost = Read("lost");
+    if (lost.empty()) return std::vector<LostWorker>();
+    if (lost_since_ == absl::InfiniteFuture()) lost_since_ = absl::Now();
+    return std::vector<LostWorker>{{std::stoi(lost), absl::Now() - lost_since_, "it is silent"}};
+  }
+  absl::Status Abort(const std::string& reason) override {
+    std::ofstream(path("ended")) << reason << "\n";
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string prefix_;
+  absl::Time lost_since_ = absl::InfiniteFuture();
+};
 
 TEST(ElasticLaunchTest, AWorkerThatFailsIsNamedAndReplacedUnderANewIndex) {
   LaunchedRun run(Elastic(2,
@@ -88,7 +134,7 @@ TEST(ElasticLaunchTest, WorkersOfAHostThatIsNotListedAnyMoreAreAskedToLeave) {
                              absl::StrCat("trap 'echo told; exit 0' TERM; : >", path, "; sleep 1000 & wait")));
   EXPECT_EQ(run.Wait(), 0);
   EXPECT_EQ(run.Out(), "[0] told\n");
-  EXPECT_THAT(run.Err(), HasSubstr("host localhost is not listed any more: its workers are asked to leave"));
+  EXPECT_THAT(run.Err(), HasSubstr("host localhost is not listed any more: worker 0 is asked to leave"));
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
 }
 
@@ -101,6 +147,70 @@ TEST(ElasticLaunchTest, WhoDoesNotLeaveIsKilled) {
   LaunchedRun run(scenario);
   EXPECT_EQ(run.Wait(), 137);
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(ElasticLaunchTest, OfAHostWithFewerPlacesTheYoungestWorkerIsAskedToLeave) {
+  const std::string path = testing::TempDir() + "/fewer";
+  FakeLink link("fewer.");
+  Scenario scenario = Discovered(path, "localhost:2\n",
+                                 absl::StrCat("if [ $INDEX = 0 ]; then until grep -q 1 ", link.path("drained"),
+                                              "; do sleep 0.01; done; exit 0; fi; echo localhost:1 >", path,
+                                              "; until grep -q 1 ", link.path("drained"), "; do sleep 0.01; done"));
+  scenario.elastic->staff.first = 2;
+  scenario.elastic->link = &link;
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 0);
+  EXPECT_EQ(link.Read("drained"), "1: host localhost has only 1 place now\n");
+  EXPECT_THAT(run.Err(), HasSubstr("host localhost has only 1 place now: worker 1 is asked to leave\n"));
+}
+
+TEST(ElasticLaunchTest, TheProcessOfALostWorkerIsKilledAfterAWhileAndReplaced) {
+  FakeLink link("lost.");
+  Scenario scenario =
+      Elastic(2, absl::StrCat("case $INDEX in 1) echo 1 >", link.path("lost"), "; kill -STOP $$;; ",
+                              "0) read x <$DIR/gate0;; 2) rm ", link.path("lost"), "; echo go >$DIR/gate0;; esac"));
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  scenario.elastic->lost_limit = absl::Milliseconds(100);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 0) << "the run has outlived it";
+  EXPECT_THAT(run.Err(),
+              testing::ContainsRegex("worker 1 was lost 0\\.[0-9]* s ago, and its process is still there: it "
+                                     "is killed, and another one takes its place; it is silent"));
+  EXPECT_THAT(run.Err(), HasSubstr(") ended with SIGKILL after "));
+  EXPECT_THAT(run.Err(), HasSubstr("farandole: worker 2 is started, pid "));
+  EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(ElasticLaunchTest, WhoIsStillThereWhenTheProgramHasFinishedWithoutItIsKilledAtOnce) {
+  FakeLink link("late.");
+  Scenario scenario = Elastic(2, absl::StrCat("case $INDEX in 1) echo go >$DIR/gate0; kill -STOP $$;; 0) read x "
+                                              "<$DIR/gate0; echo 1 >",
+                                              link.path("lost"), "; echo 1 >", link.path("over"), ";; esac"));
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  scenario.elastic->lost_limit = absl::Hours(1);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 0) << "the program has not failed";
+  EXPECT_THAT(run.Err(), HasSubstr(" ago, and its process is still there: it is killed; it is silent"));
+  EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(ElasticLaunchTest, AProgramThatFailsAgainAndAgainIsNotStartedForEver) {
+  FakeLink link("again.");
+  Scenario scenario = Elastic(
+      2, absl::StrCat("[ $INDEX = 0 ] || exit 3; until [ -s ", link.path("ended"), " ]; do sleep 0.01; done; exit 1"));
+  scenario.elastic->staff.rest = absl::Milliseconds(10);
+  scenario.elastic->least = 2;
+  scenario.elastic->link = &link;
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 3);
+  const std::string claim =
+      "5 times in a row a worker failed within 60.0 s of its start, the last one with exit code 3";
+  EXPECT_THAT(run.Err(), HasSubstr(claim + ": no more are started\n"));
+  EXPECT_EQ(link.Read("ended"), claim + ", and the 1 left cannot go on: at least 2 are needed\n");
+  EXPECT_THAT(run.Err(), HasSubstr("worker 5 is started"));
+  EXPECT_THAT(run.Err(), Not(HasSubstr("worker 6 is started")));
 }
 
 TEST(ElasticLaunchTest, WithoutAnyHostTheRunEndsAfterItsLimit) {

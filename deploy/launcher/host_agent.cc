@@ -96,6 +96,10 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
   if (frame.type == FrameType::kSignal && has_workers) {
     const absl::StatusOr<AgentSignal> order = DecodeSignal(frame.message);
     if (!order.ok()) return order.status();
+    if (order->worker >= 0) {
+      place_->SignalOne(order->worker, order->signal);
+      return absl::OkStatus();
+    }
     if (order->signal == SIGSTOP || order->signal == SIGCONT) is_paused_ = order->signal == SIGSTOP;
     ExtendSilence();
     place_->Signal(order->signal, order->whole_group);

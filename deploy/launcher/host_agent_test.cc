@@ -234,6 +234,19 @@ TEST_F(HostAgentTest, ASignalIsPassedOn) {
   EXPECT_THAT(LeftBehind(), IsEmpty()) << "what the worker left running ends as well";
 }
 
+TEST_F(HostAgentTest, ASignalToOneWorkerReachesNoOther) {
+  StartAgent();
+  Begin(Order("echo here; exec sleep 1000", 2));
+  AwaitOutput("here\nhere\n");
+  Send(FrameType::kSignal, Encode(AgentSignal{SIGKILL, true, 5}));
+  const absl::StatusOr<AgentEnd> end = DecodeEnd(AwaitType(FrameType::kEnded).message);
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->worker, 5u);
+  EXPECT_EQ(end->end.signal, SIGKILL);
+  Send(FrameType::kSignal, Encode(AgentSignal{SIGTERM, true, 4}));
+  EXPECT_EQ(DecodeEnd(AwaitType(FrameType::kEnded).message)->worker, 4u);
+}
+
 TEST_F(HostAgentTest, TheEndOfItsInputKillsWorkersAndTheirChildren) {
   StartAgent();
   Begin(Order("trap '' TERM HUP INT; setsid sleep 1000 & echo $!; exec sleep 1000", 2));

@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,15 +26,28 @@ class JobLink {
     std::string barred_because;
   };
 
+  struct LostWorker {
+    int worker = 0;
+    absl::Duration lost_for;
+    // Why.
+    std::string sentence;
+  };
+
   virtual ~JobLink() = default;
 
   // A process has ended: `worker` is its number in the launch, `hostname` the machine's own name.
   //   NOT_FOUND    the coordinator knows no such job, as nobody has joined it
   //   UNAVAILABLE  it cannot be reached
   virtual absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) = 0;
-  // Has the job's workers on a machine leave in order.
+  // Has these workers of the launch leave in order.
   //   as AdminService.DrainWorkers
-  virtual absl::Status Drain(const std::string& hostname, const std::string& reason) = 0;
+  virtual absl::Status Drain(const std::vector<int>& workers, const std::string& reason) = 0;
+  // Workers that the job has lost, and whose processes may still be there.
+  //   as ReportExit
+  virtual absl::StatusOr<std::vector<LostWorker>> FindLost() = 0;
+  // Ends the job.
+  //   as AdminService.AbortJob
+  virtual absl::Status Abort(const std::string& reason) = 0;
 };
 
 }  // namespace farandole::launcher

@@ -213,19 +213,14 @@ void Launch::GiveUpUnreached() {
   for (Place* place : overdue) place->GiveUp(NotReady(plan_.reach_limit));
 }
 
-void Launch::SignalHost(const std::string& host, int signal) {
-  Place* const place = places_.Find(host);
-  if (place != nullptr) place->Signal(signal, true);
+void Launch::SignalWorker(int worker, int signal) {
+  Place* const place = places_.Find(workers_[worker].host);
+  if (place != nullptr) place->SignalOne(worker, signal);
 }
 
 void Launch::Release(const std::string& host) {
   reach_until_.erase(host);
   places_.Release(host);
-}
-
-std::string Launch::HostnameOf(const std::string& host) const {
-  const Place* const place = places_.Find(host);
-  return place == nullptr ? "" : place->hostname();
 }
 
 void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
@@ -234,7 +229,6 @@ void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
   policy_.JobOver(worker, answer.has_job_failed, Now());
-  if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);  // who is stopped was lost, and would never hear of it
 }
 
 void Launch::OnHopeless(const absl::Status& status) {

@@ -122,9 +122,9 @@ class Launch final : private PlaceListener, private Employer {
   void OnRemark(const std::string& sentence) override { console_.Say(sentence); }
 
   void Engage(const HostSlots& host) override;
-  void SignalHost(const std::string& host, int signal) override;
+  void SignalWorker(int worker, int signal) override;
+  void OnGivenUp(int worker) override { policy_.GiveUp(worker); }
   void Release(const std::string& host) override;
-  std::string HostnameOf(const std::string& host) const override;
   void OnJobOver(int worker, const JobLink::ExitAnswer& answer) override;
   void OnHopeless(const absl::Status& status) override;
   absl::Duration Now() const override { return clock_->Now(); }

@@ -94,13 +94,20 @@ absl::Status LocalPlace::StartOne(int number, std::vector<std::string> environme
 
 void LocalPlace::Signal(int signal, bool whole_group) {
   if (signal == SIGKILL && stage_ == kSweeping) SweepHard();
-  for (const auto& [number, worker] : workers_) {
-    // The number of a worker that is not reaped yet cannot belong to anybody else.
-    if (!worker.is_running) continue;
-    kill(whole_group ? -worker.pid : worker.pid, signal);
-    // A stopped worker acts on SIGKILL and SIGCONT only.
-    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-worker.pid, SIGCONT);
-  }
+  for (const auto& [number, worker] : workers_) SendSignal(worker, signal, whole_group);
+}
+
+void LocalPlace::SignalOne(int worker, int signal) {
+  const auto found = workers_.find(worker);
+  if (found != workers_.end()) SendSignal(found->second, signal, true);
+}
+
+void LocalPlace::SendSignal(const Worker& worker, int signal, bool whole_group) {
+  // The number of a worker that is not reaped yet cannot belong to anybody else.
+  if (!worker.is_running) return;
+  kill(whole_group ? -worker.pid : worker.pid, signal);
+  // A stopped worker acts on SIGKILL and SIGCONT only.
+  if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-worker.pid, SIGCONT);
 }
 
 void LocalPlace::HoldOutput(bool hold) {

@@ -45,6 +45,7 @@ class LocalPlace final : public Place {
   void GiveUp(const std::string&) override {}
   void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
+  void SignalOne(int worker, int signal) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
   void Finish() override;
@@ -60,6 +61,7 @@ class LocalPlace final : public Place {
   enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
 
   absl::Status StartOne(int number, std::vector<std::string> environment, int stdin_fd);
+  static void SendSignal(const Worker& worker, int signal, bool whole_group);
   void Drain(Worker* worker);
   void SweepHard();
   void OnAlarm();

@@ -125,6 +125,7 @@ absl::Status CheckFixed(const RunOptions& options) {
       {"--slots-per-host", options.slots_per_host},
       {"--elastic-timeout", options.elastic_timeout_s},
       {"--reset-limit", options.reset_limit},
+      {"--lost-timeout", options.lost_limit_s},
       {"--blacklist-cooldown-range", options.cooldown_s.empty() ? 0 : options.cooldown_s.back()},
   };
   for (const auto& [name, value] : given) {
@@ -224,6 +225,11 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
                   "Most losses after which the job goes on without who was lost; by default any number")
       ->check(CLI::Range(1, kMaxResets))
       ->type_name("N");
+  run->add_option(
+         "--lost-timeout", options->lost_limit_s,
+         "Seconds after which the process of a worker that is lost, but still there, is replaced (by default 10)")
+      ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
+      ->type_name("S");
   run->add_option(
          "--blacklist-cooldown-range", options->cooldown_s,
          "Seconds for which a host is barred after failures there, doubling from MIN to MAX; by default none is")

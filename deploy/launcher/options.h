@@ -28,6 +28,8 @@ struct RunOptions {
   double elastic_timeout_s = 0;
   // Most epochs that an elastic job may lose; 0: any number.
   int reset_limit = 0;
+  // How long the process of a worker that the job has lost may still be there, in seconds; 0: not given, then 10.
+  double lost_limit_s = 0;
   // Least and most time for which a host on which workers fail is barred, in seconds; none: it is not.
   std::vector<int> cooldown_s;
   // "a:4,b:2", or a file that says the same; both "": this host without a bound.

@@ -59,6 +59,8 @@ class Place {
   virtual void Start(const std::vector<int>& workers) = 0;
   // Sends a signal to all workers that run; SIGKILL also hastens Finish.
   virtual void Signal(int signal, bool whole_group) = 0;
+  // The same to one worker's process group, if it runs.
+  virtual void SignalOne(int worker, int signal) = 0;
   // While held, the workers wait for their output to be read.
   virtual void HoldOutput(bool hold) = 0;
   // A child of this process has ended; true: it was one of this place's.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "deploy/launcher/failure_report.h"
 
 namespace farandole::launcher {
@@ -41,52 +42,55 @@ void Recruitment::OnHosts(std::vector<HostSlots> hosts) {
   MarkThisMachine(plan_.own_name, &hosts);
   listed_.clear();
   for (const HostSlots& host : hosts) listed_[host.host] = host;
-  for (const std::string& gone : staffing_.List(hosts)) Dismiss(gone);
+  for (const Staffing::Cut& cut : staffing_.List(hosts)) Dismiss(cut);
 }
 
-void Recruitment::Dismiss(const std::string& host) {
-  const bool has_workers =
-      std::any_of(running_.begin(), running_.end(), [&](const auto& worker) { return worker.second == host; });
-  if (!has_workers) {
-    employer_->Release(host);
+void Recruitment::Dismiss(const Staffing::Cut& cut) {
+  if (!HasWorkers(cut.host)) employer_->Release(cut.host);
+  if (cut.workers.empty()) return;
+  const std::string why = cut.is_listed ? absl::StrCat("host ", cut.host, " has only ", listed_[cut.host].slots,
+                                                       listed_[cut.host].slots == 1 ? " place" : " places", " now")
+                                        : absl::StrCat("host ", cut.host, " is not listed any more");
+  employer_->OnRemark(absl::StrCat(why, ": ", cut.workers.size() == 1 ? "worker " : "workers ",
+                                   absl::StrJoin(cut.workers, ", "), cut.workers.size() == 1 ? " is" : " are",
+                                   " asked to leave"));
+  for (const int worker : cut.workers) departures_[worker] = {Departure::kAsked, employer_->Now() + plan_.leave_limit};
+  if (plan_.link == nullptr) {
+    for (const int worker : cut.workers) Terminate(worker);
     return;
   }
-  if (!departures_.emplace(host, Departure{Departure::kAsked, employer_->Now() + plan_.leave_limit}).second) return;
-  employer_->OnRemark(absl::StrCat("host ", host, " is not listed any more: its workers are asked to leave"));
-  if (plan_.link == nullptr || HasNamesake(host)) {
-    Terminate(host);
-    return;
-  }
-  const std::string hostname = employer_->HostnameOf(host);
-  errands_->Add([this, host, hostname] {
-    const absl::Status asked = plan_.link->Drain(hostname, absl::StrCat("host ", host, " is not listed any more"));
-    return [this, host, asked] {
-      const auto departure = departures_.find(host);
-      if (asked.ok() || departure == departures_.end() || departure->second.stage != Departure::kAsked) return;
-      employer_->OnRemark(absl::StrCat("host ", host, " is not drained by the coordinator: ", asked.message()));
-      Terminate(host);
+  errands_->Add([this, workers = cut.workers, why] {
+    const absl::Status asked = plan_.link->Drain(workers, why);
+    return [this, workers, asked] {
+      if (asked.ok()) return;
+      employer_->OnRemark(absl::StrCat("the coordinator does not have them leave: ", asked.message()));
+      for (const int worker : workers) {
+        const auto departure = departures_.find(worker);
+        if (departure != departures_.end() && departure->second.stage == Departure::kAsked) Terminate(worker);
+      }
     };
   });
 }
 
-bool Recruitment::HasNamesake(const std::string& host) const {
-  const std::string hostname = employer_->HostnameOf(host);
-  return std::any_of(running_.begin(), running_.end(), [&](const auto& worker) {
-    return worker.second != host && employer_->HostnameOf(worker.second) == hostname;
-  });
-}
-
-void Recruitment::Terminate(const std::string& host) {
-  Departure& departure = departures_[host];
+void Recruitment::Terminate(int worker) {
+  Departure& departure = departures_[worker];
   const bool is_first = departure.stage == Departure::kAsked;
   departure.stage = is_first ? Departure::kTerminated : Departure::kKilled;
   departure.due = is_first ? employer_->Now() + plan_.terminate_limit + plan_.leave_limit : absl::InfiniteDuration();
-  employer_->SignalHost(host, is_first ? SIGTERM : SIGKILL);
+  employer_->SignalWorker(worker, is_first ? SIGTERM : SIGKILL);
+}
+
+bool Recruitment::HasWorkers(const std::string& host) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const auto& entry) { return entry.second.host == host; });
+}
+
+std::string Recruitment::At(const std::string& host) const {
+  return plan_.names_hosts ? absl::StrCat(", host ", host, ",") : "";
 }
 
 void Recruitment::OnStarted(const std::string& host, int worker) {
   has_started_ = true;
-  running_[worker] = host;
+  running_[worker] = {host, employer_->Now()};
   staffing_.Started(host, worker, employer_->Now());
 }
 
@@ -102,28 +106,67 @@ void Recruitment::OnUnusable(const std::string& host) {
 void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& hostname) {
   const auto found = running_.find(worker);
   if (found == running_.end()) return;
-  const std::string host = found->second;
+  const std::string host = found->second.host;
   running_.erase(found);
-  staffing_.Ended(worker, end.failed(), employer_->Now());
+  const bool was_asked = departures_.erase(worker) > 0;
+  const Staffing::End how = !end.failed()            ? Staffing::kInOrder
+                            : end.is_program_fault() ? Staffing::kFailed
+                                                     : Staffing::kKilled;
+  const bool is_given_up = staffing_.Ended(worker, how, employer_->Now());
   if (plan_.link != nullptr) {
     Report(worker, end, host, hostname);
-  } else if (!end.failed() && departures_.count(host) == 0) {
+  } else if (!end.failed() && !was_asked) {
     // Nobody else can say that the program is finishing.
     Close();
   }
-  FinishDeparture(host);
+  if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
+  if (!staffing_.is_listed(host) && !HasWorkers(host)) employer_->Release(host);
   // Who is not among the living cannot hand on what the job has learnt.
   if (is_deserted()) Close();
 }
 
-void Recruitment::FinishDeparture(const std::string& host) {
-  const bool has_workers =
-      std::any_of(running_.begin(), running_.end(), [&](const auto& worker) { return worker.second == host; });
-  if (has_workers || departures_.erase(host) == 0) return;
-  employer_->Release(host);
-  // It may be listed again.
-  const auto listed = listed_.find(host);
-  if (listed != listed_.end() && staffing_.starting_on(host) > 0) employer_->Engage(listed->second);
+void Recruitment::OnHostGivenUp(const std::string& host, const WorkerEnd& last) {
+  const std::string claim =
+      absl::StrCat(plan_.staff.most_failed_starts, " times in a row a worker failed within ",
+                   FormatSeconds(plan_.staff.early), " of its start", plan_.names_hosts ? " on host " : "",
+                   plan_.names_hosts ? host : "", ", the last one with ", last.Describe());
+  employer_->OnRemark(absl::StrCat(claim, ": no more are started", plan_.names_hosts ? " there" : ""));
+  if (discovery_ != nullptr || !staffing_.all_given_up() || running_.empty() || plan_.link == nullptr ||
+      static_cast<int>(running_.size()) >= plan_.least)
+    return;
+  const std::string reason =
+      absl::StrCat(claim, ", and the ", running_.size(), " left cannot go on: at least ", plan_.least, " are needed");
+  errands_->Add([this, reason] {
+    const absl::Status ended = plan_.link->Abort(reason);
+    return [this, ended] {
+      if (!ended.ok()) employer_->OnRemark(absl::StrCat("the job is not ended: ", ended.message()));
+    };
+  });
+}
+
+void Recruitment::Look() {
+  look_at_ = absl::InfiniteDuration();
+  errands_->Add([this] {
+    const absl::StatusOr<std::vector<JobLink::LostWorker>> lost = plan_.link->FindLost();
+    return [this, lost] {
+      look_at_ = employer_->Now() + plan_.look_interval;
+      if (lost.ok()) OnLost(*lost);
+    };
+  });
+}
+
+void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
+  for (const JobLink::LostWorker& loss : lost) {
+    const auto found = running_.find(loss.worker);
+    // Who was lost before it was started is another run's.
+    if (found == running_.end() || found->second.since > employer_->Now() - loss.lost_for) continue;
+    if (!is_finished_ && loss.lost_for < plan_.lost_limit) continue;
+    employer_->OnRemark(absl::StrCat("worker ", loss.worker, At(found->second.host), " was lost ",
+                                     FormatSeconds(loss.lost_for), " ago, and its process is still there: it is killed",
+                                     is_finished_ ? "" : ", and another one takes its place", "; ", loss.sentence));
+    employer_->OnGivenUp(loss.worker);
+    employer_->SignalWorker(loss.worker, SIGKILL);
+  }
 }
 
 void Recruitment::Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname) {
@@ -137,6 +180,7 @@ void Recruitment::OnAnswer(int worker, const std::string& host, const absl::Stat
   // Without an answer the coordinator finds out by the worker's silence.
   if (!answer.ok()) return;
   if (answer->is_job_over) {
+    is_finished_ |= !answer->has_job_failed;
     Close();
     employer_->OnJobOver(worker, *answer);
   } else if (answer->barred > absl::ZeroDuration()) {
@@ -152,15 +196,14 @@ bool Recruitment::OnChildEnded(pid_t pid, WorkerEnd end) {
 
 void Recruitment::Continue() {
   const absl::Duration now = employer_->Now();
-  std::vector<std::string> overdue;
-  for (const auto& [host, departure] : departures_) {
-    if (departure.due <= now) overdue.push_back(host);
+  std::vector<int> overdue;
+  for (const auto& [worker, departure] : departures_) {
+    if (departure.due <= now) overdue.push_back(worker);
   }
-  for (const std::string& host : overdue) Terminate(host);
+  for (const int worker : overdue) Terminate(worker);
+  if (errands_ != nullptr && !running_.empty() && look_at_ <= now) Look();
   if (is_closed_) return;
-  for (const Staffing::Start& start : staffing_.TakeDue(now)) {
-    if (departures_.count(start.host) == 0) employer_->Engage(listed_[start.host]);
-  }
+  for (const Staffing::Start& start : staffing_.TakeDue(now)) employer_->Engage(listed_[start.host]);
   if (!has_started_ && now >= plan_.shortage_limit) {
     employer_->OnHopeless(absl::DeadlineExceededError(absl::StrCat("no worker could be started within ",
                                                                    FormatSeconds(plan_.shortage_limit), ": ",
@@ -175,7 +218,8 @@ void Recruitment::Close() {
 
 absl::Duration Recruitment::deadline() const {
   absl::Duration earliest = staffing_.deadline(employer_->Now());
-  for (const auto& [host, departure] : departures_) earliest = std::min(earliest, departure.due);
+  for (const auto& [worker, departure] : departures_) earliest = std::min(earliest, departure.due);
+  if (errands_ != nullptr && !running_.empty()) earliest = std::min(earliest, look_at_);
   return has_started_ || is_closed_ ? earliest : std::min(earliest, plan_.shortage_limit);
 }
 

@@ -32,9 +32,15 @@ struct ElasticPlan {
   bool names_hosts = false;
   // How long it may take until the first worker is started.
   absl::Duration shortage_limit = absl::Seconds(600);
-  // For workers of a host that is not listed any more: to leave in order, then from SIGTERM to SIGKILL.
+  // For workers beyond the places that are listed: to leave in order, then from SIGTERM to SIGKILL.
   absl::Duration leave_limit = absl::Seconds(30);
   absl::Duration terminate_limit = absl::Seconds(10);
+  // A worker that the job has lost, and whose process does not end or join again within this time, is killed.
+  absl::Duration lost_limit = absl::Seconds(10);
+  // How often the coordinator is asked for such workers.
+  absl::Duration look_interval = absl::Seconds(2);
+  // Fewer workers cannot run: where no more can be started, the job is ended.
+  int least = 1;
   // Workers on other hosts outlive the launcher, where it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
   // Borrowed, and outlives the launch. May be null: then nobody is told anything.
@@ -49,11 +55,11 @@ class Employer {
   // Makes the host ready, where it is not, and starts Recruitment::starting_on(host) workers there, each of which it
   // tells (OnStarted).
   virtual void Engage(const HostSlots& host) = 0;
-  virtual void SignalHost(const std::string& host, int signal) = 0;
+  virtual void SignalWorker(int worker, int signal) = 0;
+  // The job has lost the worker, and goes on or has finished without it; a SIGKILL follows.
+  virtual void OnGivenUp(int worker) = 0;
   // The host is not needed any more; none of its workers runs.
   virtual void Release(const std::string& host) = 0;
-  // "" where it is not ready.
-  virtual std::string HostnameOf(const std::string& host) const = 0;
   // The coordinator's word (StopPolicy::JobOver).
   virtual void OnJobOver(int worker, const JobLink::ExitAnswer& answer) = 0;
   // Nothing can be started.
@@ -90,7 +96,7 @@ class Recruitment {
   bool is_answered() const { return errands_ == nullptr || errands_->is_idle(); }
 
  private:
-  // Workers of a host that is not listed any more.
+  // Of a worker beyond the places that are listed.
   struct Departure {
     enum Stage { kAsked, kTerminated, kKilled };
     Stage stage = kAsked;
@@ -98,12 +104,17 @@ class Recruitment {
   };
 
   void OnHosts(std::vector<HostSlots> hosts);
-  void Dismiss(const std::string& host);
-  void Terminate(const std::string& host);
-  void FinishDeparture(const std::string& host);
+  void Dismiss(const Staffing::Cut& cut);
+  void Terminate(int worker);
+  void OnHostGivenUp(const std::string& host, const WorkerEnd& last);
+  // Asks the coordinator for workers that it has lost.
+  void Look();
+  void OnLost(const std::vector<JobLink::LostWorker>& lost);
   void Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname);
   void OnAnswer(int worker, const std::string& host, const absl::StatusOr<JobLink::ExitAnswer>& answer);
-  bool HasNamesake(const std::string& host) const;
+  bool HasWorkers(const std::string& host) const;
+  // ", host a," where hosts are named.
+  std::string At(const std::string& host) const;
 
   const ElasticPlan& plan_;
   EventLoop* const loop_;
@@ -112,11 +123,20 @@ class Recruitment {
   std::unique_ptr<Errands> errands_;
   std::unique_ptr<HostDiscovery> discovery_;
   std::map<std::string, HostSlots> listed_;
-  // Where each worker that has not ended runs.
-  std::map<int, std::string> running_;
-  std::map<std::string, Departure> departures_;
+  // Where and since when each worker that has not ended runs.
+  struct Running {
+    std::string host;
+    absl::Duration since;
+  };
+  std::map<int, Running> running_;
+  std::map<int, Departure> departures_;
+  // When the coordinator is to be asked next; while it is, InfiniteDuration.
+  absl::Duration look_at_;
   bool has_started_ = false;
+  // Nothing is started any more.
   bool is_closed_ = false;
+  // The program is finishing, or has.
+  bool is_finished_ = false;
 };
 
 }  // namespace farandole::launcher

@@ -266,6 +266,15 @@ void SshPlace::Signal(int signal, bool whole_group) {
   SetAlarm();
 }
 
+void SshPlace::SignalOne(int worker, int signal) {
+  if (stage_ != kRunning || running_.count(worker) == 0) return;
+  AgentSignal order;
+  order.signal = static_cast<uint8_t>(signal);
+  order.whole_group = true;
+  order.worker = worker;
+  Send(FrameType::kSignal, Encode(order));
+}
+
 void SshPlace::HoldOutput(bool hold) {
   is_held_ = hold;
   if (!hold) SayTaken();

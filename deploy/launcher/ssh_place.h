@@ -56,6 +56,7 @@ class SshPlace final : public Place {
   void GiveUp(const std::string& why) override;
   void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
+  void SignalOne(int worker, int signal) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
   void Finish() override;

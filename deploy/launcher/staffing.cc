@@ -6,7 +6,7 @@
 
 namespace farandole::launcher {
 
-std::vector<std::string> Staffing::List(const std::vector<HostSlots>& hosts) {
+std::vector<Staffing::Cut> Staffing::List(const std::vector<HostSlots>& hosts) {
   std::map<std::string, bool> was_listed;
   for (auto& [name, host] : hosts_) {
     was_listed[name] = host.is_listed;
@@ -20,17 +20,41 @@ std::vector<std::string> Staffing::List(const std::vector<HostSlots>& hosts) {
     if (!was_listed[hosts[i].host]) {
       host.retired = 0;
       host.is_unusable = false;
+      host.is_given_up = false;
+      host.failed_starts = 0;
     }
   }
-  std::vector<std::string> gone;
+  std::vector<Cut> cuts;
   for (auto& [name, host] : hosts_) {
-    if (host.is_listed || !was_listed[name]) continue;
-    host.leaving = host.running;
-    host.starting = 0;
-    gone.push_back(name);
+    if (!host.is_listed && !was_listed[name]) continue;
+    const int staying = StayingOn(name);
+    const int surplus = host.starting + staying - (host.is_listed ? host.slots : 0);
+    if (host.is_listed && surplus <= 0) continue;
+    const int unstarted = std::min(host.starting, surplus);
+    host.starting -= unstarted;
+    Cut cut{name, host.is_listed, MarkLeaving(name, surplus - unstarted)};
+    if (!host.is_listed || !cut.workers.empty()) cuts.push_back(std::move(cut));
   }
   ForgetUnlisted();
-  return gone;
+  return cuts;
+}
+
+int Staffing::StayingOn(const std::string& host) const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    return entry.second.host == host && !entry.second.is_leaving;
+  }));
+}
+
+std::vector<int> Staffing::MarkLeaving(const std::string& host, int count) {
+  std::vector<int> marked;
+  for (auto entry = workers_.rbegin(); entry != workers_.rend() && count > 0; ++entry) {
+    if (entry->second.host != host || entry->second.is_leaving) continue;
+    entry->second.is_leaving = true;
+    marked.push_back(entry->first);
+    --count;
+  }
+  std::reverse(marked.begin(), marked.end());
+  return marked;
 }
 
 int Staffing::Wanted() const {
@@ -65,7 +89,7 @@ std::vector<Staffing::Start> Staffing::TakeDue(absl::Duration now) {
 
 Staffing::Host* Staffing::Choose(absl::Duration now, std::string* name) {
   const auto can_be_used = [now](const Host& host) {
-    return host.is_listed && host.free() > 0 && host.usable_from() <= now;
+    return host.is_listed && !host.is_given_up && host.free() > 0 && host.usable_from() <= now;
   };
   while (!vacated_.empty()) {
     *name = vacated_.front();
@@ -89,7 +113,7 @@ void Staffing::Started(const std::string& host, int worker, absl::Duration now) 
   --where.starting;
   ++where.running;
   where.is_unusable = false;
-  workers_[worker] = {host, now};
+  workers_[worker] = {host, now, !where.is_listed};
 }
 
 void Staffing::Unusable(const std::string& host, absl::Duration now) {
@@ -102,24 +126,38 @@ void Staffing::Unusable(const std::string& host, absl::Duration now) {
   ForgetUnlisted();
 }
 
-void Staffing::Ended(int worker, bool failed, absl::Duration now) {
+bool Staffing::Ended(int worker, End end, absl::Duration now) {
   const auto found = workers_.find(worker);
-  if (found == workers_.end()) return;
+  if (found == workers_.end()) return false;
   const Worker ended = found->second;
   workers_.erase(found);
   Host& host = hosts_[ended.host];
   --host.running;
-  const bool was_leaving = host.leaving > 0;
-  if (was_leaving) --host.leaving;
   rests_until_ = std::max(rests_until_, now + limits_.rest);
-  if (!failed) {
-    if (!was_leaving) ++host.retired;
-  } else {
+  bool is_given_up = false;
+  if (end == kInOrder && !ended.is_leaving) {
+    ++host.retired;
+  } else if (end != kInOrder && !ended.is_leaving) {
     host.hasty = now - ended.since < limits_.settled ? host.hasty + 1 : 0;
     Rest(&host, now);
     if (!host.is_unusable) vacated_.push_back(ended.host);
+    is_given_up = end == kFailed && NoteFailedStart(&host, ended.since, now);
   }
   ForgetUnlisted();
+  return is_given_up;
+}
+
+bool Staffing::NoteFailedStart(Host* host, absl::Duration since, absl::Duration now) const {
+  if (now - since >= limits_.early) {
+    host->failed_starts = 0;
+    return false;
+  }
+  // Who was there already failed with it.
+  if (since < host->last_failed_start) return false;
+  host->last_failed_start = now;
+  const bool was_given_up = host->is_given_up;
+  host->is_given_up |= ++host->failed_starts >= limits_.most_failed_starts;
+  return host->is_given_up && !was_given_up;
 }
 
 void Staffing::Rest(Host* host, absl::Duration now) {
@@ -142,7 +180,7 @@ absl::Duration Staffing::deadline(absl::Duration now) const {
   if (is_closed_ || Wanted() <= 0) return absl::InfiniteDuration();
   absl::Duration earliest = absl::InfiniteDuration();
   for (const auto& [name, host] : hosts_) {
-    if (!host.is_listed || host.free() <= 0) continue;
+    if (!host.is_listed || host.is_given_up || host.free() <= 0) continue;
     earliest = std::min(earliest, std::max(host.usable_from(), has_begun_ ? rests_until_ : now));
   }
   return earliest;
@@ -169,6 +207,16 @@ bool Staffing::all_unusable() const {
   for (const auto& [name, host] : hosts_) {
     if (!host.is_listed) continue;
     if (!host.is_unusable) return false;
+    is_any = true;
+  }
+  return is_any;
+}
+
+bool Staffing::all_given_up() const {
+  bool is_any = false;
+  for (const auto& [name, host] : hosts_) {
+    if (!host.is_listed) continue;
+    if (!host.is_given_up) return false;
     is_any = true;
   }
   return is_any;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,8 +29,15 @@ class StaffingTest : public testing::Test {
     staffing_ = std::make_unique<Staffing>(Limits(first, most));
     List(hosts);
   }
+  // "a-1,2" for workers 1 and 2 that are to leave host a, "b!" for a host that is not there any more.
   std::vector<std::string> List(const std::string& hosts) {
-    return staffing_->List(hosts.empty() ? std::vector<HostSlots>() : ParseHosts(hosts).value());
+    std::vector<std::string> cuts;
+    for (const Staffing::Cut& cut :
+         staffing_->List(hosts.empty() ? std::vector<HostSlots>() : ParseHosts(hosts).value())) {
+      cuts.push_back(absl::StrCat(cut.host, cut.is_listed ? "" : "!", cut.workers.empty() ? "" : "-",
+                                  absl::StrJoin(cut.workers, ",")));
+    }
+    return cuts;
   }
   // "a+2" for two workers that are started on host a at this second.
   std::vector<std::string> At(double second) {
@@ -41,8 +49,11 @@ class StaffingTest : public testing::Test {
     }
     return started;
   }
-  void Fail(int worker, double second) { staffing_->Ended(worker, true, absl::Seconds(second)); }
-  void Leave(int worker, double second) { staffing_->Ended(worker, false, absl::Seconds(second)); }
+  // By somebody else's hand.
+  void Fail(int worker, double second) { staffing_->Ended(worker, Staffing::kKilled, absl::Seconds(second)); }
+  // By itself; true: its host is given up.
+  bool Break(int worker, double second) { return staffing_->Ended(worker, Staffing::kFailed, absl::Seconds(second)); }
+  void Leave(int worker, double second) { staffing_->Ended(worker, Staffing::kInOrder, absl::Seconds(second)); }
   double Deadline(double second) const { return absl::ToDoubleSeconds(staffing_->deadline(absl::Seconds(second))); }
 
   std::unique_ptr<Staffing> staffing_;
@@ -114,7 +125,7 @@ TEST_F(StaffingTest, WhoEndsWithZeroIsNotReplacedAsLongAsItsHostIsListed) {
   EXPECT_THAT(At(60), IsEmpty()) << "though there is room";
   Fail(0, 70);
   EXPECT_THAT(At(80), ElementsAre("a+1"));
-  EXPECT_THAT(List("b:4"), ElementsAre("a"));
+  EXPECT_THAT(List("b:4"), ElementsAre("a!-2,3"));
   EXPECT_THAT(At(90), ElementsAre("b+1")) << "the place that was to stay empty is gone";
 }
 
@@ -129,7 +140,7 @@ TEST_F(StaffingTest, NewHostsAreFilledUpToTheMost) {
 TEST_F(StaffingTest, AHostThatIsNotListedAnyMoreIsNamedOnceAndGetsNobody) {
   Begin(2, 2, "a:1,b:1");
   At(0);
-  EXPECT_THAT(List("a:1"), ElementsAre("b"));
+  EXPECT_THAT(List("a:1"), ElementsAre("b!-1"));
   EXPECT_THAT(List("a:1"), IsEmpty());
   Leave(1, 30);
   EXPECT_THAT(At(40), IsEmpty());
@@ -144,6 +155,66 @@ TEST_F(StaffingTest, AHostThatIsListedAgainIsUsedAgain) {
   List("a:1,b:1");
   Leave(1, 30);
   EXPECT_THAT(At(31), ElementsAre("b+1")) << "it left because of the list, not for good";
+}
+
+TEST_F(StaffingTest, OfAHostWithFewerPlacesTheYoungestLeave) {
+  Begin(4, 4, "a:4,b:1");
+  EXPECT_THAT(At(0), ElementsAre("a+4"));
+  EXPECT_THAT(List("a:2,b:1"), ElementsAre("a-2,3"));
+  EXPECT_THAT(List("a:2,b:1"), IsEmpty()) << "they were told";
+  EXPECT_THAT(At(5), IsEmpty()) << "they still count";
+  Leave(3, 10);
+  Fail(2, 10);
+  EXPECT_THAT(At(11), ElementsAre("b+1")) << "neither is replaced on a, nor is its place kept empty";
+  EXPECT_THAT(List("a:4,b:1"), IsEmpty());
+  EXPECT_THAT(At(12), ElementsAre("a+1")) << "four are the most";
+}
+
+TEST_F(StaffingTest, WhatIsOnlyToStartIsTakenBackFirst) {
+  Begin(3, 3, "a:3");
+  ASSERT_EQ(staffing_->TakeDue(absl::ZeroDuration()).size(), 1u);
+  EXPECT_EQ(staffing_->starting_on("a"), 3);
+  EXPECT_THAT(List("a:1"), IsEmpty());
+  EXPECT_EQ(staffing_->starting_on("a"), 1);
+}
+
+TEST_F(StaffingTest, AHostWhereAProgramFailsEachTimeItIsStartedIsGivenUp) {
+  Begin(2, 2, "a:2");
+  At(0);
+  double now = 30;
+  EXPECT_FALSE(Break(0, now));
+  EXPECT_FALSE(Break(1, now)) << "it fell with the other one, and counts once";
+  for (int round = 2; round <= 4; ++round) {
+    now += 60;
+    ASSERT_THAT(At(now), testing::SizeIs(1)) << round;
+    EXPECT_FALSE(Break(next_ - 1, now + 59)) << round;
+    now += 59;
+  }
+  At(now + 60);
+  EXPECT_FALSE(staffing_->all_given_up());
+  EXPECT_TRUE(Break(next_ - 1, now + 70));
+  EXPECT_TRUE(staffing_->all_given_up());
+  EXPECT_THAT(At(now + 1000), IsEmpty());
+  EXPECT_EQ(staffing_->deadline(absl::Seconds(now + 1000)), absl::InfiniteDuration());
+  List("b:1");
+  List("a:2,b:1");
+  EXPECT_FALSE(staffing_->all_given_up()) << "it is listed anew";
+}
+
+TEST_F(StaffingTest, AWorkerThatHasLastedMakesItsHostGoodAgainAndAKillSaysNothing) {
+  Begin(1, 1, "a:1");
+  double now = 0;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_THAT(At(now), ElementsAre("a+1")) << i;
+    if (i % 4 == 3) {
+      EXPECT_FALSE(Break(next_ - 1, now + 61)) << "not soon after its start";
+    } else if (i % 4 == 1) {
+      Fail(next_ - 1, now + 20);
+    } else {
+      EXPECT_FALSE(Break(next_ - 1, now + 20)) << i;
+    }
+    now += 200;
+  }
 }
 
 TEST_F(StaffingTest, WhatWasToStartOnAHostThatCannotBeReachedStartsElsewhere) {

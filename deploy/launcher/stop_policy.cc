@@ -19,12 +19,20 @@ std::string WorkerEnd::Describe() const {
   return signal != 0 ? SignalName(signal) : absl::StrCat("exit code ", code);
 }
 
+bool WorkerEnd::is_program_fault() const {
+  if (is_lost) return false;
+  const bool is_own_signal =
+      signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
+  return is_own_signal || (signal == 0 && code != 0);
+}
+
 StopPolicy::StopPolicy(int workers, StopLimits limits)
     : limits_(limits),
       is_elastic_(false),
       ends_(workers),
       end_times_(workers),
       ended_(workers, false),
+      given_up_(workers, false),
       running_(workers) {}
 
 StopPolicy::StopPolicy(StopLimits limits) : limits_(limits), is_elastic_(true), running_(0) {}
@@ -33,6 +41,7 @@ int StopPolicy::Add() {
   ends_.emplace_back();
   end_times_.emplace_back();
   ended_.push_back(false);
+  given_up_.push_back(false);
   ++running_;
   return workers() - 1;
 }
@@ -47,9 +56,10 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   // code.
   const bool is_cause = end.signal != 0 || end.is_lost;
   if (is_elastic_ && stop_signal_ == 0 && stage_ == kRunning) {
-    if (end.failed()) {
+    const bool is_after_all = is_job_over_ && given_up_[index];
+    if (end.failed() && !is_after_all) {
       NoteLoss(index);
-    } else {
+    } else if (!end.failed()) {
       last_success_ = now;
     }
     return 0;

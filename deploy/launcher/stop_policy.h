@@ -15,6 +15,8 @@ struct WorkerEnd {
   bool is_lost = false;
 
   bool failed() const { return code != 0 || signal != 0; }
+  // By a code, or a signal that a program brings upon itself, such as SIGSEGV.
+  bool is_program_fault() const;
   // The code that a shell would give: 128 + the signal's number.
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
   // "exit code 3", "SIGKILL", or "the loss of its host".
@@ -59,6 +61,10 @@ class StopPolicy {
   // themselves; otherwise its program is finishing, and they are left in peace. Later words change nothing.
   void JobOver(int index, bool failed, absl::Duration now);
 
+  // Elastic: the job has lost worker `index`, whose process is about to be killed. Where the program has finished, its
+  // end is no failure.
+  void GiveUp(int index) { given_up_[index] = true; }
+
   // Worker `index` has ended, or (with any end that failed) could not be started.
   int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
   // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on, once; a second SIGINT kills.
@@ -102,6 +108,7 @@ class StopPolicy {
   std::vector<WorkerEnd> ends_;
   std::vector<absl::Duration> end_times_;
   std::vector<bool> ended_;
+  std::vector<bool> given_up_;
   int running_;
   Stage stage_ = kRunning;
   absl::Duration deadline_ = absl::InfiniteDuration();

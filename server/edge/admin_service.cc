@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr size_t kMaxHostnameBytes = 255;
+constexpr int kMostIndices = 65536;
 
 absl::Status CheckBytes(absl::string_view field, absl::string_view value, size_t most) {
   if (value.size() <= most) return absl::OkStatus();
@@ -21,16 +22,19 @@ absl::Status Check(const v1::AbortJobRequest& request) {
 }
 
 absl::Status Check(const v1::DrainWorkersRequest& request) {
-  if (request.what_case() == v1::DrainWorkersRequest::WHAT_NOT_SET ||
-      (!request.has_rank() && request.hostname().empty()))
-    return absl::InvalidArgumentError("neither a rank nor a hostname is given");
+  const int launched = request.launched().indices_size();
+  if (!request.has_rank() && request.hostname().empty() && launched == 0)
+    return absl::InvalidArgumentError("neither a rank nor a hostname nor launched workers are given");
+  if (launched > kMostIndices)
+    return absl::InvalidArgumentError(absl::StrCat("launched: ", launched, " indices are more than ", kMostIndices));
   if (absl::Status status = CheckBytes("hostname", request.hostname(), kMaxHostnameBytes); !status.ok()) return status;
   return CheckBytes("reason", request.reason(), kMaxReasonBytes);
 }
 
 DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
-  DrainRequested event{id, std::nullopt, request.hostname(), request.reason()};
+  DrainRequested event{id, std::nullopt, request.hostname(), {}, request.reason()};
   if (request.has_rank()) event.rank = request.rank();
+  event.launched.assign(request.launched().indices().begin(), request.launched().indices().end());
   return event;
 }
 

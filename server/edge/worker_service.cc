@@ -48,4 +48,10 @@ grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext*
   });
 }
 
+grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
+                                                  const v1::ListLostRequest* request, v1::ListLostResponse* response) {
+  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response,
+                    [](CallId call) { return LostListed{call}; });
+}
+
 }  // namespace farandole

@@ -24,6 +24,8 @@ class WorkerService : public v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* FindCheckpoint(grpc::CallbackServerContext* context,
                                            const v1::FindCheckpointRequest* request,
                                            v1::FindCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* ListLost(grpc::CallbackServerContext* context, const v1::ListLostRequest* request,
+                                     v1::ListLostResponse* response) override;
   grpc::ServerUnaryReactor* ReportExit(grpc::CallbackServerContext* context, const v1::ReportExitRequest* request,
                                        v1::ReportExitResponse* response) override;
 

@@ -245,10 +245,10 @@ class ElasticWorld {
     if (dice < 400) return Pass(absl::Milliseconds(Below(OneIn(100) ? 5000 : 300)));
     if (dice < 403 && Living().size() < kMaxSize + 2) return Start();
     if (dice < 408) return Restart();
-    if (dice < 411) return See(shell_.Step(DrainRequested{shell_.NewCall(), Below(kMaxSize), "", "x"}));
+    if (dice < 411) return See(shell_.Step(DrainRequested{shell_.NewCall(), Below(kMaxSize), "", {}, "x"}));
     if (dice < 412) {
       return See(shell_.Step(
-          DrainRequested{shell_.NewCall(), std::nullopt, std::string(1, static_cast<char>('a' + Below(3))), "x"}));
+          DrainRequested{shell_.NewCall(), std::nullopt, std::string(1, static_cast<char>('a' + Below(3))), {}, "x"}));
     }
     if (dice < 414) return ReportSomeExit();
     Process* const process = SomeProcess();

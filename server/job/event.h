@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "farandole/v1/worker.pb.h"
 
@@ -51,6 +52,10 @@ struct ExitReported {
   CallId call = 0;
   v1::ReportExitRequest request;
 };
+// The launcher's: ListLostResponse.
+struct LostListed {
+  CallId call = 0;
+};
 // Monitor: GetJobResponse.
 struct JobInspected {
   CallId call = 0;
@@ -64,18 +69,19 @@ struct AbortRequested {
   CallId call = 0;
   std::string reason;
 };
-// Admin: DrainWorkersResponse. Either a rank or a host.
+// Admin: DrainWorkersResponse. A rank, or the workers of a host, or those that a launcher has started as these.
 struct DrainRequested {
   CallId call = 0;
   std::optional<uint32_t> rank;
   std::string hostname;
+  std::vector<uint32_t> launched;
   std::string reason;
 };
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
 using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                           CommitCheckpointRequested, FindCheckpointRequested, ExitReported, JobInspected,
+                           CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
                            CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole

@@ -78,7 +78,7 @@ absl::Status Lobby::Join(const v1::JoinRequest& request, std::optional<uint32_t>
   const uint64_t order = ++joins_;
   if (old_rank.has_value()) survivors_[*old_rank] = order;
   order_of_[member.incarnation()] = order;
-  workers_[order] = {std::move(member), request.launch_index(), now, 0, old_rank};
+  workers_[order] = {std::move(member), request.launch_index(), now, 0, old_rank, !request.predecessor().empty()};
   unopened_[order] = now;
   return absl::OkStatus();
 }

@@ -29,6 +29,8 @@ class Lobby {
     StreamId stream = 0;
     // Of a survivor: its rank in the last epoch.
     std::optional<uint32_t> old_rank;
+    // Its process has been in an epoch before, and holds what it has learnt there.
+    bool has_history = false;
   };
 
   // One message tells each member of all; gRPC takes 4 MiB.

@@ -128,7 +128,7 @@ class RandomWorld {
   }
 
   void Drain() {
-    DrainRequested event{shell_.NewCall(), std::nullopt, "a", "\xFF"};
+    DrainRequested event{shell_.NewCall(), std::nullopt, "a", {}, "\xFF"};
     if (OneIn(2)) event.rank = Below(4);
     See(shell_.Step(event));
   }

@@ -51,15 +51,16 @@ Script::Script() : shell_(std::make_unique<TestShell>(RoundOptions())) {}
 
 const std::map<std::string, Script::Command>& Script::Commands() {
   static const auto* const commands = new std::map<std::string, Command>{
-      {"options", &Script::Options}, {"join", &Script::Join},       {"hello", &Script::Hello},
-      {"ready", &Script::Ready},     {"group", &Script::Group},     {"retire", &Script::Retire},
-      {"beat", &Script::Beat},       {"lost", &Script::Lost},       {"stall", &Script::Stall},
-      {"leave", &Script::Leave},     {"close", &Script::Close},     {"advance", &Script::Advance},
-      {"restart", &Script::Restart}, {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep},
-      {"commit", &Script::Commit},   {"find", &Script::Find},       {"list", &Script::List},
-      {"inspect", &Script::Inspect}, {"summary", &Script::Summary}, {"abort", &Script::Abort},
-      {"rows", &Script::Rows},       {"tick", &Script::Tick},       {"start", &Script::Start},
-      {"depart", &Script::Depart},   {"exit", &Script::Exit},       {"drain", &Script::Drain},
+      {"options", &Script::Options},    {"join", &Script::Join},       {"hello", &Script::Hello},
+      {"ready", &Script::Ready},        {"group", &Script::Group},     {"retire", &Script::Retire},
+      {"beat", &Script::Beat},          {"lost", &Script::Lost},       {"stall", &Script::Stall},
+      {"leave", &Script::Leave},        {"close", &Script::Close},     {"advance", &Script::Advance},
+      {"restart", &Script::Restart},    {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep},
+      {"commit", &Script::Commit},      {"find", &Script::Find},       {"list", &Script::List},
+      {"inspect", &Script::Inspect},    {"summary", &Script::Summary}, {"abort", &Script::Abort},
+      {"rows", &Script::Rows},          {"tick", &Script::Tick},       {"start", &Script::Start},
+      {"depart", &Script::Depart},      {"exit", &Script::Exit},       {"drain", &Script::Drain},
+      {"list_lost", &Script::LostList},
   };
   return *commands;
 }
@@ -340,11 +341,14 @@ void Script::Exit(const Arguments& arguments) {
   Step(event);
 }
 
+void Script::LostList(const Arguments&) { Step(LostListed{shell_->NewCall()}); }
+
 void Script::Drain(const Arguments& arguments) {
   DrainRequested event;
   event.call = shell_->NewCall();
   if (arguments.Has("rank")) event.rank = arguments.Number("rank", 0);
   event.hostname = arguments.Text("host");
+  for (const std::string& index : SplitList(arguments.Text("launched"), ',')) event.launched.push_back(NumberOf(index));
   event.reason = arguments.Text("reason");
   Step(event);
 }

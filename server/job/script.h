@@ -52,6 +52,7 @@ class Script {
   void Leave(const Arguments& arguments);
   void Depart(const Arguments& arguments);
   void Exit(const Arguments& arguments);
+  void LostList(const Arguments& arguments);
   void Drain(const Arguments& arguments);
   void Close(const Arguments& arguments);
   void Advance(const Arguments& arguments);

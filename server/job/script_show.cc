@@ -79,6 +79,14 @@ struct ReplyText {
     return absl::StrCat(" job_over=", r.job_over() ? "yes" : "no", " barred=", r.barred_ms(), "ms",
                         r.sentence().empty() ? "" : absl::StrCat(" \"", r.sentence(), "\""));
   }
+  std::string operator()(const v1::ListLostResponse& r) const {
+    std::string text;
+    for (const v1::LostWorker& worker : r.workers()) {
+      absl::StrAppend(&text, "\nlost index=", worker.launch_index(), " for ", worker.lost_for_ms(), "ms \"",
+                      worker.sentence(), "\"");
+    }
+    return text;
+  }
   std::string operator()(const v1::DrainWorkersResponse& r) const {
     return absl::StrCat(" ranks=", ShowList(r.ranks()));
   }

@@ -27,6 +27,7 @@
 #include "server/job/history.h"
 #include "server/job/job.h"
 #include "server/job/lobby.h"
+#include "server/job/lost_workers.h"
 #include "server/job/running_epoch.h"
 #include "server/job/survivors.h"
 #include "server/job/wanted_change.h"
@@ -62,6 +63,7 @@ class Job::State {
   void On(const CommitCheckpointRequested& event);
   void On(const FindCheckpointRequested& event);
   void On(const ExitReported& event);
+  void On(const LostListed& event);
   void On(const JobInspected& event);
   void On(const CheckpointsListed& event);
   void On(const AbortRequested& event);
@@ -103,6 +105,8 @@ class Job::State {
   // The next epoch, of those who wait.
   void Form();
   std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers) const;
+  // An epoch of the run has ended, and none of these workers was in one.
+  bool BeginsAnew(const std::vector<Lobby::Worker>& workers) const;
   // The one place that decides what follows when an epoch cannot go on.
   void OnEpochLost(RunningEpoch::Ending ending);
   // The epoch ends, and the job with it.
@@ -120,14 +124,17 @@ class Job::State {
   // Survivors that do not come back.
   void LoseSurvivors(std::vector<Roster::Loss> losses);
   void LoseSurvivor(uint32_t rank, const std::string& claim) { LoseSurvivors({{rank, claim}}); }
-  // Members of an elastic job were lost: their hosts may be barred for it.
-  void CountFailures(const Roster& roster, const std::vector<uint32_t>& lost);
+  // Members of an elastic job were lost, as the sentence says. `blames_hosts`: these may be barred for it.
+  void NoteLosses(const Roster& roster, const std::vector<uint32_t>& lost, const std::string& sentence,
+                  bool blames_hosts);
   void CountFailure(const std::string& hostname);
   // The first word that a process has ended.
   void TakeExit(const v1::ReportExitRequest& report);
   // Where the process ran by its own word, if a failure of it is to be counted; else "".
   std::string FailedHost(const v1::ReportExitRequest& report);
   absl::StatusOr<std::vector<uint32_t>> RanksToDrain(const DrainRequested& request) const;
+  // The incarnations of those who wait and are to leave.
+  std::vector<std::string> WaitingToDrain(const DrainRequested& request) const;
   // Members are to leave, and not to join again; `why` is a sentence's end.
   void Drain(const std::vector<uint32_t>& ranks, const std::string& why);
   // A member's process will be ended by somebody else.
@@ -198,8 +205,8 @@ class Job::State {
   Fence drained_;
   // Launch indices of processes that have ended, by the launcher's word; bounded.
   absl::btree_set<uint32_t> exits_;
-  // Where members that were lost ran, by launch index: the launcher's word comes later, and counts no second time.
-  absl::btree_map<uint32_t, std::string> failed_;
+  // The launcher's word about their processes comes later, and counts no second time.
+  LostWorkers lost_;
   // Since when an elastic job between two epochs has had fewer than min_size workers.
   absl::Time shortage_since_ = absl::InfiniteFuture();
   // When the last run ended, in this life of the coordinator.

@@ -14,6 +14,7 @@ void Job::State::Answer(CallId call, absl::StatusOr<Response> response) {
 template void Job::State::Answer(CallId, absl::StatusOr<v1::JoinResponse>);
 template void Job::State::Answer(CallId, absl::StatusOr<v1::AbortJobResponse>);
 template void Job::State::Answer(CallId, absl::StatusOr<v1::ReportExitResponse>);
+template void Job::State::Answer(CallId, absl::StatusOr<v1::ListLostResponse>);
 template void Job::State::Answer(CallId, absl::StatusOr<v1::DrainWorkersResponse>);
 
 void Job::State::On(const BeginCheckpointRequested& event) {

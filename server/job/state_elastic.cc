@@ -190,7 +190,7 @@ void Job::State::LoseSurvivors(std::vector<Roster::Loss> losses) {
   }
   record_changed_ = true;
   Tell(LogLine::Level::kWarn, sentence);
-  CountFailures(roster, ranks);
+  NoteLosses(roster, ranks, sentence, true);
 }
 
 void Job::State::EndBetweenEpochs(v1::JobState state, const std::string& reason) {
@@ -215,13 +215,14 @@ void Job::State::EndBetweenEpochs(v1::JobState state, const std::string& reason)
   Enter(state, reason, finished ? LogLine::Level::kInform : LogLine::Level::kError);
 }
 
-void Job::State::CountFailures(const Roster& roster, const std::vector<uint32_t>& lost) {
+void Job::State::NoteLosses(const Roster& roster, const std::vector<uint32_t>& lost, const std::string& sentence,
+                            bool blames_hosts) {
+  if (!IsElastic()) return;
   for (const uint32_t rank : lost) {
     const v1::Member& member = roster.seat(rank).member;
-    if (!IsElastic() || roster.seat(rank).drained) continue;
-    failed_[member.launch_index()] = member.hostname();
-    if (failed_.size() > kMostExitsKept) failed_.erase(failed_.begin());
-    CountFailure(member.hostname());
+    const bool is_counted = blames_hosts && !roster.seat(rank).drained;
+    if (!exits_.contains(member.launch_index())) lost_.Add(member, sentence, is_counted, now_);
+    if (is_counted) CountFailure(member.hostname());
   }
 }
 
@@ -249,6 +250,8 @@ void Job::State::On(const ExitReported& event) {
 void Job::State::TakeExit(const v1::ReportExitRequest& report) {
   const std::string end = report.end().empty() ? "how is not known" : Plain(report.end(), 256);
   const std::string failed_host = FailedHost(report);
+  // Here or below, where it is lost by this.
+  bool is_counted = lost_.Find(report.launch_index()) != nullptr;
   const std::string claim = absl::StrCat("its process ended (", end, ", says its launcher)");
   if (const Lobby::Worker* waiting = lobby_.FindLaunched(report.launch_index()); waiting != nullptr) {
     const Lobby::Worker worker = *waiting;
@@ -262,18 +265,22 @@ void Job::State::TakeExit(const v1::ReportExitRequest& report) {
   const auto rank = roster == nullptr ? std::nullopt : roster->RankLaunched(report.launch_index());
   if (rank.has_value() && run_ != nullptr) {
     const Roster::Seat& seat = roster->seat(*rank);
+    is_counted |= !seat.left;
     if (!seat.left) run_->Lose(*rank, claim);
     if (seat.returns) Forsake(*rank, claim);
   } else if (rank.has_value() && (survivors_->IsAwaited(*rank) || survivors_->IsBack(*rank))) {
+    is_counted = true;
     LoseSurvivor(*rank, claim);
   }
-  if (!failed_host.empty() && !failed_.contains(report.launch_index())) CountFailure(failed_host);
+  if (!failed_host.empty() && !is_counted) CountFailure(failed_host);
   if (!failed_host.empty()) hosts_.Name(failed_host, report.host());
+  lost_.Remove(report.launch_index());
 }
 
 std::string Job::State::FailedHost(const v1::ReportExitRequest& report) {
   if (!report.failed() || !IsElastic() || IsFinishing()) return "";
-  if (const auto known = failed_.find(report.launch_index()); known != failed_.end()) return known->second;
+  if (const LostWorkers::Loss* loss = lost_.Find(report.launch_index()); loss != nullptr)
+    return loss->is_counted ? loss->hostname : "";
   if (const Lobby::Worker* worker = lobby_.FindLaunched(report.launch_index()); worker != nullptr)
     return worker->member.hostname();
   const Roster* const roster = PresentRoster();
@@ -282,20 +289,22 @@ std::string Job::State::FailedHost(const v1::ReportExitRequest& report) {
   return roster->seat(*rank).drained ? "" : roster->seat(*rank).member.hostname();
 }
 
+void Job::State::On(const LostListed& event) { Answer<v1::ListLostResponse>(event.call, lost_.List(now_)); }
+
 void Job::State::On(const DrainRequested& event) {
   absl::StatusOr<std::vector<uint32_t>> ranks = RanksToDrain(event);
   if (!ranks.ok()) return Answer<v1::DrainWorkersResponse>(event.call, ranks.status());
   const std::string reason = event.reason.empty() ? "" : absl::StrCat(": ", Plain(event.reason, 1024));
-  const std::string what = event.rank.has_value() ? "it" : absl::StrCat("host ", Plain(event.hostname, 64));
-  Drain(*ranks, absl::StrCat("an operator drains ", what, reason));
-  if (!event.rank.has_value()) {
-    std::vector<Lobby::Worker> waiting;
-    for (const std::string& incarnation : lobby_.IncarnationsOn(event.hostname)) {
-      waiting.push_back(lobby_.Get(incarnation));
-      lobby_.Remove(incarnation);
-    }
-    Dismiss(waiting, absl::StrCat("an operator drains ", what, reason), true);
+  std::string why = absl::StrCat("an operator drains it", reason);
+  if (!event.hostname.empty()) why = absl::StrCat("an operator drains host ", Plain(event.hostname, 64), reason);
+  if (!event.launched.empty()) why = absl::StrCat("its launcher drains it", reason);
+  Drain(*ranks, why);
+  std::vector<Lobby::Worker> waiting;
+  for (const std::string& incarnation : WaitingToDrain(event)) {
+    waiting.push_back(lobby_.Get(incarnation));
+    lobby_.Remove(incarnation);
   }
+  Dismiss(waiting, why, true);
   v1::DrainWorkersResponse response;
   response.mutable_ranks()->Assign(ranks->begin(), ranks->end());
   Answer<v1::DrainWorkersResponse>(event.call, std::move(response));
@@ -313,7 +322,16 @@ absl::StatusOr<std::vector<uint32_t>> Job::State::RanksToDrain(const DrainReques
   for (const uint32_t rank : roster.Staying()) {
     const std::string& host = roster.seat(rank).member.hostname();
     hosts.insert(host);
-    if (event.rank.has_value() ? *event.rank == rank : host == event.hostname) ranks.push_back(rank);
+    if (!event.launched.empty()) {
+      if (absl::c_linear_search(event.launched, roster.seat(rank).member.launch_index())) ranks.push_back(rank);
+    } else if (event.rank.has_value() ? *event.rank == rank : host == event.hostname) {
+      ranks.push_back(rank);
+    }
+  }
+  const std::vector<std::string> waiting = WaitingToDrain(event);
+  if (ranks.empty() && !event.launched.empty()) {
+    if (!waiting.empty()) return ranks;
+    return absl::NotFoundError(absl::StrCat(epoch, " has none of the workers that are to leave"));
   }
   if (ranks.empty() && event.rank.has_value()) {
     return absl::NotFoundError(
@@ -325,11 +343,21 @@ absl::StatusOr<std::vector<uint32_t>> Job::State::RanksToDrain(const DrainReques
                                             absl::StrJoin(named, ", "), named.size() < hosts.size() ? ", ..." : ""));
   }
   const size_t more = absl::c_count_if(ranks, [&roster](uint32_t rank) { return !roster.seat(rank).drained; });
-  const size_t dismissed = event.rank.has_value() ? 0 : lobby_.IncarnationsOn(event.hostname).size();
-  const size_t remaining = roster.remaining() - more + lobby_.newcomers() - std::min(dismissed, lobby_.newcomers());
+  const size_t remaining =
+      roster.remaining() - more + lobby_.newcomers() - std::min(waiting.size(), lobby_.newcomers());
   if (more == 0 || remaining >= MinSize()) return ranks;
   return absl::FailedPreconditionError(absl::StrCat("without ", ShowRanks(ranks), " job ", name_, " would have ",
                                                     Count(remaining, "worker"), ", and its min_size is ", MinSize()));
+}
+
+std::vector<std::string> Job::State::WaitingToDrain(const DrainRequested& event) const {
+  if (!event.hostname.empty()) return lobby_.IncarnationsOn(event.hostname);
+  std::vector<std::string> waiting;
+  for (const uint32_t launch_index : event.launched) {
+    const Lobby::Worker* const worker = lobby_.FindLaunched(launch_index);
+    if (worker != nullptr) waiting.push_back(worker->member.incarnation());
+  }
+  return waiting;
 }
 
 void Job::State::Depart(uint32_t rank, const v1::Departing& departing) {

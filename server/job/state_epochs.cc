@@ -1,6 +1,7 @@
 // The parts of Job::State that decide how epochs follow each other.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/member_record.h"
 #include "server/job/rank_order.h"
@@ -114,6 +115,7 @@ void Job::State::Form() {
     if (survivors_ != nullptr) return EndBetweenEpochs(v1::JOB_STATE_FAILED, reason);
     return Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
   }
+  const bool begins_anew = BeginsAnew(workers);
   if (survivors_ != nullptr)
     CloseSurvivors(absl::StrCat("epoch ", record_.epoch().number(), " has ended: ", record_.reason()));
   *record_.mutable_epoch() = epoch;
@@ -128,7 +130,7 @@ void Job::State::Form() {
     const absl::Duration window = absl::Milliseconds(record_.elastic().join_window_ms());
     change_ = std::make_unique<WantedChange>(epoch.number(), window, 0);
   }
-  Enter(v1::JOB_STATE_RUNNING, epoch.reason(), LogLine::Level::kInform);
+  Enter(v1::JOB_STATE_RUNNING, epoch.reason(), begins_anew ? LogLine::Level::kWarn : LogLine::Level::kInform);
   run_->Begin(streams, Effects());
 }
 
@@ -141,10 +143,19 @@ std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<
                         survivors_->epoch().number(), survivors == 1 ? " goes on" : " go on",
                         joined == 0 ? "" : absl::StrCat(", ", Count(joined, "worker"), " joined"));
   }
+  std::string anew;
+  if (BeginsAnew(workers)) {
+    anew = absl::StrCat("; no worker of epoch ", survivors_->epoch().number(),
+                        " is left, and what they held in memory is lost: the program begins anew");
+  }
   if (!IsElastic() || workers.size() >= record_.wanted_size())
-    return absl::StrCat(formed, All(workers.size(), "worker"), " joined");
+    return absl::StrCat(formed, All(workers.size(), "worker"), " joined", anew);
   return absl::StrCat(formed, workers.size(), " of ", Count(record_.wanted_size(), "worker"), " joined in time, and ",
-                      MinSize(), MinSize() == 1 ? " is enough" : " are enough");
+                      MinSize(), MinSize() == 1 ? " is enough" : " are enough", anew);
+}
+
+bool Job::State::BeginsAnew(const std::vector<Lobby::Worker>& workers) const {
+  return survivors_ != nullptr && absl::c_none_of(workers, [](const Lobby::Worker& w) { return w.has_history; });
 }
 
 void Job::State::OnEpochLost(RunningEpoch::Ending ending) {
@@ -163,13 +174,14 @@ void Job::State::OnEpochLost(RunningEpoch::Ending ending) {
   for (const uint32_t rank : ending.lost) {
     if (ending.is_estranged) estranged_.Add(run_->roster().seat(rank).member.host_id(), now_);
   }
-  if (!ending.is_estranged) CountFailures(run_->roster(), ending.lost);
+  NoteLosses(run_->roster(), ending.lost, ending.reason, !ending.is_estranged);
   KeepSurvivors();
 }
 
 void Job::State::FailRun(const RunningEpoch::Ending& ending) {
   const bool was_forsaken = !IsElastic() && run_->IsForsaken();
   run_->End(ending, true, Effects());
+  NoteLosses(run_->roster(), ending.lost, ending.reason, false);
   CloseEpoch(ending.reason);
   // Those who wait for the next run are of the same program; one of its processes is gone, so they would wait in vain.
   // Where all had gone, they have been started anew.

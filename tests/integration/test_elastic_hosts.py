@@ -36,11 +36,31 @@ def test_listed_hosts_get_workers_and_others_lose_them(
     run.expect(r"worker 1 is started on host 127\.0\.0\.3, pid ")
     run.expect(r"\[2\] staying")
     listed.write_text("127.0.0.3\n", encoding="ascii")
-    run.expect(r"host 127\.0\.0\.2 is not listed any more: its workers are asked to leave")
+    run.expect(r"host 127\.0\.0\.2 is not listed any more: worker 0 is asked to leave")
     run.expect(r"\[0\] left 0")
     assert "[1] left" not in run.output and "[2] left" not in run.output, run.output
     run.signal(signal.SIGTERM)
     run.require_end(128 + signal.SIGTERM)
+
+
+def test_a_host_with_fewer_places_loses_its_youngest_worker(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    listed = tmp_path / "listed"
+    listed.write_text("127.0.0.2:3\n", encoding="ascii")
+    run = start(
+        *(*RUN, "-np", "3", "--min-np", "1", "--ssh-config", str(aliases.keys.config)),
+        *("--host-discovery-script", f"cat {listed}"),
+        *(sys.executable, str(PROGRAMS / "elastic_stepping.py"), str(tmp_path)),
+    )
+    run.expect(r"\[2\] step \d+ of 3")
+    listed.write_text("127.0.0.2:2\n", encoding="ascii")
+    run.expect(r"host 127\.0\.0\.2 has only 2 places now: worker 2 is asked to leave")
+    run.expect(r"\[0\] step \d+ of 2")
+    run.expect(r"\[1\] step \d+ of 2")
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+    assert "worker 3 is started" not in run.output and "Traceback" not in run.output, run.output
 
 
 def test_a_script_that_fails_changes_nothing(
@@ -88,6 +108,39 @@ def test_a_worker_that_is_stopped_does_not_keep_a_finished_job(
     run.expect(r"step \d+ of 1")
     (tmp_path / "stop").touch()
     run.require_end(0)
+    assert " ago, and its process is still there: it is killed; " in run.output, run.output
+
+
+def test_a_worker_that_is_stopped_for_long_is_killed_on_its_host_and_replaced(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    worker = (sys.executable, str(PROGRAMS / "elastic_stepping.py"), str(tmp_path))
+    run = start(
+        *RUN, "-np", "2", "--min-np", "1", "--max-np", "2", "--lost-timeout", "0.5", *aliases.options(1, 1), *worker
+    )
+    run.expect(r"step \d+ of 2")
+    pids = subprocess.run(["pgrep", "-f", "^" + " ".join(worker)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    victim = pids.split()[0]
+    os.kill(int(victim), signal.SIGSTOP)
+    lost = run.expect(
+        r"worker (\d), host (\S+), was lost [\d.]+ s ago, and its process is still there: it is killed, and another "
+        r"one takes its place; rank \d .* was lost: nothing was heard of it for "
+    )
+    run.expect(rf"worker {lost.group(1)} \(pid {victim}, host {re.escape(lost.group(2))}\) ended with SIGKILL after ")
+    run.expect(rf"worker 2 is started on host {re.escape(lost.group(2))}, pid ")
+    run.expect(r"\[2\] step \d+ of 2")
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+
+
+def test_a_program_that_fails_again_and_again_ends_its_job(start: Callable[..., Program]) -> None:
+    run = start(
+        *(*RUN, "-np", "2", "--min-np", "2", sys.executable),
+        *(str(PROGRAMS / "elastic_failing.py"),),
+    )
+    run.expect(r"5 times in a row a worker failed within 60\.0 s of its start, the last one with exit code 1")
+    run.expect(r"the job has failed: .* left cannot go on: at least 2 are needed")
+    run.require_end(1)
 
 
 def test_a_host_on_which_a_worker_fails_is_barred_for_a_while(

@@ -32,6 +32,7 @@ v1::Elastic ElasticOf(const WorkerOptions& options) {
   elastic.set_max_size(static_cast<uint32_t>(options.max_size));
   elastic.set_join_window_ms(absl::ToInt64Milliseconds(options.join_window));
   elastic.set_shortage_limit_ms(absl::ToInt64Milliseconds(options.shortage_limit));
+  elastic.set_stall_limit_ms(absl::ToInt64Milliseconds(options.stall_limit));
   elastic.set_reset_limit(static_cast<uint32_t>(options.reset_limit));
   elastic.set_least_cooldown_ms(absl::ToInt64Milliseconds(options.least_cooldown));
   elastic.set_most_cooldown_ms(absl::ToInt64Milliseconds(options.most_cooldown));
@@ -80,7 +81,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
   link->speaks_ = lineage.speaks;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
-  link->stall_limit_ns_ = absl::ToInt64Nanoseconds(options.stall_limit);
+  // In an elastic job the coordinator judges who is to be lost for it.
+  link->stall_limit_ns_ = options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit);
   v1::JoinRequest join;
   join.set_job(options.job);
   *join.mutable_member() = member;

@@ -70,6 +70,8 @@ absl::Status CheckElastic(const v1::Elastic& elastic, uint32_t wanted_size) {
     return status;
   if (absl::Status status = CheckNumber("shortage_limit_ms", elastic.shortage_limit_ms(), 1, kDayMs); !status.ok())
     return status;
+  if (absl::Status status = CheckNumber("stall_limit_ms", elastic.stall_limit_ms(), 0, kDayMs); !status.ok())
+    return status;
   if (absl::Status status = CheckNumber("least_cooldown_ms", elastic.least_cooldown_ms(), 0, kDayMs); !status.ok())
     return status;
   return CheckNumber("most_cooldown_ms", elastic.most_cooldown_ms(), elastic.least_cooldown_ms(), kDayMs);

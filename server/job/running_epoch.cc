@@ -21,7 +21,7 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 
 }  // namespace
 
-RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
+RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved,
                            BrokenLinks* links, History* history)
     : epoch_(std::move(epoch)),
       options_(options),
@@ -31,7 +31,7 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Dur
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
       negotiation_(epoch_.number(), options.max_slots, reserved.slots + 1, groups_),
-      stalls_(epoch_.number(), stall_warning, groups_, negotiation_, *roster_) {}
+      stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};
@@ -299,6 +299,9 @@ void RunningEpoch::Advance(Effects effects) {
     Tell(LogLine::Level::kWarn, stall, effects);
   }
   Deliver(notices, effects);
+  if (stalls_.overdue().empty()) return;
+  ending_ = Ending{roster_->DescribeLosses(stalls_.overdue()), {}};
+  for (const Roster::Loss& loss : stalls_.overdue()) ending_->lost.push_back(loss.rank);
 }
 
 std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const {

@@ -51,6 +51,11 @@ class RunningEpoch {
     // Others could not reach the ranks in `lost`, which the coordinator hears.
     bool is_estranged = false;
   };
+  struct StallLimits {
+    absl::Duration warning;
+    // InfiniteDuration: nobody is lost for it.
+    absl::Duration loss;
+  };
   // What every call appends to.
   struct Effects {
     absl::Time now;
@@ -60,8 +65,8 @@ class RunningEpoch {
   };
 
   // `links`: null where the job is not elastic.
-  RunningEpoch(v1::Epoch epoch, const JobOptions& options, absl::Duration stall_warning, Reserved reserved,
-               BrokenLinks* links, History* history);
+  RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved, BrokenLinks* links,
+               History* history);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 

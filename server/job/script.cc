@@ -185,6 +185,7 @@ void Script::FillElastic(const Arguments& arguments, v1::Elastic* elastic) {
   elastic->set_max_size(NumberOf(sizes[1]));
   elastic->set_join_window_ms(absl::ToInt64Milliseconds(arguments.Duration("window", absl::Milliseconds(200))));
   elastic->set_shortage_limit_ms(absl::ToInt64Milliseconds(arguments.Duration("shortage", absl::Minutes(10))));
+  elastic->set_stall_limit_ms(absl::ToInt64Milliseconds(arguments.Duration("stall_limit", absl::ZeroDuration())));
   elastic->set_reset_limit(arguments.Number("resets", 0));
   const std::vector<std::string> cooldown = SplitList(arguments.Text("cooldown", "0:0"), ':');
   elastic->set_least_cooldown_ms(NumberOf(cooldown[0]));

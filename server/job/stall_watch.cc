@@ -27,9 +27,14 @@ absl::Duration OldestAge(const v1::StallReport& report) {
 
 }  // namespace
 
-StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups,
-                       const Negotiation& negotiation, const Roster& roster)
-    : epoch_(epoch), stall_warning_(stall_warning), groups_(groups), negotiation_(negotiation), roster_(roster) {}
+StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit,
+                       const GroupTable& groups, const Negotiation& negotiation, const Roster& roster)
+    : epoch_(epoch),
+      stall_warning_(stall_warning),
+      stall_limit_(stall_limit),
+      groups_(groups),
+      negotiation_(negotiation),
+      roster_(roster) {}
 
 void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time now) {
   const bool is_answer = report.inquiry() != 0;
@@ -93,6 +98,7 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
       sentence = Compose(stalls, now);
     }
     recheck_at_ = noticed_at_ + stall_warning_;
+    FindOverdue(stalls, now);
   }
   accounts_.clear();
   if (sentence.empty()) return sentence;
@@ -139,6 +145,33 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
       is_stalled = !stall.missing.empty() || stall.youngest + stall_warning_ <= now;
     }
     it = is_stalled ? std::next(it) : stalls->erase(it);
+  }
+}
+
+void StallWatch::FindOverdue(const Stalls& stalls, absl::Time now) {
+  const auto oldest = absl::c_min_element(
+      stalls, [](const auto& one, const auto& other) { return one.second.oldest < other.second.oldest; });
+  const Stall& stall = oldest->second;
+  if (stall.oldest + stall_limit_ > now) {
+    recheck_at_ = std::min(recheck_at_, stall.oldest + stall_limit_);
+    return;
+  }
+  // Of the missing, who waits itself is only kept from submitting; where all do, their program is at fault.
+  std::vector<uint32_t> to_blame;
+  for (const bool also_waiting : {false, true}) {
+    for (const uint32_t rank : stall.missing) {
+      const auto account = accounts_.find(rank);
+      const bool waits = account != accounts_.end() && !account->second.report.pending().empty();
+      if (!roster_.seat(rank).left && (also_waiting || !waits)) to_blame.push_back(rank);
+    }
+    if (!to_blame.empty()) break;
+  }
+  const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
+  for (const uint32_t rank : to_blame) {
+    overdue_.push_back(
+        {rank, absl::StrCat("it has not submitted ", Plain(oldest->first.second), ", for which ", ShowRanks(waiting),
+                            waiting.size() == 1 ? " has" : " have", " waited ", ShowDuration(now - stall.oldest), "; ",
+                            ShowDuration(stall_limit_), " is the most (its stall limit)")});
   }
 }
 

@@ -21,16 +21,17 @@ namespace farandole {
 // Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning
 // and another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a
 // second later at the latest the answers are joined into one notice. A notice about the same tensors and missing ranks
-// is repeated every stall warning at most. Owned by its RunningEpoch; borrows that epoch's other parts, which must
-// outlive it.
+// is repeated every stall warning at most. Where there is a limit, who is missing for longer is to be lost. Owned by
+// its RunningEpoch; borrows that epoch's other parts, which must outlive it.
 class StallWatch {
  public:
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
   static constexpr size_t kMostTensorsNamed = 6;
   static constexpr size_t kMostRanksNamed = 8;
 
-  StallWatch(uint64_t epoch, absl::Duration stall_warning, const GroupTable& groups, const Negotiation& negotiation,
-             const Roster& roster);
+  // `stall_limit`: InfiniteDuration for none.
+  StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit, const GroupTable& groups,
+             const Negotiation& negotiation, const Roster& roster);
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
@@ -38,6 +39,8 @@ class StallWatch {
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
   // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
+  // Who was found to be missing for longer than the limit, ascending, and what for.
+  const std::vector<Roster::Loss>& overdue() const { return overdue_; }
   // When Advance wants to be called next.
   absl::Time Deadline() const;
 
@@ -66,6 +69,8 @@ class StallWatch {
   // Whatever anybody waits for, and then only what is stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
+  // Judges the stall that has lasted longest, if it is over the limit.
+  void FindOverdue(const Stalls& stalls, absl::Time now);
   // Whether `rank` has joined, so that nobody waits for it.
   bool HasJoined(uint32_t rank) const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
@@ -75,6 +80,7 @@ class StallWatch {
 
   const uint64_t epoch_;
   const absl::Duration stall_warning_;
+  const absl::Duration stall_limit_;
   const GroupTable& groups_;
   const Negotiation& negotiation_;
   const Roster& roster_;
@@ -91,6 +97,7 @@ class StallWatch {
   // What the last notice was about, and when.
   absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
   absl::Time noticed_at_ = absl::InfinitePast();
+  std::vector<Roster::Loss> overdue_;
 };
 
 }  // namespace farandole

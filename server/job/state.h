@@ -107,6 +107,7 @@ class Job::State {
   std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers) const;
   // An epoch of the run has ended, and none of these workers was in one.
   bool BeginsAnew(const std::vector<Lobby::Worker>& workers) const;
+  RunningEpoch::StallLimits StallLimits() const;
   // The one place that decides what follows when an epoch cannot go on.
   void OnEpochLost(RunningEpoch::Ending ending);
   // The epoch ends, and the job with it.

@@ -125,7 +125,7 @@ void Job::State::Form() {
   record_.clear_epoch_ended();
   record_.clear_change_serial();
   last_workers_.clear();
-  run_ = std::make_unique<RunningEpoch>(epoch, options_, stall_warning, RunningEpoch::Reserved{}, Links(), &history_);
+  run_ = std::make_unique<RunningEpoch>(epoch, options_, StallLimits(), RunningEpoch::Reserved{}, Links(), &history_);
   if (IsElastic()) {
     const absl::Duration window = absl::Milliseconds(record_.elastic().join_window_ms());
     change_ = std::make_unique<WantedChange>(epoch.number(), window, 0);
@@ -156,6 +156,12 @@ std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<
 
 bool Job::State::BeginsAnew(const std::vector<Lobby::Worker>& workers) const {
   return survivors_ != nullptr && absl::c_none_of(workers, [](const Lobby::Worker& w) { return w.has_history; });
+}
+
+RunningEpoch::StallLimits Job::State::StallLimits() const {
+  const uint64_t limit_ms = record_.elastic().stall_limit_ms();
+  return {absl::Milliseconds(record_.stall_warning_ms()),
+          limit_ms == 0 ? absl::InfiniteDuration() : absl::Milliseconds(static_cast<int64_t>(limit_ms))};
 }
 
 void Job::State::OnEpochLost(RunningEpoch::Ending ending) {

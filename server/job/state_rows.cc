@@ -119,7 +119,7 @@ absl::Status Job::State::LoadRecord(const StoreRow& row, const StoreRow* members
 
 void Job::State::RestoreEpoch(absl::Time now) {
   const v1::Epoch& epoch = record_.epoch();
-  run_ = std::make_unique<RunningEpoch>(epoch, options_, absl::Milliseconds(record_.stall_warning_ms()),
+  run_ = std::make_unique<RunningEpoch>(epoch, options_, StallLimits(),
                                         RunningEpoch::Reserved{record_.slots_reserved(), record_.groups_reserved()},
                                         Links(), &history_);
   run_->AwaitReturn(record_, now);

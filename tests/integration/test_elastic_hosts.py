@@ -133,6 +133,26 @@ def test_a_worker_that_is_stopped_for_long_is_killed_on_its_host_and_replaced(
     run.require_end(0)
 
 
+def test_a_worker_that_hangs_in_its_program_is_lost_after_the_stall_limit_and_replaced(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    run = start(
+        *(*RUN, "-np", "2", "--min-np", "1", "--max-np", "2", "--lost-timeout", "0.5", sys.executable),
+        *(str(PROGRAMS / "elastic_stepping.py"), str(tmp_path), "--die", "hang"),
+        FARANDOLE_STALL_WARNING_MS="500",
+        FARANDOLE_STALL_LIMIT_MS="2000",
+    )
+    run.expect(r"step \d+ of 2")
+    (tmp_path / "die-1").touch()
+    run.expect(
+        r"worker 1 was lost [\d.]+ s ago, and its process is still there: it is killed, and another one takes its place; "
+        r"rank \d \(.*\) was lost: it has not submitted steps, for which rank \d has waited [\d.]+ s; 2 s is the most"
+    )
+    run.expect(r"\[2\] step \d+ of 2")
+    (tmp_path / "stop").touch()
+    run.require_end(0)
+
+
 def test_a_program_that_fails_again_and_again_ends_its_job(start: Callable[..., Program]) -> None:
     run = start(
         *(*RUN, "-np", "2", "--min-np", "2", sys.executable),

@@ -5,13 +5,14 @@ twice is seen in the sum.
 
 Each rank gives 12 / size() * step, so the sum does not depend on who takes part. WHERE a worker that has a file
 DIRECTORY/die-INDEX kills itself, once: in `reset` (of a new epoch), in `sync` (the second half of its state) or in
-`step` (with a submission pending).
+`step` (with a submission pending). WHERE is `hang`: it waits for ever before a step, and its library lives.
 """
 
 import argparse
 import os
 import pathlib
 import signal
+import threading
 
 import farandole.numpy as hvd
 import numpy as np
@@ -33,6 +34,8 @@ def die_in(place: str) -> None:
     order = DIRECTORY / f"die-{os.environ['FARANDOLE_LAUNCH_INDEX']}"
     if WHERE == place and order.exists():
         order.unlink()
+        if place == "hang":
+            threading.Event().wait()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -41,6 +44,7 @@ def train(state: State) -> int:
     print(f"epoch of {hvd.size()} as rank {hvd.rank()} from step {state.step}")
     while not state.stop:
         wish = 1.0 if hvd.rank() == 0 and (DIRECTORY / "stop").exists() else 0.0
+        die_in("hang")
         handle = hvd.allreduce_async(np.full(1000, 12 / hvd.size() * state.step), op=hvd.Sum, name="steps")
         die_in("step")
         state.sum += hvd.synchronize(handle)

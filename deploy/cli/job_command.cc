@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/nearest_name.h"
 #include "deploy/cli/commands.h"
@@ -30,8 +31,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kFailed = 1;
 constexpr int kWrongCommandLine = 2;
 
-int Report(const absl::Status& status, std::ostream& err) {
-  err << "farandole job: " << status.message() << "\n";
+int Report(const absl::Status& status, std::ostream& err, absl::string_view command = "job") {
+  err << "farandole " << command << ": " << status.message() << "\n";
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
@@ -244,7 +245,7 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
-  if (!known.ok()) return Report(known.status(), err);
+  if (!known.ok()) return Report(known.status(), err, "drain");
   v1::DrainWorkersRequest request;
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);
@@ -255,7 +256,7 @@ int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
     request.set_hostname(options.host);
   }
   const absl::StatusOr<v1::DrainWorkersResponse> drained = known->session->DrainWorkers(request);
-  if (!drained.ok()) return Report(drained.status(), err);
+  if (!drained.ok()) return Report(drained.status(), err, "drain");
   out << "job " << options.job << ": " << (drained->ranks_size() == 1 ? "rank " : "ranks ")
       << absl::StrJoin(drained->ranks(), ", ") << (drained->ranks_size() == 1 ? " leaves" : " leave")
       << " at the program's next convenience\n";

@@ -110,6 +110,8 @@ TEST(ElasticLaunchTest, ARunInWhichAllFailEndsWithTheFirstOfThem) {
   std::ofstream(run.directory() + "/gate0") << "go\n";
   EXPECT_THAT(run.Wait(), testing::AnyOf(3, 4)) << "whichever ends first";
   EXPECT_THAT(run.Err(), HasSubstr("failed first, with exit code "));
+  const std::string said = run.Err();
+  EXPECT_EQ(said.find("    why\n"), said.rfind("    why\n")) << "its last lines are told once: " << said;
 }
 
 TEST(ElasticLaunchTest, WhatAFailedWorkerLeavesBehindEndsWithIt) {

@@ -28,6 +28,8 @@ std::vector<std::string> FailureReport::Lines() const {
                    ends.at(worker).end.Describe(), ", ", FormatSeconds(ends.at(worker).time), " after the start");
   if (last_lines.empty()) {
     lines.push_back(absl::StrCat(what, "; it wrote nothing to stderr"));
+  } else if (are_lines_shown) {
+    lines.push_back(absl::StrCat(what, "; its last lines on stderr are above"));
   } else {
     lines.push_back(absl::StrCat(what, "; its last lines on stderr:"));
     for (const std::string& line : last_lines) lines.push_back(absl::StrCat("    ", line));

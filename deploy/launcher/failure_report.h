@@ -24,6 +24,8 @@ struct FailureReport {
   std::string host;
   // Its last lines on stderr.
   std::deque<std::string> last_lines;
+  // They were shown when it ended.
+  bool are_lines_shown = false;
   // How and when (since the start) workers ended, by index; the one that failed among them.
   struct End {
     WorkerEnd end;

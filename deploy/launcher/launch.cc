@@ -397,6 +397,7 @@ void Launch::SayEnd(int index) {
 }
 
 void Launch::SayLoss(int index) {
+  workers_[index].is_loss_said = true;
   const std::deque<std::string>& lines = workers_[index].err->tail().lines();
   const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
   console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
@@ -483,6 +484,7 @@ void Launch::ReportFailure() {
   report.pid = workers_[failed].pid;
   report.host = workers_[failed].host;
   report.last_lines = workers_[failed].err->tail().lines();
+  report.are_lines_shown = workers_[failed].is_loss_said;
   for (int index = 0; index < policy_.workers(); ++index) {
     // What an elastic job has outlived has been said.
     if (is_elastic() && policy_.end_time(index) < policy_.end_time(failed)) continue;

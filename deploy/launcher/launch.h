@@ -90,6 +90,8 @@ class Launch final : private PlaceListener, private Employer {
     std::string hostname;
     std::unique_ptr<WorkerOutput> out;
     std::unique_ptr<WorkerOutput> err;
+    // Its end was told, with its last lines.
+    bool is_loss_said = false;
   };
   // What the alarm and another request to stop mean depends on how far the run is.
   enum Stage { kReaching, kWorking, kFinishing, kFlushing };

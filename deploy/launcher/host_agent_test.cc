@@ -194,8 +194,8 @@ TEST_F(HostAgentTest, WorkersAreToldWhoTheyAreAndFindTheirSecretsInPrivateFiles)
   StartAgent();
   AgentOrder order = Order(
       "echo $FARANDOLE_LAUNCH_INDEX of $FARANDOLE_SIZE at $FARANDOLE_COORDINATOR $MINE "
-      "$OMP_NUM_THREADS; cat $FARANDOLE_TOKEN_FILE $FARANDOLE_CA_FILE; "
-      "stat -c %a $FARANDOLE_TOKEN_FILE",
+      "$OMP_NUM_THREADS; "
+      "echo \"$(cat $FARANDOLE_TOKEN_FILE $FARANDOLE_CA_FILE)$(stat -c %a $FARANDOLE_TOKEN_FILE)\"",
       2);
   order.environment = {"MINE=a b"};
   order.coordinators = {"no:1", "yes:2"};

@@ -5,13 +5,6 @@
 namespace farandole {
 namespace {
 
-bool Answers(const v1::Mismatch& mismatch, const v1::Ready& ready) {
-  return mismatch.name() == ready.name() && mismatch.group() == ready.group() &&
-         mismatch.disputed_slot() == ready.disputed_slot() && mismatch.attempt() == ready.attempt() &&
-         (ready.disputed_slot() != 0 ||
-          (mismatch.next_ordinal() == ready.ordinal() + 1 && mismatch.joins() == ready.joins()));
-}
-
 bool Answers(const v1::GroupAssigned& assigned, const v1::GroupRequest& request) {
   if (!absl::c_equal(assigned.group().ranks(), request.ranks())) return false;
   const bool is_new_group = assigned.error().empty() && !assigned.group().ranks().empty();
@@ -19,14 +12,13 @@ bool Answers(const v1::GroupAssigned& assigned, const v1::GroupRequest& request)
 }
 
 bool Answers(const v1::CoordinatorMessage& answer, const v1::WorkerMessage& message) {
-  if (answer.has_mismatch()) return message.has_ready() && Answers(answer.mismatch(), message.ready());
   return message.has_group_request() && Answers(answer.group_assigned(), message.group_request());
 }
 
 }  // namespace
 
 void OwedAnswers::Add(uint32_t rank, const v1::CoordinatorMessage& message) {
-  if (message.has_mismatch() || message.has_group_assigned()) answers_[rank].push_back(message);
+  if (message.has_group_assigned()) answers_[rank].push_back(message);
 }
 
 std::optional<v1::CoordinatorMessage> OwedAnswers::Take(uint32_t rank, const v1::WorkerMessage& message) {

@@ -10,12 +10,12 @@
 
 namespace farandole {
 
-// Answers that were decided while a rank had no stream. A rank that comes back sends again what was not answered; such
-// a message gets the answer that was decided, and is not counted as a new one. Bounded by what a rank may have
-// unanswered. Owned by its RunningEpoch.
+// Answers about groups that were decided while a rank had no stream. A rank that comes back sends again what was not
+// answered; such a request gets the answer that was decided, and is not counted as a new one. Bounded by what a rank
+// may have unanswered. Owned by its RunningEpoch.
 class OwedAnswers {
  public:
-  // Keeps a Mismatch or a GroupAssigned; whatever else is sent needs no second delivery.
+  // Keeps a GroupAssigned; whatever else is sent needs no second delivery.
   void Add(uint32_t rank, const v1::CoordinatorMessage& message);
   // The answer owed to `rank` for `message`, which is then owed no longer.
   std::optional<v1::CoordinatorMessage> Take(uint32_t rank, const v1::WorkerMessage& message);

@@ -77,9 +77,9 @@ constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1,
                                         "how long to wait for all workers"};
 constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
                                          "when a tensor counts as stalled"};
-constexpr NumberSetting kStallLimit = {
-    "FARANDOLE_STALL_LIMIT_MS", 0, 0, 86'400'000,
-    "when a stalled tensor ends the job, or in an elastic one whom it waits for is lost; 0: never"};
+constexpr NumberSetting kStallLimit = {"FARANDOLE_STALL_LIMIT_MS", 0, 0, 86'400'000,
+                                       "when a stalled tensor ends the job, or in an elastic one whom it waits for is "
+                                       "lost (not before it counts as stalled); 0: never"};
 constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20, 0, int64_t{1} << 40,
                                    "most bytes of a fused batch"};
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,

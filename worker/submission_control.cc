@@ -250,7 +250,11 @@ SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
   std::lock_guard<std::mutex> lock(mutex_);
   Activity activity;
   for (const Submission& submission : pool_) {
-    if (!submission.in_use || submission.complete.load() || submission.running) continue;
+    if (!submission.in_use || submission.complete.load()) continue;
+    if (submission.running) {
+      ++activity.running;
+      continue;
+    }
     activity.pending.push_back({submission.name, submission.group, submission.op, now_ns - submission.submitted_ns});
   }
   std::sort(activity.pending.begin(), activity.pending.end(),

@@ -150,6 +150,7 @@ class SubmissionTable {
     std::string last_submitted;
     int64_t last_submitted_age_ns = 0;
     uint64_t completed = 0;
+    uint32_t running = 0;
   };
   Activity ReadActivity(int64_t now_ns) const;
   // Age of the oldest pending submission; 0: none.

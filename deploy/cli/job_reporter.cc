@@ -37,13 +37,24 @@ absl::StatusOr<std::vector<JobLink::LostWorker>> JobReporter::FindLost() {
   std::vector<LostWorker> lost;
   for (const v1::LostWorker& worker : response->workers()) {
     // What other launches have started in the job has indices of other ranges.
-    lost.push_back({static_cast<int>(worker.launch_index()) - first_index_,
+    lost.push_back({static_cast<int>(static_cast<int64_t>(worker.launch_index()) - first_index_),
                     absl::Milliseconds(static_cast<int64_t>(worker.lost_for_ms())), worker.sentence()});
   }
   return lost;
 }
 
-absl::Status JobReporter::Abort(const std::string& reason) { return session_.AbortJob("", job_, reason); }
+absl::StatusOr<bool> JobReporter::EndIfShort(const std::string& reason) {
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  if (!job.ok()) return job.status();
+  uint32_t workers = 0;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    const std::string& state = worker.state();
+    if (state == "live" || state == "draining" || state == "returning" || state == "waiting") ++workers;
+  }
+  if (workers >= job->summary().elastic().min_size()) return false;
+  if (absl::Status ended = session_.AbortJob("", job_, reason); !ended.ok()) return ended;
+  return true;
+}
 
 absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {
   v1::DrainWorkersRequest request;

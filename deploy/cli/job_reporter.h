@@ -20,7 +20,7 @@ class JobReporter final : public JobLink {
   absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) override;
   absl::Status Drain(const std::vector<int>& workers, const std::string& reason) override;
   absl::StatusOr<std::vector<LostWorker>> FindLost() override;
-  absl::Status Abort(const std::string& reason) override;
+  absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
 
  private:
   const CoordinatorSession session_;

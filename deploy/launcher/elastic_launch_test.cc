@@ -54,7 +54,7 @@ Scenario Discovered(const std::string& path, const std::string& hosts, const std
 class FakeLink final : public JobLink {
  public:
   explicit FakeLink(const std::string& name) : prefix_(absl::StrCat(testing::TempDir(), "/", name)) {
-    for (const char* file : {"lost", "over", "drained", "ended"}) std::filesystem::remove(path(file));
+    for (const char* file : {"lost", "asked", "over", "told", "drained", "ended"}) std::filesystem::remove(path(file));
   }
 
   std::string path(const std::string& file) const { return prefix_ + file; }
@@ -65,6 +65,7 @@ class FakeLink final : public JobLink {
 
   absl::StatusOr<ExitAnswer> ReportExit(int, const WorkerEnd&, const std::string&) override {
     ExitAnswer answer;
+    if (!Read("over").empty()) std::ofstream(path("told")) << "1\n";
     answer.is_job_over = !Read("over").empty() || !Read("ended").empty();
     answer.has_job_failed = !Read("ended").empty();
     answer.reason = Read("ended");
@@ -78,11 +79,12 @@ class FakeLink final : public JobLink {
     const std::string lost = Read("lost");
     if (lost.empty()) return std::vector<LostWorker>();
     if (lost_since_ == absl::InfiniteFuture()) lost_since_ = absl::Now();
+    std::ofstream(path("asked")) << "1\n";
     return std::vector<LostWorker>{{std::stoi(lost), absl::Now() - lost_since_, "it is silent"}};
   }
-  absl::Status Abort(const std::string& reason) override {
+  absl::StatusOr<bool> EndIfShort(const std::string& reason) override {
     std::ofstream(path("ended")) << reason << "\n";
-    return absl::OkStatus();
+    return true;
   }
 
  private:
@@ -178,7 +180,7 @@ TEST(ElasticLaunchTest, TheProcessOfALostWorkerIsKilledAfterAWhileAndReplaced) {
   EXPECT_EQ(run.Wait(), 0) << "the run has outlived it";
   EXPECT_THAT(run.Err(),
               testing::ContainsRegex("worker 1 was lost 0\\.[0-9]* s ago, and its process is still there: it "
-                                     "is killed, and another one takes its place; it is silent"));
+                                     "is killed; it is silent"));
   EXPECT_THAT(run.Err(), HasSubstr(") ended with SIGKILL after "));
   EXPECT_THAT(run.Err(), HasSubstr("farandole: worker 2 is started, pid "));
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
@@ -186,9 +188,10 @@ TEST(ElasticLaunchTest, TheProcessOfALostWorkerIsKilledAfterAWhileAndReplaced) {
 
 TEST(ElasticLaunchTest, WhoIsStillThereWhenTheProgramHasFinishedWithoutItIsKilledAtOnce) {
   FakeLink link("late.");
-  Scenario scenario = Elastic(2, absl::StrCat("case $INDEX in 1) echo go >$DIR/gate0; kill -STOP $$;; 0) read x "
-                                              "<$DIR/gate0; echo 1 >",
-                                              link.path("lost"), "; echo 1 >", link.path("over"), ";; esac"));
+  Scenario scenario = Elastic(
+      2, absl::StrCat("case $INDEX in 1) echo go >$DIR/gate0; exec sleep 1000;; 0) read x <$DIR/gate0; echo 1 >",
+                      link.path("lost"), "; until [ -e ", link.path("asked"), " ]; do sleep 0.01; done; echo 1 >",
+                      link.path("over"), ";; esac"));
   scenario.elastic->link = &link;
   scenario.elastic->look_interval = absl::Milliseconds(10);
   scenario.elastic->lost_limit = absl::Hours(1);
@@ -196,6 +199,19 @@ TEST(ElasticLaunchTest, WhoIsStillThereWhenTheProgramHasFinishedWithoutItIsKille
   EXPECT_EQ(run.Wait(), 0) << "the program has not failed";
   EXPECT_THAT(run.Err(), HasSubstr(" ago, and its process is still there: it is killed; it is silent"));
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(ElasticLaunchTest, WhoIsLostWhenTheProgramIsFinishingHasItsTimeAndCountsAsAFailure) {
+  FakeLink link("finishing.");
+  Scenario scenario =
+      Elastic(2, absl::StrCat("case $INDEX in 1) until [ -e ", link.path("told"), " ]; do sleep 0.01; done; echo 1 >",
+                              link.path("lost"), "; exec sleep 1000;; 0) echo 1 >", link.path("over"), ";; esac"));
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  scenario.elastic->lost_limit = absl::Milliseconds(100);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 137);
+  EXPECT_THAT(run.Err(), HasSubstr(" ago, and its process is still there: it is killed; it is silent"));
 }
 
 TEST(ElasticLaunchTest, AProgramThatFailsAgainAndAgainIsNotStartedForEver) {

@@ -45,9 +45,10 @@ class JobLink {
   // Workers that the job has lost, and whose processes may still be there.
   //   as ReportExit
   virtual absl::StatusOr<std::vector<LostWorker>> FindLost() = 0;
-  // Ends the job.
+  // No more workers come from this launch: ends the job for this reason, if it has fewer than it needs; others may have
+  // started some. Returns whether it was ended.
   //   as AdminService.AbortJob
-  virtual absl::Status Abort(const std::string& reason) = 0;
+  virtual absl::StatusOr<bool> EndIfShort(const std::string& reason) = 0;
 };
 
 }  // namespace farandole::launcher

@@ -229,6 +229,8 @@ void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
   policy_.JobOver(worker, answer.has_job_failed, Now());
+  // Who is stopped, and was not missed, would never hear of it.
+  if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);
 }
 
 void Launch::OnHopeless(const absl::Status& status) {
@@ -397,7 +399,8 @@ void Launch::SayEnd(int index) {
 }
 
 void Launch::SayLoss(int index) {
-  workers_[index].is_loss_said = true;
+  // While the console is full, what the worker said last is still to be read.
+  workers_[index].is_loss_said = !is_full_;
   const std::deque<std::string>& lines = workers_[index].err->tail().lines();
   const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
   console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",

@@ -10,6 +10,12 @@
 #include "deploy/launcher/failure_report.h"
 
 namespace farandole::launcher {
+namespace {
+
+// A coordinator answers within ten seconds or not at all.
+constexpr absl::Duration kLateLook = absl::Seconds(15);
+
+}  // namespace
 
 Recruitment::Recruitment(const ElasticPlan& plan, EventLoop* loop, Employer* employer)
     : plan_(plan), loop_(loop), employer_(employer), staffing_(plan.staff) {}
@@ -120,26 +126,31 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
     Close();
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
+  const bool is_short = !running_.empty() && static_cast<int>(running_.size()) < plan_.least;
+  const bool is_hopeless = discovery_ == nullptr && staffing_.all_given_up() && is_short;
+  if (is_hopeless && plan_.link != nullptr && !is_closed_ && !is_giving_up_) GiveUpJob();
   if (!staffing_.is_listed(host) && !HasWorkers(host)) employer_->Release(host);
   // Who is not among the living cannot hand on what the job has learnt.
   if (is_deserted()) Close();
 }
 
 void Recruitment::OnHostGivenUp(const std::string& host, const WorkerEnd& last) {
-  const std::string claim =
-      absl::StrCat(plan_.staff.most_failed_starts, " times in a row a worker failed within ",
-                   FormatSeconds(plan_.staff.early), " of its start", plan_.names_hosts ? " on host " : "",
-                   plan_.names_hosts ? host : "", ", the last one with ", last.Describe());
-  employer_->OnRemark(absl::StrCat(claim, ": no more are started", plan_.names_hosts ? " there" : ""));
-  if (discovery_ != nullptr || !staffing_.all_given_up() || running_.empty() || plan_.link == nullptr ||
-      static_cast<int>(running_.size()) >= plan_.least)
-    return;
+  claim_ = absl::StrCat(plan_.staff.most_failed_starts, " times in a row a worker failed within ",
+                        FormatSeconds(plan_.staff.early), " of its start", plan_.names_hosts ? " on host " : "",
+                        plan_.names_hosts ? host : "", ", the last one with ", last.Describe());
+  employer_->OnRemark(absl::StrCat(claim_, ": no more are started", plan_.names_hosts ? " there" : ""));
+}
+
+void Recruitment::GiveUpJob() {
+  is_giving_up_ = true;
   const std::string reason =
-      absl::StrCat(claim, ", and the ", running_.size(), " left cannot go on: at least ", plan_.least, " are needed");
+      absl::StrCat(claim_, ", and the ", running_.size(), " left cannot go on: at least ", plan_.least, " are needed");
   errands_->Add([this, reason] {
-    const absl::Status ended = plan_.link->Abort(reason);
+    const absl::StatusOr<bool> ended = plan_.link->EndIfShort(reason);
     return [this, ended] {
-      if (!ended.ok()) employer_->OnRemark(absl::StrCat("the job is not ended: ", ended.message()));
+      // Others may have started workers, and end later.
+      is_giving_up_ = ended.ok() && *ended;
+      if (!ended.ok()) employer_->OnRemark(absl::StrCat("the job is not ended: ", ended.status().message()));
     };
   });
 }
@@ -156,16 +167,30 @@ void Recruitment::Look() {
 }
 
 void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
+  const absl::Duration now = employer_->Now();
+  std::map<int, const JobLink::LostWorker*> found;
   for (const JobLink::LostWorker& loss : lost) {
-    const auto found = running_.find(loss.worker);
+    const auto worker = running_.find(loss.worker);
     // Who was lost before it was started is another run's.
-    if (found == running_.end() || found->second.since > employer_->Now() - loss.lost_for) continue;
-    if (!is_finished_ && loss.lost_for < plan_.lost_limit) continue;
-    employer_->OnRemark(absl::StrCat("worker ", loss.worker, At(found->second.host), " was lost ",
-                                     FormatSeconds(loss.lost_for), " ago, and its process is still there: it is killed",
-                                     is_finished_ ? "" : ", and another one takes its place", "; ", loss.sentence));
-    employer_->OnGivenUp(loss.worker);
-    employer_->SignalWorker(loss.worker, SIGKILL);
+    if (worker != running_.end() && worker->second.since <= now - loss.lost_for) found[loss.worker] = &loss;
+  }
+  // A launcher that was stopped itself, with its workers, gives them their time from now on.
+  const bool was_away = now - looked_at_ > plan_.look_interval + kLateLook;
+  looked_at_ = now;
+  for (auto& [number, worker] : running_) {
+    const auto loss = found.find(number);
+    if (loss == found.end() || was_away) worker.lost_since = absl::InfiniteDuration();
+    if (loss == found.end() || worker.is_killed) continue;
+    worker.lost_since = std::min(worker.lost_since, now);
+    const bool is_outlived = now - loss->second->lost_for <= finished_at_;
+    const bool is_late = finished_at_ != absl::InfiniteDuration() && is_outlived;
+    if (!is_late && now - worker.lost_since < plan_.lost_limit) continue;
+    employer_->OnRemark(absl::StrCat("worker ", number, At(worker.host), " was lost ",
+                                     FormatSeconds(loss->second->lost_for),
+                                     " ago, and its process is still there: it is killed; ", loss->second->sentence));
+    worker.is_killed = true;
+    if (is_outlived) employer_->OnGivenUp(number);
+    employer_->SignalWorker(number, SIGKILL);
   }
 }
 
@@ -180,7 +205,7 @@ void Recruitment::OnAnswer(int worker, const std::string& host, const absl::Stat
   // Without an answer the coordinator finds out by the worker's silence.
   if (!answer.ok()) return;
   if (answer->is_job_over) {
-    is_finished_ |= !answer->has_job_failed;
+    if (!answer->has_job_failed) finished_at_ = std::min(finished_at_, employer_->Now());
     Close();
     employer_->OnJobOver(worker, *answer);
   } else if (answer->barred > absl::ZeroDuration()) {

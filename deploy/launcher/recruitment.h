@@ -39,7 +39,7 @@ struct ElasticPlan {
   absl::Duration lost_limit = absl::Seconds(10);
   // How often the coordinator is asked for such workers.
   absl::Duration look_interval = absl::Seconds(2);
-  // Fewer workers cannot run: where no more can be started, the job is ended.
+  // Where no more can be started, and fewer are left than this, the job may have to be ended.
   int least = 1;
   // Workers on other hosts outlive the launcher, where it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
@@ -56,7 +56,8 @@ class Employer {
   // tells (OnStarted).
   virtual void Engage(const HostSlots& host) = 0;
   virtual void SignalWorker(int worker, int signal) = 0;
-  // The job has lost the worker, and goes on or has finished without it; a SIGKILL follows.
+  // The job has lost the worker, and goes on or has finished without it: its end is no failure of a program that
+  // finishes.
   virtual void OnGivenUp(int worker) = 0;
   // The host is not needed any more; none of its workers runs.
   virtual void Release(const std::string& host) = 0;
@@ -107,6 +108,8 @@ class Recruitment {
   void Dismiss(const Staffing::Cut& cut);
   void Terminate(int worker);
   void OnHostGivenUp(const std::string& host, const WorkerEnd& last);
+  // Nothing can be started any more, and those left are too few.
+  void GiveUpJob();
   // Asks the coordinator for workers that it has lost.
   void Look();
   void OnLost(const std::vector<JobLink::LostWorker>& lost);
@@ -127,16 +130,23 @@ class Recruitment {
   struct Running {
     std::string host;
     absl::Duration since;
+    // Since when the launch has known that the job has lost it.
+    absl::Duration lost_since = absl::InfiniteDuration();
+    bool is_killed = false;
   };
   std::map<int, Running> running_;
   std::map<int, Departure> departures_;
   // When the coordinator is to be asked next; while it is, InfiniteDuration.
   absl::Duration look_at_;
+  absl::Duration looked_at_;
+  // Why the last host was given up.
+  std::string claim_;
+  bool is_giving_up_ = false;
   bool has_started_ = false;
   // Nothing is started any more.
   bool is_closed_ = false;
-  // The program is finishing, or has.
-  bool is_finished_ = false;
+  // When the program was known to be finishing, or to have finished.
+  absl::Duration finished_at_ = absl::InfiniteDuration();
 };
 
 }  // namespace farandole::launcher

@@ -113,7 +113,7 @@ void Staffing::Started(const std::string& host, int worker, absl::Duration now) 
   --where.starting;
   ++where.running;
   where.is_unusable = false;
-  workers_[worker] = {host, now, !where.is_listed};
+  workers_[worker] = {host, now, false};
 }
 
 void Staffing::Unusable(const std::string& host, absl::Duration now) {
@@ -135,6 +135,7 @@ bool Staffing::Ended(int worker, End end, absl::Duration now) {
   --host.running;
   rests_until_ = std::max(rests_until_, now + limits_.rest);
   bool is_given_up = false;
+  if (now - ended.since >= limits_.early) host.failed_starts = 0;
   if (end == kInOrder && !ended.is_leaving) {
     ++host.retired;
   } else if (end != kInOrder && !ended.is_leaving) {
@@ -148,10 +149,7 @@ bool Staffing::Ended(int worker, End end, absl::Duration now) {
 }
 
 bool Staffing::NoteFailedStart(Host* host, absl::Duration since, absl::Duration now) const {
-  if (now - since >= limits_.early) {
-    host->failed_starts = 0;
-    return false;
-  }
+  if (now - since >= limits_.early) return false;
   // Who was there already failed with it.
   if (since < host->last_failed_start) return false;
   host->last_failed_start = now;

@@ -56,10 +56,11 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   // code.
   const bool is_cause = end.signal != 0 || end.is_lost;
   if (is_elastic_ && stop_signal_ == 0 && stage_ == kRunning) {
-    const bool is_after_all = is_job_over_ && given_up_[index];
-    if (end.failed() && !is_after_all) {
+    if (end.failed() && given_up_[index]) {
+      last_given_up_ = index;
+    } else if (end.failed()) {
       NoteLoss(index);
-    } else if (!end.failed()) {
+    } else {
       last_success_ = now;
     }
     return 0;
@@ -104,7 +105,11 @@ bool StopPolicy::has_outlived() const {
 }
 
 int StopPolicy::first_failed() const {
-  return is_elastic_ && first_failed_ >= 0 && all_ended() && has_outlived() ? -1 : first_failed_;
+  if (!is_elastic_ || !all_ended()) return first_failed_;
+  if (first_failed_ >= 0) return has_outlived() ? -1 : first_failed_;
+  // Who was given up may have been the last one; then the program has not finished.
+  const bool is_finished = is_job_over_ ? !has_job_failed_ : last_success_ != -absl::InfiniteDuration();
+  return stop_signal_ == 0 && !is_finished ? last_given_up_ : -1;
 }
 
 int StopPolicy::StopRequested(int signal, absl::Duration now) {

@@ -61,8 +61,8 @@ class StopPolicy {
   // themselves; otherwise its program is finishing, and they are left in peace. Later words change nothing.
   void JobOver(int index, bool failed, absl::Duration now);
 
-  // Elastic: the job has lost worker `index`, whose process is about to be killed. Where the program has finished, its
-  // end is no failure.
+  // Elastic: the job has lost worker `index`, and its process is about to be killed. Where the program finishes, that
+  // is no failure.
   void GiveUp(int index) { given_up_[index] = true; }
 
   // Worker `index` has ended, or (with any end that failed) could not be started.
@@ -109,6 +109,8 @@ class StopPolicy {
   std::vector<absl::Duration> end_times_;
   std::vector<bool> ended_;
   std::vector<bool> given_up_;
+  // The last of those given up to end.
+  int last_given_up_ = -1;
   int running_;
   Stage stage_ = kRunning;
   absl::Duration deadline_ = absl::InfiniteDuration();

@@ -185,6 +185,28 @@ TEST(StopPolicyTest, AnElasticRunThatIsStoppedIsNotBlamedOnWhatItHasOutlived) {
   EXPECT_EQ(policy.exit_code(), 143);
 }
 
+TEST(StopPolicyTest, WhoWasGivenUpIsNoFailureOfAProgramThatFinishes) {
+  for (const bool is_over_first : {false, true}) {
+    StopPolicy policy((StopLimits()));
+    policy.Add();
+    policy.Add();
+    policy.GiveUp(1);
+    policy.WorkerEnded(0, WorkerEnd{0, 0}, absl::Seconds(1));
+    if (is_over_first) policy.JobOver(0, false, absl::Seconds(2));
+    policy.WorkerEnded(1, WorkerEnd{0, SIGKILL}, absl::Seconds(3));
+    if (!is_over_first) policy.JobOver(0, false, absl::Seconds(4));
+    EXPECT_EQ(policy.exit_code(), 0);
+  }
+}
+
+TEST(StopPolicyTest, WhereAllWereGivenUpTheRunHasFailed) {
+  StopPolicy policy((StopLimits()));
+  policy.Add();
+  policy.GiveUp(0);
+  policy.WorkerEnded(0, WorkerEnd{0, SIGKILL}, absl::Seconds(1));
+  EXPECT_EQ(policy.exit_code(), 137);
+}
+
 TEST(StopPolicyTest, EndsAreNamedAsPeopleKnowThem) {
   EXPECT_EQ(kCode3.Describe(), "exit code 3");
   EXPECT_EQ(kKilledByOthers.Describe(), "SIGKILL");

@@ -34,7 +34,7 @@ absl::Status Check(const v1::DrainWorkersRequest& request) {
 DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
   DrainRequested event{id, std::nullopt, request.hostname(), {}, request.reason()};
   if (request.has_rank()) event.rank = request.rank();
-  event.launched.assign(request.launched().indices().begin(), request.launched().indices().end());
+  event.launched.insert(request.launched().indices().begin(), request.launched().indices().end());
   return event;
 }
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
+#include "absl/container/btree_set.h"
 #include "farandole/v1/worker.pb.h"
 
 namespace farandole {
@@ -74,7 +74,7 @@ struct DrainRequested {
   CallId call = 0;
   std::optional<uint32_t> rank;
   std::string hostname;
-  std::vector<uint32_t> launched;
+  absl::btree_set<uint32_t> launched;
   std::string reason;
 };
 // Time has passed; sent at Actions::next_tick or later.

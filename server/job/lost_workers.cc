@@ -10,7 +10,10 @@ namespace farandole {
 
 void LostWorkers::Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now) {
   losses_[member.launch_index()] = {member.hostname(), now, Plain(sentence, 1024), is_counted};
-  if (losses_.size() > kMostKept) losses_.erase(losses_.begin());
+  if (losses_.size() <= kMostKept) return;
+  losses_.erase(std::min_element(losses_.begin(), losses_.end(), [](const auto& one, const auto& other) {
+    return one.second.since < other.second.since;
+  }));
 }
 
 const LostWorkers::Loss* LostWorkers::Find(uint32_t launch_index) const {

@@ -32,6 +32,7 @@ class LostWorkers {
   void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
   // Its process has ended, or lives: it is forgotten.
   void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
+  void Clear() { losses_.clear(); }
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;
   v1::ListLostResponse List(absl::Time now) const;

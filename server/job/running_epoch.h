@@ -97,7 +97,10 @@ class RunningEpoch {
   // When Advance wants to be called next.
   absl::Time Deadline() const;
   // The coordinator itself did not run for a while: nobody is lost by silence until `judged_from`.
-  void Excuse(absl::Time judged_from) { roster_->Excuse(judged_from); }
+  void Excuse(absl::Time judged_from) {
+    roster_->Excuse(judged_from);
+    stalls_.Excuse(judged_from);
+  }
 
   const v1::Epoch& epoch() const { return epoch_; }
   const Roster& roster() const { return *roster_; }

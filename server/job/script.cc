@@ -312,6 +312,7 @@ void Script::Stall(const Arguments& arguments) {
   report->set_last_submitted(arguments.Text("last"));
   report->set_last_submitted_age_ms(absl::ToInt64Milliseconds(arguments.Duration("age", absl::ZeroDuration())));
   report->set_inquiry(arguments.Number("inquiry", 0));
+  report->set_running(arguments.Number("running", 0));
   Say(arguments.subject, std::move(message));
 }
 
@@ -349,7 +350,7 @@ void Script::Drain(const Arguments& arguments) {
   event.call = shell_->NewCall();
   if (arguments.Has("rank")) event.rank = arguments.Number("rank", 0);
   event.hostname = arguments.Text("host");
-  for (const std::string& index : SplitList(arguments.Text("launched"), ',')) event.launched.push_back(NumberOf(index));
+  for (const std::string& index : SplitList(arguments.Text("launched"), ',')) event.launched.insert(NumberOf(index));
   event.reason = arguments.Text("reason");
   Step(event);
 }

@@ -12,6 +12,8 @@ namespace {
 
 // The oldest gatherings that one notice looks at; many more than it names.
 constexpr size_t kMostGatherings = 256;
+// Over the limit, and not known yet who is to blame.
+constexpr absl::Duration kRetryTime = absl::Seconds(5);
 
 // A worker may say any number; a year is as good as forever, and sums of times stay finite.
 absl::Duration AgeOf(uint64_t age_ms) {
@@ -84,7 +86,8 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
   covered_until_ = now - stall_warning_;
   recheck_at_ = absl::InfiniteFuture();
   not_before_ = now + std::min(stall_warning_, kAnswerTime);
-  Stalls stalls = Gather(now);
+  const Stalls waits = Gather(now);
+  Stalls stalls = waits;
   KeepStalled(now, &stalls);
   std::string sentence;
   if (stalls.empty()) {
@@ -98,7 +101,7 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
       sentence = Compose(stalls, now);
     }
     recheck_at_ = noticed_at_ + stall_warning_;
-    FindOverdue(stalls, now);
+    FindOverdue(stalls, waits, now);
   }
   accounts_.clear();
   if (sentence.empty()) return sentence;
@@ -128,51 +131,77 @@ StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
       stall.waiting.insert(rank);
     }
   }
+  for (auto& [tensor, stall] : stalls) {
+    const std::vector<uint32_t>* ranks = groups_.Find(tensor.first);
+    if (ranks == nullptr || stall.op == v1::OP_TYPE_JOIN) continue;
+    for (const uint32_t rank : *ranks) {
+      if (!stall.waiting.contains(rank) && !HasJoined(rank)) stall.missing.push_back(rank);
+    }
+  }
   return stalls;
 }
 
 void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
   for (auto it = stalls->begin(); it != stalls->end();) {
-    const uint32_t group = it->first.first;
-    Stall& stall = it->second;
-    const std::vector<uint32_t>* ranks = groups_.Find(group);
-    bool is_stalled = ranks != nullptr && stall.op != v1::OP_TYPE_JOIN && stall.oldest + stall_warning_ <= now;
-    if (is_stalled) {
-      for (const uint32_t rank : *ranks) {
-        if (!stall.waiting.contains(rank) && !HasJoined(rank)) stall.missing.push_back(rank);
-      }
-      // Where the last rank has come just now, the tensor is on its way.
-      is_stalled = !stall.missing.empty() || stall.youngest + stall_warning_ <= now;
-    }
+    const Stall& stall = it->second;
+    bool is_stalled = groups_.Find(it->first.first) != nullptr && stall.op != v1::OP_TYPE_JOIN &&
+                      stall.oldest + stall_warning_ <= now;
+    // Where the last rank has come just now, the tensor is on its way.
+    is_stalled = is_stalled && (!stall.missing.empty() || stall.youngest + stall_warning_ <= now);
     it = is_stalled ? std::next(it) : stalls->erase(it);
   }
 }
 
-void StallWatch::FindOverdue(const Stalls& stalls, absl::Time now) {
-  const auto oldest = absl::c_min_element(
-      stalls, [](const auto& one, const auto& other) { return one.second.oldest < other.second.oldest; });
-  const Stall& stall = oldest->second;
-  if (stall.oldest + stall_limit_ > now) {
-    recheck_at_ = std::min(recheck_at_, stall.oldest + stall_limit_);
+void StallWatch::FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now) {
+  const Stalls::value_type* oldest = nullptr;
+  for (const Stalls::value_type& entry : stalls) {
+    // Where nobody is missing, the tensor is under way.
+    if (entry.second.missing.empty()) continue;
+    if (oldest == nullptr || entry.second.oldest < oldest->second.oldest) oldest = &entry;
+  }
+  if (oldest == nullptr || stall_limit_ == absl::InfiniteDuration()) return;
+  const absl::Time due = std::max(oldest->second.oldest, judged_from_) + stall_limit_;
+  if (due > now) {
+    recheck_at_ = std::min(recheck_at_, due);
     return;
   }
-  // Of the missing, who waits itself is only kept from submitting; where all do, their program is at fault.
-  std::vector<uint32_t> to_blame;
-  for (const bool also_waiting : {false, true}) {
-    for (const uint32_t rank : stall.missing) {
-      const auto account = accounts_.find(rank);
-      const bool waits = account != accounts_.end() && !account->second.report.pending().empty();
-      if (!roster_.seat(rank).left && (also_waiting || !waits)) to_blame.push_back(rank);
-    }
-    if (!to_blame.empty()) break;
-  }
-  const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
+  const absl::btree_set<uint32_t> to_blame = ToBlame(waits, oldest->second);
+  if (to_blame.empty()) recheck_at_ = std::min(recheck_at_, now + std::min(stall_warning_, kRetryTime));
+  const std::vector<uint32_t> waiting(oldest->second.waiting.begin(), oldest->second.waiting.end());
   for (const uint32_t rank : to_blame) {
-    overdue_.push_back(
-        {rank, absl::StrCat("it has not submitted ", Plain(oldest->first.second), ", for which ", ShowRanks(waiting),
-                            waiting.size() == 1 ? " has" : " have", " waited ", ShowDuration(now - stall.oldest), "; ",
-                            ShowDuration(stall_limit_), " is the most (its stall limit)")});
+    const bool is_direct = absl::c_linear_search(oldest->second.missing, rank);
+    overdue_.push_back({rank, absl::StrCat(is_direct ? "it has not submitted " : "it keeps others from submitting ",
+                                           Plain(oldest->first.second), ", for which ", ShowRanks(waiting),
+                                           waiting.size() == 1 ? " has" : " have", " waited ",
+                                           ShowDuration(now - oldest->second.oldest), "; ", ShowDuration(stall_limit_),
+                                           " is the most (its stall limit)")});
   }
+}
+
+absl::btree_set<uint32_t> StallWatch::ToBlame(const Stalls& waits, const Stall& stall) const {
+  absl::btree_set<uint32_t> idle;
+  absl::btree_set<uint32_t> seen;
+  std::vector<uint32_t> open(stall.missing.begin(), stall.missing.end());
+  bool is_all_known = true;
+  while (!open.empty()) {
+    const uint32_t rank = open.back();
+    open.pop_back();
+    if (!seen.insert(rank).second || roster_.seat(rank).left) continue;
+    const auto account = accounts_.find(rank);
+    if (account == accounts_.end() || !account->second.is_answer || account->second.report.running() > 0) {
+      is_all_known = false;
+    } else if (account->second.report.pending().empty()) {
+      idle.insert(rank);
+    }
+    for (const auto& [tensor, other] : waits) {
+      if (other.waiting.contains(rank)) open.insert(open.end(), other.missing.begin(), other.missing.end());
+    }
+  }
+  if (!idle.empty() || !is_all_known) return idle;
+  for (const uint32_t rank : stall.missing) {
+    if (!roster_.seat(rank).left) idle.insert(rank);
+  }
+  return idle;
 }
 
 bool StallWatch::HasJoined(uint32_t rank) const {

@@ -39,7 +39,9 @@ class StallWatch {
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
   // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
-  // Who was found to be missing for longer than the limit, ascending, and what for.
+  // The coordinator itself did not run for a while: no stall counts for the limit that was before.
+  void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
+  // Who was found to keep others waiting for longer than the limit, ascending, and what for.
   const std::vector<Roster::Loss>& overdue() const { return overdue_; }
   // When Advance wants to be called next.
   absl::Time Deadline() const;
@@ -66,11 +68,14 @@ class StallWatch {
   absl::Time NextInquiry() const;
   void Ask(absl::Time now, Notices* notices);
   std::string Conclude(absl::Time now, Notices* notices);
-  // Whatever anybody waits for, and then only what is stalled at `now`.
+  // Whatever anybody waits for, with who is missing, and then only what is stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
-  // Judges the stall that has lasted longest, if it is over the limit.
-  void FindOverdue(const Stalls& stalls, absl::Time now);
+  // Looks for who keeps others waiting, beginning with the stall that has lasted longest, if it is over the limit.
+  void FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now);
+  // Of those missing in `stall`, and of those whom they wait for themselves in turn: who does nothing. Empty where
+  // somebody did not say what it does; all that are missing in `stall` where each waits for another.
+  absl::btree_set<uint32_t> ToBlame(const Stalls& waits, const Stall& stall) const;
   // Whether `rank` has joined, so that nobody waits for it.
   bool HasJoined(uint32_t rank) const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
@@ -97,6 +102,7 @@ class StallWatch {
   // What the last notice was about, and when.
   absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
   absl::Time noticed_at_ = absl::InfinitePast();
+  absl::Time judged_from_ = absl::InfinitePast();
   std::vector<Roster::Loss> overdue_;
 };
 

@@ -239,6 +239,7 @@ void Job::State::On(const ExitReported& event) {
     return Answer<v1::ReportExitResponse>(event.call, status);
   if (IsOngoing() && exits_.insert(report.launch_index()).second) TakeExit(report);
   if (exits_.size() > kMostExitsKept) exits_.erase(exits_.begin());
+  lost_.Remove(report.launch_index());
   Settle();
   v1::ReportExitResponse response;
   response.set_job_over(!IsOngoing() || IsFinishing());
@@ -274,7 +275,6 @@ void Job::State::TakeExit(const v1::ReportExitRequest& report) {
   }
   if (!failed_host.empty() && !is_counted) CountFailure(failed_host);
   if (!failed_host.empty()) hosts_.Name(failed_host, report.host());
-  lost_.Remove(report.launch_index());
 }
 
 std::string Job::State::FailedHost(const v1::ReportExitRequest& report) {
@@ -323,7 +323,7 @@ absl::StatusOr<std::vector<uint32_t>> Job::State::RanksToDrain(const DrainReques
     const std::string& host = roster.seat(rank).member.hostname();
     hosts.insert(host);
     if (!event.launched.empty()) {
-      if (absl::c_linear_search(event.launched, roster.seat(rank).member.launch_index())) ranks.push_back(rank);
+      if (event.launched.contains(roster.seat(rank).member.launch_index())) ranks.push_back(rank);
     } else if (event.rank.has_value() ? *event.rank == rank : host == event.hostname) {
       ranks.push_back(rank);
     }
@@ -353,9 +353,8 @@ absl::StatusOr<std::vector<uint32_t>> Job::State::RanksToDrain(const DrainReques
 std::vector<std::string> Job::State::WaitingToDrain(const DrainRequested& event) const {
   if (!event.hostname.empty()) return lobby_.IncarnationsOn(event.hostname);
   std::vector<std::string> waiting;
-  for (const uint32_t launch_index : event.launched) {
-    const Lobby::Worker* const worker = lobby_.FindLaunched(launch_index);
-    if (worker != nullptr) waiting.push_back(worker->member.incarnation());
+  for (const auto& [order, worker] : lobby_.workers()) {
+    if (event.launched.contains(worker.launch_index)) waiting.push_back(worker.member.incarnation());
   }
   return waiting;
 }

@@ -22,6 +22,7 @@ void Job::State::BeginForming() {
   record_.clear_resets();
   hosts_.Clear();
   estranged_.Clear();
+  lost_.Clear();
   links_.Clear();
   AdoptTerms();
   const std::string first = DescribeWorker(lobby_.workers().begin()->second.member);
@@ -190,8 +191,9 @@ void Job::State::FailRun(const RunningEpoch::Ending& ending) {
   NoteLosses(run_->roster(), ending.lost, ending.reason, false);
   CloseEpoch(ending.reason);
   // Those who wait for the next run are of the same program; one of its processes is gone, so they would wait in vain.
-  // Where all had gone, they have been started anew.
-  if (!was_forsaken) DismissLobby(ending.reason);
+  // Where all had gone, or all for the next run have come, they have been started anew.
+  const bool is_next_there = !IsElastic() && !ending.lost.empty() && lobby_.size() >= lobby_.wanted_size();
+  if (!was_forsaken && !is_next_there) DismissLobby(ending.reason);
   Enter(v1::JOB_STATE_FAILED, ending.reason, LogLine::Level::kError);
   if (!lobby_.IsEmpty()) BeginForming();
 }
@@ -229,7 +231,7 @@ void Job::State::KeepSurvivors() {
   last_stall_ = run_->last_stall();
   last_stall_at_ = run_->last_stall_at();
   last_negotiation_messages_ = run_->negotiation_messages();
-  survivors_ = std::make_unique<Survivors>(run_->epoch(), run_->TakeRoster(), now_);
+  survivors_ = std::make_unique<Survivors>(run_->epoch(), run_->TakeRoster(), StallLimits().loss, now_);
   run_.reset();
   change_.reset();
   for (const auto& [order, worker] : lobby_.workers()) {

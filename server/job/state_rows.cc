@@ -140,9 +140,10 @@ void Job::State::RestoreSurvivors(absl::Time now) {
   for (const uint32_t rank : record_.left()) roster->Leave(rank);
   for (const uint32_t rank : record_.lost()) {
     roster->MarkLost(rank, "before the coordinator was restarted");
+    lost_.Add(epoch.members(rank), ended, false, now);
     fence_.Shut(epoch.members(rank).incarnation(), ended);
   }
-  survivors_ = std::make_unique<Survivors>(epoch, std::move(roster), options_.reattach_window, now);
+  survivors_ = std::make_unique<Survivors>(epoch, std::move(roster), StallLimits().loss, options_.reattach_window, now);
   history_.Add(absl::StrCat("the coordinator was restarted between two epochs and waits for ",
                             Count(survivors_->awaited(), "survivor"), " of epoch ", epoch.number()),
                now);

@@ -8,8 +8,11 @@
 
 namespace farandole {
 
-Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Time now)
-    : epoch_(std::move(epoch)), roster_(std::move(roster)) {
+Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now)
+    : epoch_(std::move(epoch)),
+      roster_(std::move(roster)),
+      return_limit_(return_limit),
+      return_until_(now + return_limit) {
   for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
     const Roster::Seat& seat = roster_->seat(rank);
     const bool is_gone = seat.drained || !seat.lost.empty() || (seat.left && !seat.returns);
@@ -23,8 +26,9 @@ Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Time
   }
 }
 
-Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration window, absl::Time now)
-    : Survivors(std::move(epoch), std::move(roster), now) {
+Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit,
+                     absl::Duration window, absl::Time now)
+    : Survivors(std::move(epoch), std::move(roster), return_limit, now) {
   for (const uint32_t rank : awaited_) roster_->Unwatch(rank);
   unseen_ = awaited_;
   window_ = window;
@@ -60,7 +64,13 @@ StreamId Survivors::Return(uint32_t rank) {
 void Survivors::Await(uint32_t rank, absl::Time now) {
   if (back_.erase(rank) == 0) return;
   awaited_.insert(rank);
+  return_until_ = std::max(return_until_, now + return_limit_);
   roster_->Watch(rank, now);
+}
+
+void Survivors::Excuse(absl::Time judged_from) {
+  roster_->Excuse(judged_from);
+  return_until_ = std::max(return_until_, judged_from + return_limit_);
 }
 
 void Survivors::Leave(uint32_t rank, bool returns, absl::Time now) {
@@ -91,6 +101,14 @@ std::vector<Roster::Loss> Survivors::FindLosses(absl::Time now) const {
   for (Roster::Loss& loss : losses) {
     if (roster_->seat(loss.rank).left) loss.claim = "it left to join again, and did not in time";
   }
+  if (return_until_ <= now) {
+    losses.clear();
+    for (const uint32_t rank : awaited_) {
+      losses.push_back({rank, absl::StrCat("it did not join again within ", ShowDuration(return_limit_),
+                                           " after the epoch's end, which is the most (its stall limit)")});
+    }
+    return losses;
+  }
   if (unseen_until_ > now) return losses;
   for (const uint32_t rank : unseen_) {
     losses.push_back({rank, absl::StrCat("it did not come back within ", ShowDuration(window_),
@@ -100,7 +118,8 @@ std::vector<Roster::Loss> Survivors::FindLosses(absl::Time now) const {
 }
 
 absl::Time Survivors::Deadline() const {
-  return std::min(roster_->Deadline(), unseen_.empty() ? absl::InfiniteFuture() : unseen_until_);
+  return std::min({roster_->Deadline(), unseen_.empty() ? absl::InfiniteFuture() : unseen_until_,
+                   awaited_.empty() ? absl::InfiniteFuture() : return_until_});
 }
 
 std::string Survivors::NameAwaited() const {

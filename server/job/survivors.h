@@ -23,11 +23,13 @@ namespace farandole {
 // watched for silence on its old stream, as the program may be busy for long before it notices. Owned by its Job.
 class Survivors {
  public:
-  // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited.
-  Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Time now);
+  // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited; InfiniteDuration:
+  // for as long as it is heard of.
+  Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
   // After a restart of the coordinator: nobody is watched before it has shown itself; who has not until `until` is
   // lost.
-  Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration window, absl::Time now);
+  Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Duration window,
+            absl::Time now);
   Survivors(const Survivors&) = delete;
   Survivors& operator=(const Survivors&) = delete;
 
@@ -58,7 +60,7 @@ class Survivors {
   void Drain(uint32_t rank);
   void Lose(uint32_t rank, const std::string& reason);
   // The coordinator itself did not run for a while: nobody is lost by silence until `judged_from`.
-  void Excuse(absl::Time judged_from) { roster_->Excuse(judged_from); }
+  void Excuse(absl::Time judged_from);
 
   // Who of those awaited is lost by silence or absence.
   std::vector<Roster::Loss> FindLosses(absl::Time now) const;
@@ -75,6 +77,9 @@ class Survivors {
 
   const v1::Epoch epoch_;
   const std::unique_ptr<Roster> roster_;
+  const absl::Duration return_limit_;
+  // Who has not joined again by then is lost.
+  absl::Time return_until_;
   absl::btree_set<uint32_t> awaited_;
   absl::btree_set<uint32_t> back_;
   // After a restart: awaited, and has not shown itself.

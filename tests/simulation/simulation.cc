@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -238,12 +239,16 @@ void Simulation::CheckEnd() {
 // killed before its stream is open counts until it should be; a stopped worker's launch is not over; and where some
 // have left and one is killed, whoever joins before that is known is taken for one of the same program.
 bool Simulation::LingersOn() const {
-  bool has_left = false, is_alive = false;
+  bool is_alive = false;
+  for (const auto& worker : workers_) is_alive = is_alive || !worker->process().is_dead();
+  return restarts_ || has_ghost_ || is_alive || (HasLeft() && worst_ == Fault::kKill);
+}
+
+bool Simulation::HasLeft() const {
   for (const auto& worker : workers_) {
-    has_left = has_left || (worker->outcome().has_value() && worker->outcome()->ok());
-    is_alive = is_alive || !worker->process().is_dead();
+    if (worker->outcome().has_value() && worker->outcome()->ok()) return true;
   }
-  return restarts_ || has_ghost_ || is_alive || (has_left && worst_ == Fault::kKill);
+  return false;
 }
 
 void Simulation::CheckOutcome(const SimWorker& worker) {
@@ -266,6 +271,14 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
   }
   // Without a coordinator's word, hosts whose leader died end by what each of their ranks sees.
   if (restarts_ && worst_ >= Fault::kBreak) return;
+  // So they do where some have left in order: the coordinator hears nothing of connections to these.
+  if (HasLeft() && worst_ >= Fault::kLongCut) return;
+  // Who was cut off when a disagreement was told, and comes back when its peers are done, finds that they have left.
+  if (HasLeft() && absl::StrContains(outcome->message(), "has left the job")) return;
+  // Who is cut off from the coordinator itself names the peer that it lost, and itself.
+  const int64_t own_pid = worker.process().pid();
+  const bool names_itself = absl::StrContains(outcome->message(), absl::StrCat("(pid ", own_pid, ")"));
+  if (culprits_.count(own_pid) > 0 && names_itself) return;
   if (!NamesCulprit(std::string(outcome->message()))) {
     site_.Violate(absl::StrCat("names none to whom something was done: ", worker.Describe()));
   }

@@ -56,6 +56,8 @@ class Simulation {
   void CheckCatalogue();
   void Tell(const std::string& line);
   bool LingersOn() const;
+  // Some have left in order.
+  bool HasLeft() const;
   SimWorker& AnyWorker();
   // Each other time one that leads its host.
   SimWorker& AnyVictim();

@@ -49,6 +49,8 @@ absl::StatusOr<bool> JobReporter::EndIfShort(const std::string& reason) {
   uint32_t workers = 0;
   for (const v1::WorkerStatus& worker : job->workers()) {
     const std::string& state = worker.state();
+    // The program may be finishing.
+    if (state == "left") return false;
     if (state == "live" || state == "draining" || state == "returning" || state == "waiting") ++workers;
   }
   if (workers >= job->summary().elastic().min_size()) return false;

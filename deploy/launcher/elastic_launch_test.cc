@@ -170,9 +170,9 @@ TEST(ElasticLaunchTest, OfAHostWithFewerPlacesTheYoungestWorkerIsAskedToLeave) {
 
 TEST(ElasticLaunchTest, TheProcessOfALostWorkerIsKilledAfterAWhileAndReplaced) {
   FakeLink link("lost.");
-  Scenario scenario =
-      Elastic(2, absl::StrCat("case $INDEX in 1) echo 1 >", link.path("lost"), "; kill -STOP $$;; ",
-                              "0) read x <$DIR/gate0;; 2) rm ", link.path("lost"), "; echo go >$DIR/gate0;; esac"));
+  Scenario scenario = Elastic(2, absl::StrCat("case $INDEX in 1) echo 1 >", link.path("lost"), "; kill -STOP $$;; ",
+                                              "0) read x <$DIR/gate0;; 2) rm ", link.path("lost"), "; echo 1 >",
+                                              link.path("over"), "; echo go >$DIR/gate0;; esac"));
   scenario.elastic->link = &link;
   scenario.elastic->look_interval = absl::Milliseconds(10);
   scenario.elastic->lost_limit = absl::Milliseconds(100);

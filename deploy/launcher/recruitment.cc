@@ -126,9 +126,6 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
     Close();
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
-  const bool is_short = !running_.empty() && static_cast<int>(running_.size()) < plan_.least;
-  const bool is_hopeless = discovery_ == nullptr && staffing_.all_given_up() && is_short;
-  if (is_hopeless && plan_.link != nullptr && !is_closed_ && !is_giving_up_) GiveUpJob();
   if (!staffing_.is_listed(host) && !HasWorkers(host)) employer_->Release(host);
   // Who is not among the living cannot hand on what the job has learnt.
   if (is_deserted()) Close();
@@ -213,6 +210,9 @@ void Recruitment::OnAnswer(int worker, const std::string& host, const absl::Stat
     employer_->OnRemark(
         absl::StrCat("host ", host, " is barred for ", FormatSeconds(answer->barred), ": ", answer->barred_because));
   }
+  const bool is_short = !running_.empty() && static_cast<int>(running_.size()) < plan_.least;
+  const bool is_hopeless = discovery_ == nullptr && staffing_.all_given_up() && is_short;
+  if (is_hopeless && !is_closed_ && !is_giving_up_) GiveUpJob();
 }
 
 bool Recruitment::OnChildEnded(pid_t pid, WorkerEnd end) {

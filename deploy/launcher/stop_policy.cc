@@ -106,9 +106,9 @@ bool StopPolicy::has_outlived() const {
 
 int StopPolicy::first_failed() const {
   if (!is_elastic_ || !all_ended()) return first_failed_;
-  if (first_failed_ >= 0) return has_outlived() ? -1 : first_failed_;
+  if (first_failed_ >= 0 && !has_outlived()) return first_failed_;
   // Who was given up may have been the last one; then the program has not finished.
-  const bool is_finished = is_job_over_ ? !has_job_failed_ : last_success_ != -absl::InfiniteDuration();
+  const bool is_finished = is_job_over_ && !has_job_failed_;
   return stop_signal_ == 0 && !is_finished ? last_given_up_ : -1;
 }
 

@@ -199,6 +199,16 @@ TEST(StopPolicyTest, WhoWasGivenUpIsNoFailureOfAProgramThatFinishes) {
   }
 }
 
+TEST(StopPolicyTest, WhoWasGivenUpLastIsAFailureThoughOthersWereDrained) {
+  StopPolicy policy((StopLimits()));
+  policy.Add();
+  policy.Add();
+  policy.WorkerEnded(0, WorkerEnd{0, 0}, absl::Seconds(1));
+  policy.GiveUp(1);
+  policy.WorkerEnded(1, WorkerEnd{0, SIGKILL}, absl::Seconds(3));
+  EXPECT_EQ(policy.exit_code(), 137);
+}
+
 TEST(StopPolicyTest, WhereAllWereGivenUpTheRunHasFailed) {
   StopPolicy policy((StopLimits()));
   policy.Add();

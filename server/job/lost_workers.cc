@@ -1,12 +1,15 @@
 #include "server/job/lost_workers.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+constexpr size_t kMostKeptBytes = 256;
+
+}  // namespace
 
 void LostWorkers::Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now) {
   losses_[member.launch_index()] = {member.hostname(), now, Plain(sentence, 1024), is_counted};
@@ -21,20 +24,48 @@ const LostWorkers::Loss* LostWorkers::Find(uint32_t launch_index) const {
   return found == losses_.end() ? nullptr : &found->second;
 }
 
+std::vector<uint32_t> LostWorkers::LongestFirst() const {
+  std::vector<uint32_t> indices;
+  indices.reserve(losses_.size());
+  for (const auto& [launch_index, loss] : losses_) indices.push_back(launch_index);
+  std::stable_sort(indices.begin(), indices.end(),
+                   [this](uint32_t one, uint32_t other) { return losses_.at(one).since < losses_.at(other).since; });
+  return indices;
+}
+
 v1::ListLostResponse LostWorkers::List(absl::Time now) const {
-  std::vector<std::pair<absl::Time, uint32_t>> longest_first;
-  longest_first.reserve(losses_.size());
-  for (const auto& [launch_index, loss] : losses_) longest_first.emplace_back(loss.since, launch_index);
-  std::sort(longest_first.begin(), longest_first.end());
   v1::ListLostResponse response;
-  for (const auto& [since, launch_index] : longest_first) {
+  for (const uint32_t launch_index : LongestFirst()) {
     if (response.workers_size() == kMostListed) break;
+    const Loss& loss = losses_.at(launch_index);
     v1::LostWorker* worker = response.add_workers();
     worker->set_launch_index(launch_index);
-    worker->set_lost_for_ms(absl::ToInt64Milliseconds(now - since));
-    worker->set_sentence(losses_.at(launch_index).sentence);
+    worker->set_lost_for_ms(std::max<int64_t>(0, absl::ToInt64Milliseconds(now - loss.since)));
+    worker->set_sentence(loss.sentence);
   }
   return response;
+}
+
+void LostWorkers::Save(v1::JobRecord* record) const {
+  record->clear_lost_workers();
+  const std::vector<uint32_t> indices = LongestFirst();
+  const size_t skipped = indices.size() > kMostListed ? indices.size() - kMostListed : 0;
+  for (size_t i = skipped; i < indices.size(); ++i) {
+    const Loss& loss = losses_.at(indices[i]);
+    v1::LostRecord* kept = record->add_lost_workers();
+    kept->set_launch_index(indices[i]);
+    kept->set_hostname(loss.hostname);
+    kept->set_since_unix_ms(absl::ToUnixMillis(loss.since));
+    kept->set_sentence(Plain(loss.sentence, kMostKeptBytes));
+    kept->set_is_counted(loss.is_counted);
+  }
+}
+
+void LostWorkers::Load(const v1::JobRecord& record) {
+  for (const v1::LostRecord& kept : record.lost_workers()) {
+    losses_[kept.launch_index()] = {kept.hostname(), absl::FromUnixMillis(kept.since_unix_ms()), kept.sentence(),
+                                    kept.is_counted()};
+  }
 }
 
 }  // namespace farandole

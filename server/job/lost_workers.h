@@ -4,16 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
+#include "farandole/v1/store.pb.h"
 #include "farandole/v1/types.pb.h"
 #include "farandole/v1/worker.pb.h"
 
 namespace farandole {
 
 // The workers of one job that were lost, by launch index, until their processes have ended by the launcher's word, or
-// are seen again. Bounded, and not durable. Owned by its Job.
+// are seen again. Bounded. Owned by its Job, whose record keeps the newest.
 class LostWorkers {
  public:
   static constexpr size_t kMostKept = 65536;
@@ -30,14 +32,19 @@ class LostWorkers {
 
   // A worker was lost just now.
   void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
-  // Its process has ended, or lives: it is forgotten.
-  void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
+  // Its process has ended, or lives: it is forgotten. True: it was lost.
+  bool Remove(uint32_t launch_index) { return losses_.erase(launch_index) > 0; }
   void Clear() { losses_.clear(); }
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;
   v1::ListLostResponse List(absl::Time now) const;
+  void Save(v1::JobRecord* record) const;
+  void Load(const v1::JobRecord& record);
 
  private:
+  // Launch indices, the longest lost first.
+  std::vector<uint32_t> LongestFirst() const;
+
   absl::btree_map<uint32_t, Loss> losses_;
 };
 

@@ -121,9 +121,7 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
 void Negotiation::Decide(const Key& key, const Pending& pending, Notices* notices) {
   const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
   if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
-    v1::CoordinatorMessage message = MismatchFor(key, fault, true);
-    Remember(message.mismatch());
-    notices->push_back({ranks, std::move(message)});
+    notices->push_back({ranks, MismatchFor(key, fault, true)});
     return;
   }
   v1::SlotAssigned slot;
@@ -222,7 +220,7 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   return absl::OkStatus();
 }
 
-void Negotiation::Remember(const v1::Mismatch& told) {
+void Negotiation::AdoptTold(const v1::Mismatch& told) {
   const bool is_dispute = told.disputed_slot() != 0;
   if ((is_dispute ? told_of_slot_.size() : told_of_name_.size()) >= max_slots_) return;
   v1::Mismatch& known =

@@ -51,8 +51,9 @@ class Negotiation {
   //   number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
-  // What a member was told from before the coordinator's restart, as Remember.
-  void AdoptTold(const v1::Mismatch& told) { Remember(told); }
+  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it,
+  // is told so again. Kept for as many names and slots as there may be slots.
+  void AdoptTold(const v1::Mismatch& told);
 
   // Slots in use, as they were assigned.
   const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
@@ -94,12 +95,9 @@ class Negotiation {
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);
-  // Ranks were told this: one that states the same, or what came before it, has not heard of it, since its stream or
-  // the coordinator broke, and is told again. Kept for as many names and slots as there may be slots.
-  void Remember(const v1::Mismatch& told);
   // `is_decided`: the ranks have disagreed; else this rank alone is told no.
   v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim, bool is_decided) const;
-  // What the rank's peers were told of what it states.
+  // What the rank's peers were told of what it states, by an earlier life of the coordinator.
   std::optional<v1::CoordinatorMessage> ToldBefore(const v1::Ready& ready) const;
 
   const uint64_t epoch_;

@@ -94,6 +94,7 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
 
 void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects) {
   groups_.Forget(rank);
+  owed_.Renew(rank);
   absl::flat_hash_set<uint32_t> known_groups, known_slots;
   for (const v1::Group& group : hello.groups()) {
     known_groups.insert(group.number());
@@ -129,6 +130,7 @@ void RunningEpoch::FinishReattachment(Effects effects) {
       Consider(held.rank, held.message, effects);
   }
   owed_.Clear();
+  stalls_.Excuse(effects.now);
 }
 
 void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
@@ -185,7 +187,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
 }
 
 void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
-  if (const auto owed = owed_.Take(rank, message); owed.has_value()) return SendTo(rank, Share(*owed), effects);
+  if (const SharedMessage owed = owed_.Take(rank, message); owed != nullptr) return SendTo(rank, owed, effects);
+  if (owed_.HasCrossed(rank, message)) return;
   Notices notices;
   if (message.has_ready()) {
     negotiation_.Add(rank, message.ready(), effects.now, &notices);
@@ -373,6 +376,7 @@ void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
 
 void RunningEpoch::SendTo(uint32_t rank, const SharedMessage& message, Effects effects) {
   if (IsAboutTensors(*message)) ++negotiation_messages_;
+  owed_.Sent(rank, message);
   effects.actions->outputs.push_back(Send{roster_->seat(rank).stream, message});
 }
 

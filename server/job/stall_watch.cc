@@ -194,7 +194,10 @@ absl::btree_set<uint32_t> StallWatch::ToBlame(const Stalls& waits, const Stall& 
       idle.insert(rank);
     }
     for (const auto& [tensor, other] : waits) {
-      if (other.waiting.contains(rank)) open.insert(open.end(), other.missing.begin(), other.missing.end());
+      if (!other.waiting.contains(rank)) continue;
+      open.insert(open.end(), other.missing.begin(), other.missing.end());
+      // On its way, which takes what others do.
+      if (other.missing.empty() && other.op != v1::OP_TYPE_JOIN) is_all_known = false;
     }
   }
   if (!idle.empty() || !is_all_known) return idle;

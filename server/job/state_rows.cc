@@ -22,6 +22,7 @@ void Job::State::PersistRecord() {
   }
   if (PresentRoster() != nullptr) SaveStands(*PresentRoster());
   hosts_.Save(&record_);
+  lost_.Save(&record_);
   record_.set_last_token(gate_.last_token());
   *record_.mutable_history() = history_.entries();
   google::protobuf::RepeatedPtrField<v1::Member> members;
@@ -96,6 +97,7 @@ absl::Status Job::State::LoadRecord(const StoreRow& row, const StoreRow* members
   gate_.SkipTokens(record_.last_token());
   const v1::Epoch& epoch = record_.epoch();
   hosts_.Load(record_);
+  lost_.Load(record_);
   for (const uint32_t rank : record_.drained()) {
     drained_.Shut(epoch.members(rank).incarnation(),
                   absl::StrCat(DescribeRank(rank, epoch.members(rank)), " was to leave epoch ", epoch.number()));
@@ -140,7 +142,6 @@ void Job::State::RestoreSurvivors(absl::Time now) {
   for (const uint32_t rank : record_.left()) roster->Leave(rank);
   for (const uint32_t rank : record_.lost()) {
     roster->MarkLost(rank, "before the coordinator was restarted");
-    lost_.Add(epoch.members(rank), ended, false, now);
     fence_.Shut(epoch.members(rank).incarnation(), ended);
   }
   survivors_ = std::make_unique<Survivors>(epoch, std::move(roster), StallLimits().loss, options_.reattach_window, now);

@@ -9,10 +9,7 @@
 namespace farandole {
 
 Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now)
-    : epoch_(std::move(epoch)),
-      roster_(std::move(roster)),
-      return_limit_(return_limit),
-      return_until_(now + return_limit) {
+    : epoch_(std::move(epoch)), roster_(std::move(roster)), return_limit_(return_limit) {
   for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
     const Roster::Seat& seat = roster_->seat(rank);
     const bool is_gone = seat.drained || !seat.lost.empty() || (seat.left && !seat.returns);
@@ -64,13 +61,17 @@ StreamId Survivors::Return(uint32_t rank) {
 void Survivors::Await(uint32_t rank, absl::Time now) {
   if (back_.erase(rank) == 0) return;
   awaited_.insert(rank);
-  return_until_ = std::max(return_until_, now + return_limit_);
+  if (return_until_ != absl::InfiniteFuture()) return_until_ = std::max(return_until_, now + return_limit_);
   roster_->Watch(rank, now);
+}
+
+void Survivors::Miss(absl::Time now) {
+  if (return_until_ == absl::InfiniteFuture()) return_until_ = now + return_limit_;
 }
 
 void Survivors::Excuse(absl::Time judged_from) {
   roster_->Excuse(judged_from);
-  return_until_ = std::max(return_until_, judged_from + return_limit_);
+  if (return_until_ != absl::InfiniteFuture()) return_until_ = std::max(return_until_, judged_from + return_limit_);
 }
 
 void Survivors::Leave(uint32_t rank, bool returns, absl::Time now) {
@@ -105,7 +106,7 @@ std::vector<Roster::Loss> Survivors::FindLosses(absl::Time now) const {
     losses.clear();
     for (const uint32_t rank : awaited_) {
       losses.push_back({rank, absl::StrCat("it did not join again within ", ShowDuration(return_limit_),
-                                           " after the epoch's end, which is the most (its stall limit)")});
+                                           " while others waited for it, which is the most (its stall limit)")});
     }
     return losses;
   }

@@ -23,8 +23,8 @@ namespace farandole {
 // watched for silence on its old stream, as the program may be busy for long before it notices. Owned by its Job.
 class Survivors {
  public:
-  // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited; InfiniteDuration:
-  // for as long as it is heard of.
+  // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited, for as long as it
+  // is heard of, and once somebody else waits for the next epoch (Miss), for `return_limit`.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
   // After a restart of the coordinator: nobody is watched before it has shown itself; who has not until `until` is
   // lost.
@@ -53,6 +53,8 @@ class Survivors {
   std::string Accuse(uint32_t rank, const std::string& claim);
   // The rank's process waits for the next epoch; the stream that it had in the last one, or 0.
   StreamId Return(uint32_t rank);
+  // Somebody waits for those who are awaited.
+  void Miss(absl::Time now);
   // It does not wait any more, and has the silence limit to come again.
   void Await(uint32_t rank, absl::Time now);
   // The rank says that it leaves, to join again or not.
@@ -78,8 +80,8 @@ class Survivors {
   const v1::Epoch epoch_;
   const std::unique_ptr<Roster> roster_;
   const absl::Duration return_limit_;
-  // Who has not joined again by then is lost.
-  absl::Time return_until_;
+  // Who has not joined again by then is lost; InfiniteFuture: nobody waits for it.
+  absl::Time return_until_ = absl::InfiniteFuture();
   absl::btree_set<uint32_t> awaited_;
   absl::btree_set<uint32_t> back_;
   // After a restart: awaited, and has not shown itself.

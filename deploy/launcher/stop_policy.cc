@@ -108,7 +108,8 @@ int StopPolicy::first_failed() const {
   if (!is_elastic_ || !all_ended()) return first_failed_;
   if (first_failed_ >= 0 && !has_outlived()) return first_failed_;
   // Who was given up may have been the last one; then the program has not finished.
-  const bool is_finished = is_job_over_ && !has_job_failed_;
+  const bool is_finished =
+      is_job_over_ ? !has_job_failed_ : last_given_up_ >= 0 && end_times_[last_given_up_] <= last_success_;
   return stop_signal_ == 0 && !is_finished ? last_given_up_ : -1;
 }
 

@@ -199,6 +199,16 @@ TEST(StopPolicyTest, WhoWasGivenUpIsNoFailureOfAProgramThatFinishes) {
   }
 }
 
+TEST(StopPolicyTest, ALaunchWhoseWorkersAreAllDrainedHasOutlivedWhoWasGivenUp) {
+  StopPolicy policy((StopLimits()));
+  policy.Add();
+  policy.Add();
+  policy.GiveUp(1);
+  policy.WorkerEnded(1, WorkerEnd{0, SIGKILL}, absl::Seconds(1));
+  policy.WorkerEnded(0, WorkerEnd{0, 0}, absl::Seconds(3));
+  EXPECT_EQ(policy.exit_code(), 0);
+}
+
 TEST(StopPolicyTest, WhoWasGivenUpLastIsAFailureThoughOthersWereDrained) {
   StopPolicy policy((StopLimits()));
   policy.Add();

@@ -7,7 +7,7 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kMostKeptBytes = 256;
+constexpr size_t kMostRecordedBytes = 128;
 
 }  // namespace
 
@@ -49,14 +49,14 @@ v1::ListLostResponse LostWorkers::List(absl::Time now) const {
 void LostWorkers::Save(v1::JobRecord* record) const {
   record->clear_lost_workers();
   const std::vector<uint32_t> indices = LongestFirst();
-  const size_t skipped = indices.size() > kMostListed ? indices.size() - kMostListed : 0;
+  const size_t skipped = indices.size() > kMostRecorded ? indices.size() - kMostRecorded : 0;
   for (size_t i = skipped; i < indices.size(); ++i) {
     const Loss& loss = losses_.at(indices[i]);
     v1::LostRecord* kept = record->add_lost_workers();
     kept->set_launch_index(indices[i]);
     kept->set_hostname(loss.hostname);
     kept->set_since_unix_ms(absl::ToUnixMillis(loss.since));
-    kept->set_sentence(Plain(loss.sentence, kMostKeptBytes));
+    kept->set_sentence(Plain(loss.sentence, kMostRecordedBytes));
     kept->set_is_counted(loss.is_counted);
   }
 }

@@ -20,6 +20,8 @@ class LostWorkers {
  public:
   static constexpr size_t kMostKept = 65536;
   static constexpr int kMostListed = 1024;
+  // In the record, which shares a store batch with that of the members: at most 50 KB.
+  static constexpr int kMostRecorded = 128;
 
   struct Loss {
     // Where it ran, by its own word.
@@ -32,8 +34,9 @@ class LostWorkers {
 
   // A worker was lost just now.
   void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
-  // Its process has ended, or lives: it is forgotten. True: it was lost.
-  bool Remove(uint32_t launch_index) { return losses_.erase(launch_index) > 0; }
+  // Its process has ended, or lives: it is forgotten. (Not worth a write of the record: nobody minds one too many
+  // there.)
+  void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
   void Clear() { losses_.clear(); }
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;

@@ -57,9 +57,13 @@ void OwedAnswers::Sent(uint32_t rank, const SharedAnswer& message) {
 }
 
 void OwedAnswers::Renew(uint32_t rank) {
+  std::vector<SharedAnswer>& owed = answers_[rank];
+  const auto is_group = [](const SharedAnswer& answer) {
+    return answer->has_group_assigned() && answer->group_assigned().error().empty();
+  };
+  owed.erase(std::remove_if(owed.begin(), owed.end(), is_group), owed.end());
   const auto it = sent_.find(rank);
   if (it == sent_.end()) return;
-  std::vector<SharedAnswer>& owed = answers_[rank];
   owed.insert(owed.begin(), it->second.begin(), it->second.end());
   sent_.erase(it);
 }

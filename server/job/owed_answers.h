@@ -18,14 +18,15 @@ namespace farandole {
 class OwedAnswers {
  public:
   // Of what was sent to a rank on its present stream the newest are kept.
-  static constexpr size_t kMostSent = 256;
+  static constexpr size_t kMostSent = 4096;
 
   // Keeps a Mismatch or a GroupAssigned; whatever else is sent needs no second delivery.
   void Add(uint32_t rank, const v1::CoordinatorMessage& message);
   // Notes what is sent on the rank's stream: a Mismatch, which the rank may not get, or the slot of a name, whose
   // mismatches are over with it.
   void Sent(uint32_t rank, const std::shared_ptr<const v1::CoordinatorMessage>& message);
-  // The rank has a new stream: what was sent on the last one may not have come.
+  // The rank has a new stream: what was sent on the last one may not have come. Which groups it has not heard of is
+  // found out anew.
   void Renew(uint32_t rank);
   // The rank's message has crossed its answer, which was sent on the present stream.
   bool HasCrossed(uint32_t rank, const v1::WorkerMessage& message) const;

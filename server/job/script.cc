@@ -313,6 +313,7 @@ void Script::Stall(const Arguments& arguments) {
   report->set_last_submitted_age_ms(absl::ToInt64Milliseconds(arguments.Duration("age", absl::ZeroDuration())));
   report->set_inquiry(arguments.Number("inquiry", 0));
   report->set_running(arguments.Number("running", 0));
+  report->set_group_requests(arguments.Number("groups", 0));
   Say(arguments.subject, std::move(message));
 }
 

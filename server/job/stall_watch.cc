@@ -190,6 +190,8 @@ absl::btree_set<uint32_t> StallWatch::ToBlame(const Stalls& waits, const Stall& 
     const auto account = accounts_.find(rank);
     if (account == accounts_.end() || !account->second.is_answer || account->second.report.running() > 0) {
       is_all_known = false;
+    } else if (account->second.report.group_requests() > 0) {
+      for (const uint32_t other : roster_.Staying()) open.push_back(other);
     } else if (account->second.report.pending().empty()) {
       idle.insert(rank);
     }

@@ -65,7 +65,7 @@ void Job::State::On(const JoinRequested& event) {
 
 absl::Status Job::State::Admit(const v1::JoinRequest& request) {
   if (absl::Status status = CheckJoin(request); !status.ok()) return status;
-  record_changed_ |= lost_.Remove(request.launch_index());
+  lost_.Remove(request.launch_index());
   const std::string& incarnation = request.member().incarnation();
   if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) {
     return absl::AbortedError(

@@ -150,7 +150,7 @@ void Job::State::HearSurvivor(uint32_t rank, const v1::WorkerMessage& message) {
 }
 
 void Job::State::SettleSurvivors() {
-  if (!lobby_.IsEmpty()) survivors_->Miss(now_);
+  survivors_->SetMissed(!lobby_.IsEmpty(), now_);
   if (std::vector<Roster::Loss> losses = survivors_->FindLosses(now_); !losses.empty())
     LoseSurvivors(std::move(losses));
   const uint64_t epoch = survivors_->epoch().number();
@@ -240,7 +240,7 @@ void Job::State::On(const ExitReported& event) {
     return Answer<v1::ReportExitResponse>(event.call, status);
   if (IsOngoing() && exits_.insert(report.launch_index()).second) TakeExit(report);
   if (exits_.size() > kMostExitsKept) exits_.erase(exits_.begin());
-  record_changed_ |= lost_.Remove(report.launch_index());
+  lost_.Remove(report.launch_index());
   Settle();
   v1::ReportExitResponse response;
   response.set_job_over(!IsOngoing() || IsFinishing());

@@ -65,8 +65,12 @@ void Survivors::Await(uint32_t rank, absl::Time now) {
   roster_->Watch(rank, now);
 }
 
-void Survivors::Miss(absl::Time now) {
-  if (return_until_ == absl::InfiniteFuture()) return_until_ = now + return_limit_;
+void Survivors::SetMissed(bool is_missed, absl::Time now) {
+  if (!is_missed) {
+    return_until_ = absl::InfiniteFuture();
+  } else if (return_until_ == absl::InfiniteFuture()) {
+    return_until_ = now + return_limit_;
+  }
 }
 
 void Survivors::Excuse(absl::Time judged_from) {

@@ -24,7 +24,7 @@ namespace farandole {
 class Survivors {
  public:
   // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited, for as long as it
-  // is heard of, and once somebody else waits for the next epoch (Miss), for `return_limit`.
+  // is heard of, and while others wait for the next epoch (SetMissed), for `return_limit`.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
   // After a restart of the coordinator: nobody is watched before it has shown itself; who has not until `until` is
   // lost.
@@ -53,8 +53,8 @@ class Survivors {
   std::string Accuse(uint32_t rank, const std::string& claim);
   // The rank's process waits for the next epoch; the stream that it had in the last one, or 0.
   StreamId Return(uint32_t rank);
-  // Somebody waits for those who are awaited.
-  void Miss(absl::Time now);
+  // Whether somebody waits for those who are awaited.
+  void SetMissed(bool is_missed, absl::Time now);
   // It does not wait any more, and has the silence limit to come again.
   void Await(uint32_t rank, absl::Time now);
   // The rank says that it leaves, to join again or not.

@@ -4,6 +4,8 @@
 // (its end means the same); p: tells what the process holds; d: says that the process will be ended; w: works for
 // a second without a step; f: fails. It writes a line for each thing that happens, with the time in microseconds.
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +70,10 @@ void Obey(Votes* votes) {
   struct pollfd input = {STDIN_FILENO, POLLIN, 0};
   if (poll(&input, 1, kComputeMs) <= 0) return;
   char letter = 's';
-  if (read(STDIN_FILENO, &letter, 1) == 1 && letter != 's') {
+  const ssize_t count = read(STDIN_FILENO, &letter, 1);
+  // Another worker that reads the same pipe was quicker.
+  if (count < 0 && errno == EAGAIN) return;
+  if (count == 1 && letter != 's') {
     if (letter == 'r') votes->rejoin = 1;
     if (letter == 'p') {
       Say("holds " + std::to_string(CountEntries("/proc/self/fd")) + " descriptors " +
@@ -121,6 +126,7 @@ int Rejoin() {
 }  // namespace
 
 int main() {
+  fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
   const int code = farandole_init(nullptr, nullptr);
   if (code != FARANDOLE_OK) {
     Say((code == FARANDOLE_CANCELLED ? "dismissed " : "failed " + std::to_string(code) + " ") +

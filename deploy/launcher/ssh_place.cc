@@ -257,10 +257,7 @@ void SshPlace::Start(const std::vector<int>& workers) {
 
 void SshPlace::Signal(int signal, bool whole_group) {
   if (stage_ != kRunning && stage_ != kFinishing) return;
-  AgentSignal order;
-  order.signal = static_cast<uint8_t>(signal);
-  order.whole_group = whole_group;
-  Send(FrameType::kSignal, Encode(order));
+  Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), whole_group}));
   if (signal != SIGKILL) return;
   kill_at_ = std::min(kill_at_, clock_->Now() + kKillPatience);
   SetAlarm();
@@ -268,11 +265,7 @@ void SshPlace::Signal(int signal, bool whole_group) {
 
 void SshPlace::SignalOne(int worker, int signal) {
   if (stage_ != kRunning || running_.count(worker) == 0) return;
-  AgentSignal order;
-  order.signal = static_cast<uint8_t>(signal);
-  order.whole_group = true;
-  order.worker = worker;
-  Send(FrameType::kSignal, Encode(order));
+  Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), true, worker}));
 }
 
 void SshPlace::HoldOutput(bool hold) {

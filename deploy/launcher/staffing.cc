@@ -113,7 +113,7 @@ void Staffing::Started(const std::string& host, int worker, absl::Duration now) 
   --where.starting;
   ++where.running;
   where.is_unusable = false;
-  workers_[worker] = {host, now, false};
+  workers_[worker] = {host, now};
 }
 
 void Staffing::Unusable(const std::string& host, absl::Duration now) {
@@ -135,21 +135,21 @@ bool Staffing::Ended(int worker, End end, absl::Duration now) {
   --host.running;
   rests_until_ = std::max(rests_until_, now + limits_.rest);
   bool is_given_up = false;
-  if (now - ended.since >= limits_.early) host.failed_starts = 0;
+  const bool is_early = now - ended.since < limits_.early;
+  if (!is_early) host.failed_starts = 0;
   if (end == kInOrder && !ended.is_leaving) {
     ++host.retired;
   } else if (end != kInOrder && !ended.is_leaving) {
     host.hasty = now - ended.since < limits_.settled ? host.hasty + 1 : 0;
     Rest(&host, now);
     if (!host.is_unusable) vacated_.push_back(ended.host);
-    is_given_up = end == kFailed && NoteFailedStart(&host, ended.since, now);
+    is_given_up = end == kFailed && is_early && NoteFailedStart(&host, ended.since, now);
   }
   ForgetUnlisted();
   return is_given_up;
 }
 
 bool Staffing::NoteFailedStart(Host* host, absl::Duration since, absl::Duration now) const {
-  if (now - since >= limits_.early) return false;
   // Who was there already failed with it.
   if (since < host->last_failed_start) return false;
   host->last_failed_start = now;
@@ -200,21 +200,11 @@ bool Staffing::is_listed(const std::string& host) const {
   return found != hosts_.end() && found->second.is_listed;
 }
 
-bool Staffing::all_unusable() const {
+bool Staffing::AreAllListed(bool Host::*property) const {
   bool is_any = false;
   for (const auto& [name, host] : hosts_) {
     if (!host.is_listed) continue;
-    if (!host.is_unusable) return false;
-    is_any = true;
-  }
-  return is_any;
-}
-
-bool Staffing::all_given_up() const {
-  bool is_any = false;
-  for (const auto& [name, host] : hosts_) {
-    if (!host.is_listed) continue;
-    if (!host.is_given_up) return false;
+    if (!(host.*property)) return false;
     is_any = true;
   }
   return is_any;

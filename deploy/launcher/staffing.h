@@ -81,9 +81,9 @@ class Staffing {
   int starting() const;
   bool is_listed(const std::string& host) const;
   // Of all listed hosts, at least one of which there is, none can be used.
-  bool all_unusable() const;
+  bool all_unusable() const { return AreAllListed(&Host::is_unusable); }
   // All listed hosts are given up.
-  bool all_given_up() const;
+  bool all_given_up() const { return AreAllListed(&Host::is_given_up); }
 
  private:
   struct Host {
@@ -119,6 +119,8 @@ class Staffing {
   // Marks the youngest of the host's workers that are not to leave yet.
   std::vector<int> MarkLeaving(const std::string& host, int count);
   int StayingOn(const std::string& host) const;
+  // There are listed hosts, and each has the property.
+  bool AreAllListed(bool Host::*property) const;
   bool NoteFailedStart(Host* host, absl::Duration since, absl::Duration now) const;
   void Rest(Host* host, absl::Duration now);
   void ForgetUnlisted();

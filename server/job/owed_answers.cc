@@ -40,9 +40,8 @@ void DropOver(Answers* answers, const v1::SlotAssigned& slot) {
 
 }  // namespace
 
-void OwedAnswers::Add(uint32_t rank, const v1::CoordinatorMessage& message) {
-  if (message.has_mismatch() || message.has_group_assigned())
-    answers_[rank].push_back(std::make_shared<const v1::CoordinatorMessage>(message));
+void OwedAnswers::Add(uint32_t rank, const SharedAnswer& message) {
+  if (message->has_mismatch() || message->has_group_assigned()) answers_[rank].push_back(message);
 }
 
 void OwedAnswers::Sent(uint32_t rank, const SharedAnswer& message) {

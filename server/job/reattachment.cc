@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/actions.h"
 
 namespace farandole {
 
@@ -67,11 +68,11 @@ void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnsw
       }
     }
     if (was_removed) {
-      for (const uint32_t rank : knowing) owed->Add(rank, groups->Assigned(number, {}));
+      for (const uint32_t rank : knowing) owed->Add(rank, Share(groups->Assigned(number, {})));
       groups->Drop(number);
       negotiation->RemoveGroup(number, notices);
     } else {
-      for (const uint32_t rank : lacking) owed->Add(rank, groups->Assigned(number, ranks));
+      for (const uint32_t rank : lacking) owed->Add(rank, Share(groups->Assigned(number, ranks)));
     }
   }
 }

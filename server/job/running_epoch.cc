@@ -99,10 +99,10 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
   for (const v1::Group& group : hello.groups()) {
     known_groups.insert(group.number());
     if (group.number() != 0 && groups_.Find(group.number()) == nullptr)
-      owed_.Add(rank, groups_.Assigned(group.number(), {}));
+      owed_.Add(rank, Share(groups_.Assigned(group.number(), {})));
   }
   for (const auto& [number, ranks] : groups_.groups()) {
-    if (!known_groups.contains(number)) owed_.Add(rank, groups_.Assigned(number, ranks));
+    if (!known_groups.contains(number)) owed_.Add(rank, Share(groups_.Assigned(number, ranks)));
   }
   if (rank != 0) return;
   // Rank 0 orders the batches of groups that it is not in; for their slots it sends no Ready which could be repeated.
@@ -368,7 +368,7 @@ void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
         SendTo(rank, message, effects);
       } else if (has_error && !roster_->seat(rank).left) {
         // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
-        owed_.Add(rank, notice.message);
+        owed_.Add(rank, message);
       }
     }
   }

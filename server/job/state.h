@@ -104,7 +104,7 @@ class Job::State {
   bool IsReadyToForm() const;
   // The next epoch, of those who wait.
   void Form();
-  std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers) const;
+  std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers, bool begins_anew) const;
   // An epoch of the run has ended, and none of these workers was in one.
   bool BeginsAnew(const std::vector<Lobby::Worker>& workers) const;
   RunningEpoch::StallLimits StallLimits() const;

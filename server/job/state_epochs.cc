@@ -100,7 +100,8 @@ void Job::State::Form() {
   v1::Epoch epoch;
   epoch.set_number(record_.epoch().number() + 1);
   epoch.set_secret(random_bytes_(32));
-  epoch.set_reason(FormingReason(epoch, workers));
+  const bool begins_anew = BeginsAnew(workers);
+  epoch.set_reason(FormingReason(epoch, workers, begins_anew));
   std::vector<StreamId> streams;
   for (const size_t index : OrderRanks(candidates)) {
     *epoch.add_members() = workers[index].member;
@@ -116,7 +117,6 @@ void Job::State::Form() {
     if (survivors_ != nullptr) return EndBetweenEpochs(v1::JOB_STATE_FAILED, reason);
     return Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
   }
-  const bool begins_anew = BeginsAnew(workers);
   if (survivors_ != nullptr)
     CloseSurvivors(absl::StrCat("epoch ", record_.epoch().number(), " has ended: ", record_.reason()));
   *record_.mutable_epoch() = epoch;
@@ -135,7 +135,8 @@ void Job::State::Form() {
   run_->Begin(streams, Effects());
 }
 
-std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers) const {
+std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers,
+                                      bool begins_anew) const {
   const std::string formed = absl::StrCat("epoch ", epoch.number(), " formed: ");
   const size_t survivors = survivors_ == nullptr ? 0 : survivors_->back();
   if (survivors > 0) {
@@ -145,7 +146,7 @@ std::string Job::State::FormingReason(const v1::Epoch& epoch, const std::vector<
                         joined == 0 ? "" : absl::StrCat(", ", Count(joined, "worker"), " joined"));
   }
   std::string anew;
-  if (BeginsAnew(workers)) {
+  if (begins_anew) {
     anew = absl::StrCat("; no worker of epoch ", survivors_->epoch().number(),
                         " is left, and what they held in memory is lost: the program begins anew");
   }

@@ -20,6 +20,7 @@ absl::StatusOr<JobLink::ExitAnswer> JobReporter::ReportExit(int worker, const Wo
   if (!response.ok()) return response.status();
   ExitAnswer answer;
   answer.is_job_over = response->job_over();
+  answer.is_outlived = response->outlived();
   answer.barred = absl::Milliseconds(static_cast<int64_t>(response->barred_ms()));
   answer.barred_because = response->sentence();
   if (!answer.is_job_over) return answer;

@@ -19,6 +19,8 @@ class JobLink {
     // Nothing is to be started for the job any more: it has failed, or its program is finishing.
     bool is_job_over = false;
     bool has_job_failed = false;
+    // The job's last epoch was without the worker, whose end did not matter to it.
+    bool is_outlived = false;
     // Why, for people; "" where the job goes on.
     std::string reason;
     // The host is barred for so long, and why; zero: it is not.

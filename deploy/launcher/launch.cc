@@ -228,6 +228,7 @@ void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
     console_.Say(absl::StrCat("the job has failed: ", answer.reason,
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
+  if (answer.is_outlived && !answer.has_job_failed) policy_.Outlive(worker);
   policy_.JobOver(worker, answer.has_job_failed, Now());
   // Who is stopped, and was not missed, would never hear of it.
   if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);

@@ -33,6 +33,7 @@ StopPolicy::StopPolicy(int workers, StopLimits limits)
       end_times_(workers),
       ended_(workers, false),
       given_up_(workers, false),
+      outlived_(workers, false),
       running_(workers) {}
 
 StopPolicy::StopPolicy(StopLimits limits) : limits_(limits), is_elastic_(true), running_(0) {}
@@ -42,6 +43,7 @@ int StopPolicy::Add() {
   end_times_.emplace_back();
   ended_.push_back(false);
   given_up_.push_back(false);
+  outlived_.push_back(false);
   ++running_;
   return workers() - 1;
 }
@@ -86,12 +88,26 @@ void StopPolicy::NoteLoss(int index) {
   last_failure_ = now;
 }
 
+void StopPolicy::Outlive(int index) {
+  outlived_[index] = true;
+  if (stage_ != kRunning || stop_signal_ != 0) return;
+  // The failures are looked at anew, without this one.
+  std::vector<int> failures;
+  for (int worker = 0; worker < workers(); ++worker) {
+    if (ended_[worker] && ends_[worker].failed() && !given_up_[worker] && !outlived_[worker])
+      failures.push_back(worker);
+  }
+  std::stable_sort(failures.begin(), failures.end(), [this](int a, int b) { return end_times_[a] < end_times_[b]; });
+  first_failed_ = -1;
+  last_failure_ = -absl::InfiniteDuration();
+  for (const int worker : failures) NoteLoss(worker);
+}
+
 void StopPolicy::JobOver(int index, bool failed, absl::Duration now) {
+  if (!failed && !outlived_[index]) finishing_since_ = std::min(finishing_since_, end_times_[index]);
   if (is_job_over_) return;
   is_job_over_ = true;
-  if (!failed) {
-    finishing_since_ = end_times_[index];
-  } else if (stage_ == kRunning && stop_signal_ == 0) {
+  if (failed && stage_ == kRunning && stop_signal_ == 0) {
     if (first_failed_ < 0 && ends_[index].failed()) first_failed_ = index;
     stage_ = kGrace;
     has_job_failed_ = true;

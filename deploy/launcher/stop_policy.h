@@ -58,8 +58,12 @@ class StopPolicy {
   int Add();
   // Elastic: the coordinator says that nothing more is to be started for the job, which it heard about at the end of
   // worker `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
-  // themselves; otherwise its program is finishing, and they are left in peace. Later words change nothing.
+  // themselves; otherwise its program is finishing, and they are left in peace. Whether it has failed is said once.
   void JobOver(int index, bool failed, absl::Duration now);
+
+  // Elastic: the coordinator says that the job went on in another epoch when it had lost worker `index`, which has
+  // ended before. To be said before JobOver.
+  void Outlive(int index);
 
   // Elastic: the job has lost worker `index`, and its process is about to be killed. Where the program finishes, that
   // is no failure.
@@ -109,6 +113,7 @@ class StopPolicy {
   std::vector<absl::Duration> end_times_;
   std::vector<bool> ended_;
   std::vector<bool> given_up_;
+  std::vector<bool> outlived_;
   // The last of those given up to end.
   int last_given_up_ = -1;
   int running_;
@@ -122,7 +127,7 @@ class StopPolicy {
   bool abandoned_ = false;
   bool is_job_over_ = false;
   bool has_job_failed_ = false;
-  // When the first worker ended of which the coordinator said that the program is finishing.
+  // When the first worker of the last epoch ended of which the coordinator said that the program is finishing.
   absl::Duration finishing_since_ = absl::InfiniteDuration();
   // The last ends of both kinds.
   absl::Duration last_success_ = -absl::InfiniteDuration();

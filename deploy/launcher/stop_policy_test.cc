@@ -149,6 +149,33 @@ TEST(StopPolicyTest, AFailureAfterTheElasticProgramHasFinishedCounts) {
   EXPECT_EQ(policy.exit_code(), 3);
 }
 
+// The coordinator was away when workers were lost; the last one went on alone, and was done when it was back.
+TEST(StopPolicyTest, LossesOfWhichTheCoordinatorHeardLateAreOutlivedToo) {
+  StopPolicy policy = Elastic(3);
+  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(10));
+  policy.WorkerEnded(2, kKilledByOthers, absl::Seconds(10.5));
+  policy.WorkerEnded(0, kDone, absl::Seconds(11));
+  for (const int lost : {1, 2}) {
+    policy.Outlive(lost);
+    policy.JobOver(lost, false, absl::Seconds(12));
+  }
+  policy.JobOver(0, false, absl::Seconds(12));
+  EXPECT_EQ(policy.first_failed(), -1);
+  EXPECT_EQ(policy.exit_code(), 0);
+}
+
+TEST(StopPolicyTest, AnOutlivedLossDoesNotHideAFailureOfTheLastEpoch) {
+  StopPolicy policy = Elastic(3);
+  policy.WorkerEnded(1, kKilledByOthers, absl::Seconds(10));
+  policy.WorkerEnded(2, kCode3, absl::Seconds(10.5));
+  policy.WorkerEnded(0, kDone, absl::Seconds(11));
+  policy.Outlive(1);
+  policy.JobOver(1, false, absl::Seconds(12));
+  policy.JobOver(2, false, absl::Seconds(12));
+  EXPECT_EQ(policy.first_failed(), 2);
+  EXPECT_EQ(policy.exit_code(), 3);
+}
+
 TEST(StopPolicyTest, WhoIsDrainedDoesNotMakeALaterFailureWell) {
   StopPolicy policy = Elastic(2);
   policy.WorkerEnded(0, kDone, absl::Seconds(10));

@@ -76,7 +76,8 @@ struct ReplyText {
   }
   std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
   std::string operator()(const v1::ReportExitResponse& r) const {
-    return absl::StrCat(" job_over=", r.job_over() ? "yes" : "no", " barred=", r.barred_ms(), "ms",
+    return absl::StrCat(" job_over=", r.job_over() ? "yes" : "no", r.outlived() ? " outlived" : "",
+                        " barred=", r.barred_ms(), "ms",
                         r.sentence().empty() ? "" : absl::StrCat(" \"", r.sentence(), "\""));
   }
   std::string operator()(const v1::ListLostResponse& r) const {

@@ -244,6 +244,10 @@ void Job::State::On(const ExitReported& event) {
   Settle();
   v1::ReportExitResponse response;
   response.set_job_over(!IsOngoing() || IsFinishing());
+  const auto& members = record_.epoch().members();
+  response.set_outlived(response.job_over() && std::none_of(members.begin(), members.end(), [&](const auto& member) {
+                          return member.launch_index() == report.launch_index();
+                        }));
   response.set_barred_ms(absl::ToInt64Milliseconds(hosts_.BarredFor(report.host(), now_)));
   response.set_sentence(hosts_.Sentence(report.host(), now_));
   Answer<v1::ReportExitResponse>(event.call, std::move(response));

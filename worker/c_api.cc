@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "worker/c_call.h"
+#include "worker/c_gpu.h"
 #include "worker/farandole.h"
 #include "worker/worker.h"
 
@@ -56,8 +57,9 @@ absl::StatusOr<TensorView> MakeTensor(const void* input, void* output, const int
 
 int64_t Nanoseconds(int64_t timeout_ms) { return timeout_ms < 0 ? -1 : timeout_ms * 1'000'000; }
 
-farandole_handle Submit(const Request& request, int64_t wait_ms) {
+farandole_handle Submit(Request request, int64_t wait_ms) {
   return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    if (absl::Status placed = PlaceOnGpu(worker, &request); !placed.ok()) return Handle(placed);
     if (wait_ms == 0) return Handle(worker.engine().Submit(request));
     farandole_handle handle = 0;
     const absl::Status status =
@@ -76,9 +78,11 @@ farandole_handle SubmitOne(absl::StatusOr<Request> request, const absl::StatusOr
 
 int WaitFor(farandole_handle handle, int64_t timeout_ms, bool release) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    absl::StatusOr<bool> complete = worker.engine().Wait(handle, Nanoseconds(timeout_ms), release);
-    if (!complete.ok()) return Code(complete.status());
-    return *complete ? kOk : kPending;
+    const bool may_be_on_gpu = worker.has_gpu();
+    absl::StatusOr<bool> complete = worker.engine().Wait(handle, Nanoseconds(timeout_ms), release && !may_be_on_gpu);
+    if (complete.ok() && !*complete) return kPending;
+    if (may_be_on_gpu) complete = SettleOnGpu(worker, handle, std::move(complete), release);
+    return Code(complete.status());
   });
 }
 
@@ -218,9 +222,12 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
   if (!tensor.ok()) return Code(tensor.status());
   request->tensors = absl::MakeConstSpan(&*tensor, 1);
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    if (absl::Status placed = farandole::PlaceOnGpu(worker, &*request); !placed.ok()) return Code(placed);
+    const bool is_on_gpu = request->gpu != nullptr;
     absl::StatusOr<bool> complete =
-        worker.engine().SubmitAndWait(*request, farandole::Nanoseconds(timeout_ms), /*release=*/true, handle);
+        worker.engine().SubmitAndWait(*request, farandole::Nanoseconds(timeout_ms), !is_on_gpu, handle);
     if (complete.ok() && !*complete) return kPending;
+    if (is_on_gpu && *handle != 0) complete = farandole::SettleOnGpu(worker, *handle, std::move(complete), true);
     *handle = 0;
     return Code(complete.status());
   });
@@ -291,10 +298,11 @@ farandole_handle farandole_barrier(const char* name, int32_t group, int64_t wait
 }
 
 int farandole_poll(farandole_handle handle) {
-  const int code = farandole::WaitFor(handle, 0, false);
-  if (code == FARANDOLE_STILL_PENDING) return 0;
-  // A submission that failed is complete; a handle that is not known is an error.
   return WithWorker<int>(-FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    const absl::StatusOr<bool> complete = worker.engine().Wait(handle, 0, false);
+    if (complete.ok() && !(*complete && farandole::IsOverOnGpu(worker, handle))) return 0;
+    Code(complete.status());
+    // A submission that failed is complete; a handle that is not known is an error.
     return worker.engine().IsKnown(handle) ? 1 : -static_cast<int>(FARANDOLE_INVALID_ARGUMENT);
   });
 }
@@ -310,11 +318,8 @@ int farandole_finish(farandole_handle handle, int64_t timeout_ms) {
 int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     const farandole::Submission* result = worker.engine().Result(handle);
-    if (result == nullptr) {
-      return Code(
-          absl::FailedPreconditionError(absl::StrCat("handle ", handle, " is not a complete allgather or alltoall")));
-    }
-    *data = result->result.get();
+    if (result == nullptr) return Code(farandole::NoResult(handle));
+    *data = result->gpu == nullptr ? result->result.get() : result->gpu_result.data();
     *bytes = result->result_bytes;
     if (rows != nullptr) std::copy(result->rows_by_position.begin(), result->rows_by_position.end(), rows);
     return kOk;

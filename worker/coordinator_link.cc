@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
+#include "worker/device/gpu_collectives.h"
 #include "worker/host_identity.h"
 
 namespace farandole {
@@ -57,6 +58,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   member.set_hostname(HostName());
   member.set_pid(getpid());
   for (const std::string& endpoint : endpoints) member.add_endpoints(endpoint);
+  member.set_gpu_transport(FindGpuTransport(options.nccl_library));
   CoordinatorClientOptions client;
   client.address = options.coordinator;
   client.token = options.token;
@@ -316,6 +318,7 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_op(static_cast<v1::OpType>(submission.op));
   ready->set_dtype(static_cast<v1::DType>(submission.dtype));
   ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
+  ready->set_device(submission.gpu != nullptr ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
   size_t at = 0;
   for (int32_t ndim : submission.ndims) {
     v1::Shape* shape = submission.ndims.size() > 1 ? ready->add_grouped_shapes() : nullptr;

@@ -127,12 +127,17 @@ bool Engine::IsKnown(int64_t handle) {
   return submission != nullptr;
 }
 
-const Submission* Engine::Result(int64_t handle) {
+Submission* Engine::Completed(int64_t handle) {
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr) return nullptr;
-  const bool is_gather = submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall;
   const absl::StatusOr<bool> complete = table_.DoneWaiting(submission, false);
-  return is_gather && complete.ok() && *complete ? submission : nullptr;
+  return complete.ok() && *complete ? submission : nullptr;
+}
+
+const Submission* Engine::Result(int64_t handle) {
+  const Submission* submission = Completed(handle);
+  if (submission == nullptr) return nullptr;
+  return submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall ? submission : nullptr;
 }
 
 template <typename Done>

@@ -72,7 +72,9 @@ class Engine {
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
   void Release(int64_t handle) { table_.Release(handle); }
   bool IsKnown(int64_t handle);
-  // A complete allgather's or alltoall's result; null if the handle is not that of one.
+  // A submission that is complete without an error; null if the handle is not that of one.
+  Submission* Completed(int64_t handle);
+  // As Completed, of an allgather or alltoall.
   const Submission* Result(int64_t handle);
 
   // Takes the role, if it is free, and does what can be done now, without waiting.
@@ -119,7 +121,10 @@ class Engine {
   // Whether this rank has joined, and so has no submissions for the batch.
   absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
   void AddByPosition(int64_t element_bytes);
-  void AddGathered(const Entry& entry, Submission* submission);
+  absl::Status AddGathered(const Entry& entry, Submission* submission);
+  // Memory for the submission's `result_bytes`, where its tensors are.
+  absl::StatusOr<char*> AllocateResult(Submission* submission);
+  void PrepareGpuBatch();
   absl::Status StartOperation();
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();

@@ -81,12 +81,14 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   if (!joins.ok()) return joins.status();
   if (entry.op == OpType::kAlltoall) return StartRowExchange();
   collective.contributes = !*joins;
-  if (entry.op == OpType::kAllgather && entry.rows_are_empty == 0)
+  if ((entry.flags & kOnGpus) != 0) PrepareGpuBatch();
+  if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
     collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
   for (size_t item = 0; item < entry.items.size(); ++item) {
     Submission* submission = running.submissions[item];
     if (entry.op == OpType::kAllgather) {
-      if (submission != nullptr) AddGathered(entry, submission);
+      const absl::Status added = submission != nullptr ? AddGathered(entry, submission) : absl::OkStatus();
+      if (!added.ok()) return added;
       break;
     }
     collective.count += entry.items[item].count;
@@ -107,15 +109,40 @@ absl::Status Engine::StartBatch(const Entry& entry) {
 }
 
 // What an allgather's only submission contributes, and where its result goes.
-void Engine::AddGathered(const Entry& entry, Submission* submission) {
+absl::Status Engine::AddGathered(const Entry& entry, Submission* submission) {
   RunningBatch& running = *running_;
   bytes_.fetch_add(submission->bytes());
-  const int64_t row = entry.rows_are_empty != 0 ? 1 : submission->row_elements();
+  const int64_t row = (entry.flags & kRowsAreEmpty) != 0 ? 1 : submission->row_elements();
   for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
   submission->result_bytes = running.collective.count * static_cast<int64_t>(SizeOf(entry.dtype));
-  submission->result.reset(new char[submission->result_bytes]);
+  const absl::StatusOr<char*> result = AllocateResult(submission);
+  if (!result.ok()) return result.status();
   const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-  running.fragments.push_back({input, submission->result.get(), submission->count});
+  running.fragments.push_back({input, *result, submission->count});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<char*> Engine::AllocateResult(Submission* submission) {
+  if (submission->gpu == nullptr) {
+    submission->result.reset(new char[submission->result_bytes]);
+    return submission->result.get();
+  }
+  absl::StatusOr<GpuMemory> memory =
+      GpuMemory::Allocate(submission->gpu, static_cast<size_t>(submission->result_bytes));
+  if (!memory.ok()) return memory.status();
+  submission->gpu_result = *std::move(memory);
+  return submission->gpu_result.data();
+}
+
+void Engine::PrepareGpuBatch() {
+  RunningBatch& running = *running_;
+  running.gpu_batch = GpuBatch();
+  running.collective.gpu_batch = &running.gpu_batch;
+  for (const Submission* submission : running.submissions) {
+    if (submission == nullptr) continue;
+    running.gpu_batch.gpu = submission->gpu;
+    running.gpu_batch.ready.push_back(submission->ready);
+  }
 }
 
 absl::Status Engine::StartOperation() {
@@ -161,14 +188,16 @@ absl::Status Engine::StartRows(const Entry& entry) {
     received += running.counts[position] = running.received_rows[position] * row;
   }
   Submission* submission = running.submissions[0];
+  if ((entry.flags & kOnGpus) != 0) PrepareGpuBatch();
   // Who has joined gets what others have for it, and drops it.
   running.collective.contributes = submission != nullptr;
   if (submission != nullptr) {
     submission->rows_by_position = running.received_rows;
     submission->result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
-    submission->result.reset(new char[submission->result_bytes]);
+    const absl::StatusOr<char*> result = AllocateResult(submission);
+    if (!result.ok()) return result.status();
     const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-    running.fragments.push_back({input, submission->result.get(), sent});
+    running.fragments.push_back({input, *result, sent});
   }
   running.collective.dtype = entry.dtype;
   running.collective.count = received;
@@ -207,6 +236,9 @@ void Engine::AdvanceRunning() {
 void Engine::FinishBatch(const absl::Status& status) {
   RunningBatch& running = *running_;
   running.operation.reset();
+  for (Submission* submission : running.submissions) {
+    if (submission != nullptr && submission->gpu != nullptr) submission->done = running.gpu_batch.done;
+  }
   batches_.fetch_add(1);
   engine_ns_.fetch_add(MonotonicNs() - running.started_ns);
   if (options_.rank == 0) --outstanding_batches_;

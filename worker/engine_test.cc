@@ -305,22 +305,6 @@ TEST_P(EngineTest, AMismatchIsToldToAllAndTheJobGoesOn) {
   });
 }
 
-TEST_P(EngineTest, ANameIsPendingOnceAtATime) {
-  if (size() < 2) return;
-  TestEpoch epoch(hosts());
-  TestTensor first("t", {1.0f});
-  ASSERT_TRUE(epoch.Submit(0, first).ok());
-  TestTensor second("t", {1.0f});
-  EXPECT_EQ(epoch.Submit(0, second),
-            absl::InvalidArgumentError("t: a submission of this name is pending in process set 0 on rank 0; a name "
-                                       "can be pending once at a time"));
-  epoch.OnEachRank([&](int rank) {
-    TestTensor other("t", {1.0f});
-    ASSERT_TRUE((rank == 0 ? epoch.Wait(0, first) : epoch.Run(rank, other)).ok());
-    ASSERT_TRUE(epoch.Run(rank, other).ok());
-  });
-}
-
 TEST_P(EngineTest, WaitingEndsAtItsLimitAndCanBeTakenUpAgain) {
   if (size() < 2) return;
   TestEpoch epoch(hosts());

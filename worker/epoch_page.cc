@@ -20,7 +20,7 @@ struct EntryHeader {
   DType dtype;
   ReduceOp reduce_op;
   uint16_t payload_bytes;
-  uint8_t rows_are_empty;
+  uint8_t flags;
   uint8_t reserved;
   uint32_t group;
   uint32_t slot;
@@ -148,7 +148,7 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   header.dtype = entry.dtype;
   header.reduce_op = entry.reduce_op;
   header.payload_bytes = entry.payload_bytes;
-  header.rows_are_empty = entry.rows_are_empty;
+  header.flags = entry.flags;
   header.group = entry.group;
   header.slot = entry.slot;
   header.rank = entry.rank;
@@ -230,7 +230,7 @@ bool EpochPage::ReadEntry(Entry* entry) {
   entry->dtype = header.dtype;
   entry->reduce_op = header.reduce_op;
   entry->payload_bytes = header.payload_bytes;
-  entry->rows_are_empty = header.rows_are_empty;
+  entry->flags = header.flags;
   entry->group = header.group;
   entry->slot = header.slot;
   entry->rank = header.rank;

@@ -47,7 +47,7 @@ Post PostNumber(int64_t number, uint16_t payload_bytes) {
   post.count = -number;
   post.root = static_cast<int32_t>(number % 7);
   post.is_inline = 1;
-  post.rows_are_empty = 1;
+  post.flags = kRowsAreEmpty | kOnGpus;
   post.prescale = number * 0.5;
   post.postscale = number * 2.0;
   post.payload_bytes = payload_bytes;
@@ -65,7 +65,7 @@ void ExpectEqual(const Post& a, const Post& b) {
   EXPECT_EQ(a.root, b.root);
   EXPECT_EQ(a.reduce_op, b.reduce_op);
   EXPECT_EQ(a.is_inline, b.is_inline);
-  EXPECT_EQ(a.rows_are_empty, b.rows_are_empty);
+  EXPECT_EQ(a.flags, b.flags);
   EXPECT_EQ(a.prescale, b.prescale);
   EXPECT_EQ(a.postscale, b.postscale);
   ASSERT_EQ(a.payload_bytes, b.payload_bytes);
@@ -83,7 +83,7 @@ Entry RandomEntry(std::mt19937& random) {
   entry.slot = static_cast<uint32_t>(below(1 << 30));
   entry.root = below(100);
   entry.attempt = static_cast<uint32_t>(below(1000));
-  entry.rows_are_empty = static_cast<uint8_t>(below(2));
+  entry.flags = static_cast<uint8_t>(below(4));
   if (entry.kind == Entry::Kind::kLeft) entry.kind = Entry::Kind::kRetire;  // leaving has an effect of its own
   if (entry.kind == Entry::Kind::kBatch) {
     entry.prescale = below(100) / 8.0;
@@ -112,7 +112,7 @@ void ExpectEqual(const Entry& a, const Entry& b) {
   EXPECT_EQ(a.rank, b.rank);
   EXPECT_EQ(a.root, b.root);
   EXPECT_EQ(a.attempt, b.attempt);
-  EXPECT_EQ(a.rows_are_empty, b.rows_are_empty);
+  EXPECT_EQ(a.flags, b.flags);
   if (a.kind == Entry::Kind::kBatch) {
     EXPECT_EQ(a.prescale, b.prescale);
     EXPECT_EQ(a.postscale, b.postscale);

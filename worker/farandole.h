@@ -183,6 +183,31 @@ FARANDOLE_EXPORT int farandole_is_homogeneous(void);
 /* Number of the epoch; 0 for a job of size 1 without a coordinator. */
 FARANDOLE_EXPORT int64_t farandole_epoch(void);
 
+/* ---- Tensors in GPUs -----------------------------------------------------------------------------------------------
+ */
+
+/* From now on this thread's submissions are of tensors in the memory of GPU `gpu`, CUDA's number of it in this process:
+ * they are there, and their outputs may be written, when `stream` (a cudaStream_t; NULL is the default stream) has done
+ * what it was given before the submission. -1, as at first: in the host's memory. A worker has one GPU.
+ *
+ * Such a submission is complete when it is enqueued on the GPU. Waiting for it has the waiting thread's stream of that
+ * GPU wait, and not the thread: what the stream is given afterwards finds the outputs. A thread without one waits
+ * itself. farandole_poll tells whether all is done. Should the epoch end meanwhile, the outputs are worthless, and the
+ * next call says so: whoever keeps results looks at farandole_epoch_ended after the stream is done.
+ *
+ * A result of farandole_result lies in the GPU's memory too, and may be read in the stream by what that is given before
+ * the handle is released.
+ *
+ * Bools are 0 or 1 there. Not on GPUs, and INVALID_ARGUMENT: reductions of i16 and u16, Adasum, and scale factors but
+ * of sums and averages of floats. INVALID_ARGUMENT also where another GPU was used before; FAILED_PRECONDITION where
+ * there is no GPU, or no NCCL 2.18 or later (FARANDOLE_NCCL_LIBRARY), and before init. */
+FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
+/* By what the GPUs of the job's workers exchange data ("nccl 2.30.7"), where all can and do so in the same way; else
+ * "": then farandole_use_stream is FAILED_PRECONDITION, and says why. Valid until farandole_shutdown. */
+FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
+/* OK, or why the present epoch has ended: what was received in it since may be worthless. */
+FARANDOLE_EXPORT int farandole_epoch_ended(void);
+
 /* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
  */
 
@@ -317,6 +342,9 @@ FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_m
  * rank contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or neither of
  * them. */
 FARANDOLE_EXPORT int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows);
+/* Copies such a result to `output`, which has room for its bytes and lies where the tensors do: in a GPU by the
+ * thread's stream (farandole_use_stream), which need not have come so far on return. As farandole_result. */
+FARANDOLE_EXPORT int farandole_copy_result(farandole_handle handle, void* output);
 /* Forgets the handle and frees its result. A pending submission goes on by itself; its memory stays borrowed until
  * then. */
 FARANDOLE_EXPORT void farandole_release(farandole_handle handle);

@@ -58,6 +58,10 @@ constexpr TextSetting kTransport = {
 constexpr TextSetting kNetworkInterfaces = {"FARANDOLE_NETWORK_INTERFACES", "",
                                             "names, addresses or networks of the interfaces on which workers of other "
                                             "hosts reach this one, with commas between them; none: all that are up"};
+constexpr TextSetting kNcclLibrary = {
+    "FARANDOLE_NCCL_LIBRARY", "",
+    "path of NCCL's library, for collectives between GPUs; \"none\": there are to be none; not set: the one that the "
+    "framework has loaded, or the system's"};
 constexpr TextSetting kHostId = {
     "FARANDOLE_HOST_ID", "",
     "at most 30 bytes; workers with different ones do not share memory, as if they were on "
@@ -105,9 +109,9 @@ constexpr NumberSetting kLeastCooldown = {
 constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'400'000,
                                          "elastic: how long it is barred at most; both 0: no host is barred"};
 
-constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile, &kJob,      &kProgram,
-                                         &kTransport,   &kNetworkInterfaces, &kHostId, &kLogLevel, &kLogFormat,
-                                         &kTimeline};
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kJob,    &kProgram,
+                                         &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId, &kLogLevel,
+                                         &kLogFormat,   &kTimeline};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
@@ -366,6 +370,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.transport = ReadText(aliases, kTransport, given.transport);
   options.network_interfaces =
       absl::StrSplit(ReadText(aliases, kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
+  options.nccl_library = ReadText(aliases, kNcclLibrary, nullptr);
   options.host_id = ReadText(aliases, kHostId, nullptr);
   options.timeline = ReadText(aliases, kTimeline, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {

@@ -49,6 +49,7 @@ struct WorkerOptions {
   absl::Duration stall_limit;
   std::string transport;
   std::vector<std::string> network_interfaces;
+  std::string nccl_library;  // "": what the process or the system has
   std::string host_id;
   int64_t fusion_bytes = 0;
   absl::Duration outage_limit;

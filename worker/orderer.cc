@@ -239,6 +239,7 @@ Entry Orderer::Describe(const Slot& slot) const {
   entry.op = front.op;
   entry.dtype = front.dtype;
   entry.reduce_op = front.reduce_op;
+  entry.flags = front.flags;
   entry.group = slot.group;
   entry.root = front.root;
   entry.prescale = front.prescale;
@@ -307,7 +308,7 @@ Entry Orderer::MakeUrgent(uint32_t number) {
 
 bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const {
   const Kept& post = Front(slot);
-  if (post.op != batch.op || slot.group != batch.group) return false;
+  if (post.op != batch.op || slot.group != batch.group || post.flags != batch.flags) return false;
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
   if (batch.arena != ArenaOf(slot) || !HaveSameRanks(slots_.at(batch.items[0].slot), slot)) return false;
   if (batch.op == OpType::kBroadcast) return post.root == batch.root;
@@ -337,7 +338,6 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
   add(first, slot);
   if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
   if (entry.op == OpType::kAllgather) {
-    entry.rows_are_empty = Front(slot).rows_are_empty;
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};

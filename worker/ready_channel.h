@@ -23,6 +23,11 @@ inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
   return rows / positions + (position < rows % positions ? 1 : 0);
 }
 
+// Of a post or entry. Allgather of tensors whose rows have no elements: counts are of rows, and nothing is to be moved.
+inline constexpr uint8_t kRowsAreEmpty = 1;
+// The tensors lie in the ranks' GPUs.
+inline constexpr uint8_t kOnGpus = 2;
+
 // The fixed part of a Post.
 struct PostHeader {
   // kJoin: until all ranks have said so, the rank submits nothing, and what others submit does not wait for it.
@@ -30,8 +35,7 @@ struct PostHeader {
 
   uint32_t slot = 0;
   Kind kind = Kind::kSubmit;
-  // Allgather of tensors whose rows have no elements: `count` has the rows, and nothing is to be moved.
-  uint8_t rows_are_empty = 0;
+  uint8_t flags = 0;
   OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;
   // Hash of everything that ranks must agree about.
@@ -108,8 +112,8 @@ struct Entry {
   // Batches: as Collective.arena.
   uint64_t arena = 0;
   absl::InlinedVector<Item, 2> items;
+  uint8_t flags = 0;
   // Allgather, reducescatter: elements by position; of an allgather rows if they are empty.
-  uint8_t rows_are_empty = 0;
   absl::InlinedVector<int64_t, 8> counts;
   char payload[kInlineBytes];
 };

@@ -31,7 +31,7 @@ struct PostHead {
   uint8_t dtype;
   uint8_t reduce_op;
   uint8_t is_inline;
-  uint8_t rows_are_empty;
+  uint8_t flags;
   uint32_t reserved;
 };
 static_assert(sizeof(PostHead) == 56, "no padding travels");
@@ -52,7 +52,7 @@ struct EntryHead {
   uint8_t op;
   uint8_t dtype;
   uint8_t reduce_op;
-  uint8_t rows_are_empty;
+  uint8_t flags;
   uint8_t reserved;
   uint16_t payload_bytes;
 };
@@ -115,13 +115,13 @@ bool ReadPost(Fields fields, int size, RelayFrame* frame) {
   post.prescale = head.prescale;
   post.postscale = head.postscale;
   post.root = head.root;
-  post.rows_are_empty = head.rows_are_empty;
+  post.flags = head.flags;
   post.is_inline = head.is_inline;
   post.payload_bytes = head.payload_bytes;
   const bool known = ReadEnum(head.kind, 3, &post.kind) && ReadEnum(head.op, kOpTypes, &post.op) &&
                      ReadEnum(head.dtype, kDTypeCount, &post.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &post.reduce_op);
-  return known && post.count >= 0 && 0 <= post.root && post.root < size && post.rows_are_empty <= 1 &&
+  return known && post.count >= 0 && 0 <= post.root && post.root < size && post.flags <= (kRowsAreEmpty | kOnGpus) &&
          post.is_inline <= 1 && post.payload_bytes <= kInlineBytes && fields.left().size() == post.payload_bytes &&
          fields.Read(post.payload, post.payload_bytes);
 }
@@ -153,13 +153,13 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
   entry.root = head.root;
   entry.attempt = head.attempt;
   entry.payload_bytes = head.payload_bytes;
-  entry.rows_are_empty = head.rows_are_empty;
+  entry.flags = head.flags;
   const bool known = ReadEnum(head.kind, static_cast<int>(Entry::Kind::kRootHasJoined) + 1, &entry.kind) &&
                      head.kind > 0 && ReadEnum(head.op, kOpTypes, &entry.op) &&
                      ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &entry.reduce_op);
   return known && 0 <= entry.rank && entry.rank < size && 0 <= entry.root && entry.root < size &&
-         entry.rows_are_empty <= 1 && entry.payload_bytes <= kInlineBytes && head.counts <= size &&
+         entry.flags <= (kRowsAreEmpty | kOnGpus) && entry.payload_bytes <= kInlineBytes && head.counts <= size &&
          fields.Read(entry.payload, entry.payload_bytes) && ReadLists(fields, head.items, head.counts, &entry);
 }
 
@@ -183,7 +183,7 @@ void AppendPost(int rank, const Post& post, std::string* bytes) {
   head.prescale = post.prescale;
   head.postscale = post.postscale;
   head.root = post.root;
-  head.rows_are_empty = post.rows_are_empty;
+  head.flags = post.flags;
   head.kind = static_cast<uint8_t>(post.kind);
   head.op = static_cast<uint8_t>(post.op);
   head.dtype = static_cast<uint8_t>(post.dtype);
@@ -214,7 +214,7 @@ void AppendEntry(const Entry& entry, std::string* bytes) {
   head.dtype = static_cast<uint8_t>(entry.dtype);
   head.reduce_op = static_cast<uint8_t>(entry.reduce_op);
   head.payload_bytes = entry.payload_bytes;
-  head.rows_are_empty = entry.rows_are_empty;
+  head.flags = entry.flags;
   const size_t start = Begin(RelayFrame::Kind::kEntry, bytes);
   Append(&head, sizeof(head), bytes);
   Append(entry.payload, entry.payload_bytes, bytes);

@@ -23,7 +23,7 @@ Post SomePost(int payload_bytes) {
   post.root = 299;
   post.reduce_op = ReduceOp::kMax;
   post.is_inline = 1;
-  post.rows_are_empty = 1;
+  post.flags = kRowsAreEmpty | kOnGpus;
   post.prescale = 0.5;
   post.postscale = -2.0;
   post.payload_bytes = static_cast<uint16_t>(payload_bytes);
@@ -46,7 +46,7 @@ Entry SomeEntry(int items, int counts) {
   entry.prescale = 0.25;
   entry.postscale = 8.0;
   entry.arena = uint64_t{3} << 32 | 1;
-  entry.rows_are_empty = 1;
+  entry.flags = kRowsAreEmpty | kOnGpus;
   entry.payload_bytes = 3;
   std::memcpy(entry.payload, "abc", 3);
   for (int item = 0; item < items; ++item) entry.items.push_back({static_cast<uint32_t>(item + 1), 0, item * 10});

@@ -1,11 +1,14 @@
 #include "worker/request_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/device/nccl_reduction.h"
+#include "worker/ready_channel.h"
 
 namespace farandole {
 namespace {
@@ -94,8 +97,6 @@ absl::Status CheckAdasum(absl::string_view name, const Request& request) {
       absl::StrCat(name, ": Adasum combines tensors each by itself, not ", request.tensors.size(), " as one"));
 }
 
-}  // namespace
-
 absl::Status CheckSplits(absl::string_view name, const Request& request, int64_t size) {
   const absl::Span<const int64_t> splits = request.splits;
   const int64_t rows = request.tensors[0].shape[0];
@@ -120,6 +121,16 @@ absl::Status CheckSplits(absl::string_view name, const Request& request, int64_t
   return absl::OkStatus();
 }
 
+absl::Status CheckShare(absl::string_view name, const Request& request, int64_t size, int64_t position) {
+  const TensorView& tensor = request.tensors[0];
+  if (tensor.output != nullptr || std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end())
+    return absl::OkStatus();
+  if (ShareOfRows(tensor.shape[0], size, position) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": this rank gets a part of the rows, but its output is NULL"));
+}
+
+}  // namespace
+
 absl::Status CheckRequest(absl::string_view name, const Request& request) {
   if (absl::Status status = CheckTensors(name, request); !status.ok()) return status;
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
@@ -133,6 +144,14 @@ absl::Status CheckRequest(absl::string_view name, const Request& request) {
           absl::StrCat(name, ": there is no average of bool; reduce with sum, min or max"));
     }
   }
+  if (request.gpu != nullptr)
+    return CheckForNccl(name, request.op, request.dtype, request.reduce_op, request.prescale, request.postscale);
+  return absl::OkStatus();
+}
+
+absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position) {
+  if (request.op == OpType::kAlltoall) return CheckSplits(name, request, size);
+  if (request.op == OpType::kReducescatter) return CheckShare(name, request, size, position);
   return absl::OkStatus();
 }
 

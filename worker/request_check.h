@@ -11,8 +11,9 @@ namespace farandole {
 // `name`.
 absl::Status CheckRequest(absl::string_view name, const Request& request);
 
-// Whether the splits of an alltoall suit a group of `size` ranks. INVALID_ARGUMENT: as above.
-absl::Status CheckSplits(absl::string_view name, const Request& request, int64_t size);
+// Whether a checked request suits this position of a group of `size` ranks: the splits of an alltoall, the output of a
+// reducescatter. INVALID_ARGUMENT: as above.
+absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position);
 
 }  // namespace farandole
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "worker/device/gpu_batch.h"
 #include "worker/submission.h"
 #include "worker/transport/transport.h"
 
@@ -25,6 +26,8 @@ struct RunningBatch {
   absl::InlinedVector<Fragment, 2> fragments;
   // In the order of the entry's items.
   absl::InlinedVector<Submission*, 2> submissions;
+  // Of tensors in a GPU.
+  GpuBatch gpu_batch;
   std::unique_ptr<Operation> operation;
   int64_t started_ns = 0;
 };

@@ -13,6 +13,9 @@ uint64_t Mix(uint64_t state, uint64_t value) {
   return state ^ (state >> 31);
 }
 
+// Of no other value that is mixed in.
+constexpr uint64_t kOnGpuMark = 0x67707567707567;
+
 uint64_t BitsOf(double value) {
   uint64_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -27,6 +30,7 @@ uint64_t SignatureOf(const Submission& submission) {
   hash = Mix(hash, static_cast<uint64_t>(submission.reduce_op) << 32 | static_cast<uint32_t>(submission.root));
   hash = Mix(hash, BitsOf(submission.prescale));
   hash = Mix(hash, BitsOf(submission.postscale));
+  if (submission.gpu != nullptr) hash = Mix(hash, kOnGpuMark);
   size_t at = 0;
   for (int32_t ndim : submission.ndims) {
     hash = Mix(hash, static_cast<uint64_t>(ndim));

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "worker/device/gpu.h"
 #include "worker/dtype.h"
 #include "worker/transport/transport.h"
 
@@ -38,6 +39,9 @@ struct Request {
   // Empty: unnamed.
   absl::string_view name;
   absl::Span<const TensorView> tensors;
+  // Not null: the tensors lie in its memory, and are there, and may be written, when `ready` is over.
+  std::shared_ptr<Gpu> gpu;
+  GpuEvent ready;
 };
 
 // A request on its way. Owned by SubmissionTable, whose lock guards it; while it runs, what the collective needs is
@@ -74,6 +78,13 @@ struct Submission {
   std::unique_ptr<char[]> result;
   int64_t result_bytes = 0;
   std::vector<int64_t> rows_by_position;
+
+  // As in Request. Then an allgather's or alltoall's result is `gpu_result`, and completion says only that all is
+  // enqueued: it is done when `done` is over.
+  std::shared_ptr<Gpu> gpu;
+  GpuEvent ready;
+  GpuEvent done;
+  GpuMemory gpu_result;
 
   int64_t handle = 0;
   bool in_use = false;

@@ -5,8 +5,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "worker/kernels/scale.h"
 #include "worker/request_check.h"
@@ -21,6 +24,8 @@ constexpr int64_t kMaxPending = 1 << 20;
 constexpr int kIndexBits = 24;
 // Submissions that are pending or complete and not released.
 constexpr size_t kMaxHandles = (size_t{1} << kIndexBits) - 1;
+
+constexpr absl::string_view kUnnamed = "unnamed.";
 
 absl::string_view UnnamedName(OpType op) {
   switch (op) {
@@ -42,7 +47,7 @@ absl::string_view UnnamedName(OpType op) {
   return "unnamed";
 }
 
-bool IsReserved(absl::string_view name) { return name.substr(0, 8) == "unnamed."; }
+uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
 
 // One fragment for each position, of which only the own one has an output.
 void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own, Submission* submission) {
@@ -57,6 +62,7 @@ void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own
 }
 
 bool TravelsInline(const Submission& submission) {
+  if (submission.gpu != nullptr) return false;
   if (submission.op == OpType::kBarrier) return true;
   if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
   if (submission.reduce_op == ReduceOp::kAdasum) return false;
@@ -103,22 +109,12 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
                                                    kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
   }
-  if (!request.name.empty() && IsReserved(name)) {
+  if (!request.name.empty() && absl::StartsWith(name, kUnnamed)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
   }
   if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
-  if (request.op == OpType::kReducescatter && request.tensors[0].output == nullptr) {
-    const TensorView& tensor = request.tensors[0];
-    const int64_t size = static_cast<int64_t>(group.ranks.size());
-    const bool has_elements = std::find(tensor.shape.begin(), tensor.shape.end(), 0) == tensor.shape.end();
-    if (has_elements && ShareOfRows(tensor.shape[0], size, group.position) > 0)
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": this rank gets a part of the rows, but its output is NULL"));
-  }
-  if (request.op == OpType::kAlltoall) {
-    const absl::Status fits = CheckSplits(name, request, static_cast<int64_t>(group.ranks.size()));
-    if (!fits.ok()) return fits;
-  }
+  const absl::Status fits = CheckInGroup(name, request, static_cast<int64_t>(group.ranks.size()), group.position);
+  if (!fits.ok()) return fits;
   if (request.op == OpType::kBroadcast &&
       !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
@@ -161,6 +157,9 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->ndims.clear();
   submission->splits.clear();
   submission->result.reset();
+  submission->gpu_result = GpuMemory();
+  submission->gpu.reset();
+  submission->ready = submission->done = GpuEvent();
   submission->result_bytes = 0;
   submission->rows_by_position.clear();
   submission->in_use = false;
@@ -190,6 +189,8 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   submission->prescale = request.prescale;
   submission->postscale = request.postscale;
   submission->group = request.group;
+  submission->gpu = request.gpu;
+  submission->ready = request.ready;
   submission->name.assign(name.data(), name.size());
   submission->root = 0;
   if (request.op == OpType::kBroadcast) {
@@ -253,13 +254,16 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
     found = names.emplace(made->name, std::move(made)).first;
   }
   Name* name = found->second.get();
-  if (!request.name.empty() && name->outstanding > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(key, ": a submission of this name is pending in process set ",
-                                                   request.group, " on rank ", rank_,
-                                                   "; a name can be pending once at a time"));
+  if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
+    // In Horovod's words, which its users look for in their logs.
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": Requested to ", absl::StripPrefix(UnnamedName(request.op), kUnnamed),
+        " a tensor with the same name as another tensor that is currently being processed, in process set ",
+        request.group, " on rank ", rank_, "; use a different name, or wait for the other one"));
   }
   Submission* submission = Accept(request, **group, key);
   ++name->outstanding;
+  name->outstanding_ops |= BitOf(request.op);
   pending_count_.fetch_add(1);
   // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that
   // it left is changed here; and no answer to the post can find the rank unconcerned. Who drives looks for the answer
@@ -309,8 +313,9 @@ void SubmissionTable::PostOne(Submission* submission) {
   post.dtype = submission->dtype;
   post.signature = submission->signature;
   post.count = submission->count;
+  if (submission->gpu != nullptr) post.flags |= kOnGpus;
   if (submission->op == OpType::kAllgather && submission->row_elements() == 0) {
-    post.rows_are_empty = 1;
+    post.flags |= kRowsAreEmpty;
     post.count = submission->rows();
   }
   if (submission->op == OpType::kAlltoall) post.count = submission->row_elements();
@@ -430,7 +435,10 @@ void SubmissionTable::Finish(Submission* submission, const absl::Status& status)
 }
 
 void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
-  if (name != nullptr) --name->outstanding;
+  if (name != nullptr) {
+    --name->outstanding;
+    name->outstanding_ops &= ~BitOf(submission->op);
+  }
   if (submission == joining_) joining_ = nullptr;
   pending_count_.fetch_sub(1);
   ++counters_.completions;

@@ -76,8 +76,8 @@ class SubmissionTable {
                   const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
-  //   INVALID_ARGUMENT: the request is not valid, or a submission of this name is pending; ABORTED and others: the
-  //   epoch has ended.
+  //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
+  //   the epoch has ended.
   absl::StatusOr<int64_t> Submit(const Request& request);
   // As Submit and BeginWaiting, by the thread that has the engine's role and drives it until the submission is complete
   // or somebody else is concerned.
@@ -179,6 +179,8 @@ class SubmissionTable {
     uint32_t slot = 0;
     uint32_t retired_slot = 0;
     int outstanding = 0;
+    // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
+    uint32_t outstanding_ops = 0;
     bool asked = false;
     // The last disagreement, for as long as it may have to be told again.
     std::optional<Disagreement> told;

@@ -81,9 +81,17 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
     Transport* transport = transports_[rank].get();
     engine_options.rank = rank;
     engine_options.arenas = arenas_[rank].get();
+    gpus_.push_back(std::make_unique<GpuCollectives>(
+        options.gpus.value_or(GpuLibraries()), [this, rank](const Collective& batch) { return Start(rank, batch); },
+        rank));
+    GpuCollectives* gpus = gpus_.back().get();
     engines_.push_back(std::make_unique<Engine>(
         engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },
-        [transport](const absl::Status& reason) { transport->Abort(reason); }, coordinator_.link(rank)));
+        [transport, gpus](const absl::Status& reason) {
+          transport->Abort(reason);
+          gpus->Abort(reason);
+        },
+        coordinator_.link(rank)));
     engines.push_back(engines_.back().get());
   }
   coordinator_.Connect(std::move(engines));
@@ -116,6 +124,7 @@ std::unique_ptr<Transport> TestEpoch::MakeTransport(int rank) {
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> TestEpoch::Start(int rank, const Collective& collective) {
+  if (collective.gpu_batch != nullptr) return gpus_[rank]->Start(collective);
   absl::StatusOr<std::unique_ptr<Operation>> started =
       StartCollective(collective, relay_->hosts(), *transports_[rank], *buffers_[rank]);
   if (started.ok()) {
@@ -147,7 +156,9 @@ uint32_t TestEpoch::AddGroup(const std::vector<int>& ranks) {
 
 absl::Status TestEpoch::Submit(int rank, TestTensor& tensor) {
   TensorView view;
-  absl::StatusOr<int64_t> handle = engines_[rank]->Submit(RequestFor(tensor, &view));
+  Request request = RequestFor(tensor, &view);
+  if (absl::Status placed = PlaceOnGpu(rank, tensor, &request); !placed.ok()) return placed;
+  absl::StatusOr<int64_t> handle = engines_[rank]->Submit(request);
   if (!handle.ok()) return handle.status();
   tensor.handle = *handle;
   return absl::OkStatus();
@@ -158,11 +169,41 @@ absl::StatusOr<int64_t> TestEpoch::BeginJoining(int rank, int32_t* last) {
   return engines_[rank]->Submit(JoinRequest(last, &view));
 }
 
-absl::Status TestEpoch::Wait(int rank, const TestTensor& tensor) {
+absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* request) {
+  if (tensor.stream == nullptr) return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<Gpu>> gpu = gpus_[rank]->Use(rank);
+  if (!gpu.ok()) return gpu.status();
+  absl::StatusOr<GpuEvent> ready = (*gpu)->Record(tensor.stream);
+  if (!ready.ok()) return ready.status();
+  request->gpu = *std::move(gpu);
+  request->ready = *std::move(ready);
+  return absl::OkStatus();
+}
+
+absl::Status TestEpoch::AwaitOnGpu(int rank, TestTensor& tensor) {
+  Engine& engine = *engines_[rank];
+  absl::Status status = Outcome(tensor, engine.Wait(tensor.handle, kPatienceNs, /*release=*/false));
+  const Submission* submission = status.ok() ? engine.Completed(tensor.handle) : nullptr;
+  if (submission != nullptr) {
+    status = submission->gpu->Await(submission->done);
+    // The memory of fake GPUs is the host's.
+    const auto* result = reinterpret_cast<const float*>(submission->gpu_result.data());
+    if (result != nullptr) tensor.values.assign(result, result + submission->result_bytes / sizeof(float));
+  }
+  engine.Release(tensor.handle);
+  return status;
+}
+
+absl::Status TestEpoch::Wait(int rank, TestTensor& tensor) {
+  if (tensor.stream != nullptr) return AwaitOnGpu(rank, tensor);
   return Outcome(tensor, engines_[rank]->Wait(tensor.handle, kPatienceNs, /*release=*/true));
 }
 
 absl::Status TestEpoch::Run(int rank, TestTensor& tensor) {
+  if (tensor.stream != nullptr) {
+    const absl::Status submitted = Submit(rank, tensor);
+    return submitted.ok() ? Wait(rank, tensor) : submitted;
+  }
   TensorView view;
   return Outcome(
       tensor, engines_[rank]->SubmitAndWait(RequestFor(tensor, &view), kPatienceNs, /*release=*/true, &tensor.handle));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/buffer_pool.h"
+#include "worker/device/gpu_collectives.h"
 #include "worker/engine.h"
 #include "worker/test_coordinator.h"
 #include "worker/test_relay.h"
@@ -35,6 +37,8 @@ struct TestTensor {
   std::vector<int64_t> splits;
   // Of a reducescatter: where its part goes; others' results replace `values`.
   std::vector<float> part;
+  // Not null: it lies in the rank's GPU, and is there when this stream has come so far.
+  CudaStream stream = nullptr;
   int64_t handle = 0;
 };
 
@@ -46,6 +50,8 @@ class TestEpoch {
     uint32_t seed = 1;
     int64_t fusion_bytes = 64 << 20;
     int64_t yield_ns = 50'000;
+    // Set: each rank has a GPU of these, that of its own number.
+    std::optional<GpuLibraries> gpus = std::nullopt;
   };
   // `hosts`: ranks by host.
   explicit TestEpoch(const std::vector<int>& hosts) : TestEpoch(hosts, Options()) {}
@@ -67,20 +73,24 @@ class TestEpoch {
 
   // Submits; sets tensor.handle.
   absl::Status Submit(int rank, TestTensor& tensor);
-  // Waits for a submitted tensor and releases its handle. DEADLINE_EXCEEDED: not within a minute.
-  absl::Status Wait(int rank, const TestTensor& tensor);
+  // Waits for a submitted tensor, also where that is in a GPU, and releases its handle; of an allgather or alltoall
+  // there, the result replaces `values`. DEADLINE_EXCEEDED: not within a minute.
+  absl::Status Wait(int rank, TestTensor& tensor);
   // Both at once, as a synchronous call does.
   absl::Status Run(int rank, TestTensor& tensor);
   // Begins to join: `*last` is the last rank when the handle is complete.
   absl::StatusOr<int64_t> BeginJoining(int rank, int32_t* last);
   // The algorithms of the schedules that the rank has run, in their order.
   const std::vector<std::string>& algorithms(int rank) const { return algorithms_[rank]; }
+  GpuCollectives& gpus(int rank) { return *gpus_[rank]; }
   // Ends the epoch on all ranks, as a coordinator would.
   void AbortAll(const absl::Status& reason);
 
  private:
   std::unique_ptr<Transport> MakeTransport(int rank);
   absl::StatusOr<std::unique_ptr<Operation>> Start(int rank, const Collective& collective);
+  absl::Status PlaceOnGpu(int rank, const TestTensor& tensor, Request* request);
+  absl::Status AwaitOnGpu(int rank, TestTensor& tensor);
 
   const int size_;
   TestCoordinator coordinator_;
@@ -91,6 +101,7 @@ class TestEpoch {
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<BufferPool>> buffers_;
   std::vector<std::vector<std::string>> algorithms_;
+  std::vector<std::unique_ptr<GpuCollectives>> gpus_;
   std::vector<std::unique_ptr<Engine>> engines_;
 };
 

@@ -29,7 +29,11 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 }  // namespace
 
 Worker::Worker(WorkerOptions options, Timeline* timeline)
-    : options_(std::move(options)), timeline_(timeline), buffers_(kKeptBufferBytes) {}
+    : options_(std::move(options)),
+      timeline_(timeline),
+      // Of a rank alone; GpuCollectives says what is missing.
+      gpu_transport_(FindGpuTransport(options_.nccl_library)),
+      buffers_(kKeptBufferBytes) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
                                                       const Interrupted& interrupted) {
@@ -102,6 +106,7 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
     }
   }
   if (place_.rank < 0) return absl::InternalError("the coordinator formed an epoch of which this worker is no member");
+  AgreeOnGpuTransport(epoch);
   absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
   if (!hosts.ok()) return hosts.status();
   hosts_ = *std::move(hosts);
@@ -117,6 +122,26 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
     ++place_.cross_size;
   }
   return absl::OkStatus();
+}
+
+void Worker::AgreeOnGpuTransport(const v1::Epoch& epoch) {
+  const auto name = [](const v1::Member& member) {
+    return member.gpu_transport().empty() ? std::string("nothing") : member.gpu_transport();
+  };
+  gpu_transport_ = epoch.members(0).gpu_transport();
+  for (int rank = 0; rank < place_.size; ++rank) {
+    const v1::Member& member = epoch.members(rank);
+    if (!member.gpu_transport().empty() && member.gpu_transport() == epoch.members(0).gpu_transport()) continue;
+    gpu_transport_ = absl::FailedPreconditionError(
+        absl::StrCat("GPUs of this job exchange no data: on ", who_[rank], " they do so by ", name(member),
+                     rank == 0 ? "" : absl::StrCat(", on ", who_[0], " by ", name(epoch.members(0)))));
+    return;
+  }
+}
+
+absl::StatusOr<GpuCollectives*> Worker::gpus() {
+  if (!gpu_transport_.ok()) return gpu_transport_.status();
+  return gpus_.get();
 }
 
 absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted) {
@@ -150,12 +175,20 @@ void Worker::MakeEngine(int64_t next_handles) {
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
   options.timeline = timeline_;
+  const auto start = [this](const Collective& collective) {
+    return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
+  };
+  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, place_.local_rank);
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
-      [this](const Collective& collective) {
-        return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
+      [this, start](const Collective& collective) {
+        return collective.gpu_batch == nullptr ? start(collective) : gpus_->Start(collective);
       },
-      [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
+      [this](const absl::Status& reason) {
+        connections_->transport().Abort(reason);
+        gpus_->Abort(reason);
+      },
+      link_.get());
   arenas_ = std::make_unique<Arenas>(&connections_->arenas(), connections_.get(), engine_.get(), who_);
   checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
 }

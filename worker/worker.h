@@ -14,6 +14,7 @@
 #include "worker/collectives/buffer_pool.h"
 #include "worker/connections.h"
 #include "worker/coordinator_link.h"
+#include "worker/device/gpu_collectives.h"
 #include "worker/engine.h"
 #include "worker/hosts.h"
 #include "worker/lineage.h"
@@ -48,6 +49,10 @@ class Worker {
   absl::Status MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted);
 
   Engine& engine() { return *engine_; }
+  // FAILED_PRECONDITION: not all ranks can exchange data of GPUs in the same way; the text names two.
+  absl::StatusOr<GpuCollectives*> gpus();
+  // Whether it was used.
+  bool has_gpu() const { return gpus_->is_used(); }
   // Null for a job of size 1 without a coordinator.
   CoordinatorLink* link() { return link_.get(); }
   CheckpointSession& checkpoints() { return *checkpoints_; }
@@ -65,6 +70,7 @@ class Worker {
     uint64_t epoch = 0;
   };
   const Place& place() const { return place_; }
+  const absl::StatusOr<std::string>& gpu_transport() const { return gpu_transport_; }
   // "rank 1 (pid 4711 on host a)".
   const std::string& who() const { return who_[place_.rank]; }
 
@@ -77,6 +83,7 @@ class Worker {
   absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
   absl::Status BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
+  void AgreeOnGpuTransport(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine(int64_t next_handles);
   // What the coordinator says of an epoch that has ended on this worker; OK: nothing.
@@ -88,6 +95,8 @@ class Worker {
   Place place_;
   Hosts hosts_;
   std::vector<std::string> who_;
+  // By which the ranks' GPUs exchange data; or why they do not.
+  absl::StatusOr<std::string> gpu_transport_;
   uint32_t last_own_group_ = 0;
   // Of the program; "": it has not failed.
   std::string failure_;
@@ -95,6 +104,7 @@ class Worker {
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<Connections> connections_;
   BufferPool buffers_;  // of schedules
+  std::unique_ptr<GpuCollectives> gpus_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<CheckpointSession> checkpoints_;
   std::unique_ptr<Arenas> arenas_;

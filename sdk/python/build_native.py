@@ -26,7 +26,7 @@ TARGET = PACKAGE / "_native.abi3.so"
 OUT_HANDLE = re.compile(r", farandole_handle\* handle$")
 
 # In Python an address is a number (tensor.data_ptr()); a cast to void* would cost more than the call.
-ADDRESS = re.compile(r"(?:const )?void\* (?=input\b|output\b)")
+ADDRESS = re.compile(r"(?:const )?void\* (?=input\b|output\b|stream\b)")
 
 
 class Prototype(NamedTuple):
@@ -108,16 +108,11 @@ static const char* farandole_native_load(const char* path, int deepbind) {
 
 /* The handle that this thread submitted last: lets Python find it when a signal comes between the submission and its
 return. */ static farandole_handle farandole_native_last_handle(void) { return last_handle; }
-
-/* memcpy without the interpreter's lock. */
-static void farandole_native_copy(uintptr_t to, const void* from, int64_t bytes) { memcpy((void*)to, from,
-(size_t)bytes); }
 """
 
 NATIVE_DECLARATIONS = """
 const char* farandole_native_load(const char* path, int deepbind);
 farandole_handle farandole_native_last_handle(void);
-void farandole_native_copy(uintptr_t to, const void* from, int64_t bytes);
 uintptr_t farandole_native_direct(const char* name);
 extern "Python" int farandole_native_interrupted(void);
 """

@@ -59,7 +59,7 @@ absl::Status CheckMember(const v1::Member& member) {
   for (const std::string& endpoint : member.endpoints()) {
     if (absl::Status status = CheckLength("an endpoint", endpoint, 1, 256); !status.ok()) return status;
   }
-  return absl::OkStatus();
+  return CheckLength("gpu_transport", member.gpu_transport(), 0, 64);
 }
 
 absl::Status CheckElastic(const v1::Elastic& elastic, uint32_t wanted_size) {

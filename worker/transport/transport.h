@@ -14,6 +14,8 @@
 
 namespace farandole {
 
+struct GpuBatch;
+
 // The collectives that a batch can ask for; numbers as in proto/farandole/v1/types.proto.
 enum class OpType : uint8_t {
   kAllreduce = 0,
@@ -71,6 +73,9 @@ struct Collective {
   uint64_t arena = 0;
   // False: the rank has joined; it contributes the identity of the reduction, or no rows, and drops the result.
   bool contributes = true;
+  // Not null: the fragments lie in a GPU's memory, and this is what belongs to them besides. No transport of the host's
+  // memory is asked for such a collective, which is never a barrier, nor one with an arena.
+  GpuBatch* gpu_batch = nullptr;
 };
 
 // Adasum combines whole tensors, those of two ranks at a time (worker/kernels/adasum.h).

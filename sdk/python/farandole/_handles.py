@@ -1,9 +1,10 @@
 """Waiting for submissions, and keeping borrowed memory alive until the library gives it back."""
 
+import contextlib
 import threading
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
-from ._library import OK, STILL_PENDING, SURFACE_MS, failure, forked, lib
+from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, forked, lib
 
 # What the library may still read or write although nobody waits for it: (handle, what to keep alive).
 _borrowed: List[Tuple[int, Any]] = []
@@ -64,6 +65,23 @@ def finish(handle: int, memory: Any) -> None:
         raise failure(code)
 
 
+# A GPU's number in this process, and what gives the stream of it that the thread uses now, as a number.
+Place = Tuple[int, Callable[[], int]]
+
+
+@contextlib.contextmanager
+def _at(place: Optional[Place]) -> Iterator[None]:
+    """Within it, this thread's submissions are of tensors there, and its waits have the thread's stream there wait."""
+    if place is None:
+        yield
+        return
+    check(-lib.farandole_use_stream(place[0], place[1]()))
+    try:
+        yield
+    finally:
+        lib.farandole_use_stream(-1, 0)
+
+
 _mode = threading.local()
 
 
@@ -101,7 +119,7 @@ class Handle:
     thread may wait.
     """
 
-    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done")
+    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_place")
 
     def __init__(self, memory: Any, collect: Callable[[Sequence[int]], Any]) -> None:
         """`collect` gets the complete handles before they are released and returns the output."""
@@ -111,12 +129,19 @@ class Handle:
         self._output: Any = None
         self._error: Optional[BaseException] = None
         self._done = False
+        self._place: Optional[Place] = None  # of those of its tensors that are in a GPU
 
-    def submit(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Adds a submission: calls `function` of the library. Raises its exception where it is refused."""
+    def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> None:
+        """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library. Raises its
+        exception where it is refused."""
         sweep()
+        self._place = self._place or place
         try:
-            handle = function(*arguments)
+            if place is None:
+                handle = function(*arguments)
+            else:
+                with _at(place):
+                    handle = function(*arguments)
         except BaseException as error:
             rescue(error, self._memory)
             raise
@@ -137,22 +162,30 @@ class Handle:
         return True
 
     def synchronize(self) -> Any:
-        """Waits, at most 100 ms at a time inside the library, and returns the output; again and again the same.
+        """Waits, at most 100 ms at a time inside the library, and returns the output; again and again the same. What is in
+        a GPU may not be there yet: the thread's stream waits for it.
 
         Of several submissions all are waited for, also when one fails. Raises the first one's exception.
         """
         if not self._done:
-            error = None
-            for handle in self._ids:
-                code = lib.farandole_wait(handle, SURFACE_MS)
-                while code == STILL_PENDING:
-                    code = lib.farandole_wait(handle, SURFACE_MS)
-                if code != OK and error is None:
-                    error = failure(code)
-            self._settle(error)
+            if self._place is None:
+                self._wait()
+            else:
+                with _at(self._place):
+                    self._wait()
         if self._error is not None:
             raise self._error
         return self._output
+
+    def _wait(self) -> None:
+        error = None
+        for handle in self._ids:
+            code = lib.farandole_wait(handle, SURFACE_MS)
+            while code == STILL_PENDING:
+                code = lib.farandole_wait(handle, SURFACE_MS)
+            if code != OK and error is None:
+                error = failure(code)
+        self._settle(error)
 
     def _settle(self, error: Optional[BaseException]) -> None:
         try:

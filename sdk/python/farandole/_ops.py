@@ -4,12 +4,16 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Type
 
 from . import _handles
-from ._handles import Handle, wait_ms
+from ._handles import Handle, Place, wait_ms
 from ._library import SURFACE_MS, ffi, lib
 from .process_sets import ProcessSet, group_of
 from .reduce_ops import Adasum
 
 MAX_DIMENSIONS = 32
+
+
+# How a reduction combines, and its factors.
+Reduction = Tuple[int, float, float]
 
 
 class Adapter(Protocol):
@@ -19,12 +23,15 @@ class Adapter(Protocol):
         """Address, shape and element type (FARANDOLE_F32, ...) of a contiguous array. ValueError: of no supported
         kind."""
 
-    def contiguous(self, array: Any) -> Any:
-        """The array itself if it is contiguous in this host's memory, else a copy that is. ValueError: of no supported
-        kind."""
+    def contiguous(self, array: Any, reduction: Optional[Reduction] = None) -> Any:
+        """The array itself if it is contiguous where it can travel from, else a copy that is; `reduction`: what is to be
+        done with it besides. ValueError: of no supported kind."""
 
     def empty(self, like: Any, shape: Sequence[int]) -> Any:
-        """A new contiguous array of the element type of `like`."""
+        """A new contiguous array of the element type of `like`, in the same memory."""
+
+    def place(self, source: Any) -> Optional[Place]:
+        """Where an array that contiguous() has given lies; None: in the host's memory."""
 
     def deliver(self, array: Any, output: Any) -> Any:
         """`output`, which empty() has made, or a copy of it in the memory that `array` is in."""
@@ -66,7 +73,7 @@ def allreduce(
     process_set: ProcessSet,
 ) -> Handle:
     """output = postscale * op over ranks (prescale * array)."""
-    source = adapter.contiguous(array)
+    source = adapter.contiguous(array, (op, prescale, postscale))
     address, shape, dtype = adapter.describe(source)
     if in_place:
         output, output_address = source, address
@@ -76,6 +83,7 @@ def allreduce(
     dims, ndim = shape_for(shape)
     handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
     handle.submit(
+        adapter.place(source),
         lib.farandole_allreduce,
         name_for(name),
         address,
@@ -116,12 +124,13 @@ def grouped_allreduce(
     """Reduces several arrays together; those of one element type are one submission, but that Adasum takes each by
     itself. The output is their list."""
     arrays = list(arrays)
-    sources = [adapter.contiguous(array) for array in arrays]
+    sources = [adapter.contiguous(array, (op, prescale, postscale)) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
     dtypes = [adapter.describe(source)[2] for source in sources]
-    parts: Dict[int, List[int]] = {}
-    for index, dtype in enumerate(dtypes):
-        parts.setdefault(index if op == Adasum else dtype, []).append(index)
+    places = [adapter.place(source) for source in sources]
+    parts: Dict[Any, List[int]] = {}
+    for index, (dtype, place) in enumerate(zip(dtypes, places)):
+        parts.setdefault(index if op == Adasum else (place is not None, dtype), []).append(index)
     memory = [sources, outputs]
 
     def collect(_ids: Sequence[int]) -> List[Any]:
@@ -129,12 +138,13 @@ def grouped_allreduce(
 
     handle = Handle(memory, collect)
     group = group_of(process_set)
-    submissions = sorted(parts.items())
+    submissions = list(enumerate(indices for _, indices in sorted(parts.items())))
     for number, indices in submissions:
         tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
         suffix = f".{number}" if len(parts) > 1 else ""
         handle.submit(
+            places[indices[0]],
             lib.farandole_grouped_allreduce,
             name_for(f"{name}{suffix}" if name else None),
             tensors[0],
@@ -187,13 +197,14 @@ def reducescatter(
 
     handle = Handle(memory, collect)
     for index, array in enumerate(arrays):
-        source = adapter.contiguous(array)
+        source = adapter.contiguous(array, (op, prescale, postscale))
         address, shape, dtype = adapter.describe(source)
         rows = shape[0] // size + (1 if position < shape[0] % size else 0) if shape and size > 0 else 0
         outputs.append(adapter.empty(source, (rows, *shape[1:])))
         dims, ndim = shape_for(shape)
         memory.append((source, dims))
         handle.submit(
+            adapter.place(source),
             lib.farandole_reducescatter,
             name_for(f"{name}.{index}" if name and is_grouped else name),
             address,
@@ -224,7 +235,9 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
         return (output, rows) if with_rows else output
 
     handle = Handle((source, dims), collect)
-    handle.submit(lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group, wait_ms())
+    handle.submit(
+        adapter.place(source), lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group, wait_ms()
+    )
     return handle
 
 
@@ -253,7 +266,7 @@ def grouped_allgather(
         memory.append(dims)
         own_name = name_for(f"{name}.{index}" if name else None)
         terms = (dims, ndim, dtype, group, wait_ms(index == len(sources) - 1))
-        handle.submit(lib.farandole_allgather, own_name, address, *terms)
+        handle.submit(adapter.place(source), lib.farandole_allgather, own_name, address, *terms)
     return handle
 
 
@@ -280,14 +293,16 @@ def alltoall(
     handle = Handle((source, dims, numbers), collect)
     count = 0 if splits is None else len(splits)
     terms = (dims, ndim, dtype, numbers, count, group, wait_ms())
-    handle.submit(lib.farandole_alltoall, name_for(name), address, *terms)
+    handle.submit(adapter.place(source), lib.farandole_alltoall, name_for(name), address, *terms)
     return handle
 
 
 def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
-    data, rows = gathered(handle, group)
+    _, rows = gathered(handle, group)
     output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
-    lib.farandole_native_copy(adapter.describe(output)[0], data[0], data[1])
+    code = lib.farandole_copy_result(handle, adapter.describe(output)[0])
+    if code != 0:
+        raise _handles.failure(code)
     return output, rows
 
 
@@ -312,6 +327,7 @@ def broadcast(
     dims, ndim = shape_for(shape)
     handle = Handle((source, output, dims), _output_of(adapter, array, output, in_place))
     handle.submit(
+        adapter.place(source),
         lib.farandole_broadcast,
         name_for(name),
         address,

@@ -78,11 +78,15 @@ class _NumpyAdapter:
             dtype = lib.FARANDOLE_BF16
         return array.__array_interface__["data"][0], array.shape, dtype
 
-    def contiguous(self, array: numpy.ndarray) -> numpy.ndarray:
+    def contiguous(self, array: numpy.ndarray, reduction: Optional[_ops.Reduction] = None) -> numpy.ndarray:
+        del reduction
         return array if array.flags.c_contiguous and array.flags.aligned else numpy.array(array, order="C")
 
     def empty(self, like: numpy.ndarray, shape: Sequence[int]) -> numpy.ndarray:
         return numpy.empty(shape, like.dtype)
+
+    def place(self, source: numpy.ndarray) -> None:
+        return None
 
     def deliver(self, array: numpy.ndarray, output: numpy.ndarray) -> numpy.ndarray:
         return output

@@ -75,5 +75,5 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
     handle = Handle((memory, shape), collect)
     terms = (lib.FARANDOLE_U8, group, SURFACE_MS)
-    handle.submit(lib.farandole_allgather, _ops.name_for(name), _address(memory), shape, 1, *terms)
+    handle.submit(None, lib.farandole_allgather, _ops.name_for(name), _address(memory), shape, 1, *terms)
     return handle.synchronize()

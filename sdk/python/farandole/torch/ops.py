@@ -1,8 +1,10 @@
 """The operations on tensors, without autograd (differentiable.py adds it).
 
 Tensors are strided tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool, of
-any shape and strides; others are a ValueError. Those of a device travel through the host's memory (staging.py), and
-outputs are on the device of the inputs; ranks may have tensors on different devices. All ranks of the process set call an operation with the same
+any shape and strides; others are a ValueError. Those in a CUDA GPU travel from there, by NCCL, where all of the job's
+workers have it (gpus.py), and a call may return before they have: what the current stream is given afterwards waits for
+them. Those of other devices travel through the host's memory (staging.py), and then ranks may have tensors on different
+devices. Outputs are on the device of the inputs. All ranks of the process set call an operation with the same
 name, element type and, unless it says otherwise, shape; without a name, calls are paired in their order. Where ranks
 disagree, each gets a ValueError that names two of them and both values, and the job goes on. EpochEnded: a worker has
 died or left.
@@ -14,10 +16,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _handles, _ops
-from .._handles import Handle, at_once
+from .._handles import Handle, Place, at_once
 from .._library import NOT_DIRECT, direct, failure, lib
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
+from . import gpus
 from .staging import on_host
 
 _DTYPES = {
@@ -59,17 +62,20 @@ class _TorchAdapter:
     def describe(self, array: torch.Tensor) -> Tuple[int, Tuple[int, ...], int]:
         return array.data_ptr(), array.shape, _DTYPES[array.dtype]
 
-    def contiguous(self, array: torch.Tensor) -> torch.Tensor:
+    def contiguous(self, array: torch.Tensor, reduction: Optional[_ops.Reduction] = None) -> torch.Tensor:
         check_tensor(array)
-        if not array.is_cpu:
+        if not array.is_cpu and not gpus.takes(array, reduction):
             return on_host(array)
         return array.detach().contiguous() if not array.is_contiguous() or array.is_neg() else array
 
     def empty(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        return torch.empty(shape, dtype=like.dtype, device="cpu")
+        return torch.empty(shape, dtype=like.dtype, device=like.device if like.is_cuda else "cpu")
+
+    def place(self, source: torch.Tensor) -> Optional[Place]:
+        return gpus.place(source) if source.is_cuda else None
 
     def deliver(self, array: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-        return output if array.is_cpu else output.to(array.device)
+        return output if array.is_cpu or output.is_cuda else output.to(array.device)
 
     def assign(self, target: torch.Tensor, source: torch.Tensor) -> None:
         with torch.no_grad():
@@ -313,7 +319,7 @@ def alltoall_async(
     like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
 
     def received(rows: List[int]) -> torch.Tensor:
-        return torch.tensor(rows, dtype=like.dtype, device=like.device)
+        return torch.tensor(rows, dtype=like.dtype, device=like.device if like.is_cuda else "cpu")
 
     # Horovod: no splits are none.
     has_splits = splits is not None and len(splits) > 0

@@ -26,8 +26,8 @@ def _tell(device: torch.device) -> None:
     is_first, _told = not _told and rank == 0, _told or rank >= 0
     if is_first:
         warnings.warn(
-            f"tensors on {device} are copied to the host's memory for each operation, and back: this version of farandole "
-            "has no transport between devices",
+            f"tensors on {device} are copied to the host's memory for each operation, and back: not all workers of this "
+            "job can use NCCL 2.18 or later, which is what moves tensors between GPUs",
             RuntimeWarning,
             stacklevel=2,
         )

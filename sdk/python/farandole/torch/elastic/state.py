@@ -7,6 +7,7 @@ import torch
 
 from ...elastic import ObjectState
 from ...objects import broadcast_object
+from .. import gpus
 from ..state import broadcast_optimizer_state, broadcast_parameters
 from .sampler import ElasticSampler
 
@@ -163,6 +164,7 @@ class TorchState(ObjectState):
             self._handlers[name].set_value(value)
 
     def save(self) -> None:
+        gpus.settle()
         for handler in self._handlers.values():
             handler.save()
         super().save()

@@ -1,0 +1,283 @@
+#include "worker/device/fake_gpus.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "worker/device/fake_nccl.h"
+
+namespace farandole {
+namespace {
+
+FakeGpus* fake = nullptr;
+thread_local std::vector<CudaContext> contexts;
+
+constexpr int kInvalidValue = 1;
+constexpr int kInvalidContext = 201;
+constexpr auto kLook = std::chrono::microseconds(200);
+// How long the framework's work lasts, at most, by how often it is looked at.
+constexpr uint32_t kMostLooksAtWork = 16;
+
+}  // namespace
+
+FakeGpus& TheFakeGpus() { return *fake; }
+bool IsInFakeContext() { return !contexts.empty(); }
+
+// The functions behind the driver's table.
+struct FakeCalls {
+  static int NeedContext(const char* call) {
+    if (!IsInFakeContext()) return kInvalidContext;
+    return fake->Enter(call);
+  }
+  static int Init(unsigned) { return 0; }
+  static int ErrorString(int error, const char** words) {
+    *words = error == kInvalidContext ? "invalid device context" : "a scripted failure";
+    return 0;
+  }
+  static int Count(int* count) {
+    *count = fake->gpus_;
+    return 0;
+  }
+  static int Get(int* device, int ordinal) {
+    *device = ordinal;
+    return ordinal < fake->gpus_ ? 0 : kInvalidValue;
+  }
+  static int Retain(CudaContext* context, int device) {
+    *context = reinterpret_cast<CudaContext>(static_cast<uintptr_t>(device + 1));
+    return 0;
+  }
+  static int Release(int) { return 0; }
+  static int Pool(CudaPool* pool, int) {
+    *pool = nullptr;
+    return 0;
+  }
+  static int SetPool(CudaPool, int, void*) { return 0; }
+  static int Push(CudaContext context) {
+    contexts.push_back(context);
+    return 0;
+  }
+  static int Pop(CudaContext* context) {
+    *context = contexts.back();
+    contexts.pop_back();
+    return 0;
+  }
+  static int Range(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return 0;
+  }
+  static int StreamCreate(CudaStream* stream, unsigned, int) {
+    *stream = fake->MakeStream();
+    return 0;
+  }
+  static int StreamDestroy(CudaStream stream) {
+    fake->Synchronize(stream);
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    fake->streams_.erase(stream);
+    delete stream;
+    return 0;
+  }
+  static int StreamWait(CudaStream stream, CudaEvent event, unsigned) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuStreamWaitEvent"); failure != 0) return failure;
+    fake->Push(stream, [event, wanted = event->recorded] { return event->reached >= wanted; });
+    return 0;
+  }
+  static int EventCreate(CudaEvent* event, unsigned) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuEventCreate"); failure != 0) return failure;
+    *event = new CUevent_st;
+    ++fake->events_;
+    return 0;
+  }
+  static int EventDestroy(CudaEvent event) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    // The driver keeps it as long as something is enqueued for it; so does this, until the end.
+    (void)event;
+    --fake->events_;
+    return 0;
+  }
+  static int EventRecord(CudaEvent event, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuEventRecord"); failure != 0) return failure;
+    fake->Push(stream, [event, number = ++event->recorded] {
+      event->reached = std::max(event->reached, number);
+      return true;
+    });
+    return 0;
+  }
+  static int EventQuery(CudaEvent event) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    return event->reached >= event->recorded ? kCudaSuccess : kCudaNotReady;
+  }
+  static int EventSynchronize(CudaEvent event) {
+    std::unique_lock<std::mutex> lock(fake->mutex_);
+    while (event->reached < event->recorded) fake->changed_.wait_for(lock, kLook);
+    return 0;
+  }
+  static int Alloc(CudaAddress* address, size_t bytes, CudaStream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemAllocAsync"); failure != 0) return failure;
+    auto block = std::make_unique<std::vector<char>>(bytes, '\xcd');
+    *address = reinterpret_cast<uintptr_t>(block->data());
+    fake->memory_[*address] = std::move(block);
+    return 0;
+  }
+  static int Free(CudaAddress address, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemFreeAsync"); failure != 0) return failure;
+    fake->Push(stream, [address] {
+      auto found = fake->memory_.find(address);
+      FD_CHECK(found != fake->memory_.end()) << "memory of a GPU is freed that was not allocated";
+      fake->memory_.erase(found);
+      return true;
+    });
+    return 0;
+  }
+  static int CopyFromHost(CudaAddress to, const void* from, size_t bytes, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemcpyHtoDAsync"); failure != 0) return failure;
+    const auto* begin = static_cast<const char*>(from);
+    fake->Push(stream, [to, held = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(reinterpret_cast<void*>(to), held.data(), held.size());
+      return true;
+    });
+    return 0;
+  }
+  static int Copy(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemcpyDtoDAsync"); failure != 0) return failure;
+    fake->Push(stream, [to, from, bytes] {
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+      return true;
+    });
+    return 0;
+  }
+};
+
+FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
+  FD_CHECK(fake == nullptr) << "there are fake GPUs already";
+  fake = this;
+  driver_.cuInit = FakeCalls::Init;
+  driver_.cuGetErrorString = FakeCalls::ErrorString;
+  driver_.cuDeviceGetCount = FakeCalls::Count;
+  driver_.cuDeviceGet = FakeCalls::Get;
+  driver_.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
+  driver_.cuDevicePrimaryCtxRelease = FakeCalls::Release;
+  driver_.cuDeviceGetDefaultMemPool = FakeCalls::Pool;
+  driver_.cuMemPoolSetAttribute = FakeCalls::SetPool;
+  driver_.cuCtxPushCurrent = FakeCalls::Push;
+  driver_.cuCtxPopCurrent = FakeCalls::Pop;
+  driver_.cuCtxGetStreamPriorityRange = FakeCalls::Range;
+  driver_.cuStreamCreateWithPriority = FakeCalls::StreamCreate;
+  driver_.cuStreamDestroy = FakeCalls::StreamDestroy;
+  driver_.cuStreamWaitEvent = FakeCalls::StreamWait;
+  driver_.cuEventCreate = FakeCalls::EventCreate;
+  driver_.cuEventDestroy = FakeCalls::EventDestroy;
+  driver_.cuEventRecord = FakeCalls::EventRecord;
+  driver_.cuEventQuery = FakeCalls::EventQuery;
+  driver_.cuEventSynchronize = FakeCalls::EventSynchronize;
+  driver_.cuMemAllocAsync = FakeCalls::Alloc;
+  driver_.cuMemFreeAsync = FakeCalls::Free;
+  driver_.cuMemcpyHtoDAsync = FakeCalls::CopyFromHost;
+  driver_.cuMemcpyDtoDAsync = FakeCalls::Copy;
+  FillFakeNccl(&nccl_);
+  runner_ = std::thread([this] { Run(); });
+}
+
+FakeGpus::~FakeGpus() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  runner_.join();
+  for (const CudaStream stream : streams_) delete stream;
+  fake = nullptr;
+}
+
+int FakeGpus::Enter(const char* call) {
+  calls_.emplace_back(call);
+  const auto found = failures_.find(call);
+  if (found == failures_.end()) return 0;
+  const int result = found->second;
+  failures_.erase(found);
+  return result;
+}
+
+CudaStream FakeGpus::MakeStream() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return *streams_.insert(new CUstream_st).first;
+}
+
+void FakeGpus::Push(CudaStream stream, std::function<bool()> task) {
+  FD_CHECK(streams_.count(stream) == 1) << "a stream that is not there";
+  stream->tasks.push_back(std::move(task));
+  changed_.notify_all();
+}
+
+void FakeGpus::Launch(CudaStream stream, std::function<void()> work) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(stream, [work = std::move(work), looks_left = random_() % kMostLooksAtWork]() mutable {
+    if (looks_left-- > 0) return false;
+    work();
+    return true;
+  });
+}
+
+void FakeGpus::Synchronize(CudaStream stream) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stream->tasks.empty()) changed_.wait_for(lock, kLook);
+}
+
+// Runs one task at a time, of a stream that is drawn among those that have some.
+void FakeGpus::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    std::vector<CudaStream> busy;
+    for (const CudaStream stream : streams_) {
+      if (!stream->tasks.empty()) busy.push_back(stream);
+    }
+    std::shuffle(busy.begin(), busy.end(), random_);
+    bool moved = false;
+    for (const CudaStream stream : busy) {
+      if (!stream->tasks.front()()) continue;
+      stream->tasks.pop_front();
+      moved = true;
+      break;
+    }
+    changed_.notify_all();
+    if (!moved) changed_.wait_for(lock, kLook);
+    // At times nothing happens for a while, as on a GPU that is busy with something else.
+    if (moved && random_() % 8 == 0) changed_.wait_for(lock, kLook);
+  }
+}
+
+void FakeGpus::FailNext(const std::string& call, int result) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  failures_[call] = result;
+}
+
+void FakeGpus::HangCollectives(bool hang) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  hangs_ = hang;
+}
+
+void FakeGpus::BreakCommunicators(int result) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  broken_ = result;
+}
+
+std::vector<std::string> FakeGpus::TakeCalls() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(calls_, {});
+}
+
+int FakeGpus::live() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(memory_.size()) + events_ + communicators_;
+}
+
+}  // namespace farandole

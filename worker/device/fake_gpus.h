@@ -1,0 +1,100 @@
+#ifndef FARANDOLE_WORKER_DEVICE_FAKE_GPUS_H_
+#define FARANDOLE_WORKER_DEVICE_FAKE_GPUS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/device/cuda_driver.h"
+#include "worker/device/nccl_library.h"
+
+// What the driver gives handles of; complete here, as cuda.h leaves them.
+struct CUevent_st {
+  // How often it was recorded, and the last of these that its stream has reached.
+  uint64_t recorded = 0;
+  uint64_t reached = 0;
+};
+struct CUstream_st {
+  // Each gives false as long as it cannot run yet.
+  std::deque<std::function<bool()>> tasks;
+};
+
+namespace farandole {
+
+struct FakeClique;
+
+// GPUs and NCCL for tests, in this process's memory, behind the tables of functions that the real ones fill. What
+// streams are given runs later, on a thread of its own, in an order that is drawn from the seed and keeps only what
+// CUDA keeps: so who forgets to wait reads what is not there yet. Memory is filled with garbage when it is
+// allocated and freed. One at a time.
+class FakeGpus {
+ public:
+  explicit FakeGpus(int gpus, uint32_t seed);
+  // Everything that was made is destroyed before.
+  ~FakeGpus();
+  FakeGpus(const FakeGpus&) = delete;
+  FakeGpus& operator=(const FakeGpus&) = delete;
+
+  const CudaDriver& driver() const { return driver_; }
+  const NcclLibrary& nccl() const { return nccl_; }
+
+  // A stream of the framework, and something that runs there.
+  CudaStream MakeStream();
+  void Launch(CudaStream stream, std::function<void()> work);
+  // Waits until the stream is empty.
+  void Synchronize(CudaStream stream);
+
+  // The next call of this name gives `result` and does nothing.
+  void FailNext(const std::string& call, int result);
+  // Collectives wait for ever, as where a peer is gone; until the communicator is aborted.
+  void HangCollectives(bool hang);
+  // As GetAsyncError tells it of all communicators.
+  void BreakCommunicators(int result);
+  // Names of the calls since the last one, but for those that only look.
+  std::vector<std::string> TakeCalls();
+  // What is allocated, connected or held: 0 when all is over.
+  int live() const;
+
+ private:
+  friend struct FakeCalls;
+  friend struct FakeNcclCalls;
+  // Locked: whether the call is to fail, with what; else 0.
+  int Enter(const char* call);
+  void Run();
+  // Locked: gives the stream something to run.
+  void Push(CudaStream stream, std::function<bool()> task);
+
+  CudaDriver driver_ = {};
+  NcclLibrary nccl_ = {};
+  const int gpus_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::mt19937 random_;
+  std::set<CudaStream> streams_;
+  std::map<CudaAddress, std::unique_ptr<std::vector<char>>> memory_;
+  std::map<std::string, int> failures_;
+  std::vector<std::string> calls_;
+  std::map<uint64_t, std::shared_ptr<FakeClique>> cliques_;
+  std::map<int, double> scales_;  // of reductions that were made
+  uint64_t last_id_ = 0;
+  int last_op_ = 100;
+  int events_ = 0;
+  int communicators_ = 0;
+  int broken_ = 0;
+  bool hangs_ = false;
+  bool stopping_ = false;
+  std::thread runner_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_FAKE_GPUS_H_

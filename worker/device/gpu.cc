@@ -1,0 +1,185 @@
+#include "worker/device/gpu.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+CudaAddress AddressOf(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
+
+// What the pool keeps when it is idle: all that it ever had.
+constexpr uint64_t kKeepAll = ~uint64_t{0};
+
+}  // namespace
+
+Gpu::Scope::Scope(const Gpu& gpu) : gpu_(gpu) {
+  status_ = gpu.driver_->Check(gpu.driver_->cuCtxPushCurrent(gpu.context_), "cuCtxPushCurrent");
+}
+
+Gpu::Scope::~Scope() {
+  CudaContext popped = nullptr;
+  if (status_.ok()) gpu_.driver_->cuCtxPopCurrent(&popped);
+}
+
+absl::StatusOr<std::shared_ptr<Gpu>> Gpu::Open(const CudaDriver* driver, int ordinal) {
+  int count = 0;
+  if (absl::Status status = driver->Check(driver->cuDeviceGetCount(&count), "cuDeviceGetCount"); !status.ok())
+    return status;
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no GPU ", ordinal, "; this process sees ", count));
+  }
+  std::shared_ptr<Gpu> gpu(new Gpu(driver, ordinal));
+  if (absl::Status status = gpu->Prepare(); !status.ok()) return status;
+  return gpu;
+}
+
+absl::Status Gpu::Prepare() {
+  const CudaDriver& cuda = *driver_;
+  absl::Status status = cuda.Check(cuda.cuDeviceGet(&device_, ordinal_), "cuDeviceGet");
+  if (!status.ok()) return status;
+  status = cuda.Check(cuda.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  if (!status.ok()) return status;
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  CudaPool pool = nullptr;
+  status = cuda.Check(cuda.cuDeviceGetDefaultMemPool(&pool, device_), "cuDeviceGetDefaultMemPool");
+  if (!status.ok()) return status;
+  uint64_t threshold = kKeepAll;
+  status = cuda.Check(cuda.cuMemPoolSetAttribute(pool, kCudaPoolReleaseThreshold, &threshold), "cuMemPoolSetAttribute");
+  if (!status.ok()) return status;
+  int least = 0;
+  int greatest = 0;
+  status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
+  if (!status.ok()) return status;
+  // Collectives begin before what the framework has in its queues: peers wait for them.
+  return cuda.Check(cuda.cuStreamCreateWithPriority(&stream_, kCudaStreamNonBlocking, greatest),
+                    "cuStreamCreateWithPriority");
+}
+
+Gpu::~Gpu() {
+  if (context_ == nullptr) return;
+  {
+    const Scope scope(*this);
+    for (const CudaEvent event : events_) driver_->cuEventDestroy(event);
+    if (stream_ != nullptr) driver_->cuStreamDestroy(stream_);
+  }
+  driver_->cuDevicePrimaryCtxRelease(device_);
+}
+
+absl::StatusOr<CudaEvent> Gpu::TakeEvent() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!events_.empty()) {
+      const CudaEvent event = events_.back();
+      events_.pop_back();
+      return event;
+    }
+  }
+  CudaEvent event = nullptr;
+  absl::Status status = driver_->Check(driver_->cuEventCreate(&event, kCudaEventDisableTiming), "cuEventCreate");
+  if (!status.ok()) return status;
+  return event;
+}
+
+absl::StatusOr<GpuEvent> Gpu::Record(CudaStream stream) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  const absl::StatusOr<CudaEvent> taken = TakeEvent();
+  if (!taken.ok()) return taken.status();
+  std::shared_ptr<CUevent_st> event(*taken, [gpu = shared_from_this()](CudaEvent over) {
+    const std::lock_guard<std::mutex> lock(gpu->mutex_);
+    gpu->events_.push_back(over);
+  });
+  absl::Status status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
+  if (!status.ok()) return status;
+  return GpuEvent(std::move(event));
+}
+
+absl::Status Gpu::Wait(CudaStream stream, const GpuEvent& event) {
+  if (!event.is_set()) return absl::OkStatus();
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  return driver_->Check(driver_->cuStreamWaitEvent(stream, event.event_.get(), 0), "cuStreamWaitEvent");
+}
+
+absl::StatusOr<bool> Gpu::IsOver(const GpuEvent& event) {
+  if (!event.is_set()) return true;
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  const int result = driver_->cuEventQuery(event.event_.get());
+  if (result == kCudaNotReady) return false;
+  if (absl::Status status = driver_->Check(result, "cuEventQuery"); !status.ok()) return status;
+  return true;
+}
+
+absl::Status Gpu::Await(const GpuEvent& event) {
+  if (!event.is_set()) return absl::OkStatus();
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  return driver_->Check(driver_->cuEventSynchronize(event.event_.get()), "cuEventSynchronize");
+}
+
+absl::StatusOr<void*> Gpu::Allocate(size_t bytes, CudaStream stream) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  CudaAddress address = 0;
+  absl::Status status = driver_->Check(driver_->cuMemAllocAsync(&address, bytes, stream), "cuMemAllocAsync");
+  if (!status.ok()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(bytes, " bytes for a collective on GPU ", ordinal_, ": ", status.message()));
+  }
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
+
+absl::Status Gpu::Free(void* memory, CudaStream stream) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  return driver_->Check(driver_->cuMemFreeAsync(AddressOf(memory), stream), "cuMemFreeAsync");
+}
+
+absl::Status Gpu::Copy(void* to, const void* from, size_t bytes, CudaStream stream) {
+  if (bytes == 0) return absl::OkStatus();
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  return driver_->Check(driver_->cuMemcpyDtoDAsync(AddressOf(to), AddressOf(from), bytes, stream), "cuMemcpyDtoDAsync");
+}
+
+absl::Status Gpu::CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream) {
+  if (bytes == 0) return absl::OkStatus();
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  // The driver has copied pageable memory when it returns.
+  return driver_->Check(driver_->cuMemcpyHtoDAsync(AddressOf(to), from, bytes, stream), "cuMemcpyHtoDAsync");
+}
+
+absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::shared_ptr<Gpu> gpu, size_t bytes) {
+  GpuMemory memory;
+  if (bytes == 0) return memory;
+  const absl::StatusOr<void*> data = gpu->Allocate(bytes, gpu->stream());
+  if (!data.ok()) return data.status();
+  memory.stream_ = gpu->stream();
+  memory.gpu_ = std::move(gpu);
+  memory.data_ = *data;
+  return memory;
+}
+
+GpuMemory::GpuMemory(GpuMemory&& other) noexcept { *this = std::move(other); }
+
+GpuMemory& GpuMemory::operator=(GpuMemory&& other) noexcept {
+  if (this == &other) return *this;
+  Free();
+  gpu_ = std::move(other.gpu_);
+  stream_ = other.stream_;
+  data_ = std::exchange(other.data_, nullptr);
+  return *this;
+}
+
+void GpuMemory::Free() {
+  // Memory that cannot be freed, because the context is broken, is gone with the process.
+  if (data_ != nullptr) gpu_->Free(std::exchange(data_, nullptr), stream_).IgnoreError();
+  gpu_.reset();
+}
+
+}  // namespace farandole

@@ -1,0 +1,114 @@
+#ifndef FARANDOLE_WORKER_DEVICE_GPU_H_
+#define FARANDOLE_WORKER_DEVICE_GPU_H_
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/device/cuda_driver.h"
+
+namespace farandole {
+
+// A point in a stream, which other streams and the host can wait for. A null one is over. Copies are the same point.
+class GpuEvent {
+ public:
+  GpuEvent() = default;
+  bool is_set() const { return event_ != nullptr; }
+
+ private:
+  friend class Gpu;
+  explicit GpuEvent(std::shared_ptr<CUevent_st> event) : event_(std::move(event)) {}
+
+  std::shared_ptr<CUevent_st> event_;
+};
+
+// One GPU as this process uses it: in the context that the framework has, with a stream for collectives. Thread-safe.
+// All that is enqueued is done in the order of its stream, and none of these calls waits for it but Await. Errors are
+// INTERNAL, with the driver's words.
+//
+// Shared by whoever holds what was made of it: memory and events outlive an epoch.
+class Gpu : public std::enable_shared_from_this<Gpu> {
+ public:
+  // INVALID_ARGUMENT: there is no GPU of this number. `driver` outlives it.
+  static absl::StatusOr<std::shared_ptr<Gpu>> Open(const CudaDriver* driver, int ordinal);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  const CudaDriver& driver() const { return *driver_; }
+  // Of collectives. It does not wait for the stream 0, nor that for it.
+  CudaStream stream() const { return stream_; }
+
+  // The point that `stream` has reached when all is done that it was given so far.
+  absl::StatusOr<GpuEvent> Record(CudaStream stream);
+  // What `stream` is given from now on waits for the event.
+  absl::Status Wait(CudaStream stream, const GpuEvent& event);
+  absl::StatusOr<bool> IsOver(const GpuEvent& event);
+  // The calling thread waits.
+  absl::Status Await(const GpuEvent& event);
+
+  // In the order of the stream: what was freed before may be what is allocated.
+  absl::StatusOr<void*> Allocate(size_t bytes, CudaStream stream);
+  absl::Status Free(void* memory, CudaStream stream);
+  absl::Status Copy(void* to, const void* from, size_t bytes, CudaStream stream);
+  // From the host's memory, which may be changed at once.
+  absl::Status CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream);
+
+  // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it.
+  class Scope {
+   public:
+    explicit Scope(const Gpu& gpu);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    const absl::Status& status() const { return status_; }
+
+   private:
+    const Gpu& gpu_;
+    absl::Status status_;
+  };
+
+ private:
+  Gpu(const CudaDriver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  absl::Status Prepare();
+  absl::StatusOr<CudaEvent> TakeEvent();
+
+  const CudaDriver* const driver_;
+  const int ordinal_;
+  int device_ = -1;
+  CudaContext context_ = nullptr;
+  CudaStream stream_ = nullptr;
+  std::mutex mutex_;
+  std::vector<CudaEvent> events_;  // that nobody holds
+};
+
+// Memory of a GPU, which is freed in the order of its collectives' stream, or of the one that was named last. Movable.
+class GpuMemory {
+ public:
+  GpuMemory() = default;
+  static absl::StatusOr<GpuMemory> Allocate(std::shared_ptr<Gpu> gpu, size_t bytes);
+  ~GpuMemory() { Free(); }
+  GpuMemory(GpuMemory&& other) noexcept;
+  GpuMemory& operator=(GpuMemory&& other) noexcept;
+
+  char* data() const { return static_cast<char*>(data_); }
+  // Frees it when `stream` is done with what it was given so far, by a user that has waited there for what wrote it.
+  void FreeAfter(CudaStream stream) { stream_ = stream; }
+
+ private:
+  void Free();
+
+  std::shared_ptr<Gpu> gpu_;
+  CudaStream stream_ = nullptr;
+  void* data_ = nullptr;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_GPU_H_

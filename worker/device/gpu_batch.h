@@ -1,0 +1,24 @@
+#ifndef FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_
+#define FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_
+
+#include <memory>
+
+#include "absl/container/inlined_vector.h"
+#include "worker/device/gpu.h"
+
+namespace farandole {
+
+// What a collective of tensors in a GPU's memory has besides.
+struct GpuBatch {
+  // Null where the rank has joined, and so has no tensors.
+  std::shared_ptr<Gpu> gpu;
+  // When inputs are there, and outputs may be written.
+  absl::InlinedVector<GpuEvent, 2> ready;
+  // Set by the operation when it is complete, which says only that all is enqueued: the outputs are written, and the
+  // inputs not read any more, from this point on.
+  GpuEvent done;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_

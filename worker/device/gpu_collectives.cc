@@ -1,0 +1,87 @@
+#include "worker/device/gpu_collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+
+GpuLibraries GpuLibraries::OfMachine(const std::string& nccl_path) {
+  return {CudaDriver::Load, [nccl_path] { return NcclLibrary::Load(nccl_path); }};
+}
+
+std::string FindGpuTransport(const std::string& nccl_path) {
+  if (nccl_path == "none" || !CudaDriver::Find().ok()) return "";
+  const absl::StatusOr<const NcclLibrary*> nccl = NcclLibrary::Load(nccl_path);
+  return nccl.ok() ? absl::StrCat("nccl ", NcclVersionName((*nccl)->version)) : "";
+}
+
+absl::Status GpuCollectives::LoadLocked() {
+  if (transport_ != nullptr) return absl::OkStatus();
+  const absl::StatusOr<const CudaDriver*> cuda = libraries_.cuda();
+  if (!cuda.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no GPU that this process can use: ", cuda.status().message()));
+  }
+  const absl::StatusOr<const NcclLibrary*> nccl = libraries_.nccl();
+  if (!nccl.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no NCCL for collectives between GPUs: ", nccl.status().message()));
+  }
+  cuda_ = *cuda;
+  transport_ = std::make_unique<NcclTransport>(*nccl, host_, [this] { return UseOwn(); });
+  if (!failure_.ok()) transport_->Abort(failure_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::UseLocked(int ordinal) {
+  if (gpu_ != nullptr && gpu_->ordinal() != ordinal) {
+    return absl::InvalidArgumentError(absl::StrCat("this worker's tensors are on GPU ", gpu_->ordinal(),
+                                                   "; one on GPU ", ordinal,
+                                                   " cannot be reduced with them: a worker has one GPU"));
+  }
+  if (gpu_ != nullptr) return gpu_;
+  if (absl::Status loaded = LoadLocked(); !loaded.ok()) return loaded;
+  absl::StatusOr<std::shared_ptr<Gpu>> gpu = Gpu::Open(cuda_, ordinal);
+  if (!gpu.ok()) return gpu.status();
+  gpu_ = *gpu;
+  is_used_.store(true);
+  return gpu;
+}
+
+absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::Use(int ordinal) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return UseLocked(ordinal);
+}
+
+absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::UseOwn() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (gpu_ != nullptr) return gpu_;
+  int count = 0;
+  absl::Status counted = cuda_->Check(cuda_->cuDeviceGetCount(&count), "cuDeviceGetCount");
+  if (!counted.ok()) return counted;
+  return UseLocked(local_rank_ % std::max(count, 1));
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> GpuCollectives::Start(const Collective& collective) {
+  NcclTransport* transport = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (absl::Status loaded = LoadLocked(); !loaded.ok()) return loaded;
+    transport = transport_.get();
+  }
+  return transport->Start(collective);
+}
+
+void GpuCollectives::Abort(const absl::Status& reason) {
+  NcclTransport* transport = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_.ok()) failure_ = reason;
+    transport = transport_.get();
+  }
+  if (transport != nullptr) transport->Abort(reason);
+}
+
+}  // namespace farandole

@@ -1,0 +1,66 @@
+#ifndef FARANDOLE_WORKER_DEVICE_GPU_COLLECTIVES_H_
+#define FARANDOLE_WORKER_DEVICE_GPU_COLLECTIVES_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/device/nccl_transport.h"
+
+namespace farandole {
+
+// The libraries of a machine with GPUs. Asked for when they are needed first: a process that has no tensors in a GPU
+// never touches CUDA.
+struct GpuLibraries {
+  std::function<absl::StatusOr<const CudaDriver*>()> cuda;
+  std::function<absl::StatusOr<const NcclLibrary*>()> nccl;
+
+  // Those that are found at run time; `nccl_path` as in NcclLibrary::Load.
+  static GpuLibraries OfMachine(const std::string& nccl_path);
+};
+
+// By what this machine's GPUs exchange data, as v1::Member.gpu_transport; by nothing if `nccl_path` is "none". No GPU
+// is touched.
+std::string FindGpuTransport(const std::string& nccl_path);
+
+// The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.
+class GpuCollectives {
+ public:
+  // `host` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank that has
+  // joined before it had a tensor in one.
+  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, int local_rank)
+      : libraries_(std::move(libraries)), host_(std::move(host)), local_rank_(local_rank) {}
+
+  // The GPU in which a tensor lies that is to be submitted.
+  //   FAILED_PRECONDITION: there is no NCCL, or no GPU
+  //   INVALID_ARGUMENT: others were in another one; a worker has one GPU
+  absl::StatusOr<std::shared_ptr<Gpu>> Use(int ordinal);
+  bool is_used() const { return is_used_.load(); }
+
+  // As NcclTransport.
+  absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
+  void Abort(const absl::Status& reason);
+
+ private:
+  absl::Status LoadLocked();
+  absl::StatusOr<std::shared_ptr<Gpu>> UseLocked(int ordinal);
+  absl::StatusOr<std::shared_ptr<Gpu>> UseOwn();
+
+  const GpuLibraries libraries_;
+  const NcclTransport::Starter host_;
+  const int local_rank_;
+  std::atomic<bool> is_used_{false};
+  std::mutex mutex_;
+  const CudaDriver* cuda_ = nullptr;
+  std::shared_ptr<Gpu> gpu_;
+  std::unique_ptr<NcclTransport> transport_;
+  absl::Status failure_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_GPU_COLLECTIVES_H_

@@ -1,0 +1,221 @@
+#include "worker/device/nccl_calls.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/device/nccl_reduction.h"
+#include "worker/kernels/scale.h"
+
+namespace farandole {
+namespace {
+
+// The inputs' memory where one lies behind the other, so that all are one; else null. Empty fragments lie nowhere.
+const char* InputsAsOne(const Collective& collective, int64_t element_bytes) {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  for (const Fragment& fragment : collective.fragments) {
+    if (fragment.count == 0) continue;
+    if (begin != nullptr && fragment.input != end) return nullptr;
+    const auto* input = static_cast<const char*>(fragment.input);
+    if (begin == nullptr) begin = input;
+    end = input + fragment.count * element_bytes;
+  }
+  return begin;
+}
+
+// Whether the one fragment's count is that of its input, and what it receives has another.
+bool Gathers(const Collective& collective) {
+  return collective.op == OpType::kAllgather || collective.op == OpType::kAlltoall;
+}
+
+// The fragments that receive something.
+std::vector<Fragment> Delivered(const Collective& collective) {
+  std::vector<Fragment> delivered;
+  for (const Fragment& fragment : collective.fragments) {
+    if (fragment.output != nullptr && (fragment.count > 0 || Gathers(collective))) delivered.push_back(fragment);
+  }
+  return delivered;
+}
+
+int64_t OutputElements(const Collective& collective) {
+  return collective.op == OpType::kReducescatter ? collective.counts[collective.position] : collective.count;
+}
+
+bool AllEqual(absl::Span<const int64_t> counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
+}
+
+// Until one fails.
+class CallRun {
+ public:
+  void Add(int result) {
+    if (result_ == kNcclSuccess || result_ == kNcclInProgress) result_ = result;
+  }
+  int result() const { return result_; }
+
+ private:
+  int result_ = kNcclSuccess;
+};
+
+}  // namespace
+
+bool NcclCalls::PacksInput(const Collective& collective) const {
+  if (Gathers(collective)) return false;
+  // Who has joined contributes the identity of a reduction.
+  if (!collective.contributes) return Reduces(collective.op);
+  if (collective.op == OpType::kBroadcast && collective.position != collective.root) return false;
+  return InputsAsOne(collective, element_bytes_) == nullptr;
+}
+
+absl::Status NcclCalls::Prepare(const Collective& collective, std::shared_ptr<Gpu> gpu) {
+  element_bytes_ = static_cast<int64_t>(SizeOf(collective.dtype));
+  packs_input_ = PacksInput(collective);
+  const std::vector<Fragment> delivered = Delivered(collective);
+  const bool has_one_output = delivered.size() == 1;
+  packs_output_ = !has_one_output;
+  const int64_t input_bytes = packs_input_ ? collective.count * element_bytes_ : 0;
+  const int64_t output_bytes = packs_output_ ? OutputElements(collective) * element_bytes_ : 0;
+  // An allreduce that packs both does so in one place.
+  const bool is_in_place = packs_input_ && collective.op != OpType::kReducescatter;
+  absl::StatusOr<GpuMemory> packed = GpuMemory::Allocate(
+      gpu, static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes));
+  if (!packed.ok()) return packed.status();
+  packed_ = *std::move(packed);
+  input_ = packs_input_ ? packed_.data() : InputsAsOne(collective, element_bytes_);
+  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed_.data() + (is_in_place ? 0 : input_bytes);
+  return packs_input_ ? Pack(collective, *gpu) : absl::OkStatus();
+}
+
+absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
+  char* to = packed_.data();
+  if (!collective.contributes) {
+    std::vector<char> identity(static_cast<size_t>(collective.count * element_bytes_));
+    FillIdentity(collective.dtype, collective.reduce_op, identity.data(), collective.count);
+    return gpu.CopyFromHost(to, identity.data(), identity.size(), gpu.stream());
+  }
+  for (const Fragment& fragment : collective.fragments) {
+    const size_t bytes = static_cast<size_t>(fragment.count * element_bytes_);
+    if (absl::Status status = gpu.Copy(to, fragment.input, bytes, gpu.stream()); !status.ok()) return status;
+    to += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
+  if (!packs_output_) return absl::OkStatus();
+  const char* from = output_;
+  for (const Fragment& fragment : Delivered(collective)) {
+    const size_t bytes = static_cast<size_t>(fragment.count * element_bytes_);
+    if (absl::Status status = gpu.Copy(fragment.output, from, bytes, gpu.stream()); !status.ok()) return status;
+    from += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator) {
+  if (absl::Status status = Prepare(collective, communicator.shared_gpu()); !status.ok()) return status;
+  switch (collective.op) {
+    case OpType::kAllreduce:
+    case OpType::kReducescatter:
+      return Reduction(collective, communicator);
+    case OpType::kBroadcast:
+      return Broadcast(collective, communicator);
+    case OpType::kAllgather:
+      return Allgather(collective, communicator);
+    case OpType::kAlltoall:
+      return Alltoall(collective, communicator);
+    case OpType::kBarrier:
+    case OpType::kJoin:
+      break;
+  }
+  return absl::InternalError(absl::StrCat("op ", static_cast<int>(collective.op), " has no tensors on a GPU"));
+}
+
+absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator& communicator) {
+  const absl::StatusOr<NcclReduction> plan =
+      PlanNcclReduction(collective.dtype, collective.reduce_op, collective.prescale, collective.postscale,
+                        static_cast<int>(collective.ranks.size()));
+  if (!plan.ok()) return plan.status();
+  absl::StatusOr<int> op = plan->op;
+  if (plan->factor != 1.0) op = communicator.ScaledSum(collective.dtype, plan->factor);
+  if (!op.ok()) return op.status();
+  const NcclLibrary& nccl = communicator.nccl();
+  const int type = NcclTypeOf(collective.dtype);
+  const CudaStream stream = communicator.gpu().stream();
+  if (collective.op == OpType::kAllreduce) {
+    return communicator.Enqueue("ncclAllReduce", [&](NcclComm comm) {
+      return nccl.ncclAllReduce(input_, output_, collective.count, type, *op, comm, stream);
+    });
+  }
+  if (AllEqual(collective.counts)) {
+    return communicator.Enqueue("ncclReduceScatter", [&](NcclComm comm) {
+      return nccl.ncclReduceScatter(input_, output_, collective.counts[0], type, *op, comm, stream);
+    });
+  }
+  return communicator.Enqueue("ncclReduce", [&](NcclComm comm) {
+    CallRun run;
+    const char* input = input_;
+    for (size_t position = 0; position < collective.counts.size(); ++position) {
+      const int64_t count = collective.counts[position];
+      if (count > 0)
+        run.Add(nccl.ncclReduce(input, output_, count, type, *op, static_cast<int>(position), comm, stream));
+      input += count * element_bytes_;
+    }
+    return run.result();
+  });
+}
+
+// What follows moves bytes, of any type.
+
+absl::Status NcclCalls::Broadcast(const Collective& collective, NcclCommunicator& communicator) {
+  const NcclLibrary& nccl = communicator.nccl();
+  return communicator.Enqueue("ncclBroadcast", [&](NcclComm comm) {
+    return nccl.ncclBroadcast(input_, output_, collective.count * element_bytes_, kNcclUint8, collective.root, comm,
+                              communicator.gpu().stream());
+  });
+}
+
+absl::Status NcclCalls::Allgather(const Collective& collective, NcclCommunicator& communicator) {
+  const NcclLibrary& nccl = communicator.nccl();
+  const CudaStream stream = communicator.gpu().stream();
+  if (AllEqual(collective.counts)) {
+    return communicator.Enqueue("ncclAllGather", [&](NcclComm comm) {
+      return nccl.ncclAllGather(input_, output_, collective.counts[0] * element_bytes_, kNcclUint8, comm, stream);
+    });
+  }
+  return communicator.Enqueue("ncclBroadcast", [&](NcclComm comm) {
+    CallRun run;
+    char* output = output_;
+    for (size_t position = 0; position < collective.counts.size(); ++position) {
+      const size_t bytes = static_cast<size_t>(collective.counts[position] * element_bytes_);
+      if (bytes > 0)
+        run.Add(nccl.ncclBroadcast(input_, output, bytes, kNcclUint8, static_cast<int>(position), comm, stream));
+      output += bytes;
+    }
+    return run.result();
+  });
+}
+
+absl::Status NcclCalls::Alltoall(const Collective& collective, NcclCommunicator& communicator) {
+  const NcclLibrary& nccl = communicator.nccl();
+  const CudaStream stream = communicator.gpu().stream();
+  return communicator.Enqueue("ncclSend and ncclRecv", [&](NcclComm comm) {
+    CallRun run;
+    const char* input = input_;
+    char* output = output_;
+    for (size_t position = 0; position < collective.counts.size(); ++position) {
+      const int peer = static_cast<int>(position);
+      const size_t sent = static_cast<size_t>(collective.sent_counts[position] * element_bytes_);
+      const size_t received = static_cast<size_t>(collective.counts[position] * element_bytes_);
+      if (sent > 0) run.Add(nccl.ncclSend(input, sent, kNcclUint8, peer, comm, stream));
+      if (received > 0) run.Add(nccl.ncclRecv(output, received, kNcclUint8, peer, comm, stream));
+      input += sent;
+      output += received;
+    }
+    return run.result();
+  });
+}
+
+}  // namespace farandole

@@ -1,0 +1,44 @@
+#ifndef FARANDOLE_WORKER_DEVICE_NCCL_CALLS_H_
+#define FARANDOLE_WORKER_DEVICE_NCCL_CALLS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "worker/device/gpu.h"
+#include "worker/device/nccl_communicator.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// What one collective asks of NCCL on this rank. All ranks of the group make the same calls, with the same counts,
+// however their tensors lie: what is not in one piece is packed into memory that is. Owned by its operation.
+class NcclCalls {
+ public:
+  // Enqueues the packing and the calls, in the stream of the communicator's GPU.
+  absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator);
+  // To be called when the communicator has settled: enqueues what follows the calls.
+  absl::Status Deliver(const Collective& collective, Gpu& gpu);
+
+ private:
+  absl::Status Prepare(const Collective& collective, std::shared_ptr<Gpu> gpu);
+  bool PacksInput(const Collective& collective) const;
+  absl::Status Pack(const Collective& collective, Gpu& gpu);
+  absl::Status Reduction(const Collective& collective, NcclCommunicator& communicator);
+  absl::Status Broadcast(const Collective& collective, NcclCommunicator& communicator);
+  absl::Status Allgather(const Collective& collective, NcclCommunicator& communicator);
+  absl::Status Alltoall(const Collective& collective, NcclCommunicator& communicator);
+
+  int64_t element_bytes_ = 1;
+  bool packs_input_ = false;
+  bool packs_output_ = false;
+  // Freed in the stream's order.
+  GpuMemory packed_;
+  // Of the calls; a null input sends nothing.
+  const char* input_ = nullptr;
+  char* output_ = nullptr;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_NCCL_CALLS_H_

@@ -1,0 +1,138 @@
+#include "worker/device/nccl_communicator.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "worker/kernels/scale.h"
+
+namespace farandole {
+namespace {
+
+// How long peers may take that leave as well.
+constexpr absl::Duration kLeaveLimit = absl::Seconds(5);
+constexpr absl::Duration kLeaveLook = absl::Milliseconds(1);
+// A program has a few; one that has ever new ones pays for making them.
+constexpr size_t kMostScaledSums = 64;
+
+}  // namespace
+
+int NcclTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kU8:
+    case DType::kBool:
+      return kNcclUint8;
+    case DType::kI8:
+      return kNcclInt8;
+    case DType::kI32:
+      return kNcclInt32;
+    case DType::kI64:
+      return kNcclInt64;
+    case DType::kF16:
+      return kNcclFloat16;
+    case DType::kBF16:
+      return kNcclBfloat16;
+    case DType::kF32:
+      return kNcclFloat32;
+    case DType::kF64:
+      return kNcclFloat64;
+    case DType::kI16:
+    case DType::kU16:
+      return -1;
+  }
+  return -1;
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (comm_ == nullptr) return;
+  const Gpu::Scope scope(*gpu_);
+  if (failure_.ok() && scope.status().ok()) {
+    FinishInOrder();
+  } else {
+    nccl_.ncclCommAbort(comm_);
+  }
+}
+
+void NcclCommunicator::FinishInOrder() {
+  for (const auto& [key, op] : scaled_sums_) nccl_.ncclRedOpDestroy(op, comm_);
+  int state = nccl_.ncclCommFinalize(comm_);
+  for (const absl::Time limit = absl::Now() + kLeaveLimit; state == kNcclInProgress && absl::Now() < limit;) {
+    absl::SleepFor(kLeaveLook);
+    if (nccl_.ncclCommGetAsyncError(comm_, &state) != kNcclSuccess) break;
+  }
+  state == kNcclSuccess ? nccl_.ncclCommDestroy(comm_) : nccl_.ncclCommAbort(comm_);
+}
+
+absl::Status NcclCommunicator::Fail(absl::Status status) {
+  if (failure_.ok() && !status.ok()) failure_ = std::move(status);
+  return failure_;
+}
+
+absl::Status NcclCommunicator::Begin(const NcclUniqueId& id, int size, int position) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const Gpu::Scope scope(*gpu_);
+  if (!scope.status().ok()) return Fail(scope.status());
+  NcclConfig config;
+  config.blocking = 0;
+  const int result = nccl_.ncclCommInitRankConfig(&comm_, size, id, position, &config);
+  return Fail(nccl_.Check(result, "ncclCommInitRankConfig", nullptr));
+}
+
+absl::Status NcclCommunicator::Enqueue(absl::string_view call, absl::FunctionRef<int(NcclComm)> calls) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const Gpu::Scope scope(*gpu_);
+  if (!scope.status().ok()) return Fail(scope.status());
+  absl::Status status = nccl_.Check(nccl_.ncclGroupStart(), "ncclGroupStart", comm_);
+  if (!status.ok()) return Fail(std::move(status));
+  status = nccl_.Check(calls(comm_), call, comm_);
+  // Also where a call has failed: what was begun is to be ended.
+  const int result = nccl_.ncclGroupEnd();
+  status.Update(nccl_.Check(result, call, comm_));
+  return Fail(std::move(status));
+}
+
+absl::StatusOr<bool> NcclCommunicator::IsSettled() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  int state = kNcclSuccess;
+  absl::Status status = nccl_.Check(nccl_.ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
+  if (!status.ok()) return Fail(std::move(status));
+  if (state == kNcclInProgress) return false;
+  status = nccl_.Check(state, "NCCL", comm_);
+  if (state == kNcclRemoteError) status = absl::AbortedError(status.message());
+  if (!status.ok()) return Fail(std::move(status));
+  return true;
+}
+
+absl::StatusOr<int> NcclCommunicator::ScaledSum(DType dtype, double factor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const auto found = scaled_sums_.find({dtype, factor});
+  if (found != scaled_sums_.end()) return found->second;
+  if (scaled_sums_.size() >= kMostScaledSums) {
+    nccl_.ncclRedOpDestroy(scaled_sums_.begin()->second, comm_);
+    scaled_sums_.erase(scaled_sums_.begin());
+  }
+  double one = 0;
+  double scalar = 0;
+  FillIdentity(dtype, ReduceOp::kProduct, &one, 1);
+  ScaleCopy(dtype, &one, &scalar, 1, factor);
+  int op = 0;
+  const int result = nccl_.ncclRedOpCreatePreMulSum(&op, &scalar, NcclTypeOf(dtype), kNcclScalarHostImmediate, comm_);
+  absl::Status status = nccl_.Check(result, "ncclRedOpCreatePreMulSum", comm_);
+  if (!status.ok()) return Fail(std::move(status));
+  scaled_sums_[{dtype, factor}] = op;
+  return op;
+}
+
+void NcclCommunicator::Abort(const absl::Status& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Fail(reason).IgnoreError();
+  if (comm_ == nullptr) return;
+  const Gpu::Scope scope(*gpu_);
+  if (scope.status().ok()) nccl_.ncclCommAbort(std::exchange(comm_, nullptr));
+}
+
+}  // namespace farandole

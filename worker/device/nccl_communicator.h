@@ -1,0 +1,63 @@
+#ifndef FARANDOLE_WORKER_DEVICE_NCCL_COMMUNICATOR_H_
+#define FARANDOLE_WORKER_DEVICE_NCCL_COMMUNICATOR_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/device/gpu.h"
+#include "worker/device/nccl_library.h"
+#include "worker/dtype.h"
+
+namespace farandole {
+
+// The element type by which NCCL knows one of ours; -1: it does not know it.
+int NcclTypeOf(DType dtype);
+
+// One of NCCL's communicators, among the ranks of a group, on this rank's GPU. No call waits for a peer: what was begun
+// has settled when IsSettled says so, and nothing else is begun before. After the first error all calls fail with it.
+// Calls are made by one thread at a time, but Abort, which may come from any.
+class NcclCommunicator {
+ public:
+  NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
+  // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort.
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  // Connects with the peers, who all have `id`.
+  absl::Status Begin(const NcclUniqueId& id, int size, int position);
+  // Runs NCCL's calls as one group. `call` is the name of most of them.
+  absl::Status Enqueue(absl::string_view call, absl::FunctionRef<int(NcclComm)> calls);
+  // Whether what was begun last is enqueued in its stream, or the connection made.
+  //   ABORTED: a peer is gone, or Abort was called
+  absl::StatusOr<bool> IsSettled();
+  // The reduction that multiplies inputs of a floating-point type by `factor` and adds them up.
+  absl::StatusOr<int> ScaledSum(DType dtype, double factor);
+  // Ends all that runs on the GPU for it, with `reason`; idempotent.
+  void Abort(const absl::Status& reason);
+
+  Gpu& gpu() const { return *gpu_; }
+  const std::shared_ptr<Gpu>& shared_gpu() const { return gpu_; }
+  const NcclLibrary& nccl() const { return nccl_; }
+
+ private:
+  absl::Status Fail(absl::Status status);
+  void FinishInOrder();
+
+  const NcclLibrary& nccl_;
+  const std::shared_ptr<Gpu> gpu_;
+  std::mutex mutex_;
+  NcclComm comm_ = nullptr;
+  absl::Status failure_;
+  std::map<std::pair<DType, double>, int> scaled_sums_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_NCCL_COMMUNICATOR_H_

@@ -1,0 +1,58 @@
+#include "worker/device/nccl_reduction.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/device/nccl_communicator.h"
+#include "worker/device/nccl_library.h"
+
+namespace farandole {
+namespace {
+
+absl::Status NotOnGpus(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is not possible on GPUs; copy the tensor to the host's memory"));
+}
+
+int OpOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return kNcclMin;
+    case ReduceOp::kMax:
+      return kNcclMax;
+    case ReduceOp::kProduct:
+      return kNcclProd;
+    case ReduceOp::kAverage:
+      return kNcclAvg;
+    case ReduceOp::kSum:
+    case ReduceOp::kAdasum:
+      return kNcclSum;
+  }
+  return kNcclSum;
+}
+
+}  // namespace
+
+absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double prescale, double postscale, int size) {
+  if (NcclTypeOf(dtype) < 0) return NotOnGpus(absl::StrCat("a reduction of ", Name(dtype)));
+  if (op == ReduceOp::kAdasum) return NotOnGpus("Adasum");
+  if (dtype == DType::kBool) {
+    // As bytes that are 0 or 1.
+    const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax;
+    return NcclReduction{is_or ? kNcclMax : kNcclMin, 1.0};
+  }
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kAverage;
+  if (prescale == 1.0 && postscale == 1.0) return NcclReduction{OpOf(op), 1.0};
+  if (!IsFloating(dtype) || !adds)
+    return NotOnGpus("a scale factor of another reduction than the sum or average of floats");
+  // Sums are linear: one factor does for all.
+  return NcclReduction{kNcclSum, prescale * postscale / (op == ReduceOp::kAverage ? size : 1)};
+}
+
+absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, ReduceOp reduce_op, double prescale,
+                          double postscale) {
+  if (!Reduces(op)) return absl::OkStatus();
+  const absl::Status planned = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1).status();
+  if (planned.ok()) return planned;
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", planned.message()));
+}
+
+}  // namespace farandole

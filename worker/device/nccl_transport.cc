@@ -1,0 +1,143 @@
+#include "worker/device/nccl_transport.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "worker/device/nccl_calls.h"
+
+namespace farandole {
+namespace {
+
+// Nothing rings when NCCL has got on, so its state is looked at. Enqueueing takes microseconds, connecting seconds.
+constexpr absl::Duration kLook = absl::Microseconds(20);
+constexpr absl::Duration kLookWhileConnecting = absl::Microseconds(100);
+
+}  // namespace
+
+// Owned by the engine's running batch.
+class NcclOperation final : public Operation {
+ public:
+  NcclOperation(NcclTransport* transport, NcclTransport::Group* group, const Collective& collective)
+      : transport_(*transport), group_(*group), collective_(collective) {}
+
+  absl::StatusOr<bool> Advance() override {
+    if (stage_ == Stage::kId) return AwaitId();
+    const absl::StatusOr<bool> settled = group_.communicator->IsSettled();
+    if (!settled.ok()) return settled.status();
+    if (!*settled) {
+      absl::SleepFor(stage_ == Stage::kConnect ? kLookWhileConnecting : kLook);
+      return false;
+    }
+    if (stage_ == Stage::kConnect) {
+      group_.is_connected = true;
+      return Enqueue();
+    }
+    return Finish();
+  }
+  // It looks again by itself.
+  bool moved() const override { return stage_ != Stage::kId || id_operation_->moved(); }
+
+  absl::Status Begin() {
+    if (!group_.is_connected) return SendId();
+    return Enqueue().status();
+  }
+
+ private:
+  enum class Stage { kId, kConnect, kEnqueue };
+
+  absl::Status SendId() {
+    stage_ = Stage::kId;
+    if (collective_.position == 0) {
+      const int result = transport_.nccl_->ncclGetUniqueId(&id_);
+      absl::Status status = transport_.nccl_->Check(result, "ncclGetUniqueId", nullptr);
+      if (!status.ok()) return status;
+    }
+    id_fragment_ = {id_.internal, id_.internal, sizeof(id_)};
+    id_collective_.sequence = collective_.sequence;
+    id_collective_.op = OpType::kBroadcast;
+    id_collective_.dtype = DType::kU8;
+    id_collective_.ranks = collective_.ranks;
+    id_collective_.position = collective_.position;
+    id_collective_.count = id_fragment_.count;
+    id_collective_.fragments = absl::MakeConstSpan(&id_fragment_, 1);
+    auto operation = transport_.host_(id_collective_);
+    if (!operation.ok()) return operation.status();
+    id_operation_ = *std::move(operation);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> AwaitId() {
+    const absl::StatusOr<bool> complete = id_operation_->Advance();
+    if (!complete.ok() || !*complete) return complete;
+    stage_ = Stage::kConnect;
+    absl::Status status =
+        group_.communicator->Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
+    if (!status.ok()) return status;
+    return false;
+  }
+
+  absl::StatusOr<bool> Enqueue() {
+    stage_ = Stage::kEnqueue;
+    Gpu& gpu = group_.communicator->gpu();
+    for (const GpuEvent& event : collective_.gpu_batch->ready) {
+      if (absl::Status status = gpu.Wait(gpu.stream(), event); !status.ok()) return status;
+    }
+    if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator); !status.ok()) return status;
+    return false;
+  }
+
+  absl::StatusOr<bool> Finish() {
+    Gpu& gpu = group_.communicator->gpu();
+    if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
+    absl::StatusOr<GpuEvent> done = gpu.Record(gpu.stream());
+    if (!done.ok()) return done.status();
+    collective_.gpu_batch->done = *std::move(done);
+    return true;
+  }
+
+  NcclTransport& transport_;
+  NcclTransport::Group& group_;
+  const Collective& collective_;
+  NcclCalls calls_;
+  Stage stage_ = Stage::kEnqueue;
+  NcclUniqueId id_ = {};
+  Fragment id_fragment_;
+  Collective id_collective_;
+  std::unique_ptr<Operation> id_operation_;
+};
+
+absl::StatusOr<NcclTransport::Group*> NcclTransport::GroupOf(const Collective& collective) {
+  std::shared_ptr<Gpu> gpu = collective.gpu_batch->gpu;
+  if (gpu == nullptr) {
+    absl::StatusOr<std::shared_ptr<Gpu>> own = own_gpu_();
+    if (!own.ok()) return own.status();
+    gpu = *std::move(own);
+  }
+  const std::vector<int> ranks(collective.ranks.begin(), collective.ranks.end());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  Group& group = groups_[ranks];
+  if (group.communicator == nullptr) group.communicator = std::make_unique<NcclCommunicator>(nccl_, std::move(gpu));
+  return &group;
+}
+
+absl::StatusOr<std::unique_ptr<Operation>> NcclTransport::Start(const Collective& collective) {
+  const absl::StatusOr<Group*> group = GroupOf(collective);
+  if (!group.ok()) return group.status();
+  auto operation = std::make_unique<NcclOperation>(this, *group, collective);
+  if (absl::Status status = operation->Begin(); !status.ok()) return status;
+  return operation;
+}
+
+void NcclTransport::Abort(const absl::Status& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = reason;
+  for (auto& [ranks, group] : groups_) {
+    if (group.communicator != nullptr) group.communicator->Abort(reason);
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,56 @@
+#ifndef FARANDOLE_WORKER_DEVICE_NCCL_TRANSPORT_H_
+#define FARANDOLE_WORKER_DEVICE_NCCL_TRANSPORT_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/device/gpu_batch.h"
+#include "worker/device/nccl_communicator.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// Runs the collectives of one epoch whose tensors lie in GPUs, by NCCL: one communicator for each set of ranks, made
+// with their first collective. Its unique id travels through the host's memory, as a broadcast of its own. Owned by its
+// worker; calls are made with the engine's role, but Abort, which may come from any thread.
+class NcclTransport {
+ public:
+  // Starts a collective of the host's memory, as CollectiveStarter.
+  using Starter = std::function<absl::StatusOr<std::unique_ptr<Operation>>(const Collective&)>;
+  // The GPU of a rank that has no tensors because it has joined.
+  using OwnGpu = std::function<absl::StatusOr<std::shared_ptr<Gpu>>()>;
+
+  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu)
+      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)) {}
+
+  // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
+  // CheckForNccl refuses is an error.
+  absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
+  void Abort(const absl::Status& reason);
+
+ private:
+  friend class NcclOperation;
+  struct Group {
+    std::unique_ptr<NcclCommunicator> communicator;
+    bool is_connected = false;
+  };
+
+  absl::StatusOr<Group*> GroupOf(const Collective& collective);
+
+  const NcclLibrary* const nccl_;
+  const Starter host_;
+  const OwnGpu own_gpu_;
+  // Guards the map and `failure_`, for Abort.
+  std::mutex mutex_;
+  std::map<std::vector<int>, Group> groups_;
+  absl::Status failure_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_NCCL_TRANSPORT_H_

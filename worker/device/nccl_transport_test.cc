@@ -1,0 +1,270 @@
+#include "worker/device/nccl_transport.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/collectives/start_collective.h"
+#include "worker/device/fake_gpus.h"
+#include "worker/device/nccl_reduction.h"
+#include "worker/transport/conformance.h"
+#include "worker/transport/inproc_fabric.h"
+#include "worker/transport/inproc_transport.h"
+
+namespace farandole {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What the conformance suite waits for is the result, and not that it is enqueued.
+class AwaitedOperation final : public Operation {
+ public:
+  AwaitedOperation(NcclTransport& nccl, std::shared_ptr<Gpu> gpu, CudaStream stream, const Collective& collective)
+      : nccl_(nccl), gpu_(std::move(gpu)), stream_(stream), collective_(collective) {}
+
+  absl::Status Begin() {
+    collective_.gpu_batch = &batch_;
+    absl::StatusOr<GpuEvent> ready = gpu_->Record(stream_);
+    if (!ready.ok()) return ready.status();
+    batch_.ready.push_back(*std::move(ready));
+    if (collective_.contributes) batch_.gpu = gpu_;
+    auto started = nccl_.Start(collective_);
+    if (!started.ok()) return started.status();
+    operation_ = *std::move(started);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Advance() override {
+    if (batch_.done.is_set()) return gpu_->IsOver(batch_.done);
+    const absl::StatusOr<bool> enqueued = operation_->Advance();
+    return enqueued.ok() ? absl::StatusOr<bool>(false) : enqueued;
+  }
+  bool moved() const override { return true; }
+
+ private:
+  NcclTransport& nccl_;
+  const std::shared_ptr<Gpu> gpu_;
+  const CudaStream stream_;
+  Collective collective_;
+  GpuBatch batch_;
+  std::unique_ptr<Operation> operation_;
+};
+
+// Another transport without collectives of its own.
+class HostOnly final : public Transport {
+ public:
+  explicit HostOnly(Transport& base) : base_(base) {}
+  absl::string_view name() const override { return base_.name(); }
+  int rank() const override { return base_.rank(); }
+  int size() const override { return base_.size(); }
+  void Send(Transfer* transfer) override { base_.Send(transfer); }
+  void Receive(Transfer* transfer) override { base_.Receive(transfer); }
+  absl::StatusOr<bool> Progress() override { return base_.Progress(); }
+  void Abort(absl::Status reason) override { base_.Abort(std::move(reason)); }
+
+ private:
+  Transport& base_;
+};
+
+// Moves what NCCL can move through fake GPUs, and the rest as its base.
+class GpuTestTransport final : public InprocTransport {
+ public:
+  GpuTestTransport(FakeGpus& gpus, InprocFabric& fabric, int rank)
+      : InprocTransport(fabric, rank),
+        gpu_(*Gpu::Open(&gpus.driver(), rank)),
+        stream_(gpus.MakeStream()),
+        host_(*this),
+        buffers_(1 << 20),
+        nccl_(
+            &gpus.nccl(),
+            [this](const Collective& collective) {
+              return StartCollective(collective, Hosts::Apart(this->size()), host_, buffers_);
+            },
+            [this]() -> absl::StatusOr<std::shared_ptr<Gpu>> { return gpu_; }) {}
+
+  absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) override {
+    const bool is_scaled = collective.prescale != 1.0 || collective.postscale != 1.0;
+    const bool can_run = CheckForNccl("x", collective.op, collective.dtype, collective.reduce_op, collective.prescale,
+                                      collective.postscale)
+                             .ok();
+    // Factors round otherwise than the suite's reference, whose bools are not all 0 or 1.
+    const bool is_other = is_scaled || collective.dtype == DType::kBool;
+    if (collective.op == OpType::kBarrier || !can_run || (Reduces(collective.op) && is_other))
+      return InprocTransport::Start(collective);
+    auto operation = std::make_unique<AwaitedOperation>(nccl_, gpu_, stream_, collective);
+    if (absl::Status status = operation->Begin(); !status.ok()) return status;
+    return operation;
+  }
+  void Abort(absl::Status reason) override {
+    nccl_.Abort(reason);
+    InprocTransport::Abort(std::move(reason));
+  }
+
+ private:
+  const std::shared_ptr<Gpu> gpu_;
+  const CudaStream stream_;
+  HostOnly host_;
+  BufferPool buffers_;
+  NcclTransport nccl_;
+};
+
+TransportSet MakeGpuSet(int size) {
+  struct Foundation {
+    explicit Foundation(int size) : gpus(size, 7), fabric(size) {}
+    FakeGpus gpus;
+    InprocFabric fabric;
+  };
+  auto foundation = std::make_shared<Foundation>(size);
+  TransportSet set;
+  for (int rank = 0; rank < size; ++rank) {
+    set.transports.push_back(std::make_unique<GpuTestTransport>(foundation->gpus, foundation->fabric, rank));
+    set.doorbells.push_back(&foundation->fabric.doorbell(rank));
+  }
+  set.foundation = std::move(foundation);
+  return set;
+}
+
+INSTANTIATE_TEST_SUITE_P(Nccl, TransportConformanceTest, ::testing::ValuesIn(ConformanceCases({"Nccl", MakeGpuSet})),
+                         ConformanceCaseName);
+
+TEST(NcclReductionTest, KnowsWhatNcclCanDo) {
+  const auto plan = [](DType dtype, ReduceOp op, double prescale, double postscale) {
+    return PlanNcclReduction(dtype, op, prescale, postscale, 4);
+  };
+  EXPECT_EQ(plan(DType::kF32, ReduceOp::kAverage, 1, 1)->op, kNcclAvg);
+  EXPECT_EQ(plan(DType::kF32, ReduceOp::kAverage, 0.5, 2)->op, kNcclSum);
+  EXPECT_EQ(plan(DType::kF32, ReduceOp::kAverage, 0.5, 4)->factor, 0.5);
+  EXPECT_EQ(plan(DType::kF16, ReduceOp::kSum, 0.5, 4)->factor, 2.0);
+  EXPECT_EQ(plan(DType::kBool, ReduceOp::kSum, 1, 1)->op, kNcclMax);
+  EXPECT_EQ(plan(DType::kBool, ReduceOp::kProduct, 1, 1)->op, kNcclMin);
+  EXPECT_EQ(plan(DType::kI64, ReduceOp::kProduct, 1, 1)->op, kNcclProd);
+  EXPECT_THAT(plan(DType::kI16, ReduceOp::kSum, 1, 1).status().message(), HasSubstr("int16"));
+  EXPECT_THAT(plan(DType::kF32, ReduceOp::kAdasum, 1, 1).status().message(), HasSubstr("Adasum"));
+  EXPECT_THAT(plan(DType::kF32, ReduceOp::kMax, 2, 1).status().message(), HasSubstr("scale factor"));
+  EXPECT_THAT(plan(DType::kI32, ReduceOp::kSum, 2, 1).status().message(), HasSubstr("scale factor"));
+  EXPECT_TRUE(CheckForNccl("t", OpType::kBroadcast, DType::kI16, ReduceOp::kSum, 1, 1).ok());
+}
+
+// One rank, whose calls are looked at.
+class NcclCommunicatorTest : public ::testing::Test {
+ protected:
+  NcclCommunicatorTest() : gpu_(*Gpu::Open(&gpus_.driver(), 0)) {}
+
+  void Settle(NcclCommunicator& communicator) {
+    absl::StatusOr<bool> settled = false;
+    while (settled.ok() && !*settled) settled = communicator.IsSettled();
+    ASSERT_TRUE(settled.ok()) << settled.status();
+  }
+  void Connect(NcclCommunicator& communicator) {
+    NcclUniqueId id;
+    ASSERT_EQ(gpus_.nccl().ncclGetUniqueId(&id), 0);
+    ASSERT_TRUE(communicator.Begin(id, 1, 0).ok());
+    Settle(communicator);
+  }
+  absl::Status Reduce(NcclCommunicator& communicator, float* value) {
+    return communicator.Enqueue("ncclAllReduce", [&](NcclComm comm) {
+      return gpus_.nccl().ncclAllReduce(value, value, 1, kNcclFloat32, kNcclSum, comm, gpu_->stream());
+    });
+  }
+
+  FakeGpus gpus_{1, 1};
+  std::shared_ptr<Gpu> gpu_;
+};
+
+TEST_F(NcclCommunicatorTest, IsFinishedInOrder) {
+  {
+    NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+    Connect(communicator);
+    float value = 3;
+    ASSERT_TRUE(Reduce(communicator, &value).ok());
+    Settle(communicator);
+    const absl::StatusOr<GpuEvent> done = gpu_->Record(gpu_->stream());
+    ASSERT_TRUE(gpu_->Await(*done).ok());
+    EXPECT_EQ(value, 3);
+  }
+  EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclGetUniqueId", "ncclCommInitRankConfig", "ncclAllReduce",
+                                             "cuEventCreate", "cuEventRecord", "ncclCommFinalize", "ncclCommDestroy"));
+}
+
+TEST_F(NcclCommunicatorTest, AnAbortEndsWhatHangsAndAllThatFollows) {
+  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+  Connect(communicator);
+  gpus_.HangCollectives(true);
+  float value = 3;
+  ASSERT_TRUE(Reduce(communicator, &value).ok());
+  Settle(communicator);
+  const absl::StatusOr<GpuEvent> done = gpu_->Record(gpu_->stream());
+  const absl::Status reason = absl::AbortedError("rank 1 was lost");
+  communicator.Abort(reason);
+  communicator.Abort(absl::AbortedError("another"));
+  EXPECT_TRUE(gpu_->Await(*done).ok());
+  EXPECT_EQ(Reduce(communicator, &value), reason);
+  EXPECT_EQ(communicator.IsSettled().status(), reason);
+  EXPECT_EQ(communicator.ScaledSum(DType::kF32, 2).status(), reason);
+}
+
+TEST_F(NcclCommunicatorTest, TheFirstErrorStays) {
+  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+  Connect(communicator);
+  gpus_.FailNext("ncclAllReduce", 4);
+  float value = 3;
+  const absl::Status failed = Reduce(communicator, &value);
+  EXPECT_EQ(failed, absl::InternalError("ncclAllReduce: failed (error 4)"));
+  EXPECT_EQ(Reduce(communicator, &value), failed);
+  EXPECT_EQ(communicator.IsSettled().status(), failed);
+}
+
+TEST_F(NcclCommunicatorTest, APeerThatIsGoneIsNoErrorOfOurs) {
+  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+  Connect(communicator);
+  gpus_.BreakCommunicators(kNcclRemoteError);
+  EXPECT_EQ(communicator.IsSettled().status(), absl::AbortedError("NCCL: remote process exited (error 6)"));
+}
+
+TEST_F(NcclCommunicatorTest, ReductionsWithFactorsAreMadeOnce) {
+  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+  Connect(communicator);
+  const absl::StatusOr<int> half = communicator.ScaledSum(DType::kF32, 0.5);
+  ASSERT_TRUE(half.ok()) << half.status();
+  EXPECT_EQ(*communicator.ScaledSum(DType::kF32, 0.5), *half);
+  EXPECT_NE(*communicator.ScaledSum(DType::kF64, 0.5), *half);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(communicator.ScaledSum(DType::kF32, 2.0 + i).ok());
+}
+
+TEST(GpuTest, SaysWhichOfTheDriversCallsHasFailed) {
+  FakeGpus gpus(2, 1);
+  EXPECT_EQ(Gpu::Open(&gpus.driver(), 2).status(),
+            absl::InvalidArgumentError("there is no GPU 2; this process sees 2"));
+  const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 1);
+  gpus.FailNext("cuEventRecord", 700);
+  EXPECT_EQ(gpu->Record(gpu->stream()).status(), absl::InternalError("cuEventRecord: a scripted failure (error 700)"));
+  gpus.FailNext("cuMemAllocAsync", 2);
+  EXPECT_EQ(GpuMemory::Allocate(gpu, 100).status(),
+            absl::ResourceExhaustedError("100 bytes for a collective on GPU 1: cuMemAllocAsync: a scripted failure "
+                                         "(error 2)"));
+}
+
+TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
+  FakeGpus gpus(1, 1);
+  {
+    const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(gpu->Await(*gpu->Record(gpu->stream())).ok());
+    EXPECT_EQ(gpus.live(), 1);  // one event
+    std::vector<char> bytes(8, 'x');
+    GpuMemory memory = *GpuMemory::Allocate(gpu, 8);
+    ASSERT_TRUE(gpu->CopyFromHost(memory.data(), "12345678", 8, gpu->stream()).ok());
+    const CudaStream reader = gpus.MakeStream();
+    ASSERT_TRUE(gpu->Wait(reader, *gpu->Record(gpu->stream())).ok());
+    ASSERT_TRUE(gpu->Copy(bytes.data(), memory.data(), 8, reader).ok());
+    memory.FreeAfter(reader);
+    memory = GpuMemory();
+    gpus.Synchronize(reader);
+    EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "12345678");
+  }
+  EXPECT_EQ(gpus.live(), 0);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,207 @@
+// Engines with tensors in GPUs, which are fake ones.
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/device/fake_gpus.h"
+#include "worker/test_epoch.h"
+
+namespace farandole {
+namespace {
+
+using testing::HasSubstr;
+
+class EngineGpuTest : public ::testing::TestWithParam<std::vector<int>> {
+ protected:
+  EngineGpuTest() : gpus_(size(), 3) {
+    TestEpoch::Options options;
+    options.gpus = GpuLibraries{[this] { return &gpus_.driver(); }, [this] { return &gpus_.nccl(); }};
+    epoch_ = std::make_unique<TestEpoch>(GetParam(), options);
+    for (int rank = 0; rank < size(); ++rank) streams_.push_back(gpus_.MakeStream());
+  }
+
+  static int size() { return std::accumulate(GetParam().begin(), GetParam().end(), 0); }
+
+  // A tensor whose values come to be in the rank's stream, some time later.
+  std::unique_ptr<TestTensor> Late(int rank, const std::string& name, std::vector<float> values,
+                                   OpType op = OpType::kAllreduce) {
+    auto tensor = std::make_unique<TestTensor>(name, std::vector<float>(values.size(), -1.0f));
+    tensor->op = op;
+    tensor->stream = streams_[rank];
+    gpus_.Launch(streams_[rank], [to = tensor.get(), values = std::move(values)] { to->values = values; });
+    return tensor;
+  }
+  float Sum() const { return static_cast<float>(size() * (size() - 1) / 2); }
+
+  FakeGpus gpus_;
+  std::unique_ptr<TestEpoch> epoch_;
+  std::vector<CudaStream> streams_;
+};
+
+TEST_P(EngineGpuTest, ReducesWhatIsThereOnlyLater) {
+  epoch_->OnEachRank([&](int rank) {
+    for (int step = 0; step < 10; ++step) {
+      std::vector<std::unique_ptr<TestTensor>> tensors;
+      for (int i = 0; i < 20; ++i) {
+        tensors.push_back(Late(rank, absl::StrCat("t", i), std::vector<float>(3 + i, static_cast<float>(rank + i))));
+        const absl::Status submitted = epoch_->Submit(rank, *tensors.back());
+        ASSERT_TRUE(submitted.ok()) << submitted;
+      }
+      for (int i = 0; i < 20; ++i) {
+        const absl::Status waited = epoch_->Wait(rank, *tensors[i]);
+        ASSERT_TRUE(waited.ok()) << waited;
+        const float wanted = Sum() + static_cast<float>(size() * i);
+        ASSERT_THAT(tensors[i]->values, testing::Each(testing::FloatNear(wanted, 1e-5f)));
+      }
+    }
+  });
+}
+
+TEST_P(EngineGpuTest, GathersSendsAndScatters) {
+  epoch_->OnEachRank([&](int rank) {
+    const float own = static_cast<float>(rank);
+    auto rows = Late(rank, "rows", std::vector<float>(rank + 1, own), OpType::kAllgather);
+    ASSERT_TRUE(epoch_->Run(rank, *rows).ok());
+    std::vector<float> gathered;
+    for (int from = 0; from < size(); ++from) gathered.insert(gathered.end(), from + 1, static_cast<float>(from));
+    EXPECT_EQ(rows->values, gathered);
+
+    auto sent = Late(rank, "sent", std::vector<float>(100, own), OpType::kBroadcast);
+    sent->root_rank = size() - 1;
+    ASSERT_TRUE(epoch_->Run(rank, *sent).ok());
+    EXPECT_EQ(sent->values, std::vector<float>(100, static_cast<float>(size() - 1)));
+
+    for (const int spare : {0, 1}) {
+      const int elements = 2 * size() + spare;
+      auto shares = Late(rank, "shares", std::vector<float>(elements, own), OpType::kReducescatter);
+      shares->part.assign(2 + (rank < spare ? 1 : 0), -1.0f);
+      ASSERT_TRUE(epoch_->Run(rank, *shares).ok());
+      EXPECT_EQ(shares->part, std::vector<float>(shares->part.size(), Sum()));
+    }
+
+    // Of each rank's rows, number N goes to rank N.
+    std::vector<float> mail(size());
+    std::iota(mail.begin(), mail.end(), own * 100);
+    auto letters = Late(rank, "letters", mail, OpType::kAlltoall);
+    ASSERT_TRUE(epoch_->Run(rank, *letters).ok());
+    for (int from = 0; from < size(); ++from) EXPECT_EQ(letters->values[from], static_cast<float>(from * 100 + rank));
+
+    // All rows to rank 0.
+    auto more = Late(rank, "more", std::vector<float>(3, own), OpType::kAlltoall);
+    more->splits.assign(size(), 0);
+    more->splits[0] = 3;
+    ASSERT_TRUE(epoch_->Run(rank, *more).ok());
+    if (rank == 0) {
+      EXPECT_EQ(more->values.size(), 3u * size());
+    }
+  });
+}
+
+TEST_P(EngineGpuTest, WhoHasJoinedContributesNothing) {
+  if (size() < 2) return;
+  epoch_->OnEachRank([&](int rank) {
+    int32_t last = -1;
+    if (rank > 0) {
+      auto tensor = Late(rank, "t", {static_cast<float>(rank), 1.0f});
+      ASSERT_TRUE(epoch_->Run(rank, *tensor).ok());
+      EXPECT_FLOAT_EQ(tensor->values[0], Sum());
+      auto rows = Late(rank, "rows", {static_cast<float>(rank)}, OpType::kAllgather);
+      ASSERT_TRUE(epoch_->Run(rank, *rows).ok());
+      EXPECT_EQ(rows->values.size(), size() - 1u);
+    }
+    const absl::StatusOr<int64_t> joining = epoch_->BeginJoining(rank, &last);
+    ASSERT_TRUE(joining.ok());
+    ASSERT_TRUE(epoch_->engine(rank).Wait(*joining, -1, true).ok());
+  });
+}
+
+TEST_P(EngineGpuTest, GroupsHaveCommunicatorsOfTheirOwn) {
+  if (size() < 3) return;
+  const uint32_t group = epoch_->AddGroup({0, size() - 1});
+  epoch_->OnEachRank([&](int rank) {
+    for (int step = 0; step < 5; ++step) {
+      auto all = Late(rank, "all", {1.0f});
+      ASSERT_TRUE(epoch_->Submit(rank, *all).ok());
+      if (rank == 0 || rank == size() - 1) {
+        auto some = Late(rank, "some", {static_cast<float>(rank)});
+        some->group = group;
+        ASSERT_TRUE(epoch_->Run(rank, *some).ok());
+        EXPECT_FLOAT_EQ(some->values[0], static_cast<float>(size() - 1));
+      }
+      ASSERT_TRUE(epoch_->Wait(rank, *all).ok());
+      EXPECT_EQ(all->values[0], static_cast<float>(size()));
+    }
+  });
+}
+
+TEST_P(EngineGpuTest, ATensorOfTheHostDoesNotAgreeWithOneOfAGpu) {
+  if (size() < 2) return;
+  epoch_->OnEachRank([&](int rank) {
+    auto on_gpu = Late(rank, "t", {1.0f});
+    TestTensor on_host("t", {1.0f});
+    const absl::Status status = epoch_->Run(rank, rank == 0 ? on_host : *on_gpu);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    auto again = Late(rank, "t", {1.0f});
+    const absl::Status agreed = epoch_->Run(rank, *again);
+    ASSERT_TRUE(agreed.ok()) << agreed;
+    gpus_.Synchronize(streams_[rank]);
+  });
+}
+
+TEST_P(EngineGpuTest, TheEndOfTheEpochEndsWhatHangsOnTheGpu) {
+  if (size() < 2) return;
+  std::vector<std::unique_ptr<TestTensor>> tensors;
+  for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "t", {1.0f}));
+  epoch_->OnEachRank([&](int rank) {
+    auto first = Late(rank, "first", {1.0f});
+    ASSERT_TRUE(epoch_->Run(rank, *first).ok());
+  });
+  gpus_.HangCollectives(true);
+  epoch_->OnEachRank([&](int rank) {
+    Engine& engine = epoch_->engine(rank);
+    ASSERT_TRUE(epoch_->Submit(rank, *tensors[rank]).ok());
+    const absl::StatusOr<bool> enqueued = engine.Wait(tensors[rank]->handle, 60'000'000'000, false);
+    ASSERT_TRUE(enqueued.ok()) << enqueued.status();
+    const Submission* submission = engine.Completed(tensors[rank]->handle);
+    ASSERT_NE(submission, nullptr);
+    EXPECT_FALSE(*submission->gpu->IsOver(submission->done));
+  });
+  epoch_->AbortAll(absl::AbortedError("rank 1 was lost"));
+  epoch_->OnEachRank([&](int rank) {
+    const Submission* submission = epoch_->engine(rank).Completed(tensors[rank]->handle);
+    EXPECT_TRUE(submission->gpu->Await(submission->done).ok());
+    auto next = Late(rank, "next", {1.0f});
+    EXPECT_EQ(epoch_->Run(rank, *next), absl::AbortedError("rank 1 was lost"));
+    epoch_->engine(rank).Release(tensors[rank]->handle);
+    gpus_.Synchronize(streams_[rank]);
+  });
+}
+
+TEST_P(EngineGpuTest, RefusesWhatNcclCannotDoAndAnotherGpu) {
+  TensorView view;
+  float value = 1;
+  const int64_t shape = 1;
+  view = {&value, &value, absl::MakeConstSpan(&shape, 1)};
+  Request request;
+  request.name = "t";
+  request.tensors = absl::MakeConstSpan(&view, 1);
+  request.gpu = *epoch_->gpus(0).Use(0);
+  request.reduce_op = ReduceOp::kAdasum;
+  EXPECT_THAT(epoch_->engine(0).Submit(request).status().message(), HasSubstr("t: Adasum is not possible on GPUs"));
+  EXPECT_EQ(epoch_->gpus(0).Use(1).status(),
+            absl::InvalidArgumentError("this worker's tensors are on GPU 0; one on GPU 1 cannot be reduced with them: "
+                                       "a worker has one GPU"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, EngineGpuTest,
+                         ::testing::Values(std::vector<int>{1}, std::vector<int>{2}, std::vector<int>{4},
+                                           std::vector<int>{2, 1}),
+                         ShapeName);
+
+}  // namespace
+}  // namespace farandole

@@ -12,7 +12,7 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test test-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -25,6 +25,7 @@ help:
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make chaos    install, then real elastic training beside random kills: make chaos SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
+	@echo "make test-gpu install, then what wants a GPU, on this machine's"
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
@@ -77,6 +78,10 @@ sim: system
 
 chaos: install
 	.venv/bin/python -m pytest -q tests/integration/test_chaos.py --seeds $(SEED)
+
+# What wants a GPU: with this checkout, or with the wheel alone by tests/gpu/run.py.
+test-gpu: install
+	.venv/bin/python tests/gpu/run.py
 
 bench: install peers
 	.venv/bin/python tests/bench/bench.py

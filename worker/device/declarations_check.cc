@@ -1,12 +1,19 @@
 // Holds cuda_driver.h and nccl_library.h against CUDA's and NCCL's own headers, which nothing else includes: compiled
 // by tests/integration/test_gpu_declarations.py where those are, and linked into nothing.
-//
-// Ours come first: cuda.h has macros of the functions' names.
 #include <cuda.h>
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
+
+// cuda.h has these names stand for those with a version.
+#undef cuDevicePrimaryCtxRelease
+#undef cuCtxPushCurrent
+#undef cuCtxPopCurrent
+#undef cuStreamDestroy
+#undef cuEventDestroy
+#undef cuMemcpyHtoDAsync
+#undef cuMemcpyDtoDAsync
 
 #include "worker/device/cuda_driver.h"
 #include "worker/device/nccl_library.h"
@@ -54,16 +61,8 @@ CHECK_CUDA(cuEventQuery);
 CHECK_CUDA(cuEventSynchronize);
 CHECK_CUDA(cuMemAllocAsync);
 CHECK_CUDA(cuMemFreeAsync);
-// cuda.h makes these names stand for those with a version.
 #define CHECK_VERSIONED(name, version) \
   static_assert(Fit(decltype(&::name##_##version){}, decltype(CudaDriver::name){}), #name)
-#undef cuDevicePrimaryCtxRelease
-#undef cuCtxPushCurrent
-#undef cuCtxPopCurrent
-#undef cuStreamDestroy
-#undef cuEventDestroy
-#undef cuMemcpyHtoDAsync
-#undef cuMemcpyDtoDAsync
 CHECK_VERSIONED(cuDevicePrimaryCtxRelease, v2);
 CHECK_VERSIONED(cuCtxPushCurrent, v2);
 CHECK_VERSIONED(cuCtxPopCurrent, v2);

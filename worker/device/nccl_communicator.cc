@@ -10,7 +10,8 @@ namespace {
 
 // How long peers may take that leave as well.
 constexpr absl::Duration kLeaveLimit = absl::Seconds(5);
-constexpr absl::Duration kLeaveLook = absl::Milliseconds(1);
+constexpr absl::Duration kPause = absl::Microseconds(20);
+constexpr absl::Duration kPauseWhileConnecting = absl::Microseconds(100);
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
 
@@ -57,11 +58,13 @@ void NcclCommunicator::FinishInOrder() {
   for (const auto& [key, op] : scaled_sums_) nccl_.ncclRedOpDestroy(op, comm_);
   int state = nccl_.ncclCommFinalize(comm_);
   for (const absl::Time limit = absl::Now() + kLeaveLimit; state == kNcclInProgress && absl::Now() < limit;) {
-    absl::SleepFor(kLeaveLook);
+    Pause(/*is_connecting=*/true);
     if (nccl_.ncclCommGetAsyncError(comm_, &state) != kNcclSuccess) break;
   }
   state == kNcclSuccess ? nccl_.ncclCommDestroy(comm_) : nccl_.ncclCommAbort(comm_);
 }
+
+void NcclCommunicator::Pause(bool is_connecting) { absl::SleepFor(is_connecting ? kPauseWhileConnecting : kPause); }
 
 absl::Status NcclCommunicator::Fail(absl::Status status) {
   if (failure_.ok() && !status.ok()) failure_ = std::move(status);

@@ -37,6 +37,9 @@ class NcclCommunicator {
   // Whether what was begun last is enqueued in its stream, or the connection made.
   //   ABORTED: a peer is gone, or Abort was called
   absl::StatusOr<bool> IsSettled();
+  // A pause before IsSettled is asked again: NCCL rings nobody when it has got on. Connecting takes it seconds,
+  // enqueueing microseconds.
+  static void Pause(bool is_connecting);
   // The reduction that multiplies inputs of a floating-point type by `factor` and adds them up.
   absl::StatusOr<int> ScaledSum(DType dtype, double factor);
   // Ends all that runs on the GPU for it, with `reason`; idempotent.

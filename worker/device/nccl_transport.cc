@@ -2,19 +2,9 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "worker/device/nccl_calls.h"
 
 namespace farandole {
-namespace {
-
-// Nothing rings when NCCL has got on, so its state is looked at. Enqueueing takes microseconds, connecting seconds.
-constexpr absl::Duration kLook = absl::Microseconds(20);
-constexpr absl::Duration kLookWhileConnecting = absl::Microseconds(100);
-
-}  // namespace
 
 // Owned by the engine's running batch.
 class NcclOperation final : public Operation {
@@ -27,7 +17,7 @@ class NcclOperation final : public Operation {
     const absl::StatusOr<bool> settled = group_.communicator->IsSettled();
     if (!settled.ok()) return settled.status();
     if (!*settled) {
-      absl::SleepFor(stage_ == Stage::kConnect ? kLookWhileConnecting : kLook);
+      NcclCommunicator::Pause(stage_ == Stage::kConnect);
       return false;
     }
     if (stage_ == Stage::kConnect) {

@@ -1,0 +1,192 @@
+"""What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
+
+`operations`: every operation beside what it must give. `training`: DistributedOptimizer beside one process. `death`: a
+rank is killed while collectives are on their way; the others are told. Ranks share a GPU where there are fewer.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from typing import Callable, Dict, List
+
+import farandole.torch as hvd
+import torch
+
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+ELEMENTS = 1000
+# Of products of matrices that take a while.
+WIDTHS = {"cuda": 4096, "cpu": 512}
+
+
+def place_for(kind: str) -> torch.device:
+    """This rank's device. Ranks that share one are hosts of their own to NCCL, which refuses them otherwise."""
+    if kind == "cpu":
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if count < hvd.local_size():
+        os.environ["NCCL_HOSTID"] = f"rank{hvd.rank()}"
+    device = torch.device("cuda", hvd.local_rank() % count)
+    torch.cuda.set_device(device)
+    return device
+
+
+def equal(found: torch.Tensor, wanted: List[float], what: str) -> None:
+    """AssertionError: they are not, or not where they should be."""
+    values = found.to("cpu", torch.float64).flatten().tolist()
+    assert values == wanted, f"{what}: {values[:8]}... is not {wanted[:8]}..."
+
+
+def reductions(device: torch.device, dtype: torch.dtype) -> None:
+    """Of one element type."""
+    size, own = hvd.size(), hvd.rank() + 1
+    ranks = range(1, size + 1)
+    product = float(torch.tensor(list(ranks)).prod())
+    average = sum(ranks) / size
+    wanted = {hvd.Sum: float(sum(ranks)), hvd.Min: 1.0, hvd.Max: float(size), hvd.Product: product}
+    wanted[hvd.Average] = average if dtype.is_floating_point else float(int(average))
+    for op, value in wanted.items():
+        tensor = torch.full((ELEMENTS,), own, dtype=dtype, device=device)
+        found = hvd.allreduce(tensor, op=op, name=f"{dtype}.{op}")
+        assert found.device == device and found.dtype == dtype
+        equal(found, [value] * ELEMENTS, f"allreduce of {dtype}, op {op}")
+        rows = torch.full((2 * size + 1, 3), own, dtype=dtype, device=device)
+        share = hvd.reducescatter(rows, op=op, name=f"{dtype}.{op}.rows")
+        equal(share, [value] * 3 * (3 if hvd.rank() == 0 else 2), f"reducescatter of {dtype}, op {op}")
+    if dtype in (torch.float32, torch.float64):
+        scaled = hvd.allreduce(
+            torch.full((3,), own, dtype=dtype, device=device), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0
+        )
+        equal(scaled, [2.0 * sum(ranks)] * 3, "allreduce with factors")
+
+
+def movements(device: torch.device, dtype: torch.dtype) -> None:
+    """Of one element type."""
+    size, rank = hvd.size(), hvd.rank()
+    sent = torch.full((ELEMENTS,), rank, dtype=dtype, device=device)
+    equal(hvd.broadcast(sent, size - 1, name=f"{dtype}"), [float(size - 1)] * ELEMENTS, f"broadcast of {dtype}")
+    rows = hvd.allgather(torch.full((rank, 2), rank, dtype=dtype, device=device), name=f"{dtype}")
+    equal(rows, [float(r) for r in range(size) for _ in range(2 * r)], f"allgather of {dtype}")
+    own = torch.arange(size * (size + 1) // 2, device=device).to(dtype)
+    received, counts = hvd.alltoall(own, list(range(1, size + 1)), name=f"{dtype}")
+    begin = rank * (rank + 1) // 2
+    equal(received, [float(begin + i) for _ in range(size) for i in range(rank + 1)], f"alltoall of {dtype}")
+    assert counts.tolist() == [rank + 1] * size, counts
+
+
+def late_tensors(device: torch.device) -> None:
+    """They come to be in the stream long after the call, and what follows the call finds its result."""
+    streams = [torch.cuda.Stream(device), torch.cuda.current_stream(device)] if device.type == "cuda" else [None]
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            matrix = torch.eye(WIDTHS[device.type], device=device)
+            for _ in range(20):
+                matrix = matrix @ torch.eye(WIDTHS[device.type], device=device)
+            handles = [
+                hvd.allreduce_async(matrix[i : i + 8] * (hvd.rank() + 1), op=hvd.Sum, name=f"late.{i}")
+                for i in range(0, 400, 8)
+            ]
+            total = sum(float(hvd.synchronize(handle).sum()) for handle in handles)
+        assert total == 400 * hvd.size() * (hvd.size() + 1) / 2, total
+
+
+def sets_and_groups(device: torch.device) -> None:
+    """Process sets, grouped calls, and a rank that has joined."""
+    own = torch.full((5,), float(hvd.rank()), device=device)
+    last = hvd.size() - 1
+    ends = hvd.add_process_set([0, last] if last > 1 else [last]) if last > 0 else hvd.global_process_set
+    if ends.included():
+        equal(hvd.allreduce(own, op=hvd.Max, process_set=ends), [float(last)] * 5, "a process set")
+    found = hvd.grouped_allreduce([own, own + 1, own.half()], op=hvd.Sum, name="group")
+    total = hvd.size() * (hvd.size() - 1) / 2
+    for tensor, value in zip(found, [total, total + hvd.size(), total]):
+        equal(tensor, [value] * 5, "grouped_allreduce")
+    if hvd.rank() > 0:
+        equal(hvd.allreduce(own, op=hvd.Sum, name="after.one.has.joined"), [total] * 5, "beside one that has joined")
+    hvd.join()
+
+
+def operations(device: torch.device) -> None:
+    """All of them."""
+    for dtype in DTYPES:
+        reductions(device, dtype)
+        movements(device, dtype)
+    late_tensors(device)
+    sets_and_groups(device)
+
+
+def train(device: torch.device, batches: int, shares: bool) -> List[torch.Tensor]:
+    """The parameters after some steps on made-up data, of which this rank takes its share, or all."""
+    random = torch.Generator().manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=random) * 0.05)
+    model.to(device)
+    optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    if shares:
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    for _ in range(batches):
+        inputs = torch.randn(32 * hvd.size(), 64, generator=random)
+        targets = inputs.sum(1).remainder(10).long()
+        own = slice(hvd.rank() * 32, hvd.rank() * 32 + 32) if shares else slice(None)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs[own].to(device)), targets[own].to(device)).backward()
+        optimizer.step()
+    return [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+def training(device: torch.device) -> None:
+    """All ranks together come to what one has with the whole batch, and to equal bits."""
+    together, alone = train(device, 20, True), train(device, 20, False)
+    for mine, whole in zip(together, alone):
+        torch.testing.assert_close(mine, whole, rtol=1e-3, atol=1e-5)
+        assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), "ranks differ"
+
+
+def death(device: torch.device) -> None:
+    """The last rank is killed; the others hear of it, however much they have enqueued."""
+    tensor = torch.ones(1 << 20, device=device)
+    hvd.allreduce_(tensor, name="first")
+    if hvd.rank() == hvd.size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            hvd.allreduce_(tensor, name="next")
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+    except hvd.HorovodInternalError as error:
+        print(f"told: {error}", flush=True)
+        os._exit(3)
+
+
+CHECKS: Dict[str, Callable[[torch.device], None]] = {"operations": operations, "training": training, "death": death}
+
+
+def main() -> None:
+    """Runs one check."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("check", choices=CHECKS)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    arguments = parser.parse_args()
+    hvd.init()
+    device = place_for(arguments.device)
+    CHECKS[arguments.check](device)
+    if hvd.rank() == 0:
+        print(f"{arguments.check}: well on {hvd.size()} ranks, {device}", flush=True)
+    hvd.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

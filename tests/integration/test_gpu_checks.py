@@ -1,0 +1,25 @@
+"""The checks of tests/gpu, which want GPUs, with tensors of the host: that they hold, and that a machine without one is
+told so."""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RUN = ROOT / "tests" / "gpu" / "run.py"
+
+
+def test_they_hold_on_the_host() -> None:
+    """On three ranks, the last of which is killed in one of them."""
+    done = subprocess.run(
+        [sys.executable, str(RUN), "-np", "3", "--device", "cpu"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("3 passed, 0 failed\n"), done.stdout
+
+
+def test_a_machine_without_a_gpu_is_no_success() -> None:
+    """Nothing that was not run counts as passed."""
+    command = [sys.executable, str(RUN)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert (done.returncode, done.stdout) == (1, "there is no GPU that PyTorch can use here: nothing was run\n")

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import Any, Dict
 
-import farandole
+import farandole.torch
 import torch
 from harness import ROOT, Checks, expect_error
 
@@ -217,6 +217,18 @@ def batches_of_all_ranks_are_normalized_as_one(kind: str) -> None:
     layer.eval()
     assert layer(everything[:1]).shape == everything[:1].shape, "in evaluation nothing travels"
     expect_error(ValueError, lambda: layer(torch.ones(3)), "at least 2D")
+
+
+@check
+def batch_norms_are_converted_as_torch_does_it() -> None:
+    inner = torch.nn.BatchNorm2d(3, eps=0.5, momentum=None, affine=False)
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Sequential(inner), torch.nn.Linear(4, 4)).eval()
+    weight, own = model[0].weight, hvd.SyncBatchNorm(2)
+    converted = farandole.torch.convert_sync_batchnorm(model)
+    assert converted is model and isinstance(model[0], hvd.SyncBatchNorm) and isinstance(model[1][0], hvd.SyncBatchNorm)
+    assert model[0].weight is weight and not model[0].training and model[1][0].running_mean is inner.running_mean
+    assert (model[1][0].eps, model[1][0].momentum, model[1][0].affine) == (0.5, None, False)
+    assert farandole.torch.convert_sync_batchnorm(own) is own and isinstance(model[2], torch.nn.Linear)
 
 
 class Numbers(BaseDataLoader):

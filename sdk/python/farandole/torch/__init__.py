@@ -56,7 +56,7 @@ from .ops import (  # noqa: F401
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
-from .sync_batch_norm import SyncBatchNorm  # noqa: F401
+from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm  # noqa: F401
 
 # What a program may use; type checkers go by it. With it come the names of the package.
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "convert_sync_batchnorm",
     "elastic",
     "grouped_allgather",
     "grouped_allgather_async",

@@ -35,6 +35,23 @@ class SyncBatchNorm(_BatchNorm):
         return _Normalize.apply(input, self.weight, self.bias, *running, self.eps, momentum)
 
 
+def convert_sync_batchnorm(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with a SyncBatchNorm in place of each torch.nn.BatchNorm1d, 2d and 3d in it, with its parameters and
+    statistics. As torch.nn.SyncBatchNorm.convert_sync_batchnorm."""
+    if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+        converted = SyncBatchNorm(
+            module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats
+        )
+        # The very tensors: an optimizer may have them.
+        converted.__dict__.update(
+            (key, value) for key, value in vars(module).items() if key in ("_parameters", "_buffers", "training")
+        )
+        return converted
+    for name, child in module.named_children():
+        module.add_module(name, convert_sync_batchnorm(child))
+    return module
+
+
 def _per_channel(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return values.view(1, -1, *[1] * (like.dim() - 2))
 

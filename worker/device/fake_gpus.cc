@@ -88,14 +88,14 @@ struct FakeCalls {
   static int EventCreate(CudaEvent* event, unsigned) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuEventCreate"); failure != 0) return failure;
-    *event = new CUevent_st;
+    // The driver keeps it as long as something is enqueued for it; so does this, until the end.
+    fake->made_events_.push_back(std::make_unique<CUevent_st>());
+    *event = fake->made_events_.back().get();
     ++fake->events_;
     return 0;
   }
-  static int EventDestroy(CudaEvent event) {
+  static int EventDestroy(CudaEvent) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    // The driver keeps it as long as something is enqueued for it; so does this, until the end.
-    (void)event;
     --fake->events_;
     return 0;
   }

@@ -87,7 +87,8 @@ class FakeGpus {
   std::map<int, double> scales_;  // of reductions that were made
   uint64_t last_id_ = 0;
   int last_op_ = 100;
-  int events_ = 0;
+  std::vector<std::unique_ptr<CUevent_st>> made_events_;
+  int events_ = 0;  // of them, not destroyed
   int communicators_ = 0;
   int broken_ = 0;
   bool hangs_ = false;

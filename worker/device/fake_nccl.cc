@@ -147,7 +147,7 @@ class Round {
 
   void Add(char* to, const char* from, size_t bytes) { results_.push_back({to, {from, from + bytes}}); }
   void Write() {
-    for (const Result& result : results_) std::memcpy(result.to, result.bytes.data(), result.bytes.size());
+    for (const Result& result : results_) std::copy(result.bytes.begin(), result.bytes.end(), result.to);
   }
 
   std::vector<char> Reduced(size_t index, size_t count, const Call& call) {

@@ -98,7 +98,13 @@ absl::Status Engine::StartBatch(const Entry& entry) {
     // Broadcasts of any type travel as bytes.
     const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
     for (const Fragment& fragment : submission->fragments) {
-      AddFragment({fragment.input, fragment.output, fragment.count * factor}, element_bytes, &running.fragments);
+      const Fragment part = {fragment.input, fragment.output, fragment.count * factor};
+      // CUDA does not copy over the border of what was allocated by itself, though addresses go on there.
+      if (submission->gpu != nullptr) {
+        running.fragments.push_back(part);
+      } else {
+        AddFragment(part, element_bytes, &running.fragments);
+      }
     }
   }
   if (entry.op == OpType::kReducescatter && !*joins) AddByPosition(element_bytes);
@@ -202,7 +208,8 @@ absl::Status Engine::StartRows(const Entry& entry) {
   running.collective.dtype = entry.dtype;
   running.collective.count = received;
   running.collective.fragments = running.fragments;
-  if (sent == 0 && received == 0) return absl::OkStatus();
+  // NCCL wants all ranks when they connect.
+  if (sent == 0 && received == 0 && running.collective.gpu_batch == nullptr) return absl::OkStatus();
   return StartOperation();
 }
 

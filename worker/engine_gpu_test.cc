@@ -198,6 +198,28 @@ TEST_P(EngineGpuTest, RefusesWhatNcclCannotDoAndAnotherGpu) {
                                        "a worker has one GPU"));
 }
 
+TEST_P(EngineGpuTest, AnAlltoallMayBeTheFirstAndLeaveARankOut) {
+  epoch_->OnEachRank([&](int rank) {
+    auto rows = Late(rank, "rows", std::vector<float>(rank == 0 ? 0 : 2, static_cast<float>(rank)), OpType::kAlltoall);
+    rows->splits.assign(size(), 0);
+    if (rank > 0) rows->splits[size() - 1] = 2;
+    const absl::Status status = epoch_->Run(rank, *rows);
+    ASSERT_TRUE(status.ok()) << status;
+  });
+}
+
+TEST_P(EngineGpuTest, WhatIsEnqueuedIsDoneBeforeTheCommunicatorsAreFinished) {
+  std::vector<std::unique_ptr<TestTensor>> tensors;
+  for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "t", std::vector<float>(9, 1.0f)));
+  epoch_->OnEachRank([&](int rank) {
+    ASSERT_TRUE(epoch_->Submit(rank, *tensors[rank]).ok());
+    ASSERT_TRUE(epoch_->engine(rank).Wait(tensors[rank]->handle, 60'000'000'000, true).ok());
+    epoch_->gpus(rank).Finish([] { return false; });
+    EXPECT_EQ(tensors[rank]->values, std::vector<float>(9, static_cast<float>(size())));
+  });
+  EXPECT_THAT(gpus_.TakeCalls(), testing::Not(testing::Contains("ncclCommAbort")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, EngineGpuTest,
                          ::testing::Values(std::vector<int>{1}, std::vector<int>{2}, std::vector<int>{4},
                                            std::vector<int>{2, 1}),

@@ -201,8 +201,14 @@ void Worker::Fail(const std::string& words) {
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " failed: ", failure_)));
 }
 
+// What is enqueued there is complete, and peers may need this rank's part of it.
+void Worker::FinishOnGpu(const Interrupted& interrupted) {
+  gpus_->Finish([&] { return (interrupted && interrupted()) || !engine_->table().ended().ok(); });
+}
+
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
+  if (status.ok()) FinishOnGpu(interrupted);
   if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()), failure_);
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
@@ -219,6 +225,7 @@ absl::Status Worker::AwaitWord(const Interrupted& interrupted) const {
 
 absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted) {
   if (absl::Status left = engine_->Leave(interrupted); !left.ok()) return left;
+  FinishOnGpu(interrupted);
   const absl::Status ended = engine_->table().ended();
   engine_->Abort(
       absl::AbortedError(absl::StrCat(who_[place_.rank], " has left epoch ", place_.epoch, " for the next")));

@@ -74,6 +74,18 @@ absl::StatusOr<std::unique_ptr<Operation>> GpuCollectives::Start(const Collectiv
   return transport->Start(collective);
 }
 
+void GpuCollectives::Finish(const std::function<bool()>& give_up) {
+  if (!is_used()) return;
+  const absl::StatusOr<GpuEvent> last = gpu_->Record(gpu_->stream());
+  absl::StatusOr<bool> is_over = last.ok();
+  while (last.ok() && !give_up()) {
+    is_over = gpu_->IsOver(*last);
+    if (!is_over.ok() || *is_over) break;
+    NcclCommunicator::Pause(/*is_connecting=*/true);
+  }
+  if (is_over.ok() && *is_over && !give_up()) transport_->Finish();
+}
+
 void GpuCollectives::Abort(const absl::Status& reason) {
   NcclTransport* transport = nullptr;
   {

@@ -1,5 +1,7 @@
 #include "worker/device/nccl_communicator.h"
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -10,7 +12,6 @@ namespace {
 
 // How long peers may take that leave as well.
 constexpr absl::Duration kLeaveLimit = absl::Seconds(5);
-constexpr absl::Duration kPause = absl::Microseconds(20);
 constexpr absl::Duration kPauseWhileConnecting = absl::Microseconds(100);
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
@@ -64,7 +65,10 @@ void NcclCommunicator::FinishInOrder() {
   state == kNcclSuccess ? nccl_.ncclCommDestroy(comm_) : nccl_.ncclCommAbort(comm_);
 }
 
-void NcclCommunicator::Pause(bool is_connecting) { absl::SleepFor(is_connecting ? kPauseWhileConnecting : kPause); }
+void NcclCommunicator::Pause(bool is_connecting) {
+  if (!is_connecting) return std::this_thread::yield();
+  absl::SleepFor(kPauseWhileConnecting);
+}
 
 absl::Status NcclCommunicator::Fail(absl::Status status) {
   if (failure_.ok() && !status.ok()) failure_ = std::move(status);

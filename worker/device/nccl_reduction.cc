@@ -1,11 +1,21 @@
 #include "worker/device/nccl_reduction.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "worker/device/nccl_communicator.h"
 #include "worker/device/nccl_library.h"
 
 namespace farandole {
 namespace {
+
+// Whether the type has a number near the factor: NCCL multiplies in it.
+bool IsNormal(DType dtype, double factor) {
+  const double size = std::abs(factor);
+  if (dtype == DType::kF64) return std::isnormal(factor);
+  if (dtype == DType::kF16) return size >= 6.2e-5 && size <= 65504;
+  return size >= 1.2e-38 && size <= 3.38e38;
+}
 
 absl::Status NotOnGpus(absl::string_view what) {
   return absl::InvalidArgumentError(
@@ -43,6 +53,8 @@ absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double
   if (prescale == 1.0 && postscale == 1.0) return NcclReduction{OpOf(op), 1.0};
   if (!IsFloating(dtype) || !adds)
     return NotOnGpus("a scale factor of another reduction than the sum or average of floats");
+  if (!IsNormal(dtype, prescale * postscale))
+    return NotOnGpus(absl::StrCat("the factor ", prescale * postscale, " of ", Name(dtype)));
   // Sums are linear: one factor does for all.
   return NcclReduction{kNcclSum, prescale * postscale / (op == ReduceOp::kAverage ? size : 1)};
 }

@@ -125,8 +125,20 @@ void NcclTransport::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = reason;
+  // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
+  nccl_->ncclGroupStart();
   for (auto& [ranks, group] : groups_) {
     if (group.communicator != nullptr) group.communicator->Abort(reason);
+  }
+  nccl_->ncclGroupEnd();
+}
+
+void NcclTransport::Finish() {
+  std::map<std::vector<int>, Group> groups;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    groups.swap(groups_);
+    if (failure_.ok()) failure_ = absl::AbortedError("this worker has left its epoch");
   }
 }
 

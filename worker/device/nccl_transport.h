@@ -32,6 +32,8 @@ class NcclTransport {
   // CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
+  // Finishes the communicators in order; nothing of theirs runs, and nothing more is started.
+  void Finish();
 
  private:
   friend class NcclOperation;

@@ -144,6 +144,8 @@ TEST(NcclReductionTest, KnowsWhatNcclCanDo) {
   EXPECT_THAT(plan(DType::kF32, ReduceOp::kAdasum, 1, 1).status().message(), HasSubstr("Adasum"));
   EXPECT_THAT(plan(DType::kF32, ReduceOp::kMax, 2, 1).status().message(), HasSubstr("scale factor"));
   EXPECT_THAT(plan(DType::kI32, ReduceOp::kSum, 2, 1).status().message(), HasSubstr("scale factor"));
+  EXPECT_THAT(plan(DType::kF16, ReduceOp::kSum, 1e-9, 1).status().message(), HasSubstr("factor 1e-09 of float16"));
+  EXPECT_TRUE(plan(DType::kBF16, ReduceOp::kSum, 1e-9, 1).ok());
   EXPECT_TRUE(CheckForNccl("t", OpType::kBroadcast, DType::kI16, ReduceOp::kSum, 1, 1).ok());
 }
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, forked, lib
 
@@ -70,14 +70,13 @@ Place = Tuple[int, Callable[[], int]]
 
 
 @contextlib.contextmanager
-def _at(place: Optional[Place]) -> Iterator[None]:
-    """Within it, this thread's submissions are of tensors there, and its waits have the thread's stream there wait."""
-    if place is None:
-        yield
-        return
-    check(-lib.farandole_use_stream(place[0], place[1]()))
+def _at(place: Place) -> Iterator[int]:
+    """Within it, this thread's submissions are of tensors there, and its waits have the thread's stream there wait, which
+    it gives."""
+    stream = place[1]()
+    check(-lib.farandole_use_stream(place[0], stream))
     try:
-        yield
+        yield stream
     finally:
         lib.farandole_use_stream(-1, 0)
 
@@ -119,7 +118,7 @@ class Handle:
     thread may wait.
     """
 
-    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_place")
+    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_place", "_streams")
 
     def __init__(self, memory: Any, collect: Callable[[Sequence[int]], Any]) -> None:
         """`collect` gets the complete handles before they are released and returns the output."""
@@ -130,6 +129,7 @@ class Handle:
         self._error: Optional[BaseException] = None
         self._done = False
         self._place: Optional[Place] = None  # of those of its tensors that are in a GPU
+        self._streams: Set[int] = set()  # that have given them
 
     def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> None:
         """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library. Raises its
@@ -140,7 +140,8 @@ class Handle:
             if place is None:
                 handle = function(*arguments)
             else:
-                with _at(place):
+                with _at(place) as stream:
+                    self._streams.add(stream)
                     handle = function(*arguments)
         except BaseException as error:
             rescue(error, self._memory)
@@ -169,15 +170,21 @@ class Handle:
         """
         if not self._done:
             if self._place is None:
-                self._wait()
+                self._settle(self._await())
             else:
-                with _at(self._place):
-                    self._wait()
+                with _at(self._place) as present:
+                    error = self._await()
+                    # Memory goes back to the streams that have given it, and they may give it to others.
+                    for stream in self._streams - {present}:
+                        lib.farandole_use_stream(self._place[0], stream)
+                        self._await()
+                        lib.farandole_use_stream(self._place[0], present)
+                    self._settle(error)
         if self._error is not None:
             raise self._error
         return self._output
 
-    def _wait(self) -> None:
+    def _await(self) -> Optional[BaseException]:
         error = None
         for handle in self._ids:
             code = lib.farandole_wait(handle, SURFACE_MS)
@@ -185,7 +192,7 @@ class Handle:
                 code = lib.farandole_wait(handle, SURFACE_MS)
             if code != OK and error is None:
                 error = failure(code)
-        self._settle(error)
+        return error
 
     def _settle(self, error: Optional[BaseException]) -> None:
         try:

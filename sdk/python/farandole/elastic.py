@@ -222,8 +222,12 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
             wants_sync = True
         except HostsUpdatedInterrupt as interrupt:
             # What a later loss goes back to, and what newcomers get, is the state that all have agreed to leave with.
-            state.save()
             wants_sync = not interrupt.skip_sync
+            try:
+                state.save()
+            except EpochEnded:
+                is_torn = not _restored(state)
+                wants_sync = True
         is_first = False
 
 

@@ -6,11 +6,13 @@ import torch
 
 from .._handles import Place
 from .._library import OK, failure, lib
-from .._ops import Reduction
+from .._ops import Reduction, barrier
+from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average, Sum
 
 # What NCCL cannot reduce (worker/device/nccl_reduction.h) takes the way through the host.
 _NOT_REDUCED = {getattr(torch, name) for name in ("int16", "uint16") if hasattr(torch, name)}
+_FACTORS = {torch.float16: (6.2e-5, 65504.0), torch.float64: (2.3e-308, 1.7e308)}
 # Numbers of the GPUs whose tensors have travelled; a worker has one.
 _used: Set[int] = set()
 
@@ -25,7 +27,13 @@ def takes(tensor: torch.Tensor, reduction: Optional[Reduction]) -> bool:
     op, prescale, postscale = reduction
     if op == Adasum or tensor.dtype in _NOT_REDUCED:
         return False
-    return (prescale == 1.0 and postscale == 1.0) or (op in (Average, Sum) and tensor.is_floating_point())
+    if prescale == 1.0 and postscale == 1.0:
+        return True
+    if op not in (Average, Sum) or not tensor.is_floating_point():
+        return False
+    # As IsNormal there: NCCL multiplies in the tensor's type.
+    least, most = _FACTORS.get(tensor.dtype, (1.2e-38, 3.38e38))
+    return least <= abs(prescale * postscale) <= most
 
 
 def place(tensor: torch.Tensor) -> Place:
@@ -33,6 +41,14 @@ def place(tensor: torch.Tensor) -> Place:
     index = tensor.get_device()
     _used.add(index)
     return index, lambda: torch.cuda.current_stream(index).cuda_stream
+
+
+def agree() -> None:
+    """As settle(), on all ranks at once: NCCL's kernels end also where a peer has aborted them and this rank has not heard
+    of it yet, but such a peer does not come to a barrier. Nothing where no rank has tensors in a GPU."""
+    settle()
+    if lib.farandole_gpu_transport()[0] != b"\0":
+        barrier(global_process_set)
 
 
 def settle() -> None:

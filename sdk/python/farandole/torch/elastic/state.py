@@ -163,6 +163,10 @@ class TorchState(ObjectState):
         if name in self._handlers:
             self._handlers[name].set_value(value)
 
+    def commit(self) -> None:
+        gpus.agree()
+        super().commit()
+
     def save(self) -> None:
         gpus.settle()
         for handler in self._handlers.values():

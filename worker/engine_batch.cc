@@ -243,8 +243,10 @@ void Engine::AdvanceRunning() {
 void Engine::FinishBatch(const absl::Status& status) {
   RunningBatch& running = *running_;
   running.operation.reset();
-  for (Submission* submission : running.submissions) {
-    if (submission != nullptr && submission->gpu != nullptr) submission->done = running.gpu_batch.done;
+  if (running.collective.gpu_batch != nullptr) {
+    for (Submission* submission : running.submissions) {
+      if (submission != nullptr) submission->done = running.gpu_batch.done;
+    }
   }
   batches_.fetch_add(1);
   engine_ns_.fetch_add(MonotonicNs() - running.started_ns);

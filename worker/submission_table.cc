@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "worker/kernels/scale.h"
@@ -157,9 +156,11 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->ndims.clear();
   submission->splits.clear();
   submission->result.reset();
-  submission->gpu_result = GpuMemory();
-  submission->gpu.reset();
-  submission->ready = submission->done = GpuEvent();
+  if (submission->gpu != nullptr) {
+    submission->gpu_result = GpuMemory();
+    submission->ready = submission->done = GpuEvent();
+    submission->gpu.reset();
+  }
   submission->result_bytes = 0;
   submission->rows_by_position.clear();
   submission->in_use = false;

@@ -29,11 +29,7 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 }  // namespace
 
 Worker::Worker(WorkerOptions options, Timeline* timeline)
-    : options_(std::move(options)),
-      timeline_(timeline),
-      // Of a rank alone; GpuCollectives says what is missing.
-      gpu_transport_(FindGpuTransport(options_.nccl_library)),
-      buffers_(kKeptBufferBytes) {}
+    : options_(std::move(options)), timeline_(timeline), buffers_(kKeptBufferBytes) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
                                                       const Interrupted& interrupted) {
@@ -47,6 +43,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lin
   if (!alone.ok()) return alone.status();
   worker->connections_ = *std::move(alone);
   worker->who_ = {"rank 0"};
+  // If there is none, GpuCollectives says what is missing.
+  worker->gpu_transport_ = FindGpuTransport(worker->options_.nccl_library);
   worker->MakeEngine(lineage->next_handles);
   return worker;
 }

@@ -113,7 +113,7 @@ namespace farandole {
 namespace {
 
 thread_local int group_depth = 0;
-thread_local std::vector<std::pair<NcclComm, CudaStream>> group_comms;
+thread_local std::pair<NcclComm, CudaStream> group_target;
 thread_local Calls group_calls;
 
 // Runs the calls of number `index` of all ranks, whose results are written when all inputs are read.
@@ -332,7 +332,7 @@ struct FakeNcclCalls {
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     if (!IsInFakeContext() || group_depth != 1) return kInvalidUsage;
     if (const int failure = fake.Enter(name); failure != 0) return failure;
-    group_comms.assign(1, {comm, stream});
+    group_target = {comm, stream};
     group_calls.push_back(call);
     return 0;
   }
@@ -376,10 +376,10 @@ struct FakeNcclCalls {
     --group_depth;
     const Calls calls = std::exchange(group_calls, {});
     if (calls.empty()) return 0;
-    Communicator& own = *group_comms[0].first->shared;
+    Communicator& own = *group_target.first->shared;
     if (!own.begun.empty()) return kInvalidUsage;  // the last calls have not settled
     own.begun = calls;
-    own.stream = group_comms[0].second;
+    own.stream = group_target.second;
     own.looks_left = 1 + static_cast<int>(fake.random_() % kMostLooks);
     return kNcclInProgress;
   }

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "worker/device/cuda_driver.h"
 
 namespace farandole {
@@ -41,7 +40,6 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Gpu& operator=(const Gpu&) = delete;
 
   int ordinal() const { return ordinal_; }
-  const CudaDriver& driver() const { return *driver_; }
   // Of collectives. It does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
 

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tupl
 
 from . import _handles
 from ._handles import Handle, Place, wait_ms
-from ._library import SURFACE_MS, ffi, lib
+from ._library import SURFACE_MS, check, ffi, lib
 from .process_sets import ProcessSet, group_of
 from .reduce_ops import Adasum
 
@@ -300,9 +300,7 @@ def alltoall(
 def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
     _, rows = gathered(handle, group)
     output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
-    code = lib.farandole_copy_result(handle, adapter.describe(output)[0])
-    if code != 0:
-        raise _handles.failure(code)
+    check(-lib.farandole_copy_result(handle, adapter.describe(output)[0]))
     return output, rows
 
 

@@ -319,7 +319,7 @@ def alltoall_async(
     like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
 
     def received(rows: List[int]) -> torch.Tensor:
-        return torch.tensor(rows, dtype=like.dtype, device=like.device if like.is_cuda else "cpu")
+        return torch.tensor(rows, dtype=like.dtype, device=like.device)
 
     # Horovod: no splits are none.
     has_splits = splits is not None and len(splits) > 0

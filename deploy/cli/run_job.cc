@@ -73,6 +73,14 @@ int WorkersHere(const RunOptions& options) {
   return here;
 }
 
+// This machine among the hosts of the launch.
+std::string NameHere(const RunOptions& options) {
+  for (const HostSlots& host : options.slots) {
+    if (host.is_here) return host.host;
+  }
+  return OwnHostName();
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path, absl::string_view flag) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -188,6 +196,7 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   order.outlives_launcher = options.is_elastic() && own == nullptr;
   order.first_index = static_cast<uint32_t>(settings.first_index);
   order.size = static_cast<uint32_t>(settings.size);
+  order.shares = options.shares;
   order.job = settings.job;
   order.join_timeout_ms = static_cast<uint64_t>(settings.join_timeout_ms);
   if (own != nullptr) {
@@ -240,8 +249,8 @@ int Refuse(const absl::Status& status) {
   return Launch::ExitCodeOf(status);
 }
 
-int RunHere(const RunOptions& options, const RunEnvironment& environment, const std::string& executable,
-            const GuardLink& guard) {
+// What the workers here are told, whatever their coordinator.
+WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& environment) {
   WorkerSettings settings;
   settings.inherited =
       OverlayVariables(environment.variables, TravellingVariables(environment.variables, options.exported));
@@ -250,6 +259,15 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   settings.join_timeout_ms = std::lround(std::ceil(options.start_timeout_s * 1000));
   settings.cores = UsableCores();
   settings.is_elastic = options.is_elastic();
+  settings.host = NameHere(options);
+  settings.shares = options.shares;
+  if (settings.shares.empty()) settings.shares.push_back({settings.host, 0, options.workers, true});
+  return settings;
+}
+
+int RunHere(const RunOptions& options, const RunEnvironment& environment, const std::string& executable,
+            const GuardLink& guard) {
+  WorkerSettings settings = MakeSettings(options, environment);
   if (options.horovod.drop_in) {
     const absl::StatusOr<std::string> drop_in = FindDropIn(OwnProgram());
     if (!drop_in.ok()) return Refuse(drop_in.status());

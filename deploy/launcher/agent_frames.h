@@ -23,7 +23,7 @@ constexpr char kAgentGreetingBytes[] =
     "farandole agent\n";
 constexpr absl::string_view kAgentGreeting(kAgentGreetingBytes, sizeof(kAgentGreetingBytes) - 1);
 // Raised with every change of frames or messages.
-constexpr uint16_t kAgentProtocol = 3;
+constexpr uint16_t kAgentProtocol = 4;
 
 enum class FrameType : uint8_t {
   // From the launcher.

@@ -91,6 +91,21 @@ class ByteReader {
   absl::Status status_;
 };
 
+std::vector<HostShare> ReadShares(ByteReader* reader) {
+  std::vector<HostShare> shares;
+  const uint64_t count = reader->Number(4, kMaxWorkers);
+  int first = 0;
+  for (uint64_t i = 0; i < count && reader->ok(); ++i) {
+    HostShare share;
+    share.host = reader->Text();
+    share.first = first;
+    share.count = static_cast<int>(reader->Number(4, kMaxWorkers - static_cast<uint64_t>(first)));
+    first += share.count;
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
 template <typename T>
 absl::StatusOr<T> Finished(ByteReader* reader, T value) {
   if (absl::Status status = reader->Finish(); !status.ok()) return status;
@@ -121,6 +136,12 @@ std::string Encode(const AgentOrder& order) {
   writer.Texts(order.arguments);
   writer.Texts(order.environment);
   writer.Text(order.directory);
+  writer.Text(order.host);
+  writer.Number(order.shares.size(), 4);
+  for (const HostShare& share : order.shares) {
+    writer.Text(share.host);
+    writer.Number(static_cast<uint64_t>(share.count), 4);
+  }
   writer.Number(order.size_here, 4);
   writer.Number(order.size, 4);
   writer.Number(order.first_index, 4);
@@ -140,6 +161,8 @@ absl::StatusOr<AgentOrder> DecodeOrder(absl::string_view message) {
   order.arguments = reader.Texts();
   order.environment = reader.Texts();
   order.directory = reader.Text();
+  order.host = reader.Text();
+  order.shares = ReadShares(&reader);
   order.size_here = static_cast<uint32_t>(reader.Number(4, kMaxWorkers));
   order.size = static_cast<uint32_t>(reader.Number(4, kMaxWorkers));
   order.first_index = static_cast<uint32_t>(reader.Number(4, kMaxFirstIndex));

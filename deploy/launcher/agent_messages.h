@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "deploy/launcher/host_list.h"
 #include "deploy/launcher/stop_policy.h"
 
 namespace farandole::launcher {
@@ -28,6 +29,10 @@ struct AgentOrder {
   // "NAME=value": they replace variables of the agent's own environment.
   std::vector<std::string> environment;
   std::string directory;
+  // As the launcher names it.
+  std::string host;
+  // All hosts of the job, by name and number of workers; none: they come and go.
+  std::vector<HostShare> shares;
   // How many workers share this host's cores.
   uint32_t size_here = 0;
   // Of the whole job.

@@ -19,6 +19,8 @@ AgentOrder MakeOrder() {
   order.arguments = {"python", "train.py", "--lr=0.1; rm -rf $HOME", ""};
   order.environment = {"PATH=/bin", "EMPTY=", "ODD=a=b\nc"};
   order.directory = "/home/me/my project";
+  order.host = "user@node-b";
+  order.shares = {{"node-a", 0, 6, false}, {"user@node-b", 6, 2, false}};
   order.size_here = 2;
   order.first_index = 65536;
   order.is_elastic = true;
@@ -63,6 +65,11 @@ TEST(AgentMessagesTest, AnOrderArrivesAsItWasGiven) {
   EXPECT_EQ(order->arguments, given.arguments);
   EXPECT_EQ(order->environment, given.environment);
   EXPECT_EQ(order->directory, given.directory);
+  EXPECT_EQ(order->host, "user@node-b");
+  ASSERT_EQ(order->shares.size(), 2u);
+  EXPECT_EQ(order->shares[1].host, "user@node-b");
+  EXPECT_EQ(order->shares[1].first, 6);
+  EXPECT_EQ(order->shares[1].count, 2);
   EXPECT_EQ(order->size_here, 2u);
   EXPECT_EQ(order->first_index, 65536u);
   EXPECT_TRUE(order->is_elastic);

@@ -161,6 +161,8 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
   settings.cores = plan_.cores;
   settings.is_elastic = order.is_elastic;
+  settings.host = order.host;
+  settings.shares = order.shares;
   if (ValueOf(order.environment, "FARANDOLE_HOROVOD") == "1") {
     const absl::StatusOr<std::string> drop_in = FindDropIn(plan_.program);
     if (!drop_in.ok()) return drop_in.status();

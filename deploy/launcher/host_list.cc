@@ -124,6 +124,18 @@ void MarkThisMachine(const std::string& own_name, std::vector<HostSlots>* hosts)
   for (HostSlots& host : *hosts) host.is_here = own.count(host.host) > 0;
 }
 
+CrossPlace FindCrossPlace(const std::vector<HostShare>& shares, const std::string& host, int local_rank) {
+  CrossPlace place;
+  bool is_before = true;
+  for (const HostShare& share : shares) {
+    is_before = is_before && share.host != host;
+    if (share.count <= local_rank) continue;
+    ++place.size;
+    if (is_before) ++place.rank;
+  }
+  return place;
+}
+
 std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers) {
   std::vector<HostShare> shares;
   int first = 0;

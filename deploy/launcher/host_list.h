@@ -42,6 +42,14 @@ int CountSlots(const std::vector<HostSlots>& hosts);
 // address is named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
 void MarkThisMachine(const std::string& own_name, std::vector<HostSlots>* hosts);
 
+// Where a worker is among those of other hosts that have its local rank.
+struct CrossPlace {
+  int rank = 0;
+  int size = 0;
+};
+
+CrossPlace FindCrossPlace(const std::vector<HostShare>& shares, const std::string& host, int local_rank);
+
 // Gives `workers` workers, at most CountSlots(hosts), to the hosts in their order, each up to its slots. Hosts that get
 // none are left out.
 std::vector<HostShare> SpreadWorkers(const std::vector<HostSlots>& hosts, int workers);

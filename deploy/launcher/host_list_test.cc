@@ -86,5 +86,19 @@ TEST(HostListTest, AHostFilesErrorHasItsLine) {
   EXPECT_EQ(FileError("# nobody\n"), "--hostfile hosts.txt names no host");
 }
 
+TEST(HostListTest, AWorkerIsCountedAmongThoseOfItsLocalRank) {
+  const std::vector<HostShare> shares = {{"a", 0, 1, false}, {"b", 1, 3, true}, {"c", 4, 2, false}};
+  const auto place = [&shares](const char* host, int local_rank) {
+    const CrossPlace cross = FindCrossPlace(shares, host, local_rank);
+    return std::make_pair(cross.rank, cross.size);
+  };
+  EXPECT_EQ(place("a", 0), std::make_pair(0, 3));
+  EXPECT_EQ(place("b", 0), std::make_pair(1, 3));
+  EXPECT_EQ(place("c", 0), std::make_pair(2, 3));
+  EXPECT_EQ(place("b", 1), std::make_pair(0, 2));
+  EXPECT_EQ(place("c", 1), std::make_pair(1, 2));
+  EXPECT_EQ(place("b", 2), std::make_pair(0, 1));
+}
+
 }  // namespace
 }  // namespace farandole::launcher

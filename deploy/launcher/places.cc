@@ -16,6 +16,7 @@ Place* Places::Add(const HostSlots& host) {
     return place;
   }
   AgentOrder order = order_;
+  order.host = host.host;
   order.size_here = static_cast<uint32_t>(host.slots);
   others_.push_back(std::make_unique<SshPlace>(host.host, ssh_, std::move(order), loop_, listener_));
   place = others_.back().get();

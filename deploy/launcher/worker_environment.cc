@@ -96,6 +96,7 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int local_rank,
   if (!drop_in.empty()) {
     const std::string path = ValueOf(inherited, "PYTHONPATH");
     told["PYTHONPATH"] = path.empty() ? drop_in : absl::StrCat(drop_in, ":", path);
+    told["HOROVOD_HOSTNAME"] = host;
     if (is_elastic) {
       told["HOROVOD_ELASTIC"] = "1";
     } else {
@@ -103,6 +104,9 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int local_rank,
       told["HOROVOD_RANK"] = told["FARANDOLE_LAUNCH_INDEX"];
       told["HOROVOD_LOCAL_SIZE"] = absl::StrCat(local_size);
       told["HOROVOD_LOCAL_RANK"] = absl::StrCat(local_rank);
+      const CrossPlace cross = FindCrossPlace(shares, host, local_rank);
+      told["HOROVOD_CROSS_SIZE"] = absl::StrCat(cross.size);
+      told["HOROVOD_CROSS_RANK"] = absl::StrCat(cross.rank);
     }
   }
   std::vector<std::string> environment;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "deploy/launcher/host_list.h"
+
 namespace farandole::launcher {
 
 // The variable's value; "": it is not there.
@@ -52,9 +54,12 @@ struct WorkerSettings {
   int cores = 1;
   // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE,
   // HOROVOD_RANK, HOROVOD_LOCAL_SIZE and HOROVOD_LOCAL_RANK as well, where they are known: where the job is not
-  // elastic. Else HOROVOD_ELASTIC.
+  // elastic, with HOROVOD_CROSS_SIZE and HOROVOD_CROSS_RANK. Else HOROVOD_ELASTIC. Always HOROVOD_HOSTNAME.
   std::string drop_in;
   bool is_elastic = false;
+  // This host as the launcher names it, and all hosts of the job, which are not known where it is elastic.
+  std::string host;
+  std::vector<HostShare> shares;
 
   // OMP_NUM_THREADS where the user has not set it: the cores, shared out among this host's workers, at least 1. Each
   // would take all of them otherwise.

@@ -47,13 +47,18 @@ TEST(WorkerEnvironmentTest, HorovodsNamesGoInFrontOfThePythonPath) {
   WorkerSettings settings = Settings();
   settings.drop_in = "/lib/farandole/_dropin";
   settings.inherited = {"PYTHONPATH=/mine:/other"};
+  settings.host = "node-b";
+  settings.shares = {{"node-a", 0, 4, false}, {"node-b", 4, 3, true}, {"node-c", 7, 2, false}};
   EXPECT_THAT(settings.Environment(2, 2, 3),
               IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin:/mine:/other", "HOROVOD_RANK=2", "HOROVOD_SIZE=3",
-                            "HOROVOD_LOCAL_RANK=2", "HOROVOD_LOCAL_SIZE=3"}));
+                            "HOROVOD_LOCAL_RANK=2", "HOROVOD_LOCAL_SIZE=3", "HOROVOD_CROSS_RANK=1",
+                            "HOROVOD_CROSS_SIZE=2", "HOROVOD_HOSTNAME=node-b"}));
   settings.inherited.clear();
   settings.is_elastic = true;
-  EXPECT_THAT(settings.Environment(2, 2, 3), IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin", "HOROVOD_ELASTIC=1"}));
+  EXPECT_THAT(settings.Environment(2, 2, 3),
+              IsSupersetOf({"PYTHONPATH=/lib/farandole/_dropin", "HOROVOD_ELASTIC=1", "HOROVOD_HOSTNAME=node-b"}));
   EXPECT_THAT(settings.Environment(2, 2, 3), Not(Contains(testing::StartsWith("HOROVOD_RANK"))));
+  EXPECT_THAT(settings.Environment(2, 2, 3), Not(Contains(testing::StartsWith("HOROVOD_CROSS"))));
 }
 
 TEST(WorkerEnvironmentTest, ElasticWorkersAreToldTheBoundsThatAreSet) {

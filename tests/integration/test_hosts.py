@@ -39,19 +39,26 @@ def expect_staying(program: Program, workers: int) -> None:
         program.expect(rf"\[{index}\] staying {index}")
 
 
+# The alias of each worker's host, and its local and cross ranks of their sizes, where the hosts have 2, 1 and 2 slots.
+HOROVOD_PLACES = ((2, "0 of 2, 0 of 3"), (2, "1 of 2, 0 of 1"), (3, "0 of 1, 1 of 3"), (4, "0 of 1, 2 of 3"))
+
+
 def test_workers_fill_the_hosts_in_order(start: Callable[..., Program], aliases: Aliases) -> None:
     script = (
         'echo "$SSH_CONNECTION" on $FARANDOLE_LAUNCH_INDEX of $FARANDOLE_SIZE "$MINE" $PWD; '
-        "echo Horovod $HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE in $PYTHONPATH"
+        "echo Horovod $HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE, $HOROVOD_CROSS_RANK of $HOROVOD_CROSS_SIZE "
+        "at $HOROVOD_HOSTNAME in $PYTHONPATH"
     )
     options = ("--horovod", "-np", "4", "-x", "MINE=a  b", *aliases.options(2, 1, 2))
     run = start(*RUN, *options, "sh", "-c", script)
     run.require_end(0)
-    for index, (host, local) in enumerate(((2, "0 of 2"), (2, "1 of 2"), (3, "0 of 1"), (4, "0 of 1"))):
+    for index, (host, local) in enumerate(HOROVOD_PLACES):
         assert re.search(
             rf"^\[{index}\] 127\.0\.0\.1 \d+ 127\.0\.0\.{host} {aliases.port} on {index} of 4 a  b /", run.output, re.M
         ), run.output
-        assert re.search(rf"^\[{index}\] Horovod {local} in /\S+/_dropin\b", run.output, re.M), run.output
+        assert re.search(rf"^\[{index}\] Horovod {local} at 127\.0\.0\.{host} in /\S+/_dropin\b", run.output, re.M), (
+            run.output
+        )
 
 
 def test_a_host_file_and_this_machine(start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path) -> None:

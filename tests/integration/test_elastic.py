@@ -56,6 +56,15 @@ def test_worker_may_die_anywhere(place: str, start: Start, serve: Serve, tmp_pat
     finish(job, tmp_path, 2, 1, 2)
 
 
+def test_worker_may_die_while_its_epoch_is_left(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    job = ElasticJob(start, serve(**PATIENT), "elastic_stepping", tmp_path, "--die", "save", sizes=(1, 3, 4))
+    job.expect_steps(3, 0, 1, 2)
+    (tmp_path / "die-0").touch()
+    job.add()  # for whom all leave
+    job.expect_steps(3, 1, 2, 3)
+    finish(job, tmp_path, 3, 1, 2, 3)
+
+
 def test_job_that_falls_below_its_minimum_waits_and_goes_on(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
     job = ElasticJob(start, serve(**PATIENT), "elastic_stepping", tmp_path, sizes=(3, 3, 3))
     job.expect_steps(3, 0, 1, 2)

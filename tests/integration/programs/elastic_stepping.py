@@ -4,8 +4,8 @@ twice is seen in the sum.
     elastic_stepping.py DIRECTORY [--die WHERE]
 
 Each rank gives 12 / size() * step, so the sum does not depend on who takes part. WHERE a worker that has a file
-DIRECTORY/die-INDEX kills itself, once: in `reset` (of a new epoch), in `sync` (the second half of its state) or in
-`step` (with a submission pending). WHERE is `hang`: it waits for ever before a step, and its library lives.
+DIRECTORY/die-INDEX kills itself, once: in `reset` (of a new epoch), in `sync` (the second half of its state), in
+`step` (with a submission pending) or in `save` (of the state with which an epoch is left). WHERE is `hang`: it waits for ever before a step, and its library lives.
 """
 
 import argparse
@@ -16,12 +16,29 @@ import threading
 
 import farandole.numpy as hvd
 import numpy as np
+from farandole.exceptions import HostsUpdatedInterrupt
 
 STEPS_PER_COMMIT = 5
 
 
 class State(hvd.elastic.ObjectState):
-    """Sends a large part and a small one, between which a worker may die."""
+    """Sends a large part and a small one, between which a worker may die. Leaves an epoch with its peers' consent."""
+
+    is_leaving = False
+
+    def check_host_updates(self) -> None:
+        try:
+            super().check_host_updates()
+        except HostsUpdatedInterrupt:
+            State.is_leaving = True
+            raise
+
+    def save(self) -> None:
+        if State.is_leaving:
+            State.is_leaving = False
+            die_in("save")
+            hvd.barrier()
+        super().save()
 
     def sync_from(self, root_rank: int) -> None:
         self.ballast = hvd.broadcast_object(self.ballast, root_rank)

@@ -165,6 +165,7 @@ void CoordinatorLink::OnTick() {
   SendHeartbeat(now);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   WatchForStall(now);
+  WatchGpu(now);
 }
 
 void CoordinatorLink::WatchForStall(int64_t now_ns) {
@@ -178,6 +179,29 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
       absl::StrCat("a tensor of ", who_[rank_], " is stalled for ", age_ns / 1'000'000'000, " s, and ",
                    stall_limit_ns_ / 1'000'000'000, " s is the most (FARANDOLE_STALL_LIMIT_MS)",
                    stall_sentence_.empty() ? "" : absl::StrCat(": ", stall_sentence_))));
+}
+
+// What is enqueued on a GPU is complete for the table, and hangs there where nobody sees it.
+void CoordinatorLink::WatchGpu(int64_t now_ns) {
+  if (gpus_ == nullptr) return;
+  const absl::StatusOr<GpuWatch::Late> late = gpus_->Look(now_ns);
+  if (!late.ok()) {
+    return engine_->Abort(absl::Status(
+        late.status().code(), absl::StrCat("the GPU of ", who_[rank_], " has failed: ", late.status().message())));
+  }
+  if (late->age_ns <= stall_warning_ns_) return;
+  const std::string sentence =
+      absl::StrCat(late->label, " is on the GPU of ", who_[rank_], " for ", late->age_ns / 1'000'000'000, " s; ",
+                   late->is_computed ? "its tensors are there, and it waits for peers"
+                                     : "this worker's own kernels have not computed its tensors yet");
+  // Those that wait all say the same; who is late says so himself.
+  if (now_ns - last_gpu_report_ns_ > stall_warning_ns_ && (rank_ == 0 || !late->is_computed)) {
+    last_gpu_report_ns_ = now_ns;
+    log_.Write(LogLevel::kWarning, rank_, sentence);
+  }
+  if (gpu_stall_limit_ns_ == 0 || late->age_ns <= gpu_stall_limit_ns_) return;
+  engine_->Abort(absl::DeadlineExceededError(absl::StrCat(sentence, ", and ", gpu_stall_limit_ns_ / 1'000'000'000,
+                                                          " s is the most (FARANDOLE_STALL_LIMIT_MS)")));
 }
 
 // While the ranks connect, each speaks for itself.

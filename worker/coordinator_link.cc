@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
   link->speaks_ = lineage.speaks;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
+  link->gpu_stall_limit_ns_ = absl::ToInt64Nanoseconds(options.stall_limit);
   // In an elastic job the coordinator judges who is to be lost for it.
   link->stall_limit_ns_ = options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit);
   v1::JoinRequest join;
@@ -180,12 +181,13 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
   return absl::OkStatus();
 }
 
-void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel) {
+void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus) {
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t now = conversation_->NowNs();
   for (Peer& peer : peers_) peer.advanced_ns = now;
   looked_ns_ = now;
   channel_ = channel;
+  gpus_ = gpus;
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);

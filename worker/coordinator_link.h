@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
 #include "worker/control/conversation.h"
+#include "worker/device/gpu_collectives.h"
 #include "worker/engine.h"
 #include "worker/hosts.h"
 #include "worker/lineage.h"
@@ -65,7 +66,8 @@ class CoordinatorLink final : public ControlLink {
   // reported; the coordinator knows who has left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
-  void Connect(Engine* engine, ReadyChannel* channel);
+  // What hangs or fails on the worker's GPU is looked for from then on; `gpus` may be null.
+  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus);
   // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
   // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
   // epoch ends with `verdict`. `evidence` as in PeerLost.
@@ -120,6 +122,7 @@ class CoordinatorLink final : public ControlLink {
   void SendStallReport(uint64_t inquiry);
   // Reports a tensor that is pending for too long, or ends the epoch by it.
   void WatchForStall(int64_t now_ns);
+  void WatchGpu(int64_t now_ns);
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
   void SendDeparting();
@@ -133,6 +136,7 @@ class CoordinatorLink final : public ControlLink {
   bool speaks_ = false;  // this worker writes what concerns the whole job to the log
   int64_t stall_warning_ns_ = 0;
   int64_t stall_limit_ns_ = 0;  // 0: none
+  int64_t gpu_stall_limit_ns_ = 0;
   std::atomic<uint64_t> group_messages_{0};
 
   mutable std::mutex mutex_;
@@ -147,6 +151,7 @@ class CoordinatorLink final : public ControlLink {
   std::optional<v1::Departing> departing_;
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
+  GpuCollectives* gpus_ = nullptr;
   std::vector<v1::CoordinatorMessage> early_;
   std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
 
@@ -170,6 +175,7 @@ class CoordinatorLink final : public ControlLink {
   // When the last heartbeat of this epoch looked at the host's ranks.
   int64_t looked_ns_ = 0;
   int64_t last_stall_report_ns_ = 0;
+  int64_t last_gpu_report_ns_ = 0;
   // What the coordinator has said last of it.
   std::string stall_sentence_;
   bool waited_before_ = false;

@@ -148,7 +148,10 @@ void Engine::PrepareGpuBatch() {
     if (submission == nullptr) continue;
     running.gpu_batch.gpu = submission->gpu;
     running.gpu_batch.ready.push_back(submission->ready);
+    if (running.gpu_batch.label.empty()) running.gpu_batch.label = absl::StrCat("'", submission->name, "'");
   }
+  const size_t others = running.gpu_batch.ready.size() - std::min<size_t>(running.gpu_batch.ready.size(), 1);
+  if (others > 0) absl::StrAppend(&running.gpu_batch.label, " and ", others, others == 1 ? " other" : " others");
 }
 
 absl::Status Engine::StartOperation() {

@@ -220,6 +220,68 @@ TEST_P(EngineGpuTest, WhatIsEnqueuedIsDoneBeforeTheCommunicatorsAreFinished) {
   EXPECT_THAT(gpus_.TakeCalls(), testing::Not(testing::Contains("ncclCommAbort")));
 }
 
+TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
+  constexpr int64_t kMinute = 60'000'000'000;
+  std::vector<std::unique_ptr<TestTensor>> tensors;
+  for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "first", {1.0f}));
+  epoch_->OnEachRank([&](int rank) {
+    ASSERT_TRUE(epoch_->Run(rank, *tensors[rank]).ok());
+    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    EXPECT_EQ(epoch_->gpus(rank).Look(MonotonicNs() + kMinute)->label, "") << "it is over";
+  });
+  gpus_.HoldStreams(true);
+  epoch_->OnEachRank([&](int rank) {
+    tensors[rank] = Late(rank, "t", {1.0f});
+    ASSERT_TRUE(epoch_->Submit(rank, *tensors[rank]).ok());
+    ASSERT_TRUE(epoch_->engine(rank).Wait(tensors[rank]->handle, kMinute, true).ok());
+    const absl::StatusOr<GpuWatch::Late> late = epoch_->gpus(rank).Look(MonotonicNs() + kMinute);
+    EXPECT_EQ(late->label, "'t'");
+    EXPECT_GE(late->age_ns, kMinute);
+    EXPECT_FALSE(late->is_computed);
+  });
+  gpus_.HangCollectives(true);
+  gpus_.HoldStreams(false);
+  for (int rank = 0; rank < size(); ++rank) {
+    gpus_.Synchronize(streams_[rank]);
+    if (size() > 1) {
+      EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs())->is_computed);
+    }
+  }
+  gpus_.HangCollectives(false);
+  for (int rank = 0; rank < size(); ++rank) {
+    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    EXPECT_EQ(epoch_->gpus(rank).Look(MonotonicNs())->label, "");
+  }
+}
+
+TEST_P(EngineGpuTest, AFailureOfTheNetworkIsSeenThoughNobodySubmits) {
+  epoch_->OnEachRank([&](int rank) {
+    auto tensor = Late(rank, "t", {1.0f});
+    ASSERT_TRUE(epoch_->Run(rank, *tensor).ok());
+    gpus_.Synchronize(streams_[rank]);
+    EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs()).ok());
+  });
+  gpus_.BreakCommunicators(kNcclRemoteError);
+  epoch_->OnEachRank([&](int rank) {
+    const absl::Status status = epoch_->gpus(rank).Look(MonotonicNs()).status();
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+  });
+}
+
+TEST_P(EngineGpuTest, AGraphMayBeCapturedBesideCollectivesAndNotWithOne) {
+  std::vector<std::unique_ptr<TestTensor>> tensors;
+  for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "t", {1.0f}));
+  gpus_.Capture(gpus_.MakeStream());
+  epoch_->OnEachRank([&](int rank) {
+    const absl::Status status = epoch_->Run(rank, *tensors[rank]);
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  gpus_.Capture(streams_[0]);
+  EXPECT_THAT(epoch_->Submit(0, *tensors[0]).message(), HasSubstr("capturing a CUDA graph"));
+  gpus_.Capture(nullptr);
+  for (const CudaStream stream : streams_) gpus_.Synchronize(stream);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, EngineGpuTest,
                          ::testing::Values(std::vector<int>{1}, std::vector<int>{2}, std::vector<int>{4},
                                            std::vector<int>{2, 1}),

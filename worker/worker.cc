@@ -73,7 +73,7 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
   if (absl::Status watched = link_->Watch(hosts_, who_); !watched.ok()) return watched;
   if (absl::Status met = Meet(epoch, interrupted); !met.ok()) return met;
   MakeEngine(next_handles);
-  link_->Connect(engine_.get(), &connections_->channel());
+  link_->Connect(engine_.get(), &connections_->channel(), gpus_.get());
   return absl::OkStatus();
 }
 

@@ -159,7 +159,7 @@ void SimWorker::MakeEngine() {
       std::move(options), &connections_->channel(),
       [this](const Collective& collective) { return StartCollective(collective); },
       [this](const absl::Status& reason) { connections_->transport().Abort(reason); }, link_.get());
-  link_->Connect(engine_.get(), &connections_->channel());
+  link_->Connect(engine_.get(), &connections_->channel(), /*gpus=*/nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> SimWorker::StartCollective(const Collective& collective) {

@@ -30,6 +30,8 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuCtxGetStreamPriorityRange", &driver->cuCtxGetStreamPriorityRange);
   find("cuStreamCreateWithPriority", &driver->cuStreamCreateWithPriority);
   find("cuStreamDestroy_v2", &driver->cuStreamDestroy);
+  find("cuStreamIsCapturing", &driver->cuStreamIsCapturing);
+  find("cuThreadExchangeStreamCaptureMode", &driver->cuThreadExchangeStreamCaptureMode);
   find("cuStreamWaitEvent", &driver->cuStreamWaitEvent);
   find("cuEventCreate", &driver->cuEventCreate);
   find("cuEventDestroy_v2", &driver->cuEventDestroy);

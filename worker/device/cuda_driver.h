@@ -30,6 +30,9 @@ inline constexpr int kCudaNotReady = 600;
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr int kCudaPoolReleaseThreshold = 4;
+// CUstreamCaptureMode, CUstreamCaptureStatus.
+inline constexpr int kCudaCaptureRelaxed = 2;
+inline constexpr int kCudaCapturesNothing = 0;
 
 // The functions of CUDA's driver that are used, each named as there. The driver is on every machine that has a GPU, and
 // its functions work in the context that the framework uses, so that nothing of the CUDA toolkit is needed.
@@ -47,6 +50,8 @@ struct CudaDriver {
   int (*cuCtxGetStreamPriorityRange)(int* least, int* greatest);
   int (*cuStreamCreateWithPriority)(CudaStream* stream, unsigned flags, int priority);
   int (*cuStreamDestroy)(CudaStream stream);
+  int (*cuStreamIsCapturing)(CudaStream stream, int* status);
+  int (*cuThreadExchangeStreamCaptureMode)(int* mode);
   int (*cuStreamWaitEvent)(CudaStream stream, CudaEvent event, unsigned flags);
   int (*cuEventCreate)(CudaEvent* event, unsigned flags);
   int (*cuEventDestroy)(CudaEvent event);

@@ -54,6 +54,8 @@ CHECK_CUDA(cuDeviceGetDefaultMemPool);
 CHECK_CUDA(cuMemPoolSetAttribute);
 CHECK_CUDA(cuCtxGetStreamPriorityRange);
 CHECK_CUDA(cuStreamCreateWithPriority);
+CHECK_CUDA(cuStreamIsCapturing);
+CHECK_CUDA(cuThreadExchangeStreamCaptureMode);
 CHECK_CUDA(cuStreamWaitEvent);
 CHECK_CUDA(cuEventCreate);
 CHECK_CUDA(cuEventRecord);
@@ -72,6 +74,8 @@ CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY, "CUresult");
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
+static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");
+static_assert(kCudaCapturesNothing == CU_STREAM_CAPTURE_STATUS_NONE, "CUstreamCaptureStatus");
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING, "CUevent_flags");
 static_assert(kCudaPoolReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, "CUmemPool_attribute");
 

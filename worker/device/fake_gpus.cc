@@ -13,9 +13,11 @@ namespace {
 
 FakeGpus* fake = nullptr;
 thread_local std::vector<CudaContext> contexts;
+thread_local int capture_mode = 0;  // global
 
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
+constexpr int kCaptureUnsafe = 900;
 constexpr auto kLook = std::chrono::microseconds(200);
 // How long the framework's work lasts, at most, by how often it is looked at.
 constexpr uint32_t kMostLooksAtWork = 16;
@@ -29,6 +31,7 @@ bool IsInFakeContext() { return !contexts.empty(); }
 struct FakeCalls {
   static int NeedContext(const char* call) {
     if (!IsInFakeContext()) return kInvalidContext;
+    if (fake->capturing_ != nullptr && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
     return fake->Enter(call);
   }
   static int Init(unsigned) { return 0; }
@@ -79,6 +82,15 @@ struct FakeCalls {
     delete stream;
     return 0;
   }
+  static int IsCapturing(CudaStream stream, int* status) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    *status = stream == fake->capturing_ ? 1 : kCudaCapturesNothing;
+    return 0;
+  }
+  static int ExchangeMode(int* mode) {
+    std::swap(*mode, capture_mode);
+    return 0;
+  }
   static int StreamWait(CudaStream stream, CudaEvent event, unsigned) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuStreamWaitEvent"); failure != 0) return failure;
@@ -110,6 +122,7 @@ struct FakeCalls {
   }
   static int EventQuery(CudaEvent event) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (fake->capturing_ != nullptr && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
     return event->reached >= event->recorded ? kCudaSuccess : kCudaNotReady;
   }
   static int EventSynchronize(CudaEvent event) {
@@ -173,6 +186,8 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuCtxGetStreamPriorityRange = FakeCalls::Range;
   driver_.cuStreamCreateWithPriority = FakeCalls::StreamCreate;
   driver_.cuStreamDestroy = FakeCalls::StreamDestroy;
+  driver_.cuStreamIsCapturing = FakeCalls::IsCapturing;
+  driver_.cuThreadExchangeStreamCaptureMode = FakeCalls::ExchangeMode;
   driver_.cuStreamWaitEvent = FakeCalls::StreamWait;
   driver_.cuEventCreate = FakeCalls::EventCreate;
   driver_.cuEventDestroy = FakeCalls::EventDestroy;
@@ -238,7 +253,7 @@ void FakeGpus::Run() {
   while (!stopping_) {
     std::vector<CudaStream> busy;
     for (const CudaStream stream : streams_) {
-      if (!stream->tasks.empty()) busy.push_back(stream);
+      if (!holds_ && !stream->tasks.empty()) busy.push_back(stream);
     }
     std::shuffle(busy.begin(), busy.end(), random_);
     bool moved = false;
@@ -263,6 +278,16 @@ void FakeGpus::FailNext(const std::string& call, int result) {
 void FakeGpus::HangCollectives(bool hang) {
   const std::lock_guard<std::mutex> lock(mutex_);
   hangs_ = hang;
+}
+
+void FakeGpus::HoldStreams(bool hold) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  holds_ = hold;
+}
+
+void FakeGpus::Capture(CudaStream stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  capturing_ = stream;
 }
 
 void FakeGpus::BreakCommunicators(int result) {

@@ -57,8 +57,12 @@ class FakeGpus {
   void FailNext(const std::string& call, int result);
   // Collectives wait for ever, as where a peer is gone; until the communicator is aborted.
   void HangCollectives(bool hang);
+  // No stream gets on.
+  void HoldStreams(bool hold);
   // As GetAsyncError tells it of all communicators.
   void BreakCommunicators(int result);
+  // A graph is captured from this stream; null: from none. Other threads may only make calls then that are relaxed.
+  void Capture(CudaStream stream);
   // Names of the calls since the last one, but for those that only look.
   std::vector<std::string> TakeCalls();
   // What is allocated, connected or held: 0 when all is over.
@@ -92,6 +96,8 @@ class FakeGpus {
   int communicators_ = 0;
   int broken_ = 0;
   bool hangs_ = false;
+  bool holds_ = false;
+  CudaStream capturing_ = nullptr;
   bool stopping_ = false;
   std::thread runner_;
 };

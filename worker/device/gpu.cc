@@ -14,13 +14,15 @@ constexpr uint64_t kKeepAll = ~uint64_t{0};
 
 }  // namespace
 
-Gpu::Scope::Scope(const Gpu& gpu) : gpu_(gpu) {
+Gpu::Scope::Scope(const Gpu& gpu) : gpu_(gpu), capture_mode_(kCudaCaptureRelaxed) {
+  gpu.driver_->cuThreadExchangeStreamCaptureMode(&capture_mode_);
   status_ = gpu.driver_->Check(gpu.driver_->cuCtxPushCurrent(gpu.context_), "cuCtxPushCurrent");
 }
 
 Gpu::Scope::~Scope() {
   CudaContext popped = nullptr;
   if (status_.ok()) gpu_.driver_->cuCtxPopCurrent(&popped);
+  gpu_.driver_->cuThreadExchangeStreamCaptureMode(&capture_mode_);
 }
 
 absl::StatusOr<std::shared_ptr<Gpu>> Gpu::Open(const CudaDriver* driver, int ordinal) {
@@ -86,13 +88,21 @@ absl::StatusOr<CudaEvent> Gpu::TakeEvent() {
 absl::StatusOr<GpuEvent> Gpu::Record(CudaStream stream) {
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
+  int capture = kCudaCapturesNothing;
+  absl::Status status = driver_->Check(driver_->cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
+  if (!status.ok()) return status;
+  if (capture != kCudaCapturesNothing) {
+    return absl::FailedPreconditionError(
+        "this stream is capturing a CUDA graph, and ranks negotiate a collective each time: capture what is before it "
+        "and what is after it");
+  }
   const absl::StatusOr<CudaEvent> taken = TakeEvent();
   if (!taken.ok()) return taken.status();
   std::shared_ptr<CUevent_st> event(*taken, [gpu = shared_from_this()](CudaEvent over) {
     const std::lock_guard<std::mutex> lock(gpu->mutex_);
     gpu->events_.push_back(over);
   });
-  absl::Status status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
+  status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
   if (!status.ok()) return status;
   return GpuEvent(std::move(event));
 }

@@ -44,6 +44,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaStream stream() const { return stream_; }
 
   // The point that `stream` has reached when all is done that it was given so far.
+  //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, which cannot have a collective in it
   absl::StatusOr<GpuEvent> Record(CudaStream stream);
   // What `stream` is given from now on waits for the event.
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
@@ -58,7 +59,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // From the host's memory, which may be changed at once.
   absl::Status CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream);
 
-  // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it.
+  // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it, and what it does breaks no
+  // capture of a CUDA graph that another thread is about.
   class Scope {
    public:
     explicit Scope(const Gpu& gpu);
@@ -69,6 +71,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
    private:
     const Gpu& gpu_;
+    int capture_mode_;
     absl::Status status_;
   };
 

@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/container/inlined_vector.h"
 #include "worker/device/gpu.h"
@@ -10,6 +11,8 @@ namespace farandole {
 
 // What a collective of tensors in a GPU's memory has besides.
 struct GpuBatch {
+  // What is said where it hangs: "'x' and 3 others".
+  std::string label;
   // Null where the rank has joined, and so has no tensors.
   std::shared_ptr<Gpu> gpu;
   // When inputs are there, and outputs may be written.

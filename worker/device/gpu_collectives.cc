@@ -86,6 +86,16 @@ void GpuCollectives::Finish(const std::function<bool()>& give_up) {
   if (is_over.ok() && *is_over && !give_up()) transport_->Finish();
 }
 
+absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {
+  if (!is_used()) return GpuWatch::Late();
+  NcclTransport* transport = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    transport = transport_.get();
+  }
+  return transport->Look(now_ns);
+}
+
 void GpuCollectives::Abort(const absl::Status& reason) {
   NcclTransport* transport = nullptr;
   {

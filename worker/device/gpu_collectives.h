@@ -44,6 +44,7 @@ class GpuCollectives {
   // As NcclTransport.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
+  absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);

@@ -102,6 +102,15 @@ absl::Status NcclCommunicator::Enqueue(absl::string_view call, absl::FunctionRef
 
 absl::StatusOr<bool> NcclCommunicator::IsSettled() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  return IsSettledLocked();
+}
+
+absl::Status NcclCommunicator::Look() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return comm_ == nullptr ? failure_ : IsSettledLocked().status();
+}
+
+absl::StatusOr<bool> NcclCommunicator::IsSettledLocked() {
   if (!failure_.ok()) return failure_;
   int state = kNcclSuccess;
   absl::Status status = nccl_.Check(nccl_.ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);

@@ -21,7 +21,7 @@ int NcclTypeOf(DType dtype);
 
 // One of NCCL's communicators, among the ranks of a group, on this rank's GPU. No call waits for a peer: what was begun
 // has settled when IsSettled says so, and nothing else is begun before. After the first error all calls fail with it.
-// Calls are made by one thread at a time, but Abort, which may come from any.
+// Calls are made by one thread at a time, but Look and Abort, which may come from any.
 class NcclCommunicator {
  public:
   NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
@@ -37,6 +37,8 @@ class NcclCommunicator {
   // Whether what was begun last is enqueued in its stream, or the connection made.
   //   ABORTED: a peer is gone, or Abort was called
   absl::StatusOr<bool> IsSettled();
+  // From any thread: OK, or what has failed, though nobody asks NCCL for anything.
+  absl::Status Look();
   // A pause before IsSettled is asked again: NCCL rings nobody when it has got on. Connecting takes it seconds,
   // enqueueing microseconds.
   static void Pause(bool is_connecting);
@@ -51,6 +53,7 @@ class NcclCommunicator {
 
  private:
   absl::Status Fail(absl::Status status);
+  absl::StatusOr<bool> IsSettledLocked();
   void FinishInOrder();
 
   const NcclLibrary& nccl_;

@@ -83,7 +83,10 @@ class NcclOperation final : public Operation {
     if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
     absl::StatusOr<GpuEvent> done = gpu.Record(gpu.stream());
     if (!done.ok()) return done.status();
-    collective_.gpu_batch->done = *std::move(done);
+    GpuBatch& batch = *collective_.gpu_batch;
+    batch.done = *std::move(done);
+    transport_.watch_.Add(batch.label, group_.communicator->shared_gpu(), {batch.ready.begin(), batch.ready.end()},
+                          batch.done);
     return true;
   }
 
@@ -131,6 +134,17 @@ void NcclTransport::Abort(const absl::Status& reason) {
     if (group.communicator != nullptr) group.communicator->Abort(reason);
   }
   nccl_->ncclGroupEnd();
+}
+
+absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [ranks, group] : groups_) {
+      absl::Status status = group.communicator == nullptr ? absl::OkStatus() : group.communicator->Look();
+      if (!status.ok()) return status;
+    }
+  }
+  return watch_.Look(now_ns);
 }
 
 void NcclTransport::Finish() {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/device/gpu_batch.h"
+#include "worker/device/gpu_watch.h"
 #include "worker/device/nccl_communicator.h"
 #include "worker/transport/transport.h"
 
@@ -17,7 +18,7 @@ namespace farandole {
 
 // Runs the collectives of one epoch whose tensors lie in GPUs, by NCCL: one communicator for each set of ranks, made
 // with their first collective. Its unique id travels through the host's memory, as a broadcast of its own. Owned by its
-// worker; calls are made with the engine's role, but Abort, which may come from any thread.
+// worker; calls are made with the engine's role, but Look and Abort, which may come from any thread.
 class NcclTransport {
  public:
   // Starts a collective of the host's memory, as CollectiveStarter.
@@ -32,6 +33,8 @@ class NcclTransport {
   // CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
+  // From any thread, now and then: what hangs on the GPU, or has failed there or in the network meanwhile.
+  absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
   // Finishes the communicators in order; nothing of theirs runs, and nothing more is started.
   void Finish();
 
@@ -50,6 +53,7 @@ class NcclTransport {
   // Guards the map and `failure_`, for Abort.
   std::mutex mutex_;
   std::map<std::vector<int>, Group> groups_;
+  GpuWatch watch_;
   absl::Status failure_;
 };
 

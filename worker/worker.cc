@@ -138,8 +138,10 @@ void Worker::AgreeOnGpuTransport(const v1::Epoch& epoch) {
 }
 
 absl::StatusOr<GpuCollectives*> Worker::gpus() {
-  if (!gpu_transport_.ok()) return gpu_transport_.status();
-  return gpus_.get();
+  if (gpu_transport_.ok()) return gpus_.get();
+  const absl::Status here = FindGpuTransport(options_.nccl_library).status();
+  return absl::FailedPreconditionError(
+      absl::StrCat(gpu_transport_.status().message(), here.ok() ? "" : "; here: ", here.message()));
 }
 
 absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted) {

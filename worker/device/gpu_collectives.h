@@ -23,9 +23,9 @@ struct GpuLibraries {
   static GpuLibraries OfMachine(const std::string& nccl_path);
 };
 
-// By what this machine's GPUs exchange data, as v1::Member.gpu_transport; by nothing if `nccl_path` is "none". No GPU
-// is touched.
-std::string FindGpuTransport(const std::string& nccl_path);
+// By what this machine's GPUs exchange data, as v1::Member.gpu_transport. No GPU is touched.
+//   UNAVAILABLE: by nothing; the text says why. So it is if `nccl_path` is "none".
+absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path);
 
 // The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.
 class GpuCollectives {

@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from .._library import lib
+from .._library import failure, lib
 
 _told = False
 
@@ -26,8 +26,16 @@ def _tell(device: torch.device) -> None:
     is_first, _told = not _told and rank == 0, _told or rank >= 0
     if is_first:
         warnings.warn(
-            f"tensors on {device} are copied to the host's memory for each operation, and back: not all workers of this "
-            "job can use NCCL 2.18 or later, which is what moves tensors between GPUs",
+            f"tensors on {device} are copied to the host's memory for each operation, and back: {_why(device)}",
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def _why(device: torch.device) -> str:
+    if device.type != "cuda":
+        return "between such devices there is no other way"
+    if lib.farandole_gpu_transport()[0] != b"\0":
+        return "NCCL does not have this operation for these elements"
+    # Refused; the text says why.
+    return str(failure(lib.farandole_use_stream(device.index or 0, 0)))

@@ -42,6 +42,8 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuMemFreeAsync", &driver->cuMemFreeAsync);
   find("cuMemcpyHtoDAsync_v2", &driver->cuMemcpyHtoDAsync);
   find("cuMemcpyDtoDAsync_v2", &driver->cuMemcpyDtoDAsync);
+  find("cuMemsetD8Async", &driver->cuMemsetD8Async);
+  library->Find("cuMemcpyBatchAsync_v2", &driver->cuMemcpyBatchAsync).IgnoreError();
   return status;
 }
 

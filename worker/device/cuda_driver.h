@@ -34,6 +34,19 @@ inline constexpr int kCudaPoolReleaseThreshold = 4;
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr int kCudaCapturesNothing = 0;
 
+// CUmemcpyAttributes, and CUmemcpySrcAccessOrder.
+struct CudaLocation {
+  int type = 0;
+  int id = 0;
+};
+struct CudaCopyAttributes {
+  int source_order = 0;
+  CudaLocation source;
+  CudaLocation destination;
+  unsigned flags = 0;
+};
+inline constexpr int kCudaSourceInStreamOrder = 1;
+
 // The functions of CUDA's driver that are used, each named as there. The driver is on every machine that has a GPU, and
 // its functions work in the context that the framework uses, so that nothing of the CUDA toolkit is needed.
 struct CudaDriver {
@@ -62,6 +75,11 @@ struct CudaDriver {
   int (*cuMemFreeAsync)(CudaAddress address, CudaStream stream);
   int (*cuMemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CudaStream stream);
   int (*cuMemcpyDtoDAsync)(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream);
+  int (*cuMemsetD8Async)(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream);
+  // Null: a driver before CUDA 13.
+  int (*cuMemcpyBatchAsync)(CudaAddress* to, CudaAddress* from, size_t* bytes, size_t count,
+                            CudaCopyAttributes* attributes, size_t* first_with, size_t attribute_count,
+                            CudaStream stream);
 
   // OK, or INTERNAL with the driver's words: "cuEventRecord: invalid device context (error 201)". `call` is the
   // function's name.

@@ -14,6 +14,7 @@
 #undef cuEventDestroy
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoDAsync
+#undef cuMemcpyBatchAsync
 
 #include "worker/device/cuda_driver.h"
 #include "worker/device/nccl_library.h"
@@ -33,6 +34,10 @@ struct Ours<ncclUniqueId> {
 template <>
 struct Ours<ncclConfig_t*> {
   using type = NcclConfig*;
+};
+template <>
+struct Ours<CUmemcpyAttributes*> {
+  using type = CudaCopyAttributes*;
 };
 template <typename Theirs>
 struct Ours<Theirs*> {
@@ -63,6 +68,7 @@ CHECK_CUDA(cuEventQuery);
 CHECK_CUDA(cuEventSynchronize);
 CHECK_CUDA(cuMemAllocAsync);
 CHECK_CUDA(cuMemFreeAsync);
+CHECK_CUDA(cuMemsetD8Async);
 #define CHECK_VERSIONED(name, version) \
   static_assert(Fit(decltype(&::name##_##version){}, decltype(CudaDriver::name){}), #name)
 CHECK_VERSIONED(cuDevicePrimaryCtxRelease, v2);
@@ -72,6 +78,12 @@ CHECK_VERSIONED(cuStreamDestroy, v2);
 CHECK_VERSIONED(cuEventDestroy, v2);
 CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
+CHECK_VERSIONED(cuMemcpyBatchAsync, v2);
+static_assert(sizeof(CudaCopyAttributes) == sizeof(CUmemcpyAttributes) &&
+                  offsetof(CudaCopyAttributes, source_order) == offsetof(CUmemcpyAttributes, srcAccessOrder) &&
+                  offsetof(CudaCopyAttributes, flags) == offsetof(CUmemcpyAttributes, flags),
+              "CUmemcpyAttributes");
+static_assert(kCudaSourceInStreamOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, "CUmemcpySrcAccessOrder");
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY, "CUresult");
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");

@@ -168,6 +168,33 @@ struct FakeCalls {
     });
     return 0;
   }
+  static int Fill(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemsetD8Async"); failure != 0) return failure;
+    fake->Push(stream, [to, value, bytes] {
+      std::memset(reinterpret_cast<void*>(to), value, bytes);
+      return true;
+    });
+    return 0;
+  }
+  // In an order that nobody expects.
+  static int CopyBatch(CudaAddress* to, CudaAddress* from, size_t* bytes, size_t count, CudaCopyAttributes* attributes,
+                       size_t* first_with, size_t attribute_count, CudaStream stream) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuMemcpyBatchAsync"); failure != 0) return failure;
+    if (attribute_count != 1 || *first_with != 0 || attributes->source_order != kCudaSourceInStreamOrder)
+      return kInvalidValue;
+    for (size_t i = 0; i < count; ++i) {
+      if (bytes[i] == 0) return kInvalidValue;
+    }
+    for (size_t i = count; i > 0; --i) {
+      fake->Push(stream, [to = to[i - 1], from = from[i - 1], bytes = bytes[i - 1]] {
+        std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+        return true;
+      });
+    }
+    return 0;
+  }
 };
 
 FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
@@ -198,6 +225,9 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuMemFreeAsync = FakeCalls::Free;
   driver_.cuMemcpyHtoDAsync = FakeCalls::CopyFromHost;
   driver_.cuMemcpyDtoDAsync = FakeCalls::Copy;
+  driver_.cuMemsetD8Async = FakeCalls::Fill;
+  // Drivers before CUDA 13 do not have it.
+  if (seed % 2 == 1) driver_.cuMemcpyBatchAsync = FakeCalls::CopyBatch;
   FillFakeNccl(&nccl_);
   runner_ = std::thread([this] { Run(); });
 }

@@ -156,6 +156,41 @@ absl::Status Gpu::Copy(void* to, const void* from, size_t bytes, CudaStream stre
   return driver_->Check(driver_->cuMemcpyDtoDAsync(AddressOf(to), AddressOf(from), bytes, stream), "cuMemcpyDtoDAsync");
 }
 
+absl::Status Gpu::CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream) {
+  std::vector<CudaAddress> to;
+  std::vector<CudaAddress> from;
+  std::vector<size_t> bytes;
+  for (const GpuCopy& copy : copies) {
+    if (copy.bytes == 0) continue;
+    to.push_back(AddressOf(copy.to));
+    from.push_back(AddressOf(copy.from));
+    bytes.push_back(copy.bytes);
+  }
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  if (to.size() > 1 && driver_->cuMemcpyBatchAsync != nullptr) {
+    CudaCopyAttributes attributes;
+    attributes.source_order = kCudaSourceInStreamOrder;
+    size_t first = 0;
+    const int result =
+        driver_->cuMemcpyBatchAsync(to.data(), from.data(), bytes.data(), to.size(), &attributes, &first, 1, stream);
+    return driver_->Check(result, "cuMemcpyBatchAsync");
+  }
+  for (size_t i = 0; i < to.size(); ++i) {
+    absl::Status status =
+        driver_->Check(driver_->cuMemcpyDtoDAsync(to[i], from[i], bytes[i], stream), "cuMemcpyDtoDAsync");
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gpu::Zero(void* memory, size_t bytes, CudaStream stream) {
+  if (bytes == 0) return absl::OkStatus();
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  return driver_->Check(driver_->cuMemsetD8Async(AddressOf(memory), 0, bytes, stream), "cuMemsetD8Async");
+}
+
 absl::Status Gpu::CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream) {
   if (bytes == 0) return absl::OkStatus();
   const Scope scope(*this);

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "worker/device/cuda_driver.h"
 
 namespace farandole {
@@ -24,6 +25,12 @@ class GpuEvent {
   explicit GpuEvent(std::shared_ptr<CUevent_st> event) : event_(std::move(event)) {}
 
   std::shared_ptr<CUevent_st> event_;
+};
+
+struct GpuCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;
 };
 
 // One GPU as this process uses it: in the context that the framework has, with a stream for collectives. Thread-safe.
@@ -56,6 +63,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::StatusOr<void*> Allocate(size_t bytes, CudaStream stream);
   absl::Status Free(void* memory, CudaStream stream);
   absl::Status Copy(void* to, const void* from, size_t bytes, CudaStream stream);
+  // Of memory that does not overlap, in any order; as one call where the driver has that.
+  absl::Status CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream);
+  absl::Status Zero(void* memory, size_t bytes, CudaStream stream);
   // From the host's memory, which may be changed at once.
   absl::Status CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream);
 

@@ -47,6 +47,14 @@ bool AllEqual(absl::Span<const int64_t> counts) {
   return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
 }
 
+// Whether what changes nothing is all zeros, in memory as well.
+bool HasZeroIdentity(const Collective& collective) {
+  double one = -1;  // of any element type
+  FillIdentity(collective.dtype, collective.reduce_op, &one, 1);
+  const auto* bytes = reinterpret_cast<const char*>(&one);
+  return std::all_of(bytes, bytes + SizeOf(collective.dtype), [](char byte) { return byte == 0; });
+}
+
 // Until one fails.
 class CallRun {
  public:
@@ -91,27 +99,29 @@ absl::Status NcclCalls::Prepare(const Collective& collective, std::shared_ptr<Gp
 absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
   char* to = packed_.data();
   if (!collective.contributes) {
-    std::vector<char> identity(static_cast<size_t>(collective.count * element_bytes_));
+    const size_t bytes = static_cast<size_t>(collective.count * element_bytes_);
+    if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, gpu.stream());
+    std::vector<char> identity(bytes);
     FillIdentity(collective.dtype, collective.reduce_op, identity.data(), collective.count);
     return gpu.CopyFromHost(to, identity.data(), identity.size(), gpu.stream());
   }
+  std::vector<GpuCopy> copies;
   for (const Fragment& fragment : collective.fragments) {
-    const size_t bytes = static_cast<size_t>(fragment.count * element_bytes_);
-    if (absl::Status status = gpu.Copy(to, fragment.input, bytes, gpu.stream()); !status.ok()) return status;
-    to += bytes;
+    copies.push_back({to, fragment.input, static_cast<size_t>(fragment.count * element_bytes_)});
+    to += copies.back().bytes;
   }
-  return absl::OkStatus();
+  return gpu.CopyAll(copies, gpu.stream());
 }
 
 absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
   if (!packs_output_) return absl::OkStatus();
   const char* from = output_;
+  std::vector<GpuCopy> copies;
   for (const Fragment& fragment : Delivered(collective)) {
-    const size_t bytes = static_cast<size_t>(fragment.count * element_bytes_);
-    if (absl::Status status = gpu.Copy(fragment.output, from, bytes, gpu.stream()); !status.ok()) return status;
-    from += bytes;
+    copies.push_back({fragment.output, from, static_cast<size_t>(fragment.count * element_bytes_)});
+    from += copies.back().bytes;
   }
-  return absl::OkStatus();
+  return gpu.CopyAll(copies, gpu.stream());
 }
 
 absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator) {

@@ -268,5 +268,26 @@ TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
   EXPECT_EQ(gpus.live(), 0);
 }
 
+TEST(GpuTest, ManyCopiesAreOneCallWhereTheDriverHasThat) {
+  for (const uint32_t seed : {1, 2}) {
+    FakeGpus gpus(1, seed);
+    const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
+    const std::string from = "abcdef";
+    std::string to = "......";
+    const std::vector<GpuCopy> copies = {{&to[4], &from[0], 2}, {&to[2], &from[2], 0}, {&to[0], &from[3], 3}};
+    gpus.TakeCalls();
+    ASSERT_TRUE(gpu->CopyAll(copies, gpu->stream()).ok());
+    gpus.Synchronize(gpu->stream());
+    EXPECT_EQ(to, "def.ab");
+    if (seed == 1) {
+      EXPECT_THAT(gpus.TakeCalls(), ElementsAre("cuMemcpyBatchAsync"));
+    } else {
+      EXPECT_THAT(gpus.TakeCalls(), ElementsAre("cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync"));
+    }
+    gpus.FailNext(seed == 1 ? "cuMemcpyBatchAsync" : "cuMemcpyDtoDAsync", 1);
+    EXPECT_TRUE(absl::IsInternal(gpu->CopyAll(copies, gpu->stream())));
+  }
+}
+
 }  // namespace
 }  // namespace farandole

@@ -371,6 +371,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.network_interfaces =
       absl::StrSplit(ReadText(aliases, kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
   options.nccl_library = ReadText(aliases, kNcclLibrary, nullptr);
+  options.nccl_blocks = Find({}, "NCCL_COMM_BLOCKING") == "1";
   options.host_id = ReadText(aliases, kHostId, nullptr);
   options.timeline = ReadText(aliases, kTimeline, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {

@@ -50,6 +50,7 @@ struct WorkerOptions {
   std::string transport;
   std::vector<std::string> network_interfaces;
   std::string nccl_library;  // "": what the process or the system has
+  bool nccl_blocks = false;  // NCCL's own setting, which ours cannot override
   std::string host_id;
   int64_t fusion_bytes = 0;
   absl::Duration outage_limit;

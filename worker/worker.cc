@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lin
   worker->connections_ = *std::move(alone);
   worker->who_ = {"rank 0"};
   // If there is none, GpuCollectives says what is missing.
-  worker->gpu_transport_ = FindGpuTransport(worker->options_.nccl_library);
+  worker->gpu_transport_ = FindGpuTransport(worker->options_.nccl_library, worker->options_.nccl_blocks);
   worker->MakeEngine(lineage->next_handles);
   return worker;
 }
@@ -139,7 +139,7 @@ void Worker::AgreeOnGpuTransport(const v1::Epoch& epoch) {
 
 absl::StatusOr<GpuCollectives*> Worker::gpus() {
   if (gpu_transport_.ok()) return gpus_.get();
-  const absl::Status here = FindGpuTransport(options_.nccl_library).status();
+  const absl::Status here = FindGpuTransport(options_.nccl_library, options_.nccl_blocks).status();
   return absl::FailedPreconditionError(
       absl::StrCat(gpu_transport_.status().message(), here.ok() ? "" : "; here: ", here.message()));
 }

@@ -1,7 +1,6 @@
 #include "worker/device/gpu_collectives.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,14 +11,13 @@ GpuLibraries GpuLibraries::OfMachine(const std::string& nccl_path) {
   return {CudaDriver::Load, [nccl_path] { return NcclLibrary::Load(nccl_path); }};
 }
 
-absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path) {
+absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks) {
   if (nccl_path == "none") return absl::UnavailableError("FARANDOLE_NCCL_LIBRARY=none has them do without NCCL");
   const absl::StatusOr<const CudaDriver*> cuda = CudaDriver::Find();
   if (!cuda.ok()) return cuda.status();
   const absl::StatusOr<const NcclLibrary*> nccl = NcclLibrary::Load(nccl_path);
   if (!nccl.ok()) return nccl.status();
-  const char* blocking = std::getenv("NCCL_COMM_BLOCKING");
-  if (blocking != nullptr && absl::string_view(blocking) == "1") {
+  if (nccl_blocks) {
     return absl::UnavailableError("NCCL_COMM_BLOCKING=1 has its calls wait for peers that are gone; unset it");
   }
   return absl::StrCat("nccl ", NcclVersionName((*nccl)->version));

@@ -24,8 +24,9 @@ struct GpuLibraries {
 };
 
 // By what this machine's GPUs exchange data, as v1::Member.gpu_transport. No GPU is touched.
-//   UNAVAILABLE: by nothing; the text says why. So it is if `nccl_path` is "none".
-absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path);
+//   UNAVAILABLE: by nothing; the text says why. So it is if `nccl_path` is "none", or if
+//   `nccl_blocks`: NCCL_COMM_BLOCKING has its calls wait for peers.
+absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks);
 
 // The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.
 class GpuCollectives {

@@ -12,7 +12,7 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
 
-.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test test-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -82,6 +82,9 @@ chaos: install
 # What wants a GPU: with this checkout, or with the wheel alone by tests/gpu/run.py.
 test-gpu: install
 	.venv/bin/python tests/gpu/run.py
+
+bench-gpu: install
+	.venv/bin/python tests/gpu/bench.py --write docs/benchmarks/gpu.md
 
 bench: install peers
 	.venv/bin/python tests/bench/bench.py

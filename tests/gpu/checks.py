@@ -1,7 +1,8 @@
 """What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
 
-`operations`: every operation beside what it must give. `training`: DistributedOptimizer beside one process. `death`: a
-rank is killed while collectives are on their way; the others are told. Ranks share a GPU where there are fewer.
+`operations`: every operation beside what it must give. `training`: DistributedOptimizer beside one process. `compiled`:
+the same with torch.compile. `death`: a rank is killed while collectives are on their way; the others are told. `elastic`:
+a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where there are fewer.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from typing import Callable, Dict, List
 
 import farandole.torch as hvd
 import torch
+from farandole.exceptions import NotReady
 
 DTYPES = [
     torch.uint8,
@@ -34,7 +36,7 @@ def place_for(kind: str) -> torch.device:
         return torch.device("cpu")
     count = torch.cuda.device_count()
     if count < hvd.local_size():
-        os.environ["NCCL_HOSTID"] = f"rank{hvd.rank()}"
+        os.environ["NCCL_HOSTID"] = f"process{os.getpid()}"
     device = torch.device("cuda", hvd.local_rank() % count)
     torch.cuda.set_device(device)
     return device
@@ -129,23 +131,66 @@ def sets_and_groups(device: torch.device) -> None:
     hvd.join()
 
 
+def batch_norm(device: torch.device) -> None:
+    """SyncBatchNorm of a share of the batch is BatchNorm of all of it."""
+    random = torch.Generator().manual_seed(3)
+    batch = torch.randn(4 * hvd.size(), 3, 5, 5, generator=random)
+    own = slice(4 * hvd.rank(), 4 * hvd.rank() + 4)
+    synced, plain = hvd.SyncBatchNorm(3).to(device), torch.nn.BatchNorm2d(3).to(device)
+    share = batch[own].to(device).requires_grad_()
+    whole = batch.to(device).requires_grad_()
+    found, wanted = synced(share), plain(whole)
+    found.square().mean().backward()
+    (wanted.square().mean() * hvd.size()).backward()
+    for mine, all_of_it in ((found, wanted), (share.grad, whole.grad)):
+        torch.testing.assert_close(mine, all_of_it[own], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(synced.running_var, plain.running_var)
+
+
+def beside_graphs(device: torch.device) -> None:
+    """What is before and after a collective may be a CUDA graph; one with a collective in it is refused."""
+    if device.type != "cuda":
+        return
+    tensor, graph = torch.zeros(1000, device=device), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tensor += 1
+    for step in range(3):
+        graph.replay()
+        equal(hvd.allreduce(tensor, op=hvd.Sum, name="replayed"), [float((step + 1) * hvd.size())] * 1000, "a graph")
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            hvd.allreduce_(tensor, name="captured")
+    except NotReady as error:
+        assert "CUDA graph" in str(error), error
+    else:
+        raise AssertionError("a collective was captured")
+
+
 def operations(device: torch.device) -> None:
     """All of them."""
     for dtype in DTYPES:
         reductions(device, dtype)
         movements(device, dtype)
     late_tensors(device)
+    batch_norm(device)
+    beside_graphs(device)
     sets_and_groups(device)
 
 
-def train(device: torch.device, batches: int, shares: bool) -> List[torch.Tensor]:
-    """The parameters after some steps on made-up data, of which this rank takes its share, or all."""
-    random = torch.Generator().manual_seed(1)
+def make_model(device: torch.device, random: torch.Generator) -> torch.nn.Module:
+    """The same on all ranks."""
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=random) * 0.05)
-    model.to(device)
+    return model.to(device)
+
+
+def train(device: torch.device, batches: int, shares: bool, compiles: bool = False) -> List[torch.Tensor]:
+    """The parameters after some steps on made-up data, of which this rank takes its share, or all."""
+    random = torch.Generator().manual_seed(1)
+    model = make_model(device, random)
+    forward = torch.compile(model) if compiles else model
     optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     if shares:
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
@@ -156,14 +201,14 @@ def train(device: torch.device, batches: int, shares: bool) -> List[torch.Tensor
         targets = inputs.sum(1).remainder(10).long()
         own = slice(hvd.rank() * 32, hvd.rank() * 32 + 32) if shares else slice(None)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(inputs[own].to(device)), targets[own].to(device)).backward()
+        torch.nn.functional.cross_entropy(forward(inputs[own].to(device)), targets[own].to(device)).backward()
         optimizer.step()
     return [parameter.detach().cpu() for parameter in model.parameters()]
 
 
-def training(device: torch.device) -> None:
+def training(device: torch.device, compiles: bool = False) -> None:
     """All ranks together come to what one has with the whole batch, and to equal bits."""
-    together, alone = train(device, 20, True), train(device, 20, False)
+    together, alone = train(device, 20, True, compiles), train(device, 20, False)
     for mine, whole in zip(together, alone):
         torch.testing.assert_close(mine, whole, rtol=1e-3, atol=1e-5)
         assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), "ranks differ"
@@ -185,7 +230,43 @@ def death(device: torch.device) -> None:
         os._exit(3)
 
 
-CHECKS: Dict[str, Callable[[torch.device], None]] = {"operations": operations, "training": training, "death": death}
+def compiled(device: torch.device) -> None:
+    """As training."""
+    training(device, compiles=True)
+
+
+def elastic(device: torch.device) -> None:
+    """The worker with launch index 1 is killed in its seventh step; another one takes its place."""
+    random = torch.Generator().manual_seed(1)
+    model = make_model(device, random)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), model.named_parameters())
+    inputs = torch.randn(32, 64, generator=random).to(device)
+
+    @hvd.elastic.run
+    def go_on(state: hvd.elastic.TorchState) -> None:
+        while state.step < 20:
+            if state.step == 7 and os.environ["FARANDOLE_LAUNCH_INDEX"] == "1":
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            state.step += 1
+            if state.step % 5 == 0:
+                state.commit()
+
+    go_on(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0))
+    for parameter in model.parameters():
+        mine = parameter.detach()
+        assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), "ranks differ"
+
+
+CHECKS: Dict[str, Callable[[torch.device], None]] = {
+    "operations": operations,
+    "training": training,
+    "compiled": compiled,
+    "death": death,
+    "elastic": elastic,
+}
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ def farandole() -> str:
 
 def run(check: str, ranks: int, device: str) -> bool:
     """Whether a check has passed on so many ranks; else its output is printed."""
-    command = [farandole(), "run", "-np", str(ranks), sys.executable, str(CHECKS), check, "--device", device]
+    sizes = ["-np", str(ranks), *(["--min-np", "1"] if check == "elastic" else [])]
+    command = [farandole(), "run", *sizes, sys.executable, str(CHECKS), check, "--device", device]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=os.environ)
         said, code = done.stdout + done.stderr, done.returncode
@@ -56,7 +57,9 @@ def main() -> int:
     sizes = [arguments.np] if arguments.np else sorted({1, 2, max(2, gpus)})
     results = []
     for ranks in sizes:
-        checks = ["operations", "training"] + (["death"] if ranks > 1 else [])
+        checks = ["operations", "training"] + (["death", "elastic"] if ranks > 1 else [])
+        # Compilers take a while, and on the host nothing of it is ours.
+        checks += ["compiled"] if arguments.device == "cuda" else []
         results += [run(check, ranks, arguments.device) for check in checks]
     print(f"{results.count(True)} passed, {results.count(False)} failed")
     return 0 if all(results) else 1

@@ -26,6 +26,7 @@ help:
 	@echo "make chaos    install, then real elastic training beside random kills: make chaos SEED=7"
 	@echo "make bench    install, then measure beside Open MPI and torch.distributed, some ten minutes; writes docs/benchmarks"
 	@echo "make test-gpu install, then what wants a GPU, on this machine's"
+	@echo "make bench-gpu install, then measure beside torch.distributed on the GPUs of this machine; writes docs/benchmarks/gpu.md"
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"

@@ -220,6 +220,23 @@ TEST_P(EngineGpuTest, WhatIsEnqueuedIsDoneBeforeTheCommunicatorsAreFinished) {
   EXPECT_THAT(gpus_.TakeCalls(), testing::Not(testing::Contains("ncclCommAbort")));
 }
 
+TEST_P(EngineGpuTest, TheCommunicatorOfARemovedSetIsFinished) {
+  std::vector<int> ranks(size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto reduce = [&](int rank) {
+    auto tensor = Late(rank, "t", {static_cast<float>(rank)});
+    ASSERT_TRUE(epoch_->Run(rank, *tensor).ok());
+    EXPECT_EQ(tensor->values[0], Sum());
+  };
+  epoch_->OnEachRank(reduce);
+  gpus_.TakeCalls();
+  epoch_->OnEachRank([&](int rank) { epoch_->gpus(rank).Forget(ranks, [] { return false; }); });
+  const std::vector<std::string> calls = gpus_.TakeCalls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclCommDestroy"), size());
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclCommAbort"), 0);
+  epoch_->OnEachRank(reduce);
+}
+
 TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
   constexpr int64_t kMinute = 60'000'000'000;
   std::vector<std::unique_ptr<TestTensor>> tensors;

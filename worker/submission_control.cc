@@ -315,6 +315,11 @@ absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const 
   return found->second.ranks;
 }
 
+bool SubmissionTable::HasGroupOf(const std::vector<int>& ranks) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& one) { return one.second.ranks == ranks; });
+}
+
 bool SubmissionTable::IsIdle(uint32_t group) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = groups_.find(group);

@@ -137,6 +137,8 @@ class SubmissionTable {
   absl::Status ended() const;
   // Ranks of the group; NOT_FOUND: there is no such group.
   absl::StatusOr<std::vector<int>> RanksOf(uint32_t group) const;
+  // Whether there is a process set of just these ranks.
+  bool HasGroupOf(const std::vector<int>& ranks) const;
   bool IsIdle(uint32_t group) const;
 
   struct Pending {

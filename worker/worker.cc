@@ -203,7 +203,11 @@ void Worker::Fail(const std::string& words) {
 
 // What is enqueued there is complete, and peers may need this rank's part of it.
 void Worker::FinishOnGpu(const Interrupted& interrupted) {
-  gpus_->Finish([&] { return (interrupted && interrupted()) || !engine_->table().ended().ok(); });
+  gpus_->Finish([this, &interrupted] { return GivesUp(interrupted); });
+}
+
+bool Worker::GivesUp(const Interrupted& interrupted) {
+  return (interrupted && interrupted()) || !engine_->table().ended().ok();
 }
 
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
@@ -280,9 +284,15 @@ absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted)
     return absl::FailedPreconditionError(absl::StrCat("process set ", group, " of ranks [", absl::StrJoin(*ranks, ","),
                                                       "] has pending submissions on rank ", place_.rank));
   }
-  if (link_ != nullptr) return link_->ChangeGroup({}, group, interrupted).status();
-  engine_->table().OnGroupRemoved(group);
-  engine_->OnTableChanged();
+  if (link_ == nullptr) {
+    engine_->table().OnGroupRemoved(group);
+    engine_->OnTableChanged();
+  } else if (absl::Status removed = link_->ChangeGroup({}, group, interrupted).status(); !removed.ok()) {
+    return removed;
+  }
+  // A rank that has joined may still run a batch of it.
+  if (!engine_->table().HasJoined() && !engine_->table().HasGroupOf(*ranks))
+    gpus_->Forget(*ranks, [this, &interrupted] { return GivesUp(interrupted); });
   return absl::OkStatus();
 }
 

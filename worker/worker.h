@@ -87,6 +87,8 @@ class Worker {
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine(int64_t next_handles);
   void FinishOnGpu(const Interrupted& interrupted);
+  // Whether a wait for the GPU is to end before it is done.
+  bool GivesUp(const Interrupted& interrupted);
   // What the coordinator says of an epoch that has ended on this worker; OK: nothing.
   absl::Status AwaitWord(const Interrupted& interrupted) const;
   void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);

@@ -80,8 +80,7 @@ absl::StatusOr<std::unique_ptr<Operation>> GpuCollectives::Start(const Collectiv
   return transport->Start(collective);
 }
 
-void GpuCollectives::Finish(const std::function<bool()>& give_up) {
-  if (!is_used()) return;
+bool GpuCollectives::AwaitAll(const std::function<bool()>& give_up) {
   const absl::StatusOr<GpuEvent> last = gpu_->Record(gpu_->stream());
   absl::StatusOr<bool> is_over = last.ok();
   while (last.ok() && !give_up()) {
@@ -89,7 +88,15 @@ void GpuCollectives::Finish(const std::function<bool()>& give_up) {
     if (!is_over.ok() || *is_over) break;
     NcclCommunicator::Pause(/*is_connecting=*/true);
   }
-  if (is_over.ok() && *is_over && !give_up()) transport_->Finish();
+  return is_over.ok() && *is_over && !give_up();
+}
+
+void GpuCollectives::Finish(const std::function<bool()>& give_up) {
+  if (is_used() && AwaitAll(give_up)) transport_->Finish();
+}
+
+void GpuCollectives::Forget(const std::vector<int>& ranks, const std::function<bool()>& give_up) {
+  if (is_used() && AwaitAll(give_up)) transport_->Forget(ranks);
 }
 
 absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -49,8 +50,12 @@ class GpuCollectives {
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);
+  // The same of the communicator of these ranks, all of which do so.
+  void Forget(const std::vector<int>& ranks, const std::function<bool()>& give_up);
 
  private:
+  // Whether all is done that was enqueued so far.
+  bool AwaitAll(const std::function<bool()>& give_up);
   absl::Status LoadLocked();
   absl::StatusOr<std::shared_ptr<Gpu>> UseLocked(int ordinal);
   absl::StatusOr<std::shared_ptr<Gpu>> UseOwn();

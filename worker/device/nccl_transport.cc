@@ -147,6 +147,15 @@ absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
   return watch_.Look(now_ns);
 }
 
+void NcclTransport::Forget(const std::vector<int>& ranks) {
+  Group forgotten;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = groups_.find(ranks);
+  if (found == groups_.end()) return;
+  forgotten = std::move(found->second);
+  groups_.erase(found);
+}
+
 void NcclTransport::Finish() {
   std::map<std::vector<int>, Group> groups;
   {

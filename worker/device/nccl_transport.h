@@ -35,7 +35,10 @@ class NcclTransport {
   void Abort(const absl::Status& reason);
   // From any thread, now and then: what hangs on the GPU, or has failed there or in the network meanwhile.
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
-  // Finishes the communicators in order; nothing of theirs runs, and nothing more is started.
+  // From any thread: finishes the communicator of these ranks, if there is one, in order. Nothing of it runs, and all
+  // of them do so.
+  void Forget(const std::vector<int>& ranks);
+  // The same of all; nothing more is started.
   void Finish();
 
  private:

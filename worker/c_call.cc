@@ -27,7 +27,7 @@ absl::Status NotRunning() {
     return absl::FailedPreconditionError(
         "this process was forked from a worker and is no worker itself; start it anew to use farandole");
   }
-  return absl::FailedPreconditionError("farandole is not initialized; call farandole_init (in Python: init()) first");
+  return absl::FailedPreconditionError("farandole is not initialized; call init() first (in C: farandole_init)");
 }
 
 }  // namespace farandole

@@ -55,8 +55,7 @@ void CProcess::StartTimeline() {
 absl::Status CProcess::Rejoin(const Interrupted& interrupted) {
   std::lock_guard<std::mutex> life(life_);
   if (!options_.has_value()) {
-    return absl::FailedPreconditionError(
-        "farandole was never initialized; call farandole_init (in Python: init()) first");
+    return absl::FailedPreconditionError("farandole was never initialized; call init() first (in C: farandole_init)");
   }
   if (!options_->is_elastic() && !options_->coordinator.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", options_->job,

@@ -135,10 +135,15 @@ absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const st
     if (!value.ok()) return value.status();
     if (value->empty()) continue;
     const auto ours = given.find(alias.setting);
+    const auto [earlier, is_first] = by.emplace(alias.setting, &alias);
+    // Who disables the check may say of it what he likes.
+    if (!is_first && (alias.unit == kNever || earlier->second->unit == kNever)) {
+      said[alias.setting] = kNeverMs;
+      continue;
+    }
     if (ours != given.end() && ours->second != *value) {
       return Contradiction(alias.variable, found->second, alias.setting, ours->second);
     }
-    const auto [earlier, is_first] = by.emplace(alias.setting, &alias);
     if (!is_first && said[alias.setting] != *value) {
       return Contradiction(earlier->second->variable, given[earlier->second->variable], alias.variable, found->second);
     }

@@ -166,12 +166,24 @@ absl::StatusOr<CoordinatorSession> OpenSession(const WorkerSettings& settings) {
   return CoordinatorSession::Open(*std::move(where));
 }
 
+bool IsUnderWay(const CoordinatorSession& session, const std::string& job) {
+  const absl::StatusOr<v1::GetJobResponse> found = session.GetJob("", job);
+  return found.ok() &&
+         (found->summary().state() == v1::JOB_STATE_FORMING || found->summary().state() == v1::JOB_STATE_RUNNING);
+}
+
+// A coordinator of one's own has one launch at a time, so a job of its that is not over is left of one whose workers,
+// or whose launcher, ended in the midst of it.
+void EndWhatIsLeft(const WorkerSettings& settings) {
+  const absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
+  if (!session.ok() || !IsUnderWay(*session, settings.job)) return;
+  const absl::Status ended = session->AbortJob("", settings.job, "its launcher is gone");
+  if (!ended.ok()) Say(absl::StrCat("what an earlier launch has left of this job stays: ", ended.message()));
+}
+
 // Launch indices are never given twice in a job: a launch that joins a job which runs already takes a range of its own.
 int FindFirstIndex(const CoordinatorSession& session, const std::string& job) {
-  const absl::StatusOr<v1::GetJobResponse> running = session.GetJob("", job);
-  const bool is_running = running.ok() && (running->summary().state() == v1::JOB_STATE_FORMING ||
-                                           running->summary().state() == v1::JOB_STATE_RUNNING);
-  if (!is_running) return 0;
+  if (!IsUnderWay(session, job)) return 0;
   std::random_device source;
   return kIndexRange * std::uniform_int_distribution<int>(1, kIndexRanges - 1)(source);
 }
@@ -286,6 +298,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     settings.token_file = own->token_file();
     settings.ca_file = own->ca_file();
     settings.job = own->job();
+    EndWhatIsLeft(settings);
   } else {
     settings.coordinator = options.coordinator;
     settings.token_file = options.token_file;

@@ -105,6 +105,15 @@ TEST(ElasticLaunchTest, AWorkerThatFailsIsNamedAndReplacedUnderANewIndex) {
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
 }
 
+TEST(ElasticLaunchTest, ADiscoveryThatHasNeverWorkedEndsTheRun) {
+  Scenario scenario = Discovered(testing::TempDir() + "/unused_hosts", "", "true");
+  scenario.elastic->discovery->command = "echo no such cluster >&2; exit 7";
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 1);
+  EXPECT_THAT(run.Err(), HasSubstr("it ended with exit code 7: no such cluster"));
+  EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
 TEST(ElasticLaunchTest, ARunInWhichAllFailEndsWithTheFirstOfThem) {
   Scenario scenario = Elastic(2, "if [ $INDEX = 1 ]; then echo why >&2; exit 3; fi; read x <$DIR/gate0; exit 4");
   scenario.elastic->staff.rest = absl::Hours(1);

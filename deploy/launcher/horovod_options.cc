@@ -22,7 +22,7 @@ constexpr char kNoCycle[] = "work begins when it is there, not in cycles";
 constexpr char kNoCache[] = "every name is negotiated once and kept";
 constexpr char kNoChoice[] = "the schedule follows from size and hosts";
 constexpr char kNoAutotune[] = "there is nothing to tune";
-constexpr char kNoNccl[] = "this version has no NCCL";
+constexpr char kNoNccl[] = "collectives between GPUs have one stream";
 constexpr char kNoMpi[] = "no MPI is used";
 constexpr char kNoAffinity[] = "whoever waits does the work, on the core that it has";
 constexpr char kNoGlooLimit[] = "peers that die or fall silent are found by their hosts' reports";
@@ -176,7 +176,9 @@ void AddSettings(CLI::App* run, HorovodOptions* options) {
     run->add_option_function<double>(
            row.name,
            [options, row](double value) {
-             options->variables[row.variable] = absl::StrCat(std::llround(value * static_cast<double>(row.factor)));
+             std::string& variable = options->variables[row.variable];
+             // --no-stall-check counts, whichever comes first.
+             if (variable != kNeverMs) variable = absl::StrCat(std::llround(value * static_cast<double>(row.factor)));
            },
            row.meaning)
         ->check(CLI::Range(0.0, 1e9))
@@ -185,7 +187,6 @@ void AddSettings(CLI::App* run, HorovodOptions* options) {
   run->add_flag_callback(
          "--no-stall-check", [options] { options->variables[kStallWarning] = kNeverMs; },
          "Stalled tensors are not reported")
-      ->excludes("--stall-check-warning-time-seconds")
       ->group(kGroup);
   run->add_option_function<std::string>(
          "--timeline-filename", [options](const std::string& file) { options->variables["FARANDOLE_TIMELINE"] = file; },

@@ -59,6 +59,20 @@ TEST_F(HorovodOptionsTest, WhatHasAMeaningHereIsToldToTheWorkers) {
   EXPECT_EQ(options_.command, (Words{"prog", "--tcp"}));
 }
 
+TEST_F(HorovodOptionsTest, NoStallCheckCountsWhicheverComesFirst) {
+  const Words never = {"--no-stall-check"};
+  const Words seconds = {"--stall-check-warning-time-seconds", "5"};
+  for (const auto& [first, second] : {std::make_pair(never, seconds), std::make_pair(seconds, never)}) {
+    Words arguments = {"-np", "2"};
+    arguments.insert(arguments.end(), first.begin(), first.end());
+    arguments.insert(arguments.end(), second.begin(), second.end());
+    arguments.push_back("prog");
+    options_ = RunOptions();
+    ASSERT_EQ(Parse(arguments), "");
+    EXPECT_THAT(options_.horovod.variables, UnorderedElementsAre(Pair("FARANDOLE_STALL_WARNING_MS", "86400000")));
+  }
+}
+
 TEST_F(HorovodOptionsTest, EveryOtherOptionOfHorovodsIsKnownAndSaysWhyItChangesNothing) {
   ASSERT_EQ(Parse({"-np",
                    "2",
@@ -105,9 +119,10 @@ TEST_F(HorovodOptionsTest, EveryOtherOptionOfHorovodsIsKnownAndSaysWhyItChangesN
   EXPECT_EQ(Complete(), "");
   EXPECT_TRUE(options_.horovod.prefix_time);
   EXPECT_EQ(options_.ssh_port, 22);
-  EXPECT_THAT(DescribeWithoutEffect(options_.horovod),
-              AllOf(StartsWith("without effect here: "), HasSubstr("--num-nccl-streams (this version has no NCCL)"),
-                    Not(HasSubstr("--gloo ("))));
+  EXPECT_THAT(
+      DescribeWithoutEffect(options_.horovod),
+      AllOf(StartsWith("without effect here: "),
+            HasSubstr("--num-nccl-streams (collectives between GPUs have one stream)"), Not(HasSubstr("--gloo ("))));
   EXPECT_THAT(options_.horovod.variables, IsEmpty());
 }
 

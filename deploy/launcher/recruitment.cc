@@ -33,7 +33,11 @@ absl::Status Recruitment::Begin() {
   absl::StatusOr<std::unique_ptr<HostDiscovery>> discovery =
       HostDiscovery::Make(*plan_.discovery, loop_, [this](absl::StatusOr<std::vector<HostSlots>> hosts) {
         if (hosts.ok()) {
+          has_hosts_ = true;
           OnHosts(*std::move(hosts));
+        } else if (!has_hosts_ && !absl::IsDeadlineExceeded(hosts.status())) {
+          // It has never worked, and is the wrong one.
+          employer_->OnHopeless(hosts.status());
         } else {
           employer_->OnRemark(std::string(hosts.status().message()));
         }

@@ -143,6 +143,8 @@ class Recruitment {
   std::string claim_;
   bool is_giving_up_ = false;
   bool has_started_ = false;
+  // The discovery has had an answer.
+  bool has_hosts_ = false;
   // Nothing is started any more.
   bool is_closed_ = false;
   // When the program was known to be finishing, or to have finished.

@@ -3,12 +3,14 @@
 import os
 import pathlib
 import signal
+import sys
 from typing import Callable
 
+import harness
 import pytest
 from coordinators import Coordinator
 from elastic_jobs import ElasticJob
-from programs_run import Program
+from programs_run import START_SECONDS, Program
 
 # Of a coordinator that does not take a busy machine for a loss: who is killed is missed by its peers at once.
 PATIENT = {"FARANDOLE_SILENCE_LIMIT_MS": "8000"}
@@ -185,3 +187,18 @@ def test_program_of_horovods_documentation_runs_with_its_import_changed(
     job.expect(r"epoch \d+ of rank \d with 3 ranks", 3)
     job.expect("done with 3 ranks", 1, 2, 3)
     job.require_end(0, 1, 2, 3)
+
+
+def test_what_a_failed_launch_has_left_is_no_part_of_the_next(start: Start, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("import os, farandole\nfarandole.init()\nassert 'WELL' in os.environ\n", encoding="ascii")
+    launch = [str(harness.CLI), "run", "-np", "2", "--state-dir", str(tmp_path / "state")]
+    command = [sys.executable, str(program)]
+    # Each loss of the first one would count.
+    elastic = ["--min-np", "1", "--reset-limit", "1"]
+    failed = start(*launch, *elastic, *command)
+    failed.require_end(1, START_SECONDS)
+    for options in ((), elastic):
+        well = start(*launch, *options, *command, WELL="1")
+        well.require_end(0, START_SECONDS)
+        assert "is lost" not in well.output, well.output

@@ -99,5 +99,23 @@ def test_what_was_processed_can_be_asked_for_and_horovods_state_is_refused_in_a_
     for sampler in (first, second):
         sampler.record_batch(0, 3)
     assert first.processed_indices == second.processed_indices == set(batches[0] + batches[1])
-    with pytest.raises(ValueError, match="processed_num, and this one epoch, processed_indices: Horovod"):
+    with pytest.raises(ValueError, match="processed_num, and this one epoch, processed_indices"):
         first.load_state_dict({"epoch": 1, "processed_indices": {0, 1}})
+
+
+def test_a_pass_that_was_not_ended_is_made_again_as_with_horovod() -> None:
+    sampler = hvd.elastic.ElasticSampler(range(8))
+    passes = []
+    for _ in range(3):
+        passes.append(list(sampler))
+        for number in range(4):
+            sampler.record_batch(number, 2)
+    assert passes[0] == passes[1] == passes[2] == sampler.indices and len(sampler) == 8
+
+
+def test_a_state_of_horovods_means_the_same_samples() -> None:
+    sampler = hvd.elastic.ElasticSampler(range(16), seed=2)
+    sampler.load_state_dict({"epoch": 3, "processed_num": 8})
+    order = list(range(16))
+    random.Random(2 + 3).shuffle(order)
+    assert list(sampler) == order[8:]

@@ -236,5 +236,5 @@ rocm_built = _no
 
 
 def nccl_built() -> int:
-    """NCCL's version, 0 without: this version of farandole has no NCCL backend."""
+    """0: nothing of NCCL is built in. CUDA tensors travel by the one that the process has (docs/gpu.md)."""
     return 0

@@ -18,6 +18,7 @@ does must follow from `state`, rank() and size(). docs/elastic.md is the guide.
 
 import contextlib
 import copy
+import enum
 import functools
 import signal
 import sys
@@ -37,7 +38,7 @@ Result = TypeVar("Result")
 _MAX_RANKS = 1 << 16
 
 
-class HostUpdateResult:
+class HostUpdateResult(enum.IntFlag):
     """What on_hosts_updated is told, as bits."""
 
     no_update = 0
@@ -53,7 +54,8 @@ class State:
     """
 
     def __init__(self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = rank) -> None:
-        """`bcast_object(obj, root_rank=...)` returns the root's object; `get_rank()` is this worker's."""
+        """`bcast_object(obj, root_rank=...)` returns the root's object, and without a root that of rank 0; `get_rank()`
+        is this worker's."""
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: List[Callable[[], Any]] = []
@@ -98,6 +100,9 @@ class State:
         HostsUpdatedInterrupt, on all ranks at once: they do. EpochEnded: a worker has died.
         """
         if not _epochs.is_elastic():
+            # Nobody but the program itself may have said so.
+            if self._updates:
+                raise HostsUpdatedInterrupt(skip_sync=self._updates == HostUpdateResult.removed)
             return
         change = _epochs.wanted_change()
         if change is not None:
@@ -177,7 +182,8 @@ class ObjectState(State):
     def sync_from(self, root_rank: int) -> None:
         if self._saved_state:
             current = {name: getattr(self, name) for name in self._saved_state}
-            received = self._bcast_object(current, root_rank=root_rank)
+            # A program's own function, as Horovod calls it, takes the object only.
+            received = self._bcast_object(current, **({"root_rank": root_rank} if root_rank else {}))
             if self._rank() != root_rank:
                 for name, value in received.items():
                     setattr(self, name, value)
@@ -203,11 +209,14 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
 def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
     wants_sync, is_torn, is_first = True, False, True
     while True:
-        if not is_first:
+        # A job that is not elastic stays in its epoch; its program has interrupted itself.
+        moves_on = not is_first and _epochs.is_elastic()
+        if moves_on:
             _leave_and_join()
         try:
-            if not is_first:
+            if moves_on:
                 _epochs.enter()
+            if not is_first:
                 if is_torn:
                     state.restore()
                     is_torn = False

@@ -1,5 +1,6 @@
 """Reductions of allreduce, with the numbers of farandole/v1/types.proto."""
 
+import warnings
 from typing import Optional
 
 from ._library import lib
@@ -24,6 +25,7 @@ def choose(op: Optional[int], average: Optional[bool]) -> int:
             raise ValueError(
                 f"average={average} and op={NAMES.get(op, op)} are both given; op supersedes average, leave average out"
             )
+        warnings.warn("Parameter `average` has been replaced with `op`.", DeprecationWarning, stacklevel=3)
         return Average if average else Sum
     if op is None:
         return Average

@@ -1,7 +1,7 @@
 """States of elastic programs, in a job that is not elastic itself: what they save, restore and synchronize."""
 
 import copy
-from typing import Any
+from typing import Any, List
 
 import farandole
 import farandole.torch as hvd
@@ -158,17 +158,21 @@ def name_that_a_state_has_itself_is_refused() -> None:
 
 
 @check
-def run_calls_the_function_once_and_gives_its_result() -> None:
+def run_calls_the_function_until_it_gives_its_result() -> None:
+    calls: List[int] = []
+
     @hvd.elastic.run
     def train_once(state: Any, more: int) -> int:
         """Doc."""
         state.check_host_updates()
-        state.on_hosts_updated(1, farandole.elastic.HostUpdateResult.added)
-        state.commit()  # a job that is not elastic has no next epoch
+        calls.append(state.value)
+        if len(calls) == 1:
+            state.on_hosts_updated(1, farandole.elastic.HostUpdateResult.added)
+            state.commit()  # a job that is not elastic has no next epoch, and goes on in this one
         return state.value + more
 
     state = hvd.elastic.ObjectState(value=hvd.rank())
-    assert train_once(state, more=5) == 5 and train_once.__doc__ == "Doc."
+    assert train_once(state, more=5) == 5 and calls == [0, 0] and train_once.__doc__ == "Doc."
 
 
 @check

@@ -7,7 +7,8 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from typing import Any, Dict
+import warnings
+from typing import Any, Dict, List
 
 import farandole.torch
 import torch
@@ -269,3 +270,46 @@ def loaders_read_ahead(size: int) -> None:
     expect_error(LookupError, lambda: seen.extend(broken), "no sample 3")
     loader.close_async_loader()
     broken.close_async_loader()
+
+
+@check
+def loops_of_ones_own_are_those_of_horovod() -> None:
+    """State, its listener and run_fn, as programs and their tests use them without a launcher of elastic jobs."""
+    from horovod.common.elastic import HostUpdateResult, ObjectState, notification_manager, run_fn
+
+    calls: List[Any] = []
+    state = ObjectState(lambda value: hvd.broadcast_object(value), hvd.rank, step=0)
+
+    def train(state: Any) -> int:
+        calls.append(state.step)
+        state.step += 1
+        if calls.count("reset") == 0:
+            raise hvd.HorovodInternalError("a loss")
+        if calls.count("reset") == 1:
+            notification_manager.handle_hosts_updated(1, HostUpdateResult.removed)
+            state.commit()
+        return state.step
+
+    assert run_fn(train, lambda: calls.append("reset"))(state) == 2
+    assert calls == [0, "reset", 0, "reset", 1], calls
+    notification_manager.handle_hosts_updated(2, HostUpdateResult.added)
+    state.commit()
+
+
+@check
+def an_optimizer_says_what_it_was_made_with() -> None:
+    from horovod.torch.optimizer import _DistributedAdasumOptimizer, _DistributedOptimizer
+
+    for op, kind in ((hvd.Sum, _DistributedOptimizer), (hvd.Adasum, _DistributedAdasumOptimizer)):
+        layer = torch.nn.Linear(2, 2)
+        made = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.1), op=op, sparse_as_dense=True)
+        assert isinstance(made, kind) and "horovod" in str(type(made)) and made.op == op and made.sparse_as_dense
+        assert made.process_set is hvd.global_process_set and made.gradient_predivide_factor == 1.0
+
+
+@check
+def average_is_deprecated() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        hvd.allreduce(torch.ones(2), average=False, name="average")
+    assert [one.category for one in told] == [DeprecationWarning], told

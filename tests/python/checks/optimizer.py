@@ -365,6 +365,7 @@ def wrong_arguments_are_named() -> None:
     expect(ValueError, lambda: wrap(optimizer, named_parameters=model.parameters()), "tuples")
     expect(ValueError, lambda: wrap(optimizer, op=hvd.Sum, gradient_predivide_factor=2.0), "gradient_predivide_factor")
     expect(ValueError, lambda: wrap(optimizer, groups=-1), "groups")
+    expect(ValueError, lambda: wrap(optimizer, groups=0), "groups")
     expect(ValueError, lambda: wrap(optimizer, groups=[named[0][1]]), "groups")
     expect(ValueError, lambda: wrap(optimizer, groups=[[named[0][1]], [named[0][1]]]), "once")
     expect(ValueError, lambda: wrap(optimizer, backward_passes_per_step=0), "backward_passes_per_step")

@@ -19,13 +19,16 @@ class DistributedSteps:
     so on, and not gradients (Maleki et al., 2021). So the learning rate needs no scaling by the number of ranks.
     """
 
+    op: int
+    process_set: ProcessSet
+    gradient_predivide_factor: float
+    sparse_as_dense: bool
     _named: Named
     _compression: Type
-    _process_set: ProcessSet
 
     def combine(self, named: Named, compression: Type, process_set: ProcessSet) -> None:
         """To be called once: what is combined, and among whom."""
-        self._named, self._compression, self._process_set = named, compression, process_set
+        self._named, self._compression, self.process_set = named, compression, process_set
 
     def synchronize(self) -> None:
         """Nothing to wait for: gradients do not travel."""
@@ -54,7 +57,7 @@ class DistributedSteps:
         for (name, parameter), start in zip(trained, starts):
             change, context = self._compression.compress(parameter.detach() - start)
             handle = ops.allreduce_async_(
-                change, name=f"DistributedOptimizer.step.{name}", op=Adasum, process_set=self._process_set
+                change, name=f"DistributedOptimizer.step.{name}", op=Adasum, process_set=self.process_set
             )
             sent.append((handle, context))
         with torch.no_grad():

@@ -14,7 +14,7 @@ class Compressor:
         raise NotImplementedError
 
     @staticmethod
-    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         """The received tensor in its former form."""
         raise NotImplementedError
 
@@ -27,7 +27,7 @@ class NoneCompressor(Compressor):
         return tensor, None
 
     @staticmethod
-    def decompress(tensor: torch.Tensor, context: Any) -> torch.Tensor:
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         return tensor
 
 
@@ -41,8 +41,8 @@ class _HalfCompressor(Compressor):
         return tensor, None
 
     @staticmethod
-    def decompress(tensor: torch.Tensor, context: Optional[torch.dtype]) -> torch.Tensor:
-        return tensor if context is None else tensor.to(context)
+    def decompress(tensor: torch.Tensor, ctx: Optional[torch.dtype]) -> torch.Tensor:
+        return tensor if ctx is None else tensor.to(ctx)
 
 
 class FP16Compressor(_HalfCompressor):

@@ -1,5 +1,6 @@
 """DistributedOptimizer: any torch.optim optimizer, with gradients that are reduced over the ranks."""
 
+import sys
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, Union
@@ -20,6 +21,10 @@ Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 class _Distributed:
     """Goes before an optimizer's own class: the methods that differ."""
 
+    op: int
+    process_set: ProcessSet
+    gradient_predivide_factor: float
+    sparse_as_dense: bool
     _reducer: Reducer
     _should_synchronize: bool = True
 
@@ -166,10 +171,8 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
     if groups is None:
         return []
     if isinstance(groups, int):
-        if groups < 0:
-            raise ValueError(
-                f"groups should be a non-negative integer or a list of lists of torch.Tensor, not {groups}"
-            )
+        if groups <= 0:
+            raise ValueError(f"groups should be a positive integer or a list of lists of torch.Tensor, not {groups}")
         count = min(groups, len(parameters))
         return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
     if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
@@ -233,10 +236,15 @@ def DistributedOptimizer(
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
     _check_passes(backward_passes_per_step)
-    made = type(type(optimizer).__name__, (_Distributed if op != Adasum else DistributedSteps, type(optimizer)), {})
+    base = _Distributed if op != Adasum else DistributedSteps
+    # Programs for Horovod look for its name in that of the class.
+    module = "horovod.torch.optimizer" if "horovod" in sys.modules else __name__
+    made = type(type(optimizer).__name__, (base, type(optimizer)), {"__module__": module})
     distributed = made.__new__(made)
     # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
     distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
+    distributed.op, distributed.process_set = op, process_set
+    distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
     if op == Adasum:
         distributed.combine(named, compression, process_set)
         return distributed

@@ -1,8 +1,8 @@
 """A sampler that shares what is left of a pass over a dataset among the workers of the present epoch."""
 
+import random
 from typing import Any, Dict, Iterator, List, Sequence, Set, Sized
 
-import torch
 from torch.utils.data import Sampler
 
 from ...basics import rank, size
@@ -29,6 +29,8 @@ class ElasticSampler(Sampler):
         self.pad = pad
         self.epoch = 0
         self.processed_num = 0
+        # Of this rank, in the pass that was begun last.
+        self.indices: List[int] = []
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
@@ -67,11 +69,11 @@ class ElasticSampler(Sampler):
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Goes on from there. ValueError: a state of Horovod's, whose samples were processed in another order."""
+        """Goes on from there; Horovod's is one as well. ValueError: one of a Horovod before 0.28, which has other keys."""
         if "processed_num" not in state_dict:
             raise ValueError(
                 f"an ElasticSampler's state has epoch and processed_num, and this one {', '.join(map(str, state_dict))}: "
-                "Horovod processes a pass in another order, so only the beginning of a pass can be taken over, by set_epoch()"
+                "begin its pass anew, by set_epoch()"
             )
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
@@ -96,8 +98,10 @@ class ElasticSampler(Sampler):
     def _order(self) -> List[int]:
         if not self.shuffle:
             return list(range(len(self.dataset)))
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return torch.randperm(len(self.dataset), generator=generator).tolist()
+        order = list(range(len(self.dataset)))
+        # As Horovod's does it, whose states are to mean the same samples.
+        random.Random(self.seed + self.epoch).shuffle(order)
+        return order
 
     def _share(self) -> List[int]:
         share = self.remaining_indices[self.rank :: self.num_replicas]
@@ -107,9 +111,12 @@ class ElasticSampler(Sampler):
         return share
 
     def __iter__(self) -> Iterator[int]:
-        if self._taken:
+        if self.processed_num < len(self.dataset) and self._taken:
             self.share_out(self.rank, self.num_replicas)
-        return iter(self._share())
+        # A pass that was not ended by set_epoch is made again.
+        self._taken = 0
+        self.indices = self._share()
+        return iter(self.indices)
 
     def __len__(self) -> int:
         return self.num_samples

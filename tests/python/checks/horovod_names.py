@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from typing import Any, Dict, List
+from unittest import mock
 
 import farandole.torch
 import torch
@@ -294,6 +295,17 @@ def loops_of_ones_own_are_those_of_horovod() -> None:
     assert calls == [0, "reset", 0, "reset", 1], calls
     notification_manager.handle_hosts_updated(2, HostUpdateResult.added)
     state.commit()
+
+
+@check
+def tests_may_put_other_ranks_into_a_sampler() -> None:
+    with mock.patch("horovod.torch.elastic.sampler.rank", return_value=1):
+        with mock.patch("horovod.torch.elastic.sampler.size", return_value=2):
+            sampler = hvd.elastic.ElasticSampler(range(8), shuffle=False)
+    assert list(sampler) == [1, 3, 5, 7] and sampler.num_replicas == 2
+    with mock.patch("horovod.torch.elastic.state.broadcast_parameters") as sent:
+        hvd.elastic.state.ModelStateHandler(torch.nn.Linear(1, 1)).sync()
+    assert sent.call_count == 1
 
 
 @check

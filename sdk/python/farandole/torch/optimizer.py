@@ -121,6 +121,17 @@ if TYPE_CHECKING:
         """What DistributedOptimizer() returns, for type checkers: its class is made of the optimizer's own."""
 
 
+def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
+    """An optimizer of a class of its own, which has the methods of `base` and, for the rest, all of this one's."""
+    # Programs for Horovod look for its name in that of the class.
+    module = "horovod.torch.optimizer" if "horovod" in sys.modules else __name__
+    made = type(type(optimizer).__name__, (base, type(optimizer)), {"__module__": module})
+    distributed = made.__new__(made)
+    # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
+    distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
+    return distributed
+
+
 def _check_passes(passes: int) -> int:
     if passes <= 0:
         raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
@@ -236,13 +247,7 @@ def DistributedOptimizer(
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
     _check_passes(backward_passes_per_step)
-    base = _Distributed if op != Adasum else DistributedSteps
-    # Programs for Horovod look for its name in that of the class.
-    module = "horovod.torch.optimizer" if "horovod" in sys.modules else __name__
-    made = type(type(optimizer).__name__, (base, type(optimizer)), {"__module__": module})
-    distributed = made.__new__(made)
-    # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
-    distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
+    distributed = _derive(optimizer, _Distributed if op != Adasum else DistributedSteps)
     distributed.op, distributed.process_set = op, process_set
     distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
     if op == Adasum:

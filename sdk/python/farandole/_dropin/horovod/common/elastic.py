@@ -8,7 +8,7 @@ from farandole.elastic import HostUpdateResult, ObjectState, State  # noqa: F401
 from farandole.exceptions import HorovodInternalError, HostsUpdatedInterrupt  # noqa: F401
 
 
-class WorkerNotificationManager:
+class Notifications:
     """Tells states of changes that the program itself has heard of. Those of the coordinator they hear by themselves."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class WorkerNotificationManager:
             listener.on_hosts_updated(timestamp, update_res)
 
 
-notification_manager = WorkerNotificationManager()
+notification_manager = Notifications()
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], Any]) -> Callable[..., Any]:

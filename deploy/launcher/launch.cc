@@ -477,7 +477,7 @@ void Launch::FindCause() {
     const auto found = std::find_if(workers_.begin(), workers_.end(), is_it);
     // Processes of different hosts may have the same number.
     if (found == workers_.end() || std::find_if(found + 1, workers_.end(), is_it) != workers_.end()) continue;
-    return policy_.Blame(static_cast<int>(found - workers_.begin()));
+    if (policy_.Blame(static_cast<int>(found - workers_.begin()))) return;
   }
 }
 

@@ -168,11 +168,11 @@ int StopPolicy::Kill() {
   return SIGKILL;
 }
 
-void StopPolicy::Blame(int index) {
+bool StopPolicy::Blame(int index) {
   auto has_code = [this](int worker) { return ends_[worker].code != 0 && ends_[worker].signal == 0; };
-  if (first_failed_ >= 0 && has_code(first_failed_) && has_code(index) && !ends_[first_failed_].is_lost) {
-    first_failed_ = index;
-  }
+  if (first_failed_ < 0 || !has_code(first_failed_) || !has_code(index) || ends_[first_failed_].is_lost) return false;
+  first_failed_ = index;
+  return true;
 }
 
 int StopPolicy::exit_code() const {

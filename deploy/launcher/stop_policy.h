@@ -76,8 +76,8 @@ class StopPolicy {
   // The launcher lost the process that stands for it: nobody waits for the result.
   int Abandoned();
   // All have ended, and worker `index` is known to be the cause: of those that ended with a code, as who has only heard
-  // of a failure does, it is the one that failed first.
-  void Blame(int index);
+  // of a failure does, it is the one that failed first. False: it did not end so.
+  bool Blame(int index);
   // The clock has come to deadline().
   int DeadlineReached(absl::Duration now);
 

@@ -267,16 +267,16 @@ TEST(StopPolicyTest, WhoIsKnownToBeTheCauseGoesBeforeWhoEndedSooner) {
   policy.WorkerEnded(0, WorkerEnd{3, 0}, absl::Seconds(1));
   policy.WorkerEnded(2, WorkerEnd{1, 0}, absl::Seconds(1));
   policy.WorkerEnded(1, WorkerEnd{0, 0}, absl::Seconds(1));
-  policy.Blame(1);
+  EXPECT_FALSE(policy.Blame(1));
   EXPECT_EQ(policy.first_failed(), 0) << "it has not failed";
-  policy.Blame(2);
+  EXPECT_TRUE(policy.Blame(2));
   EXPECT_EQ(policy.first_failed(), 2);
   EXPECT_EQ(policy.exit_code(), 1);
 
   StopPolicy killed(2, StopLimits());
   killed.WorkerEnded(0, WorkerEnd{0, 9}, absl::Seconds(1));
   killed.WorkerEnded(1, WorkerEnd{3, 0}, absl::Seconds(1));
-  killed.Blame(1);
+  EXPECT_FALSE(killed.Blame(1));
   EXPECT_EQ(killed.first_failed(), 0) << "who was killed has not only heard of a failure";
 }
 

@@ -358,8 +358,11 @@ bool Engine::ReadLog() {
 }
 
 void Engine::OnLeft(int rank) {
-  if (rank == options_.rank) has_left_.store(true);
   table_.OnLeft(rank, options_.who[rank]);
+  if (rank != options_.rank) return;
+  // Only now: who waits for it in Leave finds that nothing can be submitted any more.
+  has_left_.store(true);
+  table_.Notify();
 }
 
 void Engine::OnInline(const Entry& entry) {

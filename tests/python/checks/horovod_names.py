@@ -274,6 +274,23 @@ def loaders_read_ahead(size: int) -> None:
 
 
 @check
+def operations_stay_within_sets_of_any_size() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    rows = [list(range(first, size, stride)) for first in range(size) for stride in (1, 2)]
+    for ranks in [row for i, row in enumerate(rows) if len(row) < size and row not in rows[:i]]:
+        within = hvd.add_process_set(ranks)
+        if within.included():
+            own = torch.full((len(ranks), 2), float(rank))
+            assert hvd.allreduce(own, op=hvd.Sum, process_set=within).unique().tolist() == [sum(ranks)]
+            assert hvd.allgather(own[:1], process_set=within)[:, 0].tolist() == ranks
+            assert hvd.broadcast(own, ranks[-1], process_set=within).unique().tolist() == [ranks[-1]]
+            assert hvd.alltoall(own, process_set=within)[:, 0].tolist() == ranks
+            assert hvd.reducescatter(own, op=hvd.Max, process_set=within).tolist() == [[ranks[-1]] * 2]
+            hvd.barrier(process_set=within)
+        hvd.remove_process_set(within)
+
+
+@check
 def loops_of_ones_own_are_those_of_horovod() -> None:
     """State, its listener and run_fn, as programs and their tests use them without a launcher of elastic jobs."""
     from horovod.common.elastic import HostUpdateResult, ObjectState, notification_manager, run_fn

@@ -4,10 +4,8 @@ import os
 import pathlib
 import re
 import signal
-import sys
 from typing import Callable, List
 
-import harness
 import pytest
 from coordinators import Coordinator
 from gates import Gate
@@ -166,22 +164,6 @@ def test_workers_join_the_successor_of_a_coordinator_that_was_killed_meanwhile(
     run.require_end(0)
     second.program.signal(signal.SIGTERM)
     second.program.require_end(0)
-
-
-def test_a_worker_that_exits_with_a_code_is_named_though_its_peer_ends_before_it(
-    start: Callable[..., Program], tmp_path: pathlib.Path
-) -> None:
-    program = tmp_path / "exits.py"
-    lines = (
-        "import sys, farandole.numpy as hvd, numpy",
-        "hvd.init()",
-        "if hvd.rank() == 1: sys.exit(3)",
-        "hvd.allreduce(numpy.ones(1))",
-    )
-    program.write_text("\n".join(lines), encoding="ascii")
-    run = start(str(harness.CLI), "run", "-np", "2", "--state-dir", str(tmp_path), sys.executable, str(program))
-    run.require_end(3, START_SECONDS)
-    assert re.search(r"worker 1 \(pid \d+, host \S+\) failed first, with exit code 3", run.output), run.output
 
 
 def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program]) -> None:

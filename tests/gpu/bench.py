@@ -9,7 +9,6 @@ import argparse
 import json
 import pathlib
 import platform
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,17 +24,11 @@ LIMIT_S = 1800
 Pairs = List[Tuple[float, float]]
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 def measure(ranks: int, device: str, quick: bool) -> Dict[str, Any]:
     """What the ranks have reported. SystemExit: one has failed."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
-        command = [farandole(), "run", "-np", str(ranks), "-x", f"BENCH_PORT={free_port()}"]
+        command = [farandole(), "run", "-np", str(ranks)]
         command += [sys.executable, str(RANK), str(report), "--device", device, *(["--quick"] if quick else [])]
         code = subprocess.run(command, timeout=LIMIT_S, check=False).returncode
         if code != 0:

@@ -6,7 +6,6 @@ tensors. Rank 0 writes REPORT, in JSON: what was measured to the seconds of each
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
@@ -132,7 +131,10 @@ def main() -> int:
     arguments = parser.parse_args()
     hvd.init()
     device = place_for(arguments.device)
-    store = dist.TCPStore("127.0.0.1", int(os.environ["BENCH_PORT"]), hvd.size(), hvd.rank() == 0)
+    # Rank 0 takes a port that is free, and tells the others.
+    own = dist.TCPStore("127.0.0.1", 0, hvd.size(), True, wait_for_workers=False) if hvd.rank() == 0 else None
+    port = hvd.broadcast_object(own.port if own else 0)
+    store = own or dist.TCPStore("127.0.0.1", port, hvd.size(), False)
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", store=store, rank=hvd.rank(), world_size=hvd.size()
     )

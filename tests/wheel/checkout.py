@@ -8,6 +8,7 @@ from typing import Sequence
 from bare_system import BareSystem
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHECKS = ROOT / "tests" / "python"
 
 
 def output_of(*command: object, codes: Sequence[int] = (0,), **environment: str) -> str:
@@ -33,3 +34,14 @@ def show_programs(system: BareSystem, wheel: pathlib.Path) -> None:
     system.show(ROOT / "examples", "/examples")
     system.show(ROOT / "tests" / "wheel", "/tests")
     system.show(site, "/frameworks")
+
+
+def run_checks(bin_folder: pathlib.Path, modules: Sequence[str], size: int, folder: pathlib.Path) -> int:
+    """How many checks of these modules each rank has passed, by what an environment has installed. AssertionError: one
+    has not passed all."""
+    folder.mkdir(exist_ok=True)
+    run = (bin_folder / "farandole", "run", "-np", size, "--state-dir", folder / "state", bin_folder / "python")
+    output_of(*run, CHECKS / "harness.py", ",".join(modules), folder, OMP_NUM_THREADS="1")
+    reports = [(folder / f"{rank}.jsonl").read_text(encoding="utf-8").splitlines() for rank in range(size)]
+    assert all(line.endswith(', ""]') for lines in reports for line in lines)
+    return min(map(len, reports))

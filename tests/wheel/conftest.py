@@ -22,6 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--everywhere", action="store_true", help="try the wheel on all systems and interpreters")
 
 
+@pytest.fixture
+def everywhere(request: pytest.FixtureRequest) -> None:
+    """Skips the test where that was not asked for."""
+    if not request.config.getoption("--everywhere"):
+        pytest.skip("without --everywhere")
+
+
 @pytest.fixture(scope="session")
 def wheel() -> pathlib.Path:
     """The wheel of this checkout."""

@@ -8,16 +8,12 @@ from typing import Callable, Sequence
 
 import pytest
 from bare_system import BareSystem
-from checkout import ROOT, output_of, show_programs
+from checkout import run_checks, show_programs
 
-CHECKS = ROOT / "tests" / "python"
 CERTIFICATES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 
 
-@pytest.fixture(autouse=True)
-def _asked_for(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--everywhere"):
-        pytest.skip("without --everywhere")
+pytestmark = pytest.mark.usefixtures("everywhere")
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13", "3.14"])
@@ -25,11 +21,7 @@ def test_numpy_checks_pass_under_another_cpython(
     version: str, environment_of: Callable[[str, Sequence[str]], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     bin_folder = environment_of(version, ["numpy"])
-    command = [bin_folder / "farandole", "run", "-np", "2", "--state-dir", tmp_path / "state", bin_folder / "python"]
-    output_of(*command, CHECKS / "harness.py", "numpy_ops", tmp_path)
-    for rank in range(2):
-        lines = (tmp_path / f"{rank}.jsonl").read_text(encoding="utf-8").splitlines()
-        assert len(lines) > 50 and all(line.endswith(', ""]') for line in lines)
+    assert run_checks(bin_folder, ["numpy_ops"], 2, tmp_path) > 50
 
 
 def test_pip_installs_it_on_a_debian_without_anything(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -6,9 +6,8 @@ import sys
 from typing import Iterator
 
 import pytest
-from checkout import ROOT, output_of
+from checkout import CHECKS, output_of, run_checks
 
-CHECKS = ROOT / "tests" / "python"
 sys.path.insert(0, str(CHECKS))
 import harness  # noqa: E402
 
@@ -16,10 +15,7 @@ import harness  # noqa: E402
 VERSIONS = ("2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1")
 
 
-@pytest.fixture(autouse=True)
-def _asked_for(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--everywhere"):
-        pytest.skip("without --everywhere")
+pytestmark = pytest.mark.usefixtures("everywhere")
 
 
 @pytest.fixture
@@ -39,11 +35,5 @@ def test_checks_pass_beside_another_torch(
     packages = (f"torch=={version}", "numpy", "setuptools")
     output_of(uv, "pip", "install", "--no-cache", "--python", python, wheel, *packages)
     for size in (2, 3):
-        modules = ",".join(module for module, sizes in harness.SIZES.items() if size in sizes)
-        reports = tmp_path / str(size)
-        reports.mkdir()
-        run = (folder / "bin" / "farandole", "run", "-np", str(size), "--state-dir", reports / "state", python)
-        output_of(*run, CHECKS / "harness.py", modules, reports, OMP_NUM_THREADS="1")
-        for rank in range(size):
-            lines = (reports / f"{rank}.jsonl").read_text(encoding="utf-8").splitlines()
-            assert len(lines) > 200 and all(line.endswith(', ""]') for line in lines)
+        modules = harness.modules_of(harness.Setup(size), has_all=True)
+        assert run_checks(folder / "bin", modules, size, tmp_path / str(size)) > 200

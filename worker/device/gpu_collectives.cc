@@ -101,12 +101,7 @@ void GpuCollectives::Forget(const std::vector<int>& ranks, const std::function<b
 
 absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {
   if (!is_used()) return GpuWatch::Late();
-  NcclTransport* transport = nullptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    transport = transport_.get();
-  }
-  return transport->Look(now_ns);
+  return transport_->Look(now_ns);
 }
 
 void GpuCollectives::Abort(const absl::Status& reason) {

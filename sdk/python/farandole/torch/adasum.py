@@ -26,9 +26,9 @@ class DistributedSteps:
     _named: Named
     _compression: Type
 
-    def combine(self, named: Named, compression: Type, process_set: ProcessSet) -> None:
-        """To be called once: what is combined, and among whom."""
-        self._named, self._compression, self.process_set = named, compression, process_set
+    def combine(self, named: Named, compression: Type) -> None:
+        """To be called once: what is combined."""
+        self._named, self._compression = named, compression
 
     def synchronize(self) -> None:
         """Nothing to wait for: gradients do not travel."""

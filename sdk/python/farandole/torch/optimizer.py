@@ -251,7 +251,7 @@ def DistributedOptimizer(
     distributed.op, distributed.process_set = op, process_set
     distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
     if op == Adasum:
-        distributed.combine(named, compression, process_set)
+        distributed.combine(named, compression)
         return distributed
     settings = Settings(
         compression,

@@ -1,4 +1,7 @@
-"""Process sets, and the steady state: three ranks, of which 0 and 1, 1 and 2, and all three talk among themselves."""
+"""Process sets, and the steady state: all ranks but the last, all but the first, and all of them talk among themselves."""
+
+import functools
+from typing import List, Tuple
 
 import farandole.torch as hvd
 import torch
@@ -6,104 +9,131 @@ from harness import Checks, expect_error
 
 check = Checks()
 
-LEFT, RIGHT = hvd.ProcessSet([0, 1]), hvd.ProcessSet([2, 1])
+
+@functools.lru_cache(None)
+def sets() -> Tuple[hvd.ProcessSet, hvd.ProcessSet]:
+    """Of three and more ranks they share some; the second is made in another order than that of its ranks."""
+    ranks = list(range(hvd.size()))
+    return hvd.ProcessSet(ranks[:-1]), hvd.ProcessSet(ranks[:0:-1])
+
+
+def own_sets() -> List[hvd.ProcessSet]:
+    """Those of sets() that this rank is in."""
+    return [process_set for process_set in sets() if process_set.included()]
+
+
+def sum_of(process_set: hvd.ProcessSet) -> int:
+    """What its ranks have together where each has 2 ** rank."""
+    return sum(2**rank for rank in process_set.ranks)
+
+
+@check
+def ranks_that_ask_for_different_sets_are_both_told() -> None:
+    left, right = (str(process_set.ranks).replace(" ", "") for process_set in sets())
+    wanted = sets()[min(hvd.rank(), 1)].ranks
+    expect_error(
+        ValueError, lambda: hvd.add_process_set(wanted), f"rank 0 asks for group {left}, rank 1 asks for group {right}"
+    )
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
 @check
 def sets_are_registered_by_all_ranks() -> None:
-    assert LEFT.size() is None and LEFT.rank() is None and LEFT.included() == (hvd.rank() < 2)
-    hvd.add_process_set(LEFT)
-    assert hvd.add_process_set(RIGHT) is RIGHT
-    assert LEFT.size() == RIGHT.size() == 2 and RIGHT.ranks == [1, 2]
-    for process_set in (LEFT, RIGHT):
+    (left, right), last = sets(), hvd.size() - 1
+    assert left.size() is None and left.rank() is None and left.included() == (hvd.rank() < last)
+    hvd.add_process_set(left)
+    assert hvd.add_process_set(right) is right
+    assert left.size() == right.size() == last and right.ranks == list(range(1, last + 1))
+    for process_set in (left, right):
         if process_set.included():
             assert process_set.rank() == process_set.ranks.index(hvd.rank())
         else:
             expect_error(ValueError, process_set.rank, "Process is not part of provided process set")
-    assert RIGHT.included() == (hvd.rank() > 0)
+    assert right.included() == (hvd.rank() > 0)
 
 
 @check
 def wrong_sets_are_refused() -> None:
-    expect_error(ValueError, lambda: hvd.add_process_set([0, 1]), "registered already")
-    expect_error(ValueError, lambda: hvd.add_process_set(LEFT), "registered already")
+    left, _ = sets()
+    expect_error(ValueError, lambda: hvd.add_process_set(left.ranks), "registered already")
+    expect_error(ValueError, lambda: hvd.add_process_set(left), "registered already")
     expect_error(ValueError, lambda: hvd.ProcessSet([]), "at least one")
     expect_error(ValueError, lambda: hvd.ProcessSet([1, 1]), "different")
     expect_error(ValueError, lambda: hvd.add_process_set([0, 7]), "7")
     expect_error(ValueError, lambda: hvd.add_process_set(range(hvd.size())), "duplicate", "global_process_set")
     for wrong in (3, [0, 1.5], ["0"], None):
         expect_error(ValueError, lambda: hvd.ProcessSet(wrong), "a list of process ranks or an mpi4py Comm")  # noqa: B023
-    assert not hvd.remove_process_set(hvd.ProcessSet([2])) and not hvd.remove_process_set(hvd.global_process_set)
-    assert hvd.global_process_set.ranks == [0, 1, 2] and hvd.global_process_set.included()
-
-
-@check
-def ranks_that_ask_for_different_sets_are_both_told() -> None:
-    expect_error(ValueError, lambda: hvd.add_process_set([0] if hvd.rank() == 0 else [0, 2]), "0", "2")
-    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 3
+    unknown = hvd.ProcessSet([0, 5])
+    assert not hvd.remove_process_set(unknown) and not hvd.remove_process_set(hvd.global_process_set)
+    assert hvd.global_process_set.ranks == list(range(hvd.size())) and hvd.global_process_set.included()
 
 
 @check
 def operations_stay_within_their_set() -> None:
     x = torch.tensor([2.0 ** hvd.rank()])
-    if LEFT.included():
-        assert hvd.allreduce(x, op=hvd.Sum, name="x", process_set=LEFT).item() == 3
-        assert hvd.allgather(torch.full((hvd.rank() + 1,), hvd.rank()), process_set=LEFT).tolist() == [0, 1, 1]
-    if RIGHT.included():
-        assert hvd.allreduce(x, op=hvd.Sum, name="x", process_set=RIGHT).item() == 6
-        assert hvd.broadcast(x, root_rank=2, process_set=RIGHT).item() == 4
-        assert hvd.broadcast_object(hvd.rank(), root_rank=1, process_set=RIGHT) == 1
-        assert hvd.allgather_object(hvd.rank(), process_set=RIGHT) == [1, 2]
-        hvd.barrier(process_set=RIGHT)
-    assert hvd.allreduce(x, op=hvd.Sum, name="x").item() == 7
+    for process_set in own_sets():
+        ranks = process_set.ranks
+        assert hvd.allreduce(x, op=hvd.Sum, name="x", process_set=process_set).item() == sum_of(process_set)
+        rows = hvd.allgather(torch.full((hvd.rank() + 1,), hvd.rank()), process_set=process_set)
+        assert rows.tolist() == [rank for rank in ranks for _ in range(rank + 1)]
+        assert hvd.broadcast(x, root_rank=ranks[-1], process_set=process_set).item() == 2 ** ranks[-1]
+        assert hvd.broadcast_object(hvd.rank(), root_rank=ranks[0], process_set=process_set) == ranks[0]
+        assert hvd.allgather_object(hvd.rank(), process_set=process_set) == ranks
+        parts = hvd.alltoall(torch.full((len(ranks), 2), hvd.rank()), process_set=process_set)
+        assert parts[:, 1].tolist() == ranks
+        part = hvd.reducescatter(x.expand(len(ranks), 3), op=hvd.Sum, process_set=process_set)
+        assert part.tolist() == [[sum_of(process_set)] * 3]
+        hvd.barrier(process_set=process_set)
+    assert hvd.allreduce(x, op=hvd.Sum, name="x").item() == 2 ** hvd.size() - 1
 
 
 @check
 def ranks_outside_a_set_and_roots_outside_are_refused() -> None:
-    if not LEFT.included():
-        expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), name="outside", process_set=LEFT))
+    (left, _), last = sets(), hvd.size() - 1
+    if not left.included():
+        expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), name="outside", process_set=left))
     else:
         expect_error(
-            ValueError, lambda: hvd.broadcast(torch.ones(1), root_rank=2, name="outside", process_set=LEFT), "2"
+            ValueError,
+            lambda: hvd.broadcast(torch.ones(1), root_rank=last, name="outside", process_set=left),
+            str(last),
         )
     hvd.barrier()
 
 
 @check
 def overlapping_sets_do_not_deadlock() -> None:
-    """Rank 1 is in both, and submits in an order that neither neighbour knows."""
+    """Ranks in both submit in an order that no neighbour knows."""
     for step in range(30):
-        sets = [
-            s
-            for s in ((LEFT, RIGHT, hvd.global_process_set) if step % 2 else (hvd.global_process_set, RIGHT, LEFT))
-            if s.included()
-        ]
-        if hvd.rank() == 2:
-            sets.reverse()
-        handles = [(s, hvd.allreduce_async(torch.ones(100), op=hvd.Sum, name="overlap", process_set=s)) for s in sets]
+        order = [*own_sets(), hvd.global_process_set]
+        if (step + hvd.rank()) % 2:
+            order.reverse()
+        handles = [(s, hvd.allreduce_async(torch.ones(100), op=hvd.Sum, name="overlap", process_set=s)) for s in order]
         for process_set, handle in handles:
             assert (handle.synchronize() == process_set.size()).all()
 
 
 @check
 def an_optimizer_keeps_to_its_set() -> None:
+    left, _ = sets()
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters(), process_set=LEFT
+        torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters(), process_set=left
     )
     before = model.weight.detach().clone()
     (model(torch.ones(3)) * hvd.rank()).sum().backward()
     optimizer.step()
-    torch.testing.assert_close(model.weight, before - (2.0 if hvd.rank() == 2 else 0.5))
+    mean = sum(left.ranks) / len(left.ranks)
+    torch.testing.assert_close(model.weight, before - (mean if left.included() else hvd.rank()))
 
 
 @check
 def gradients_of_a_set_are_averaged_in_it() -> None:
-    if RIGHT.included():
+    for process_set in own_sets():
         x = torch.ones(2, requires_grad=True)
-        (hvd.allgather(x, process_set=RIGHT) * hvd.rank()).sum().backward()
-        assert (x.grad == 1.5).all()
+        (hvd.allgather(x, process_set=process_set) * hvd.rank()).sum().backward()
+        assert (x.grad == sum(process_set.ranks) / len(process_set.ranks)).all()
 
 
 @check
@@ -124,10 +154,9 @@ def in_the_steady_state_the_coordinator_hears_nothing() -> None:
         hvd.allgather(torch.ones(rows, 3), name="rows")
         hvd.allreduce(torch.ones(number % 5 + 1))
         hvd.allgather(torch.ones(rows))
-        for process_set in (LEFT, RIGHT):
-            if process_set.included():
-                hvd.allreduce(torch.ones(10), name="set", process_set=process_set)
-                hvd.broadcast(torch.ones(3), root_rank=1, process_set=process_set)
+        for process_set in own_sets():
+            hvd.allreduce(torch.ones(10), name="set", process_set=process_set)
+            hvd.broadcast(torch.ones(3), root_rank=process_set.ranks[0], process_set=process_set)
         hvd.grouped_allreduce([torch.ones(2), torch.ones(3)], name="grouped")
         hvd.broadcast_object("x" * number if hvd.rank() == 0 else None)
         hvd.barrier()
@@ -145,14 +174,16 @@ def in_the_steady_state_the_coordinator_hears_nothing() -> None:
 
 @check
 def sets_are_removed_and_made_again() -> None:
-    assert hvd.remove_process_set(LEFT) and LEFT.process_set_id is None and LEFT.size() is None
-    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), process_set=LEFT), "not registered")
-    hvd.add_process_set(LEFT)
-    if LEFT.included():
-        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="x", process_set=LEFT).item() == 2
-    hvd.remove_process_set(RIGHT)
-    ends = hvd.add_process_set([2, 0])
+    left, right = sets()
+    assert hvd.remove_process_set(left) and left.process_set_id is None and left.size() is None
+    expect_error(ValueError, lambda: hvd.allreduce(torch.ones(1), process_set=left), "not registered")
+    hvd.add_process_set(left)
+    if left.included():
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="x", process_set=left).item() == left.size()
+    hvd.remove_process_set(left)
+    hvd.remove_process_set(right)
+    ends = hvd.add_process_set([hvd.size() - 1, 0] if hvd.size() > 2 else [0])
     if ends.included():
-        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="x", process_set=ends).item() == 2
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="x", process_set=ends).item() == ends.size()
     hvd.remove_process_set(ends)
     assert not hvd.remove_process_set(ends)

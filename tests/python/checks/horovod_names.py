@@ -277,8 +277,8 @@ def loaders_read_ahead(size: int) -> None:
 def operations_stay_within_sets_of_any_size() -> None:
     size, rank = hvd.size(), hvd.rank()
     rows = [list(range(first, size, stride)) for first in range(size) for stride in (1, 2)]
-    for ranks in [row for i, row in enumerate(rows) if len(row) < size and row not in rows[:i]]:
-        within = hvd.add_process_set(ranks)
+    for ranks in [row for i, row in enumerate(rows) if row not in rows[:i]]:
+        within = hvd.add_process_set(ranks) if len(ranks) < size else hvd.global_process_set
         if within.included():
             own = torch.full((len(ranks), 2), float(rank))
             assert hvd.allreduce(own, op=hvd.Sum, process_set=within).unique().tolist() == [sum(ranks)]

@@ -149,8 +149,9 @@ def too_many_backward_passes_are_refused() -> None:
     model = make_model()
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=model.named_parameters())
     model(data(0)[0]).sum().backward()
-    expect(AssertionError, lambda: model(data(0)[0]).sum().backward(), "backward_passes_per_step")
-    expect(AssertionError, optimizer.zero_grad, "zero_grad")
+    if hvd.size() > 1:  # one rank alone has no gradients that travel
+        expect(AssertionError, lambda: model(data(0)[0]).sum().backward(), "backward_passes_per_step")
+        expect(AssertionError, optimizer.zero_grad, "zero_grad")
     optimizer.step()  # by gradients that were added to while they travelled: anything may come of it, but no hang
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -344,6 +345,11 @@ def sparse_gradients_travel_as_indices_and_values() -> None:
         results.append(table.weight.detach())
     for result in results[1:]:
         torch.testing.assert_close(result, results[0])
+    if hvd.size() > 1:  # one rank alone reduces nothing
+        what_sparse_gradients_cannot_be_is_refused()
+
+
+def what_sparse_gradients_cannot_be_is_refused() -> None:
     table = nn.Embedding(10, 4, sparse=True)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), op=hvd.Max)
     expect(ValueError, lambda: table(torch.tensor([hvd.rank()])).sum().backward(), "Max")
@@ -351,7 +357,7 @@ def sparse_gradients_travel_as_indices_and_values() -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(tables.parameters(), lr=0.1), groups=1)
     row = torch.tensor([hvd.rank()])
     expect(ValueError, lambda: (tables[0](row) + tables[1](row)).sum().backward(), "sparse_as_dense")
-    del optimizer
+    del optimizer  # whose hooks are in use up to here
 
 
 @check
@@ -374,6 +380,7 @@ def wrong_arguments_are_named() -> None:
 
 @check
 def communication_overlaps_backward() -> None:
+    gradients = 16 if hvd.size() > 1 else 0  # that travel
     model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(8)])
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters()
@@ -384,10 +391,11 @@ def communication_overlaps_backward() -> None:
     )  # runs before the first layer's gradient is there
     before = hvd.counters().submissions
     model(torch.randn(4, 32)).sum().backward()
-    assert seen[0] - before >= 14, f"only {seen[0] - before} of 16 gradients travelled before the end of backward"
+    submitted = seen[0] - before
+    assert submitted >= gradients - 2, f"only {submitted} of {gradients} gradients travelled before the end of backward"
     optimizer.step()
     optimizer.zero_grad()
     before = hvd.counters().submissions  # without those that made the arena in the first step
     model(torch.randn(4, 32)).sum().backward()
     optimizer.step()
-    assert hvd.counters().submissions - before == 16
+    assert hvd.counters().submissions - before == gradients

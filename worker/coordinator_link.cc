@@ -239,11 +239,13 @@ void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const ab
   });
 }
 
-void CoordinatorLink::Leave(const std::string& reason, const std::string& failure, bool returns) {
+void CoordinatorLink::Leave(const std::string& reason, const std::string& failure, bool returns,
+                            const std::vector<int>& left) {
   v1::Leave leave;
   leave.set_reason(reason);
   leave.set_failure(failure);
   leave.set_returns(returns);
+  leave.mutable_left_ranks()->Assign(left.begin(), left.end());
   bool ended = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -73,7 +73,8 @@ class CoordinatorLink final : public ControlLink {
   // epoch ends with `verdict`. `evidence` as in PeerLost.
   void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
   // Tells the coordinator that this worker leaves; no events any more. Once. All as in v1::Leave.
-  void Leave(const std::string& reason, const std::string& failure = "", bool returns = false);
+  void Leave(const std::string& reason, const std::string& failure = "", bool returns = false,
+             const std::vector<int>& left = {});
   // Tells the coordinator that somebody else will end this process; as v1::Departing.
   void Depart(absl::Duration grace, const std::string& reason);
   // What the coordinator has told last of workers that are to come or to go; its serial is 0 where it has told nothing.

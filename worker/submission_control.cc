@@ -223,6 +223,7 @@ void SubmissionTable::FailDisputed(uint32_t number, const absl::Status& reason) 
 
 void SubmissionTable::OnLeft(int rank, const std::string& who) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (rank != rank_) left_.push_back(rank);
   for (auto& [number, group] : groups_) {
     if (!std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
     if (group.broken.ok()) {
@@ -306,6 +307,11 @@ std::vector<std::pair<uint32_t, std::vector<int>>> SubmissionTable::Groups() con
 absl::Status SubmissionTable::ended() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return ended_;
+}
+
+std::vector<int> SubmissionTable::left() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return left_;
 }
 
 absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const {

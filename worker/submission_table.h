@@ -135,6 +135,8 @@ class SubmissionTable {
   int64_t pending() const { return pending_count_.load(); }
   bool has_waiters() const { return waiting_threads_.load() > 0; }
   absl::Status ended() const;
+  // Other ranks that have left, in that order.
+  std::vector<int> left() const;
   // Ranks of the group; NOT_FOUND: there is no such group.
   absl::StatusOr<std::vector<int>> RanksOf(uint32_t group) const;
   // Whether there is a process set of just these ranks.
@@ -244,6 +246,7 @@ class SubmissionTable {
   std::atomic<int> waiting_threads_{0};
   uint64_t notices_ = 0;
   absl::Status ended_;
+  std::vector<int> left_;
   absl::flat_hash_map<uint32_t, Group> groups_;
   absl::flat_hash_map<uint32_t, Name*> slots_;
   std::vector<Disputed> disputed_;

@@ -299,6 +299,7 @@ TEST_F(SubmissionTableTest, ARankThatLeavesEndsItsGroupsOnly) {
   EXPECT_EQ(StateOf(of_group), "pending");
   EXPECT_EQ(Submit("b").status().code(), absl::StatusCode::kAborted);
   EXPECT_TRUE(Submit("b", {1}, 1).ok());
+  EXPECT_THAT(table_.left(), ElementsAre(2));
 }
 
 TEST_F(SubmissionTableTest, ADisputeIsAnsweredAlsoWhereARankHasLeftMeanwhile) {

@@ -213,7 +213,10 @@ bool Worker::GivesUp(const Interrupted& interrupted) {
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
   if (status.ok()) FinishOnGpu(interrupted);
-  if (link_ != nullptr) link_->Leave(status.ok() ? "" : std::string(status.message()), failure_);
+  if (link_ != nullptr) {
+    const std::string reason = status.ok() ? "" : std::string(status.message());
+    link_->Leave(reason, failure_, /*returns=*/false, engine_->table().left());
+  }
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
 }

@@ -153,6 +153,10 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
     case v1::WorkerMessage::kDeparting:
       return CheckLength("reason", message.departing().reason(), 0, 1024);
     case v1::WorkerMessage::kLeave:
+      for (const uint32_t rank : message.leave().left_ranks()) {
+        if (absl::Status status = CheckRank("a rank that has left", rank, size); !status.ok()) return status;
+      }
+      return absl::OkStatus();
     case v1::WorkerMessage::kSlotRetired:
       return absl::OkStatus();
     case v1::WorkerMessage::MESSAGE_NOT_SET:

@@ -41,6 +41,8 @@ class Roster {
     bool left = false;
     // With `left`: to join again.
     bool returns = false;
+    // It is about to leave, as others say.
+    bool is_leaving = false;
     // It is to leave, and not to join again.
     bool drained = false;
     // Why its last stream ended; "" while one is open.
@@ -79,6 +81,7 @@ class Roster {
   void Feel(const v1::Pulse& pulse, absl::Time now);
   // The member leaves in order; `returns`: to join again.
   void Leave(uint32_t rank, bool returns = false);
+  void ExpectLeave(uint32_t rank) { seats_[rank].is_leaving = true; }
   void Drain(uint32_t rank);
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);

@@ -206,6 +206,7 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
 
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
   if (!leave.failure().empty() && !ending_.has_value()) {
+    for (const uint32_t left : leave.left_ranks()) roster_->ExpectLeave(left);
     ending_ =
         Ending{absl::StrCat(roster_->Describe(rank), " failed: ", Plain(leave.failure(), kMostFailureBytes)), {rank}};
     return;
@@ -401,7 +402,7 @@ std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
     const bool is_missing = reattachment_ != nullptr && reattachment_->missing().contains(rank);
     if (!seat.left && !is_missing) worker.set_silence_ms(absl::ToInt64Milliseconds(now - seat.heard));
     worker.set_batches(seat.batches);
-    if (seat.left) {
+    if (seat.left || seat.is_leaving) {
       worker.set_state("left");
     } else if (!seat.lost.empty()) {
       worker.set_state(absl::StrCat("lost: ", seat.lost));

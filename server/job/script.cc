@@ -323,6 +323,9 @@ void Script::Leave(const Arguments& arguments) {
   message.mutable_leave()->set_reason(arguments.Text("reason"));
   message.mutable_leave()->set_failure(arguments.Text("failure"));
   message.mutable_leave()->set_returns(arguments.Has("returns"));
+  for (const std::string& rank : SplitList(arguments.Text("left"), ',')) {
+    message.mutable_leave()->add_left_ranks(NumberOf(rank));
+  }
   Say(arguments.subject, std::move(message));
 }
 

@@ -4,8 +4,10 @@ import os
 import pathlib
 import re
 import signal
+import sys
 from typing import Callable, List
 
+import harness
 import pytest
 from coordinators import Coordinator
 from gates import Gate
@@ -164,6 +166,24 @@ def test_workers_join_the_successor_of_a_coordinator_that_was_killed_meanwhile(
     run.require_end(0)
     second.program.signal(signal.SIGTERM)
     second.program.require_end(0)
+
+
+@pytest.mark.parametrize("rank", (0, 1))
+def test_a_worker_that_exits_with_a_code_is_named_though_its_peer_fails_by_that(
+    rank: int, start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    program = tmp_path / "exits.py"
+    lines = (
+        "import sys, farandole.numpy as hvd, numpy",
+        "hvd.init()",
+        f"if hvd.rank() == {rank}: sys.exit(3)",
+        "hvd.allreduce(numpy.ones(1))",
+    )
+    program.write_text("\n".join(lines), encoding="ascii")
+    run = start(str(harness.CLI), "run", "-np", "2", "--state-dir", str(tmp_path), sys.executable, str(program))
+    run.require_end(3, START_SECONDS)
+    named = rf"worker {rank} \(pid \d+, host \S+\) failed first, with exit code 3"
+    assert re.search(named, run.output), run.output
 
 
 def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program]) -> None:

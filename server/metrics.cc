@@ -13,6 +13,10 @@ namespace {
 enum Row : size_t {
   kJobs,
   kWorkers,
+  kJobGpus,
+  kJobGpuBusy,
+  kJobGpuMemoryUsed,
+  kJobGpuMemory,
   kStreams,
   kMessagesReceived,
   kMessagesSent,
@@ -39,6 +43,11 @@ constexpr MetricRow::Kind kHistogram = MetricRow::Kind::kHistogram;
 constexpr MetricRow kRows[] = {
     {kGauge, "farandole_jobs", "tenant, state", "Jobs that the coordinator keeps, by state."},
     {kGauge, "farandole_workers", "tenant", "Workers in running epochs."},
+    {kGauge, "farandole_job_gpus", "tenant, job", "GPUs of the job's running epoch, of those that tell of themselves."},
+    {kGauge, "farandole_job_gpu_busy_ratio", "tenant, job",
+     "How much of the time something ran on the job's GPUs, 0 to 1: their mean."},
+    {kGauge, "farandole_job_gpu_memory_used_bytes", "tenant, job", "Used memory of the job's GPUs together."},
+    {kGauge, "farandole_job_gpu_memory_bytes", "tenant, job", "Memory of the job's GPUs together."},
     {kGauge, "farandole_streams", "", "Workers' streams that are open."},
     {kCounter, "farandole_messages_received_total", "type", "Messages that came on workers' streams."},
     {kCounter, "farandole_messages_sent_total", "type", "Messages that were sent on workers' streams."},
@@ -102,6 +111,7 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       jobs_(&Gauges(kJobs)),
       workers_(&Gauges(kWorkers)),
       negotiation_(&Counters(kNegotiationMessages)),
+      gpus_{&Gauges(kJobGpus), &Gauges(kJobGpuBusy), &Gauges(kJobGpuMemoryUsed), &Gauges(kJobGpuMemory)},
       other_jobs_(&negotiation_->Add({{"tenant", ""}, {"job", ""}})) {
   AddTypes<v1::WorkerMessage>(Counters(kMessagesReceived), &received_);
   AddTypes<v1::CoordinatorMessage>(Counters(kMessagesSent), &sent_);
@@ -167,6 +177,7 @@ void Metrics::ReleaseJob(const JobKey& job) {
 void Metrics::ShowJobs(const JobDirectory& directory) {
   std::map<std::pair<std::string, v1::JobState>, double> jobs;
   std::map<std::string, double> workers;
+  std::map<JobKey, v1::GpuUsage> gpus;
   directory.ForEach([&](const v1::JobSummary& summary) {
     // All four states are written for a tenant, so that a count that became 0 is shown as 0.
     for (const v1::JobState state :
@@ -174,10 +185,34 @@ void Metrics::ShowJobs(const JobDirectory& directory) {
       jobs[{summary.tenant(), state}] += summary.state() == state ? 1 : 0;
     }
     workers[summary.tenant()] += summary.state() == v1::JOB_STATE_RUNNING ? summary.size() : 0;
+    if (summary.has_gpus() && gpus.size() < kMaxJobRows) gpus[{summary.tenant(), summary.job()}] = summary.gpus();
   });
   for (const auto& [key, count] : jobs)
     jobs_->Add({{"tenant", key.first}, {"state", StateName(key.second)}}).Set(count);
   for (const auto& [tenant, count] : workers) workers_->Add({{"tenant", tenant}}).Set(count);
+  ShowGpus(gpus);
+}
+
+void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto row = gpu_rows_.begin(); row != gpu_rows_.end();) {
+    if (jobs.count(row->first) > 0) {
+      ++row;
+      continue;
+    }
+    for (size_t i = 0; i < kGpuRows; ++i) gpus_[i]->Remove(row->second[i]);
+    row = gpu_rows_.erase(row);
+  }
+  for (const auto& [job, usage] : jobs) {
+    GpuRow& row = gpu_rows_[job];
+    const double values[kGpuRows] = {static_cast<double>(usage.gpus()), usage.busy_percent() / 100,
+                                     static_cast<double>(usage.memory_used_bytes()),
+                                     static_cast<double>(usage.memory_total_bytes())};
+    for (size_t i = 0; i < kGpuRows; ++i) {
+      row[i] = &gpus_[i]->Add({{"tenant", job.tenant}, {"job", job.job}});
+      row[i]->Set(values[i]);
+    }
+  }
 }
 
 void Metrics::ShowMailboxDepth(size_t events) { mailbox_events_->Set(static_cast<double>(events)); }

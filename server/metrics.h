@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,7 +37,8 @@ struct MetricRow {
 // All metrics of the coordinator.
 absl::Span<const MetricRow> MetricRows();
 
-// Most jobs that have a row of their own in farandole_job_negotiation_messages_total; the others share job="".
+// Most jobs that have a row of their own in farandole_job_negotiation_messages_total; the others share job="". As many
+// have one in each row about GPUs; the others have none.
 inline constexpr size_t kMaxJobRows = 1000;
 
 // What the coordinator counts about itself. Any thread. Owned by the coordinator.
@@ -76,10 +78,15 @@ class Metrics {
     bool released = false;
   };
 
+  // In the order of the table: how many, busy, memory used, memory.
+  static constexpr size_t kGpuRows = 4;
+  using GpuRow = std::array<prometheus::Gauge*, kGpuRows>;
+
   prometheus::Family<prometheus::Counter>& Counters(size_t row);
   prometheus::Family<prometheus::Gauge>& Gauges(size_t row);
   prometheus::Histogram* Latency(size_t row);
   void CountNegotiation(const JobKey& job);
+  void ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs);
   prometheus::Counter* AddJobRow(const JobKey& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   prometheus::Registry registry_;
@@ -99,11 +106,13 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>* jobs_;
   prometheus::Family<prometheus::Gauge>* workers_;
   prometheus::Family<prometheus::Counter>* negotiation_;
+  std::array<prometheus::Family<prometheus::Gauge>*, kGpuRows> gpus_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
   absl::btree_map<JobKey, JobRow> job_rows_ ABSL_GUARDED_BY(mutex_);
   prometheus::Counter* other_jobs_;
+  std::map<JobKey, GpuRow> gpu_rows_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

@@ -77,5 +77,33 @@ TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
   EXPECT_THAT(metrics.Text(), HasSubstr("farandole_workers{tenant=\"t\"} 0"));
 }
 
+TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
+  Metrics metrics("1", absl::UnixEpoch());
+  const Tenants tenants;
+  JobDirectory directory(&tenants);
+  v1::JobSummary summary;
+  summary.set_tenant("t");
+  summary.set_job("j");
+  summary.set_state(v1::JOB_STATE_RUNNING);
+  summary.set_created_unix_ms(1);
+  summary.mutable_gpus()->set_gpus(2);
+  summary.mutable_gpus()->set_busy_percent(75);
+  summary.mutable_gpus()->set_memory_used_bytes(10);
+  summary.mutable_gpus()->set_memory_total_bytes(160);
+  for (int scrape = 0; scrape < 2; ++scrape) {
+    directory.Update({"t", "j"}, summary);
+    metrics.ShowJobs(directory);
+    const std::string text = metrics.Text();
+    EXPECT_THAT(text, HasSubstr("farandole_job_gpus{job=\"j\",tenant=\"t\"} 2"));
+    EXPECT_THAT(text, HasSubstr("farandole_job_gpu_busy_ratio{job=\"j\",tenant=\"t\"} 0.75"));
+    EXPECT_THAT(text, HasSubstr("farandole_job_gpu_memory_used_bytes{job=\"j\",tenant=\"t\"} 10"));
+    EXPECT_THAT(text, HasSubstr("farandole_job_gpu_memory_bytes{job=\"j\",tenant=\"t\"} 160"));
+  }
+  summary.clear_gpus();
+  directory.Update({"t", "j"}, summary);
+  metrics.ShowJobs(directory);
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("farandole_job_gpus{job")));
+}
+
 }  // namespace
 }  // namespace farandole

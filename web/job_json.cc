@@ -18,6 +18,12 @@ Json WorkerJson(const v1::WorkerStatus& worker) {
   json["state"] = worker.state();
   json["silence_ms"] = worker.silence_ms();
   json["batches"] = worker.batches();
+  if (!worker.has_gpu()) return json;
+  const v1::Gpu& gpu = worker.gpu();
+  json["gpu"] = {{"name", gpu.name()},
+                 {"memory_used_bytes", gpu.memory_used_bytes()},
+                 {"memory_total_bytes", gpu.memory_total_bytes()}};
+  if (gpu.has_busy_percent()) json["gpu"]["busy_percent"] = gpu.busy_percent();
   return json;
 }
 
@@ -51,6 +57,13 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["batches_per_second"] = summary.batches_per_second();
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
+  if (summary.has_gpus()) {
+    const v1::GpuUsage& gpus = summary.gpus();
+    json["gpus"] = {{"gpus", gpus.gpus()},
+                    {"memory_used_bytes", gpus.memory_used_bytes()},
+                    {"memory_total_bytes", gpus.memory_total_bytes()}};
+    if (gpus.telling_gpus() > 0) json["gpus"]["busy_percent"] = gpus.busy_percent();
+  }
   if (!summary.has_elastic()) return json;
   json["min_size"] = summary.elastic().min_size();
   json["max_size"] = summary.elastic().max_size();

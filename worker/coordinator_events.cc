@@ -184,6 +184,7 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
 // What is enqueued on a GPU is complete for the table, and hangs there where nobody sees it.
 void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpus_ == nullptr) return;
+  SendGpuStatus();
   const absl::StatusOr<GpuWatch::Late> late = gpus_->Look(now_ns);
   if (!late.ok()) {
     return engine_->Abort(absl::Status(
@@ -202,6 +203,19 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpu_stall_limit_ns_ == 0 || late->age_ns <= gpu_stall_limit_ns_) return;
   engine_->Abort(absl::DeadlineExceededError(absl::StrCat(sentence, ", and ", gpu_stall_limit_ns_ / 1'000'000'000,
                                                           " s is the most (FARANDOLE_STALL_LIMIT_MS)")));
+}
+
+void CoordinatorLink::SendGpuStatus() {
+  const std::optional<GpuMeter::Sample> sample = gpus_->TakeSample();
+  if (!sample.has_value()) return;
+  v1::WorkerMessage message;
+  message.mutable_gpu_status()->set_epoch(epoch_.number());
+  v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
+  gpu->set_name(sample->name);
+  if (sample->busy_percent.has_value()) gpu->set_busy_percent(*sample->busy_percent);
+  gpu->set_memory_used_bytes(sample->memory_used);
+  gpu->set_memory_total_bytes(sample->memory_total);
+  conversation_->Send(std::move(message));
 }
 
 // While the ranks connect, each speaks for itself.

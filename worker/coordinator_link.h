@@ -124,6 +124,7 @@ class CoordinatorLink final : public ControlLink {
   // Reports a tensor that is pending for too long, or ends the epoch by it.
   void WatchForStall(int64_t now_ns);
   void WatchGpu(int64_t now_ns);
+  void SendGpuStatus();
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
   void SendDeparting();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/quiet_thread.h"
 #include "worker/running_batch.h"
 
 namespace farandole {
@@ -41,7 +42,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
       running_(std::make_unique<RunningBatch>()) {
   bell_.SetAttention(Attention::kUnconcerned);
-  if (options_.has_data_thread) data_thread_ = std::thread([this] { DataThread(); });
+  if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });
 }
 
 Engine::~Engine() {

@@ -20,7 +20,7 @@ class EngineGpuTest : public ::testing::TestWithParam<std::vector<int>> {
  protected:
   EngineGpuTest() : gpus_(size(), 3) {
     TestEpoch::Options options;
-    options.gpus = GpuLibraries{[this] { return &gpus_.driver(); }, [this] { return &gpus_.nccl(); }};
+    options.gpus = GpuLibraries{[this] { return &gpus_.driver(); }, [this] { return &gpus_.nccl(); }, nullptr};
     epoch_ = std::make_unique<TestEpoch>(GetParam(), options);
     for (int rank = 0; rank < size(); ++rank) streams_.push_back(gpus_.MakeStream());
   }

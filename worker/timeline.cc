@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/quiet_thread.h"
 #include "nlohmann/json.hpp"
 #include "worker/clock.h"
 
@@ -69,7 +70,7 @@ absl::Status Timeline::Start(const std::string& path, bool marks_cycles, int ran
   WriteLine(
       absl::StrCat(R"({"ph":"M","name":"process_sort_index","pid":)", rank, R"(,"args":{"sort_index":)", rank, "}}"));
   marks_cycles_.store(marks_cycles);
-  writer_ = std::thread([this] { Write(); });
+  writer_ = QuietThread([this] { Write(); });
   is_on_.store(true);
   return absl::OkStatus();
 }

@@ -90,6 +90,33 @@ TEST_F(JobCommandTest, AJobIsListedWithStateAndReason) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
+TEST_F(JobCommandTest, GpusAreShownOfWhoTellsOfThem) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_THAT(printed_, Not(HasSubstr("GPU")));
+  v1::WorkerMessage message;
+  message.mutable_gpu_status()->set_epoch(1);
+  v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
+  gpu->set_name("NVIDIA H100");
+  gpu->set_busy_percent(73);
+  gpu->set_memory_used_bytes(uint64_t{41} << 30);
+  gpu->set_memory_total_bytes(uint64_t{80} << 30);
+  ASSERT_TRUE(workers[1]->Send(message));
+  command_.json = true;
+  for (const absl::Time limit = absl::Now() + absl::Seconds(10); absl::Now() < limit;) {
+    EXPECT_EQ(Show("mnist"), 0);
+    if (Json().contains("gpus")) break;
+  }
+  EXPECT_EQ(Json()["gpus"]["gpus"], 1);
+  EXPECT_EQ(Json()["gpus"]["busy_percent"], 73);
+  EXPECT_FALSE(Json()["workers"][0].contains("gpu"));
+  EXPECT_EQ(Json()["workers"][1]["gpu"]["name"], "NVIDIA H100");
+  command_.json = false;
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_THAT(printed_, ContainsRegex("\ngpus         1, 73 % busy, 41.* of 80.* in use\n"));
+  EXPECT_THAT(printed_, ContainsRegex("live +73 % busy, 41.* of 80"));
+}
+
 TEST_F(JobCommandTest, AJobIsShownWithItsRanksAndHistory) {
   const auto workers = Train("mnist", 2);
   EXPECT_EQ(Show("mnist"), 0);

@@ -35,18 +35,40 @@ std::string LastStall(const v1::JobSummary& job, absl::Time now) {
   return absl::StrCat(Since(job.last_stall_unix_ms(), now), ": ", WithoutControls(job.last_stall()));
 }
 
+std::string Percent(double percent) { return absl::StrFormat("%.0f %%", percent); }
+
+// "73 % busy, 41 of 80 GiB": of one GPU.
+std::string GpuText(const v1::Gpu& gpu) {
+  return absl::StrCat(gpu.has_busy_percent() ? absl::StrCat(Percent(gpu.busy_percent()), " busy, ") : "",
+                      ShowSize(gpu.memory_used_bytes()), " of ", ShowSize(gpu.memory_total_bytes()));
+}
+
+// The line about all GPUs of a job; "" where nothing is known of any.
+std::string GpusLine(const v1::JobSummary& job) {
+  if (!job.has_gpus()) return "";
+  const v1::GpuUsage& gpus = job.gpus();
+  return absl::StrCat("\ngpus         ", gpus.gpus(),
+                      gpus.telling_gpus() > 0 ? absl::StrCat(", ", Percent(gpus.busy_percent()), " busy") : "", ", ",
+                      ShowSize(gpus.memory_used_bytes()), " of ", ShowSize(gpus.memory_total_bytes()), " in use");
+}
+
 void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
   std::vector<std::vector<std::string>> rows;
   const bool has_ranks = job.summary().state() != v1::JOB_STATE_FORMING;
+  const bool has_gpus = std::any_of(job.workers().begin(), job.workers().end(),
+                                    [](const v1::WorkerStatus& worker) { return worker.has_gpu(); });
   for (const v1::WorkerStatus& worker : job.workers()) {
     const bool is_live = worker.state() == "live" || worker.state() == "draining";
     rows.push_back({has_ranks && worker.state() != "waiting" ? absl::StrCat(worker.rank()) : "-",
                     worker.member().hostname(), absl::StrCat(worker.member().pid()), absl::StrCat(worker.batches()),
                     is_live ? absl::StrFormat("%.1f s ago", static_cast<double>(worker.silence_ms()) / 1000) : "-",
                     worker.state()});
+    if (has_gpus) rows.back().push_back(worker.has_gpu() ? GpuText(worker.gpu()) : "-");
   }
-  PrintTable({{"RANK", true}, {"HOST"}, {"PID", true}, {"COLLECTIVES", true}, {"HEARD OF", true}, {"STATE"}}, rows,
-             out);
+  std::vector<TextColumn> columns = {{"RANK", true},        {"HOST"},           {"PID", true},
+                                     {"COLLECTIVES", true}, {"HEARD OF", true}, {"STATE"}};
+  if (has_gpus) columns.push_back({"GPU"});
+  PrintTable(columns, rows, out);
 }
 
 void PrintCheckpoints(const v1::ListCheckpointsResponse& checkpoints, absl::Time now, std::ostream& out) {
@@ -94,7 +116,7 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
   out << "job          " << summary.job() << " of tenant " << summary.tenant() << ", " << place << "\nstate        "
       << StateName(summary.state()) << ": " << WithoutControls(summary.reason()) << "\nworkers      " << summary.size()
       << " of " << summary.wanted_size() << " wanted, epoch " << summary.epoch() << Elasticity(summary)
-      << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)"
+      << "\nrate         " << Rate(summary.batches_per_second()) << " (collectives)" << GpusLine(summary)
       << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"

@@ -229,19 +229,21 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
 }
 
 // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
-// left it, as sys.exit(3) does: the others miss them, and fail by that.
+// left it, as sys.exit(3) does, where others failed by that.
 std::vector<pid_t> FindCause(const WorkerSettings& settings) {
   const absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
   if (!session.ok()) return {};
   const absl::StatusOr<v1::GetJobResponse> job = session->GetJob("", settings.job);
   if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};
-  std::vector<pid_t> causes;
-  for (const char* state : {"left", "lost"}) {
-    for (const v1::WorkerStatus& worker : job->workers()) {
-      if (absl::StartsWith(worker.state(), state)) causes.push_back(static_cast<pid_t>(worker.member().pid()));
-    }
+  std::vector<pid_t> missed;
+  std::vector<pid_t> lost;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    const pid_t pid = static_cast<pid_t>(worker.member().pid());
+    if (worker.missed()) missed.push_back(pid);
+    if (absl::StartsWith(worker.state(), "lost")) lost.push_back(pid);
   }
-  return causes;
+  missed.insert(missed.end(), lost.begin(), lost.end());
+  return missed;
 }
 
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {

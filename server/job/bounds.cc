@@ -10,6 +10,8 @@ namespace farandole {
 namespace {
 
 constexpr uint64_t kDayMs = 86'400'000;
+// Far beyond any, and far from where sums of them end.
+constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
 
 absl::Status CheckLength(absl::string_view field, absl::string_view value, size_t least, size_t most) {
   if (value.size() >= least && value.size() <= most) return absl::OkStatus();
@@ -25,6 +27,14 @@ absl::Status CheckCount(absl::string_view field, uint64_t count, uint64_t most) 
 absl::Status CheckNumber(absl::string_view field, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be ", least, " to ", most));
+}
+
+absl::Status CheckGpu(const v1::Gpu& gpu) {
+  absl::Status status = CheckNumber("busy_percent of a GPU", gpu.busy_percent(), 0, 100);
+  status.Update(CheckNumber("memory_used_bytes of a GPU", gpu.memory_used_bytes(), 0, kMostGpuBytes));
+  status.Update(CheckNumber("memory_total_bytes of a GPU", gpu.memory_total_bytes(), 0, kMostGpuBytes));
+  status.Update(CheckLength("the name of a GPU", gpu.name(), 0, 96));
+  return status;
 }
 
 absl::Status CheckRank(absl::string_view field, uint32_t rank, size_t size) {
@@ -157,6 +167,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
         if (absl::Status status = CheckRank("a rank that has left", rank, size); !status.ok()) return status;
       }
       return absl::OkStatus();
+    case v1::WorkerMessage::kGpuStatus:
+      return CheckGpu(message.gpu_status().gpu());
     case v1::WorkerMessage::kSlotRetired:
       return absl::OkStatus();
     case v1::WorkerMessage::MESSAGE_NOT_SET:

@@ -94,6 +94,8 @@ void Roster::Leave(uint32_t rank, bool returns) {
   seat.left = true;
   seat.returns = returns;
   seat.stream = 0;
+  CountGpu(seat, -1);
+  seat.gpu.reset();
   --staying_;
   if (!returns && !seat.drained) {
     --remaining_;
@@ -185,6 +187,34 @@ double Roster::BatchesPerSecond() const {
   const double seconds = absl::ToDoubleSeconds(samples_.back().first - samples_.front().first);
   const uint64_t first = samples_.front().second, last = samples_.back().second;
   return seconds > 0 && last > first ? static_cast<double>(last - first) / seconds : 0;
+}
+
+void Roster::CountGpu(const Seat& seat, int sign) {
+  if (!seat.gpu.has_value()) return;
+  gpu_sums_.gpus += sign;
+  gpu_sums_.telling += seat.gpu->has_busy_percent() ? sign : 0;
+  gpu_sums_.busy_percent += sign * static_cast<int64_t>(seat.gpu->busy_percent());
+  gpu_sums_.memory_used += sign * static_cast<int64_t>(seat.gpu->memory_used_bytes());
+  gpu_sums_.memory_total += sign * static_cast<int64_t>(seat.gpu->memory_total_bytes());
+}
+
+void Roster::SetGpu(uint32_t rank, const v1::Gpu& gpu) {
+  Seat& seat = seats_[rank];
+  if (seat.left) return;
+  CountGpu(seat, -1);
+  seat.gpu = gpu;
+  CountGpu(seat, 1);
+}
+
+v1::GpuUsage Roster::GpuUsage() const {
+  v1::GpuUsage usage;
+  usage.set_gpus(static_cast<uint32_t>(gpu_sums_.gpus));
+  usage.set_telling_gpus(static_cast<uint32_t>(gpu_sums_.telling));
+  if (gpu_sums_.telling > 0)
+    usage.set_busy_percent(static_cast<double>(gpu_sums_.busy_percent) / static_cast<double>(gpu_sums_.telling));
+  usage.set_memory_used_bytes(static_cast<uint64_t>(gpu_sums_.memory_used));
+  usage.set_memory_total_bytes(static_cast<uint64_t>(gpu_sums_.memory_total));
+  return usage;
 }
 
 }  // namespace farandole

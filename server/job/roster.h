@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/types.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/job/event.h"
@@ -41,14 +42,16 @@ class Roster {
     bool left = false;
     // With `left`: to join again.
     bool returns = false;
-    // It is about to leave, as others say.
-    bool is_leaving = false;
+    // It had left before the program of another one failed, as that one says.
+    bool missed = false;
     // It is to leave, and not to join again.
     bool drained = false;
     // Why its last stream ended; "" while one is open.
     std::string stream_end;
     // Why it is counted as lost; "" if it is not.
     std::string lost;
+    // What it said last of its GPU.
+    std::optional<v1::Gpu> gpu;
   };
   // A member that is lost.
   struct Loss {
@@ -81,8 +84,10 @@ class Roster {
   void Feel(const v1::Pulse& pulse, absl::Time now);
   // The member leaves in order; `returns`: to join again.
   void Leave(uint32_t rank, bool returns = false);
-  void ExpectLeave(uint32_t rank) { seats_[rank].is_leaving = true; }
+  void Miss(uint32_t rank) { seats_[rank].missed = true; }
   void Drain(uint32_t rank);
+  // What the member says of its GPU.
+  void SetGpu(uint32_t rank, const v1::Gpu& gpu);
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
@@ -108,11 +113,15 @@ class Roster {
   absl::Time Deadline() const;
   // Collectives per second, over the last heartbeats about rank 0.
   double BatchesPerSecond() const;
+  // Of the members that have not left; no GPUs where none has told of one.
+  v1::GpuUsage GpuUsage() const;
 
  private:
   static constexpr size_t kMostSamples = 16;
 
   std::string SilenceClaim(const Seat& seat, absl::Time now) const;
+  // Adds what the seat's GPU does to the sums (`sign` 1), or takes it from them (-1).
+  void CountGpu(const Seat& seat, int sign);
 
   const absl::Duration silence_limit_;
   std::vector<Seat> seats_;
@@ -127,6 +136,13 @@ class Roster {
   absl::Time judged_from_ = absl::InfinitePast();
   // When rank 0 had completed how many collectives.
   std::deque<std::pair<absl::Time, uint64_t>> samples_;
+  struct GpuSums {
+    int64_t gpus = 0;
+    int64_t telling = 0;
+    int64_t busy_percent = 0;
+    int64_t memory_used = 0;
+    int64_t memory_total = 0;
+  } gpu_sums_;
 };
 
 }  // namespace farandole

@@ -154,6 +154,8 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return stalls_.Report(rank, message.stall_report(), effects.now);
     case v1::WorkerMessage::kLeave:
       return Leave(rank, message.leave(), effects);
+    case v1::WorkerMessage::kGpuStatus:
+      return roster_->SetGpu(rank, message.gpu_status().gpu());
     case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kHello:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
@@ -173,6 +175,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.stall_report().epoch() == epoch_.number();
     case v1::WorkerMessage::kSlotRetired:
       return message.slot_retired().epoch() == epoch_.number();
+    case v1::WorkerMessage::kGpuStatus:
+      return message.gpu_status().epoch() == epoch_.number();
     case v1::WorkerMessage::kDeparting:
       return message.departing().epoch() == epoch_.number();
     case v1::WorkerMessage::kLeave:
@@ -206,7 +210,7 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
 
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
   if (!leave.failure().empty() && !ending_.has_value()) {
-    for (const uint32_t left : leave.left_ranks()) roster_->ExpectLeave(left);
+    for (const uint32_t left : leave.left_ranks()) roster_->Miss(left);
     ending_ =
         Ending{absl::StrCat(roster_->Describe(rank), " failed: ", Plain(leave.failure(), kMostFailureBytes)), {rank}};
     return;
@@ -402,7 +406,9 @@ std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
     const bool is_missing = reattachment_ != nullptr && reattachment_->missing().contains(rank);
     if (!seat.left && !is_missing) worker.set_silence_ms(absl::ToInt64Milliseconds(now - seat.heard));
     worker.set_batches(seat.batches);
-    if (seat.left || seat.is_leaving) {
+    if (seat.gpu.has_value()) *worker.mutable_gpu() = *seat.gpu;
+    worker.set_missed(seat.missed);
+    if (seat.left || seat.missed) {
       worker.set_state("left");
     } else if (!seat.lost.empty()) {
       worker.set_state(absl::StrCat("lost: ", seat.lost));

@@ -60,7 +60,7 @@ const std::map<std::string, Script::Command>& Script::Commands() {
       {"inspect", &Script::Inspect},    {"summary", &Script::Summary}, {"abort", &Script::Abort},
       {"rows", &Script::Rows},          {"tick", &Script::Tick},       {"start", &Script::Start},
       {"depart", &Script::Depart},      {"exit", &Script::Exit},       {"drain", &Script::Drain},
-      {"list_lost", &Script::LostList},
+      {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},
   };
   return *commands;
 }
@@ -314,6 +314,17 @@ void Script::Stall(const Arguments& arguments) {
   report->set_inquiry(arguments.Number("inquiry", 0));
   report->set_running(arguments.Number("running", 0));
   report->set_group_requests(arguments.Number("groups", 0));
+  Say(arguments.subject, std::move(message));
+}
+
+void Script::Gpu(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_gpu_status()->set_epoch(EpochOf(arguments));
+  v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
+  gpu->set_name(arguments.Text("name"));
+  if (arguments.Has("busy")) gpu->set_busy_percent(arguments.Number("busy", 0));
+  gpu->set_memory_used_bytes(arguments.Number("used", 0));
+  gpu->set_memory_total_bytes(arguments.Number("total", 0));
   Say(arguments.subject, std::move(message));
 }
 

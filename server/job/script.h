@@ -49,6 +49,7 @@ class Script {
   void Beat(const Arguments& arguments);
   void Lost(const Arguments& arguments);
   void Stall(const Arguments& arguments);
+  void Gpu(const Arguments& arguments);
   void Leave(const Arguments& arguments);
   void Depart(const Arguments& arguments);
   void Exit(const Arguments& arguments);

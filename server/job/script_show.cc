@@ -34,6 +34,7 @@ std::string ShowSummary(const v1::JobSummary& summary) {
   if (summary.batches_per_second() > 0)
     absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
   if (summary.has_elastic()) absl::StrAppend(&text, " waiting=", summary.waiting(), " resets=", summary.resets());
+  if (summary.has_gpus()) absl::StrAppend(&text, " gpus={", summary.gpus().ShortDebugString(), "}");
   if (!summary.last_stall().empty()) {
     absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\" at +",
                     summary.last_stall_unix_ms() - 1'700'000'000'000, "ms");
@@ -59,6 +60,8 @@ struct ReplyText {
       absl::StrAppend(&text, "\nworker rank=", worker.rank(), " ", worker.member().pid(), "@",
                       worker.member().host_id(), " silence=", worker.silence_ms(), "ms batches=", worker.batches(), " ",
                       worker.state());
+      if (worker.missed()) absl::StrAppend(&text, " and is missed");
+      if (worker.has_gpu()) absl::StrAppend(&text, " gpu={", worker.gpu().ShortDebugString(), "}");
     }
     for (const v1::BarredHost& host : r.barred_hosts()) {
       absl::StrAppend(&text, "\nbarred ", host.hostname(), " failures=", host.failures(), " for ", host.barred_ms(),

@@ -76,7 +76,11 @@ v1::JobSummary Job::State::Summary() const {
   if (IsElastic()) *summary.mutable_elastic() = record_.elastic();
   if (run_ != nullptr) summary.set_waiting(lobby_.size());
   summary.set_resets(record_.resets());
-  if (run_ != nullptr) summary.set_batches_per_second(run_->roster().BatchesPerSecond());
+  if (run_ != nullptr) {
+    summary.set_batches_per_second(run_->roster().BatchesPerSecond());
+    const v1::GpuUsage gpus = run_->roster().GpuUsage();
+    if (gpus.gpus() > 0) *summary.mutable_gpus() = gpus;
+  }
   summary.set_last_stall(run_ == nullptr ? last_stall_ : run_->last_stall());
   const absl::Time stalled_at = run_ == nullptr ? last_stall_at_ : run_->last_stall_at();
   if (!summary.last_stall().empty()) summary.set_last_stall_unix_ms(absl::ToUnixMillis(stalled_at));

@@ -7,7 +7,7 @@ from typing import Callable, Iterator, List
 import pytest
 from coordinators import Coordinator
 from gates import Gate
-from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, Route, expect, sync_playwright
 from programs_run import START_SECONDS, Program
 
 CHROMIUM = "/usr/bin/chromium"
@@ -101,6 +101,33 @@ def test_a_stall_is_followed_in_a_browser(
     assert not problems
     assert not [address for address in addresses if token in address], "no token in an address"
     assert token not in coordinator.program.output, "no token in the log"
+
+
+def test_gpus_are_shown_where_workers_tell_of_them(
+    job: Callable[..., Program], serve: Callable[..., Coordinator], gate: Gate, page: Page
+) -> None:
+    """No machine of the tests has GPUs: what the coordinator says of them is added to its answers."""
+    coordinator = serve()
+    gpu = {"name": "NVIDIA H100", "busy_percent": 73, "memory_used_bytes": 41 << 30, "memory_total_bytes": 80 << 30}
+
+    def add(route: Route) -> None:
+        response = route.fetch()
+        shown = response.json()
+        shown["gpus"] = {**gpu, "gpus": 1, "busy_percent": 72.6}
+        shown["workers"][1]["gpu"] = gpu
+        route.fulfill(response=response, json=shown)
+
+    run = job(2, "late", gate, options=coordinator.options())
+    sign_in(page, coordinator, pathlib.Path(coordinator.token_file).read_text(encoding="utf-8").strip())
+    ranks = page.locator("#ranks")
+    expect(ranks).to_contain_text("live", timeout=PATIENCE_MS)
+    expect(ranks.get_by_role("columnheader", name="GPU")).to_be_hidden()
+    page.route("**/api/v1/jobs/*", add)
+    expect(page.locator("#facts")).to_contain_text("1: 73 % busy, 41.0 of 80.0 GiB")
+    expect(ranks.locator("tbody tr").nth(1)).to_contain_text("73 % busy, 41.0 of 80.0 GiB")
+    expect(ranks.get_by_title("NVIDIA H100")).to_be_visible()
+    gate.let_through(1)
+    run.require_end(0)
 
 
 def follow_by_keyboard(page: Page) -> None:

@@ -41,7 +41,7 @@ function makeRow(kinds) {
     kinds.forEach((kind, index) => {
       const cell = document.createElement(index === 0 ? "th" : "td");
       if (index === 0) cell.scope = "row";
-      if (kind === "number") cell.className = "number";
+      if (kind === "number" || kind === "gpu") cell.className = kind;
       if (kind === "link") cell.append(document.createElement("a"));
       row.append(cell);
     });
@@ -60,6 +60,12 @@ const clock = (unixMs) => new Date(unixMs).toLocaleString();
 const workersOf = (job) => (job.size === job.wanted_size ? `${job.size}` : `${job.size} of ${job.wanted_size}`);
 const rateOf = (job) => (job.state === "running" ? job.batches_per_second.toFixed(1) : "-");
 const stallOf = (job, nowMs) => (job.last_stall ? `${ago(job.last_stall_unix_ms, nowMs)}: ${job.last_stall}` : "none");
+
+const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+function gpuOf(gpu) {
+  const busy = gpu.busy_percent === undefined ? "" : `${Math.round(gpu.busy_percent)} % busy, `;
+  return `${busy}${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`;
+}
 
 // What a screen reader is told: changes of state, and new stalls.
 const told = new Map();
@@ -107,7 +113,7 @@ function elasticityOf(job) {
   return `, ${job.min_size} to ${job.max_size} possible, ${job.waiting} waiting; ${job.resets} epochs lost`;
 }
 
-const makeRankRow = makeRow(["number", "", "number", "number", "number", ""]);
+const makeRankRow = makeRow(["number", "", "number", "number", "number", "", "gpu"]);
 const makeCheckpointRow = makeRow(["", "number", "number", "", ""]);
 function showJob(job, nowMs) {
   setText(byId("job-title"), `Job ${job.job}`);
@@ -119,12 +125,14 @@ function showJob(job, nowMs) {
     ["Last stall", stallOf(job, nowMs)],
     ["Created", clock(job.created_unix_ms)],
   ];
+  if (job.gpus) facts.splice(4, 0, ["GPUs", `${job.gpus.gpus}: ${gpuOf(job.gpus)}`]);
   sync(byId("facts"), facts, (fact) => fact[0], makeFact, (fact, [name, value]) => {
     setText(fact.children[0], name);
     setText(fact.children[1], value);
   });
+  byId("ranks").classList.toggle("without-gpus", !job.workers.some((worker) => worker.gpu));
   sync(byId("ranks").tBodies[0], job.workers, (worker) => worker.incarnation, makeRankRow, (row, worker) => {
-    const [rank, host, process, batches, heard, state] = row.cells;
+    const [rank, host, process, batches, heard, state, gpu] = row.cells;
     setText(rank, job.state === "forming" || worker.state === "waiting" ? "-" : String(worker.rank));
     setText(host, worker.hostname);
     setText(process, String(worker.pid));
@@ -132,6 +140,8 @@ function showJob(job, nowMs) {
     setText(heard, worker.state === "live" ? `${(worker.silence_ms / 1000).toFixed(1)} s ago` : "-");
     setText(state, worker.state);
     state.className = worker.state.split(":")[0];
+    setText(gpu, worker.gpu ? gpuOf(worker.gpu) : "-");
+    gpu.title = worker.gpu?.name ?? "";
   });
   sync(byId("checkpoints").tBodies[0], job.checkpoints, (one) => `${one.name}/${one.step}`, makeCheckpointRow, (row, one) => {
     const [name, step, bytes, committed, path] = row.cells;

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -13,11 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/quiet_thread.h"
 
 namespace farandole {
 namespace {
@@ -67,18 +66,11 @@ void CloseIfOpen(int fd) {
 absl::StatusOr<std::unique_ptr<ControlLoop>> ControlLoop::Create(const std::string& thread_name) {
   std::unique_ptr<ControlLoop> loop(new ControlLoop);
   if (absl::Status opened = loop->Open(); !opened.ok()) return opened;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::optional<std::system_error> failure;
   try {
-    loop->thread_ = std::thread([raw = loop.get(), thread_name] { raw->Run(thread_name); });
+    loop->thread_ = QuietThread([raw = loop.get(), thread_name] { raw->Run(thread_name); });
   } catch (const std::system_error& error) {
-    failure = error;
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start the control thread: ", error.what()));
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failure) return absl::ResourceExhaustedError(absl::StrCat("cannot start the control thread: ", failure->what()));
   return loop;
 }
 

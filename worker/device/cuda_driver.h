@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_DEVICE_CUDA_DRIVER_H_
 #define FARANDOLE_WORKER_DEVICE_CUDA_DRIVER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +23,9 @@ using CudaEvent = CUevent_st*;
 using CudaPool = CUmemPoolHandle_st*;
 // An address in a GPU's memory, which the host does not read.
 using CudaAddress = unsigned long long;  // NOLINT(runtime/int): cuda.h's
+
+// CUuuid.
+using CudaUuid = std::array<uint8_t, 16>;
 
 // CUresult.
 inline constexpr int kCudaSuccess = 0;
@@ -54,6 +58,7 @@ struct CudaDriver {
   int (*cuGetErrorString)(int error, const char** words);
   int (*cuDeviceGetCount)(int* count);
   int (*cuDeviceGet)(int* device, int ordinal);
+  int (*cuDeviceGetUuid)(CudaUuid* uuid, int device);
   int (*cuDevicePrimaryCtxRetain)(CudaContext* context, int device);
   int (*cuDevicePrimaryCtxRelease)(int device);
   int (*cuDeviceGetDefaultMemPool)(CudaPool* pool, int device);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 // cuda.h has these names stand for those with a version.
+#undef cuDeviceGetUuid
 #undef cuDevicePrimaryCtxRelease
 #undef cuCtxPushCurrent
 #undef cuCtxPopCurrent
@@ -34,6 +35,10 @@ struct Ours<ncclUniqueId> {
 template <>
 struct Ours<ncclConfig_t*> {
   using type = NcclConfig*;
+};
+template <>
+struct Ours<CUuuid*> {
+  using type = CudaUuid*;
 };
 template <>
 struct Ours<CUmemcpyAttributes*> {
@@ -71,6 +76,8 @@ CHECK_CUDA(cuMemFreeAsync);
 CHECK_CUDA(cuMemsetD8Async);
 #define CHECK_VERSIONED(name, version) \
   static_assert(Fit(decltype(&::name##_##version){}, decltype(CudaDriver::name){}), #name)
+CHECK_VERSIONED(cuDeviceGetUuid, v2);
+static_assert(sizeof(CudaUuid) == sizeof(CUuuid), "CUuuid");
 CHECK_VERSIONED(cuDevicePrimaryCtxRelease, v2);
 CHECK_VERSIONED(cuCtxPushCurrent, v2);
 CHECK_VERSIONED(cuCtxPopCurrent, v2);

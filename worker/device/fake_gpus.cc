@@ -47,6 +47,10 @@ struct FakeCalls {
     *device = ordinal;
     return ordinal < fake->gpus_ ? 0 : kInvalidValue;
   }
+  static int Uuid(CudaUuid* uuid, int device) {
+    uuid->fill(static_cast<uint8_t>(device));
+    return 0;
+  }
   static int Retain(CudaContext* context, int device) {
     *context = reinterpret_cast<CudaContext>(static_cast<uintptr_t>(device + 1));
     return 0;
@@ -204,6 +208,7 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuGetErrorString = FakeCalls::ErrorString;
   driver_.cuDeviceGetCount = FakeCalls::Count;
   driver_.cuDeviceGet = FakeCalls::Get;
+  driver_.cuDeviceGetUuid = FakeCalls::Uuid;
   driver_.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
   driver_.cuDevicePrimaryCtxRelease = FakeCalls::Release;
   driver_.cuDeviceGetDefaultMemPool = FakeCalls::Pool;

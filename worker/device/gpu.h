@@ -47,6 +47,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Gpu& operator=(const Gpu&) = delete;
 
   int ordinal() const { return ordinal_; }
+  // By which other programs know it, too.
+  const CudaUuid& uuid() const { return uuid_; }
   // Of collectives. It does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
 
@@ -93,6 +95,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaDriver* const driver_;
   const int ordinal_;
   int device_ = -1;
+  CudaUuid uuid_ = {};
   CudaContext context_ = nullptr;
   CudaStream stream_ = nullptr;
   std::mutex mutex_;

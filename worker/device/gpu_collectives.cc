@@ -6,9 +6,15 @@
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+// How often the GPU's load is read off: seldom enough to cost nothing, often enough for who watches a job.
+constexpr absl::Duration kSamplePeriod = absl::Seconds(5);
+
+}  // namespace
 
 GpuLibraries GpuLibraries::OfMachine(const std::string& nccl_path) {
-  return {CudaDriver::Load, [nccl_path] { return NcclLibrary::Load(nccl_path); }};
+  return {CudaDriver::Load, [nccl_path] { return NcclLibrary::Load(nccl_path); }, NvmlLibrary::Load};
 }
 
 absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks) {
@@ -52,6 +58,7 @@ absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::UseLocked(int ordinal) {
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = Gpu::Open(cuda_, ordinal);
   if (!gpu.ok()) return gpu.status();
   gpu_ = *gpu;
+  if (libraries_.nvml != nullptr) meter_ = std::make_unique<GpuMeter>(libraries_.nvml, gpu_->uuid(), kSamplePeriod);
   is_used_.store(true);
   return gpu;
 }
@@ -102,6 +109,11 @@ void GpuCollectives::Forget(const std::vector<int>& ranks, const std::function<b
 absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {
   if (!is_used()) return GpuWatch::Late();
   return transport_->Look(now_ns);
+}
+
+std::optional<GpuMeter::Sample> GpuCollectives::TakeSample() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return meter_ == nullptr ? std::nullopt : meter_->Take();
 }
 
 void GpuCollectives::Abort(const absl::Status& reason) {

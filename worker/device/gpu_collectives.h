@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/device/gpu_meter.h"
 #include "worker/device/nccl_transport.h"
 
 namespace farandole {
@@ -19,6 +21,8 @@ namespace farandole {
 struct GpuLibraries {
   std::function<absl::StatusOr<const CudaDriver*>()> cuda;
   std::function<absl::StatusOr<const NcclLibrary*>()> nccl;
+  // Null: the GPU's load is not read off.
+  GpuMeter::Library nvml;
 
   // Those that are found at run time; `nccl_path` as in NcclLibrary::Load.
   static GpuLibraries OfMachine(const std::string& nccl_path);
@@ -47,6 +51,8 @@ class GpuCollectives {
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
+  // Of the GPU, if it was read off since the last call.
+  std::optional<GpuMeter::Sample> TakeSample();
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);
@@ -68,6 +74,7 @@ class GpuCollectives {
   const CudaDriver* cuda_ = nullptr;
   std::shared_ptr<Gpu> gpu_;
   std::unique_ptr<NcclTransport> transport_;
+  std::unique_ptr<GpuMeter> meter_;
   absl::Status failure_;
 };
 

@@ -9,7 +9,6 @@
 #include <gloo/transport/unbound_buffer.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/quiet_thread.h"
 #include "worker/transport/interface_address.h"
 
 namespace farandole {
@@ -32,17 +32,6 @@ constexpr std::chrono::hours kForEver(100 * 24);
 constexpr int kGlooConnectFactor = 5;
 // Gloo's address has some 140 bytes.
 constexpr uint32_t kMaxAddressBytes = 4096;
-
-// Threads of ours and, as they inherit it, of Gloo's get no signals: those are the program's.
-std::thread QuietThread(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 void Await(int fd, short events) {  // NOLINT(google-runtime-int): poll(2)'s type.
   pollfd entry = {fd, events, 0};

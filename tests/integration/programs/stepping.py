@@ -27,7 +27,8 @@ def wish(directory: pathlib.Path) -> float:
 def main() -> None:
     directory = pathlib.Path(sys.argv[1])
     hvd.init()
-    print("process", os.getpid())
+    # One write: under mpirun the ranks share a stream.
+    print(f"process {os.getpid()}")
     values = np.ones(10_000, dtype=np.float32)
     step = 0
     while True:
@@ -42,7 +43,7 @@ def main() -> None:
             print("a new tensor at step", step)
         step += 1
         if step % 50 == 0:
-            print("step", step)
+            print(f"step {step}")
     hvd.shutdown()
     print("done")
 

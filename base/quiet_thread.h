@@ -1,0 +1,33 @@
+#ifndef FARANDOLE_BASE_QUIET_THREAD_H_
+#define FARANDOLE_BASE_QUIET_THREAD_H_
+
+#include <signal.h>
+
+#include <thread>
+#include <utility>
+
+namespace farandole {
+
+// A thread that gets no signals, and neither do those that it starts: they are the program's, whose own threads expect
+// them. Throws as std::thread does.
+template <typename Body>
+std::thread QuietThread(Body body) {
+  class Silence {
+   public:
+    Silence() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~Silence() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+   private:
+    sigset_t before_;
+  };
+  const Silence silence;
+  return std::thread(std::move(body));
+}
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_QUIET_THREAD_H_

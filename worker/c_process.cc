@@ -31,6 +31,7 @@ absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupt
   }
   options_ = std::move(options);
   is_elastic_.store(options_->is_elastic());
+  AttachProfiler();
   lineage_.predecessor = "";
   lineage_.speaks = options_->launch_index == 0;
   lineage_.patience = absl::ZeroDuration();
@@ -41,6 +42,16 @@ absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupt
   const absl::Status started = Replace(StartWorker(interrupted));
   if (started.ok() && !options_->timeline.empty()) StartTimeline();
   return started;
+}
+
+void CProcess::AttachProfiler() {
+  const absl::StatusOr<const ProfilerRanges*> profiler =
+      options_->profiler.empty() ? nullptr : ProfilerRanges::Attach(options_->profiler);
+  timeline_.Attach(profiler.value_or(nullptr));
+  if (profiler.ok()) return;
+  WorkerLog(options_->log_level, options_->log_format, options_->job)
+      .Write(LogLevel::kWarning, options_->launch_index,
+             absl::StrCat("the profiler of NVTX_INJECTION64_PATH cannot be attached: ", profiler.status().message()));
 }
 
 void CProcess::StartTimeline() {

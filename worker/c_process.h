@@ -53,6 +53,7 @@ class CProcess {
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker(const Interrupted& interrupted);
   absl::Status Replace(absl::StatusOr<std::unique_ptr<Worker>> worker);
   // As the settings say; one that cannot be written is no reason not to train.
+  void AttachProfiler();
   void StartTimeline();
 
   std::mutex life_;  // one Start, Rejoin or Stop at a time, and what follows

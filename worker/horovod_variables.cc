@@ -22,6 +22,7 @@ constexpr char kNeverMs[] = "86400000";
 const char kSeconds[] = "seconds";
 const char kBytes[] = "bytes";
 const char kNever[] = "1: never";
+const char kInverse[] = "1: 0";
 const char kWord[] = "as it is";
 const char kLevel[] = "TRACE to FATAL";
 const char kFile[] = "as it is; DYNAMIC: none yet";
@@ -39,7 +40,7 @@ constexpr absl::string_view kOthers[] = {
     "DYNAMIC_PROCESS_SETS", "AUTOTUNE", "AUTOTUNE_LOG", "AUTOTUNE_WARMUP_SAMPLES", "AUTOTUNE_STEPS_PER_SAMPLE",
     "AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
     // Observation.
-    "LOG_HIDE_TIME", "DISABLE_NVTX_RANGES",
+    "LOG_HIDE_TIME",
     // Spark.
     "SPARK_START_TIMEOUT", "SPARK_PYTHONPATH", "SPARK_WORK_DIR", "SPARK_USE_LOCAL_RANK_GPU_INDEX",
     // Its build, whose variables container images keep.
@@ -78,6 +79,7 @@ absl::StatusOr<std::string> Translate(const HorovodAlias& alias, const std::stri
     return WrongValue(alias.variable, value, "a whole number >= 0");
   }
   if (alias.unit == kNever) return number == 0 ? "" : kNeverMs;
+  if (alias.unit == kInverse) return number == 0 ? "" : "0";
   return absl::StrCat(alias.unit == kSeconds ? number * 1000 : number);
 }
 
@@ -115,6 +117,7 @@ const std::vector<HorovodAlias>& HorovodAliases() {
       {"HOROVOD_LOG_LEVEL", "FARANDOLE_LOG_LEVEL", kLevel},
       {"HOROVOD_TIMELINE", "FARANDOLE_TIMELINE", kFile},
       {"HOROVOD_TIMELINE_MARK_CYCLES", "FARANDOLE_TIMELINE_MARK_CYCLES", kFlag},
+      {"HOROVOD_DISABLE_NVTX_RANGES", "FARANDOLE_NVTX", kInverse},
   };
   return *aliases;
 }

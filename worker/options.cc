@@ -90,6 +90,8 @@ constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100
                                         "how long the coordinator may be away"};
 constexpr NumberSetting kTimelineMarksCycles = {"FARANDOLE_TIMELINE_MARK_CYCLES", 0, 0, 1,
                                                 "1: the beginning of each batch is marked in the timeline"};
+constexpr NumberSetting kNvtx = {
+    "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
 constexpr NumberSetting kMinSize = {
     "FARANDOLE_MIN_SIZE", 0, 1, 65536,
     "fewest workers of an epoch; it, or FARANDOLE_MAX_SIZE, makes the job elastic; none: FARANDOLE_SIZE"};
@@ -115,7 +117,7 @@ constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kC
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
-                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit};
+                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx};
 
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
@@ -191,7 +193,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kLeastCooldown, given.least_cooldown_ms},
               {kMostCooldown, given.most_cooldown_ms},
               {kTimelineMarksCycles, 0},
-              {kStallLimit, 0}};
+              {kStallLimit, 0},
+              {kNvtx, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -217,6 +220,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->most_cooldown = absl::Milliseconds(values[12]);
   options->timeline_marks_cycles = values[13] != 0;
   options->stall_limit = absl::Milliseconds(values[14]);
+  if (values[15] != 0) options->profiler = Find({}, "NVTX_INJECTION64_PATH");
   return absl::OkStatus();
 }
 

@@ -57,6 +57,7 @@ struct WorkerOptions {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::string timeline;  // "": none
+  std::string profiler;  // the library that NVTX's headers load; "": none
   bool timeline_marks_cycles = false;
 
   bool is_elastic() const { return max_size != 0; }

@@ -71,6 +71,8 @@ struct Submission {
   // Monotonic clock. Of the beginning of its batch only for a timeline; 0: not begun, or part of none.
   int64_t submitted_ns = 0;
   int64_t started_ns = 0;
+  // 0: no profiler is attached.
+  uint64_t profiler_range = 0;
 
   // Alltoall: rows for each position.
   absl::InlinedVector<int64_t, 8> splits;

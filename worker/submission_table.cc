@@ -166,6 +166,7 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->in_use = false;
   submission->slot = 0;
   submission->started_ns = 0;
+  submission->profiler_range = 0;
   submission->running = false;
   submission->released = false;
   submission->waiters = 0;
@@ -193,11 +194,8 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   submission->gpu = request.gpu;
   submission->ready = request.ready;
   submission->name.assign(name.data(), name.size());
-  submission->root = 0;
-  if (request.op == OpType::kBroadcast) {
-    auto at = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
-    submission->root = static_cast<int>(at - group.ranks.begin());
-  }
+  const auto root = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
+  submission->root = request.op == OpType::kBroadcast ? static_cast<int>(root - group.ranks.begin()) : 0;
   submission->count = 0;
   for (const TensorView& tensor : request.tensors) {
     int64_t count = 1;
@@ -225,6 +223,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   submission->joins = joins_;
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
+  if (IsRecorded()) timeline_->Begin(submission);
   return submission;
 }
 

@@ -71,7 +71,7 @@ absl::Status Timeline::Start(const std::string& path, bool marks_cycles, int ran
       absl::StrCat(R"({"ph":"M","name":"process_sort_index","pid":)", rank, R"(,"args":{"sort_index":)", rank, "}}"));
   marks_cycles_.store(marks_cycles);
   writer_ = QuietThread([this] { Write(); });
-  is_on_.store(true);
+  is_written_.store(true);
   return absl::OkStatus();
 }
 
@@ -81,8 +81,8 @@ void Timeline::Stop() {
 }
 
 void Timeline::End() {
-  if (!is_on()) return;
-  is_on_.store(false);
+  if (!is_written_.load()) return;
+  is_written_.store(false);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_ending_ = true;
@@ -94,7 +94,15 @@ void Timeline::End() {
   file_ = nullptr;
 }
 
+void Timeline::Begin(Submission* submission) const {
+  if (profiler_ == nullptr) return;
+  submission->profiler_range = profiler_->Begin(
+      absl::StrCat(kOps[static_cast<size_t>(submission->op)], " ", submission->name), submission->bytes());
+}
+
 void Timeline::Add(const Submission& submission, int64_t ended_ns) {
+  if (submission.profiler_range != 0) profiler_->End(submission.profiler_range);
+  if (!is_written_.load(std::memory_order_relaxed)) return;
   if (submission.started_ns == 0) MarkCycle(ended_ns);
   Push({submission.name, submission.op, submission.dtype, submission.group, submission.count, submission.submitted_ns,
         submission.started_ns, ended_ns, submission.status.ok() ? "" : submission.status.ToString()});

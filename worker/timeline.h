@@ -14,13 +14,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "worker/profiler_ranges.h"
 #include "worker/submission.h"
 
 namespace farandole {
 
-// What a process's tensors waited for, as a file for chrome://tracing or Perfetto: one row a tensor, with the time from
-// its submission until its batch began (NEGOTIATE_ALLREDUCE) and that of the batch (ALLREDUCE). Times are those of the
-// real-time clock, and each process is its rank, so that the files of several ranks can be put together.
+// What a process's tensors waited for, for a profiler that is attached, and as a file for chrome://tracing or Perfetto:
+// one row a tensor, with the time from its submission until its batch began (NEGOTIATE_ALLREDUCE) and that of the batch
+// (ALLREDUCE). Times are those of the real-time clock, and each process is its rank, so that the files of several ranks
+// can be put together.
 //
 // One a process; it outlives epochs. Thread-safe. A thread of its own writes: what it cannot keep up with is dropped,
 // and counted in the file. A file whose process was killed lacks its end, and can be read all the same.
@@ -45,7 +47,12 @@ class Timeline {
   // Writes what waits and ends the file; no more if none was started.
   void Stop();
 
-  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  // Before the first submission: they are ranges for a profiler from now on.
+  void Attach(const ProfilerRanges* profiler) { profiler_ = profiler; }
+
+  bool is_on() const { return is_written_.load(std::memory_order_relaxed) || profiler_ != nullptr; }
+  // Where is_on: a submission is made.
+  void Begin(Submission* submission) const;
   // Where is_on: a submission is complete, by its status. started_ns is 0 where it was part of no batch.
   void Add(const Submission& submission, int64_t ended_ns);
   void MarkCycle(int64_t now_ns);
@@ -75,7 +82,8 @@ class Timeline {
   int RowOf(const Event& event);
 
   std::mutex life_;  // one Start or Stop at a time
-  std::atomic<bool> is_on_{false};
+  const ProfilerRanges* profiler_ = nullptr;
+  std::atomic<bool> is_written_{false};
   std::atomic<bool> marks_cycles_{false};
   std::thread writer_;
 

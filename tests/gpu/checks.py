@@ -1,7 +1,7 @@
 """What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
 
 `operations`: every operation beside what it must give. `training`: DistributedOptimizer beside one process. `compiled`:
-the same with torch.compile. `death`: a rank is killed while collectives are on their way; the others are told. `elastic`:
+the same with torch.compile. `compressed`: with gradients in fewer bytes. `death`: a rank is killed while collectives are on their way; the others are told. `elastic`:
 a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where there are fewer.
 """
 
@@ -9,7 +9,7 @@ import argparse
 import os
 import signal
 import sys
-from typing import Callable, Dict, List
+from typing import Any, Callable, Dict, List
 
 import farandole.torch as hvd
 import torch
@@ -186,14 +186,16 @@ def make_model(device: torch.device, random: torch.Generator) -> torch.nn.Module
     return model.to(device)
 
 
-def train(device: torch.device, batches: int, shares: bool, compiles: bool = False) -> List[torch.Tensor]:
+def train(
+    device: torch.device, batches: int, shares: bool, compiles: bool = False, compression: Any = hvd.Compression.none
+) -> List[torch.Tensor]:
     """The parameters after some steps on made-up data, of which this rank takes its share, or all."""
     random = torch.Generator().manual_seed(1)
     model = make_model(device, random)
     forward = torch.compile(model) if compiles else model
     optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     if shares:
-        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), compression)
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     for _ in range(batches):
@@ -212,6 +214,23 @@ def training(device: torch.device, compiles: bool = False) -> None:
     for mine, whole in zip(together, alone):
         torch.testing.assert_close(mine, whole, rtol=1e-3, atol=1e-5)
         assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), "ranks differ"
+
+
+def compressed(device: torch.device) -> None:
+    """Gradients in fewer bytes lead nearly to where all of them do, and to equal bits."""
+    alone = train(device, 20, False)
+    moved = torch.cat([(one - other).flatten() for one, other in zip(alone, train(device, 0, False))]).norm()
+    for kind, limit, compression in (
+        ("fp16", 0.02, hvd.Compression.fp16),
+        ("bf16", 0.1, hvd.Compression.bf16),
+        ("int8", 0.1, hvd.Compression.int8(min_elements=0)),
+        ("powersgd", 0.7, hvd.Compression.powersgd(rank=8, start_step=2)),
+    ):
+        together = train(device, 20, True, compression=compression)
+        apart = torch.cat([(one - other).flatten() for one, other in zip(alone, together)]).norm()
+        assert apart <= limit * moved, f"{kind}: {apart} from where one process comes to, which has moved by {moved}"
+        for mine in together:
+            assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), f"{kind}: ranks differ"
 
 
 def death(device: torch.device) -> None:
@@ -264,6 +283,7 @@ CHECKS: Dict[str, Callable[[torch.device], None]] = {
     "operations": operations,
     "training": training,
     "compiled": compiled,
+    "compressed": compressed,
     "death": death,
     "elastic": elastic,
 }

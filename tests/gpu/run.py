@@ -57,7 +57,7 @@ def main() -> int:
     sizes = [arguments.np] if arguments.np else sorted({1, 2, max(2, gpus)})
     results = []
     for ranks in sizes:
-        checks = ["operations", "training"] + (["death", "elastic"] if ranks > 1 else [])
+        checks = ["operations", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
         # Compilers take a while, and on the host nothing of it is ours.
         checks += ["compiled"] if arguments.device == "cuda" else []
         results += [run(check, ranks, arguments.device) for check in checks]

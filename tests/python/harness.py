@@ -34,6 +34,7 @@ SIZES = {
     "groups": (2, 3, 4),
     "join": (1, 2, 3, 4),
     "adasum": (1, 2, 3, 4),
+    "compression": (1, 2, 3, 4),
 }
 
 
@@ -68,7 +69,7 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
     Setup(4, hosts=2): ("torch_ops", "optimizer"),
     Setup(4, hosts=2, transport="gloo"): ("torch_ops",),
-    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "join"),
+    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join"),
 }
 
 

@@ -4,6 +4,9 @@ from typing import Any, Optional, Tuple, Type
 
 import torch
 
+from .int8 import Int8
+from .powersgd import PowerSGD
+
 
 class Compressor:
     """To be derived from, for a form of one's own; the class itself is what DistributedOptimizer takes."""
@@ -60,8 +63,11 @@ class BF16Compressor(_HalfCompressor):
 
 
 class Compression:
-    """The compressors that come with Farandole."""
+    """The compressors that come with Farandole. For a DistributedOptimizer only, and with Average or Sum:
+    Compression.int8() and Compression.powersgd(rank=4), which see."""
 
     none: Type = NoneCompressor
     fp16: Type = FP16Compressor
     bf16: Type = BF16Compressor
+    int8: Type = Int8
+    powersgd: Type = PowerSGD

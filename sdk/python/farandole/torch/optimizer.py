@@ -9,9 +9,10 @@ import torch
 
 from .. import _options
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Adasum, Average, choose
+from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from .adasum import DistributedSteps
 from .compression import Compression
+from .exchange import GradientExchange
 from .reducer import Reducer, Settings
 
 Named = List[Tuple[str, torch.Tensor]]
@@ -198,10 +199,23 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
     return [group for group in result if group]
 
 
+def _check_compression(compression: Any, op: int, groups: Sequence[Any]) -> Any:
+    """What the argument means. ValueError: it does not go with the others."""
+    if isinstance(compression, type) and issubclass(compression, GradientExchange):
+        compression = compression()
+    if isinstance(compression, GradientExchange):
+        kind = type(compression).__name__
+        if op not in (Average, Sum):
+            raise ValueError(f"compression={kind} needs op=Average or Sum, not {NAMES[op]}")
+        if groups:
+            raise ValueError(f"compression={kind} takes each gradient by itself; leave out groups and num_groups")
+    return compression
+
+
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,  # pylint: disable=invalid-name; Horovod's
     named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
-    compression: Type = Compression.none,
+    compression: Any = Compression.none,
     backward_passes_per_step: int = 1,
     op: int = Average,
     gradient_predivide_factor: float = 1.0,
@@ -218,7 +232,8 @@ def DistributedOptimizer(
     the old one in all but name.
 
     named_parameters: (name, parameter) for all parameters of the optimizer, usually model.named_parameters(); the
-    names appear in messages. compression: Compression.none, fp16 or bf16; the form in which gradients travel.
+    names appear in messages. compression: the form in which gradients travel: Compression.none, fp16 or bf16; or
+    Compression.int8() or powersgd(rank), which remember what they have left out and serve one optimizer each.
     backward_passes_per_step: backward passes whose gradients are added up before they travel.
     op: Average, Sum, Min, Max or Product; with Adasum each rank makes its own step, and the changes of the parameters
     are combined (see adasum.py).
@@ -247,6 +262,7 @@ def DistributedOptimizer(
     named = _name_parameters(optimizer, named_parameters)
     grouped = _make_groups(groups, named)
     _check_passes(backward_passes_per_step)
+    compression = _check_compression(compression, op, grouped)
     distributed = _derive(optimizer, _Distributed if op != Adasum else DistributedSteps)
     distributed.op, distributed.process_set = op, process_set
     distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense

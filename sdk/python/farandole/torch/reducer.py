@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -14,13 +14,14 @@ from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Average, Sum
 from . import ops
 from .compression import Compression
+from .exchange import GradientExchange, Terms
 from .gradient_arena import Place, place_all
 
 
 class Settings(NamedTuple):
     """How gradients are reduced."""
 
-    compression: Type
+    compression: Any
     op: int
     prescale: float
     postscale: float
@@ -67,7 +68,8 @@ class _Unit:
         self.waiting = len(gradients)  # gradients that are not ready
         self.number = 0
         self.handle: Optional[Handle] = None
-        self.sent: Any = None  # the gradient; of the long way the compressed gradients with their contexts
+        # The gradient; of the long way the compressed gradients with their contexts, or the exchange that goes on.
+        self.sent: Any = None
         for gradient in gradients:
             gradient.unit = self
 
@@ -121,6 +123,8 @@ class Reducer:
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
         if self.active:
             self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set), 0)
+            if isinstance(settings.compression, GradientExchange):
+                settings.compression.begin_epoch()
             for gradient in self._gradients.values():
                 _check(gradient.name, gradient.parameter)
                 self._watch(gradient)
@@ -180,7 +184,8 @@ class Reducer:
         """Waits for what travels, whatever becomes of it; the next backward pass begins a step."""
         for unit in self._units:
             with contextlib.suppress(ValueError, RuntimeError):
-                self._collect(unit)
+                while self._collect(unit):
+                    pass
         self._reset()
         self.synchronized = False
 
@@ -240,6 +245,12 @@ class Reducer:
             unit.handle = ops.sparse_allreduce_async(grad, unit.name, settings.op, settings.process_set)
             self._submitted += 1
             return
+        if isinstance(settings.compression, GradientExchange):
+            terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
+            unit.sent = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), terms)
+            unit.handle = next(unit.sent)
+            self._submitted += 1
+            return
         unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
         tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
         call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
@@ -274,11 +285,16 @@ class Reducer:
             for unit in self._units:
                 if not unit.number and unit.handle is None:
                     self._complete(unit)
-            for unit in self._units:
-                try:
-                    self._collect(unit)
-                except Exception as failed:  # pylint: disable=broad-except; raised below
-                    error = error or failed
+            left = self._units
+            while left:
+                going_on = []
+                for unit in left:
+                    try:
+                        if self._collect(unit):
+                            going_on.append(unit)
+                    except Exception as failed:  # pylint: disable=broad-except; raised below
+                        error = error or failed
+                left = going_on
         except EpochEnded:
             self._vacate()
             raise
@@ -334,7 +350,8 @@ class Reducer:
         else:
             gradient.place.clear(gradient.parameter)
 
-    def _collect(self, unit: _Unit) -> None:
+    def _collect(self, unit: _Unit) -> bool:
+        """Waits for what travels, and takes it. Whether more is to follow, which travels now."""
         if unit.number:
             number, unit.number = unit.number, 0
             _handles.finish(number, unit.sent)
@@ -342,15 +359,26 @@ class Reducer:
             output = unit.handle.synchronize()
             if isinstance(unit.handle, ops.SparseHandle):
                 unit.parameter.grad = output
-                return
-            for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
-                grad = gradient.parameter.grad
-                if grad.layout is torch.sparse_coo:
-                    # What made it sparse wants it so: SparseAdam takes no other.
-                    received = self._settings.compression.decompress(tensor, context)
-                    gradient.parameter.grad = received.to_sparse(grad.sparse_dim())
-                elif tensor is not grad:
-                    grad.copy_(self._settings.compression.decompress(tensor, context))
+            elif isinstance(self._settings.compression, GradientExchange):
+                try:
+                    unit.handle = unit.sent.send(output)
+                    return True
+                except StopIteration as result:
+                    self._deliver(unit.parameter, result.value)
+            else:
+                for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
+                    if tensor is not gradient.parameter.grad:
+                        self._deliver(gradient.parameter, self._settings.compression.decompress(tensor, context))
+        return False
+
+    @staticmethod
+    def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
+        grad = parameter.grad
+        if grad.layout is torch.sparse_coo:
+            # What made it sparse wants it so: SparseAdam takes no other.
+            parameter.grad = reduced.to_sparse(grad.sparse_dim())
+        else:
+            grad.copy_(reduced)
 
     def _reset(self) -> None:
         """Ready for the next step. What still travels, because its wait was interrupted, keeps its memory."""

@@ -1,0 +1,46 @@
+"""Reductions of gradients that are more than one operation."""
+
+from typing import Any, Generator, NamedTuple, Tuple
+
+import torch
+
+from .._handles import Handle
+from ..process_sets import ProcessSet
+
+
+class Terms(NamedTuple):
+    """How gradients are reduced."""
+
+    op: int
+    """Average or Sum."""
+    prescale: float
+    postscale: float
+    process_set: ProcessSet
+
+
+# Gives operations that were begun, takes their outputs, and returns the reduced gradient.
+Exchange = Generator[Handle, Any, torch.Tensor]
+
+
+class GradientExchange:
+    """Reduces gradients by operations of its own, and remembers what is of use for the next step. To be derived from;
+    an object is what DistributedOptimizer takes, and serves one optimizer.
+
+    What it remembers is not part of the optimizer's state: after a checkpoint, or a change of the workers, it begins
+    afresh.
+    """
+
+    def begin_epoch(self) -> None:
+        """The ranks are others than before, or know nothing of each other: forgets everything."""
+        raise NotImplementedError
+
+    def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
+        """Reduces a dense gradient, which does not change meanwhile. All ranks do so with equal names and shapes, and
+        get equal bits. `name` is the parameter's, and unique."""
+        raise NotImplementedError
+
+    def compress(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        """ValueError: only gradients of an optimizer can be reduced so."""
+        raise ValueError(
+            f"{type(self).__name__} compresses the gradients of a DistributedOptimizer, and no other tensors"
+        )

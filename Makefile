@@ -11,6 +11,8 @@ export BAZEL ?= bazel
 export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
+# What tests run beside them.
+PRODUCTS += //worker/device:fake_libraries.so
 
 .PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 

@@ -8,7 +8,13 @@ void Fence::Shut(const std::string& incarnation, const std::string& reason) {
   oldest_first_.push_back(incarnation);
   if (oldest_first_.size() <= kMostIncarnations) return;
   reasons_.erase(oldest_first_.front());
+  dismissed_.erase(oldest_first_.front());
   oldest_first_.pop_front();
+}
+
+void Fence::Dismiss(const std::string& incarnation, const std::string& reason) {
+  Shut(incarnation, reason);
+  dismissed_.insert(incarnation);
 }
 
 const std::string* Fence::ReasonFor(const std::string& incarnation) const {

@@ -52,10 +52,12 @@ Actions Job::State::Step(const Event& event, absl::Time now) {
 
 void Job::State::On(const JoinRequested& event) {
   const bool is_first = lobby_.IsEmpty();
-  const absl::Status status = Admit(event.request);
+  // Who was dismissed hears on its stream that the job has finished.
+  const bool is_dismissed = fence_.IsDismissed(event.request.member().incarnation());
+  const absl::Status status = is_dismissed ? absl::OkStatus() : Admit(event.request);
   if (!status.ok()) return Answer<v1::JoinResponse>(event.call, status);
-  if (is_first && run_ == nullptr && survivors_ == nullptr) BeginForming();
-  if (is_first && IsNobodyLeft()) AdoptTerms();
+  if (is_first && !is_dismissed && run_ == nullptr && survivors_ == nullptr) BeginForming();
+  if (is_first && !is_dismissed && IsNobodyLeft()) AdoptTerms();
   v1::JoinResponse response;
   response.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(options_.heartbeat_interval));
   response.set_silence_limit_ms(absl::ToInt64Milliseconds(options_.silence_limit));
@@ -103,7 +105,10 @@ void Job::State::On(const StreamOpened& event) {
 absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   if (absl::Status status = CheckHello(hello); !status.ok()) return status;
   const std::string& incarnation = hello.incarnation();
-  if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) return absl::AbortedError(*reason);
+  if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) {
+    if (!fence_.IsDismissed(incarnation)) return absl::AbortedError(*reason);
+    return TellDismissal(stream, *reason, true), absl::OkStatus();
+  }
   if (lobby_.Has(incarnation)) return ReceiveWaiting(stream, hello);
   const Roster* const roster = PresentRoster();
   const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);

@@ -144,6 +144,7 @@ class Job::State {
   // How many of those who wait could join if the members let them.
   size_t Joining() const;
   // Tells those who wait that they wait in vain. `finished`: as the job has finished in order.
+  void TellDismissal(StreamId stream, const std::string& reason, bool finished);
   void DismissLobby(const std::string& reason, bool finished = false) { Dismiss(lobby_.Take(), reason, finished); }
   void Dismiss(const std::vector<Lobby::Worker>& workers, const std::string& reason, bool finished);
   void Enter(v1::JobState state, const std::string& reason, LogLine::Level level);

@@ -254,18 +254,20 @@ void Job::State::CloseSurvivors(const std::string& reason) {
 }
 
 void Job::State::Dismiss(const std::vector<Lobby::Worker>& workers, const std::string& reason, bool finished) {
+  for (const Lobby::Worker& worker : workers) {
+    const std::string& incarnation = worker.member.incarnation();
+    finished ? fence_.Dismiss(incarnation, reason) : fence_.Shut(incarnation, reason);
+    if (worker.stream != 0) TellDismissal(worker.stream, reason, finished);
+  }
+}
+
+void Job::State::TellDismissal(StreamId stream, const std::string& reason, bool finished) {
   v1::CoordinatorMessage ended;
   ended.mutable_epoch_ended()->set_reason(reason);
   ended.mutable_epoch_ended()->set_job_ended(true);
   ended.mutable_epoch_ended()->set_job_finished(finished);
-  const SharedMessage message = Share(std::move(ended));
-  const absl::Status status = finished ? absl::CancelledError(reason) : absl::AbortedError(reason);
-  for (const Lobby::Worker& worker : workers) {
-    fence_.Shut(worker.member.incarnation(), reason);
-    if (worker.stream == 0) continue;
-    actions_.outputs.push_back(Send{worker.stream, message});
-    actions_.outputs.push_back(CloseStream{worker.stream, status});
-  }
+  actions_.outputs.push_back(Send{stream, Share(std::move(ended))});
+  actions_.outputs.push_back(CloseStream{stream, finished ? absl::CancelledError(reason) : absl::AbortedError(reason)});
 }
 
 }  // namespace farandole

@@ -47,11 +47,13 @@ class Setup(NamedTuple):
     transport: str = "auto"
     far: bool = False
     """Tensors of torch say that they are not in the host's memory, as those of a device do."""
+    gpus: bool = False
+    """Tensors of torch say that they are in a GPU, and the machine has imitated ones, with an imitated NCCL."""
 
     def __str__(self) -> str:
         if self == Setup(self.size):
             return str(self.size)
-        return f"{self.size}x{self.hosts}{self.transport}{'far' if self.far else ''}"
+        return f"{self.size}x{self.hosts}{self.transport}{'far' if self.far else ''}{'gpus' if self.gpus else ''}"
 
 
 # How ranks may be connected, and the modules whose checks `make test` runs so; () stands for all that are made for the
@@ -69,6 +71,8 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
     Setup(4, hosts=2): ("torch_ops", "optimizer"),
     Setup(4, hosts=2, transport="gloo"): ("torch_ops",),
+    Setup(2, gpus=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join", "disagreement"),
+    Setup(3, gpus=True): ("torch_ops", "groups", "join"),
     Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join"),
 }
 
@@ -81,6 +85,10 @@ def modules_of(setup: Setup, has_all: bool) -> List[str]:
 
 # Set for ranks whose tensors are to be far.
 FAR = "FARANDOLE_CHECKS_FAR"
+# For those with imitated GPUs, the directory in which they meet.
+GPUS = "FARANDOLE_CHECKS_GPUS"
+# In the place of CUDA's driver, NCCL and NVML (worker/device/fake_libraries.cc).
+FAKE_LIBRARIES = ROOT / ".venv" / "lib" / "fake_libraries.so"
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
 JOB_SECONDS = 240
@@ -159,6 +167,19 @@ def split(hosts: int, command: Sequence[str]) -> Sequence[str]:
     return ("sh", "-c", SPLIT, str(hosts), *command) if hosts > 1 else command
 
 
+def imitate_gpus(directory: pathlib.Path) -> Dict[str, str]:
+    """Variables of a job on a machine that has them; `directory` is made, and the ranks meet there."""
+    directory.mkdir()
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        (directory / name).symlink_to(FAKE_LIBRARIES)
+    # Not found by its name: PyTorch looks for the real one.
+    return {
+        GPUS: str(directory),
+        "LD_LIBRARY_PATH": str(directory),
+        "FARANDOLE_NCCL_LIBRARY": str(FAKE_LIBRARIES),
+    }
+
+
 def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.CompletedProcess[str]":
     """Runs a command as a job, with stdout and stderr together. Fails if it hangs.
 
@@ -170,6 +191,8 @@ def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.Complet
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "FARANDOLE_TRANSPORT": setup.transport}
     if setup.far:
         environment[FAR] = "1"
+    if setup.gpus:
+        environment.update(imitate_gpus(state.parent / "gpus"))
     process = subprocess.Popen(
         launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=environment
     )
@@ -219,6 +242,34 @@ def make_tensors_far() -> None:
     torch.Tensor.is_cpu = property(lambda _tensor: False)
 
 
+def put_tensors_into_gpus() -> None:
+    """From now on tensors of torch are in the imitated GPU, as far as they say, and what the host does with them is the
+    work of the current stream."""
+    import ctypes
+    import types
+
+    import torch
+    from farandole.torch import ops
+
+    library = ctypes.CDLL(str(FAKE_LIBRARIES))
+    library.fake_begin(os.environ[GPUS].encode())
+    library.fake_framework_stream.restype = ctypes.c_void_p
+    stream = types.SimpleNamespace(cuda_stream=library.fake_framework_stream())
+    to_host = ops.on_host
+
+    def on_host(tensor: torch.Tensor) -> torch.Tensor:
+        host = to_host(tensor)
+        host.is_of_host = True
+        return host
+
+    ops.on_host = on_host
+    torch.Tensor.is_cpu = property(lambda tensor: getattr(tensor, "is_of_host", False))
+    torch.Tensor.is_cuda = property(lambda tensor: not tensor.is_cpu)
+    torch.Tensor.get_device = lambda _tensor: 0
+    torch.cuda.current_stream = lambda _index=None: stream
+    torch.cuda.synchronize = lambda _index=None: None
+
+
 def main() -> int:
     """A rank's part."""
     modules, directory = sys.argv[1].split(","), pathlib.Path(sys.argv[2])
@@ -227,6 +278,8 @@ def main() -> int:
 
     if FAR in os.environ:
         make_tensors_far()
+    if GPUS in os.environ:
+        put_tensors_into_gpus()
     farandole.init()
     with open(directory / f"{farandole.rank()}.jsonl", "w", encoding="utf-8", buffering=1) as report:
         for name, function in checks.items():

@@ -237,6 +237,11 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   runner_ = std::thread([this] { Run(); });
 }
 
+void FakeGpus::ShareThrough(const std::string& directory, uint32_t process) {
+  directory_ = directory;
+  last_id_ = uint64_t{process} << 32;
+}
+
 FakeGpus::~FakeGpus() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -30,7 +30,7 @@ struct CUstream_st {
 
 namespace farandole {
 
-struct FakeClique;
+class FakeClique;
 
 // GPUs and NCCL for tests, in this process's memory, behind the tables of functions that the real ones fill. What
 // streams are given runs later, on a thread of its own, in an order that is drawn from the seed and keeps only what
@@ -43,6 +43,9 @@ class FakeGpus {
   ~FakeGpus();
   FakeGpus(const FakeGpus&) = delete;
   FakeGpus& operator=(const FakeGpus&) = delete;
+
+  // Ranks are other processes, which use the same directory, in memory if it is to be quick: before anything else.
+  void ShareThrough(const std::string& directory, uint32_t process);
 
   const CudaDriver& driver() const { return driver_; }
   const NcclLibrary& nccl() const { return nccl_; }
@@ -89,6 +92,7 @@ class FakeGpus {
   std::vector<std::string> calls_;
   std::map<uint64_t, std::shared_ptr<FakeClique>> cliques_;
   std::map<int, double> scales_;  // of reductions that were made
+  std::string directory_;         // "": ranks are of this process
   uint64_t last_id_ = 0;
   int last_op_ = 100;
   std::vector<std::unique_ptr<CUevent_st>> made_events_;

@@ -1,59 +1,26 @@
 #include "worker/device/fake_nccl.h"
 
-#include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
+#include "worker/device/fake_clique.h"
 #include "worker/device/fake_gpus.h"
-#include "worker/dtype.h"
-#include "worker/kernels/reduce.h"
+#include "worker/kernels/half.h"
 
 namespace farandole {
 namespace {
 
-enum class Kind { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kRecv };
-
-struct Call {
-  Kind kind;
-  const char* input;
-  char* output;
-  size_t count;
-  int dtype;
-  int op = 0;
-  int peer = 0;  // or root
-};
-using Calls = std::vector<Call>;
+using Kind = FakeNcclCall::Kind;
 
 constexpr int kInvalidUsage = 5;
 // How often somebody has to ask before what was begun has settled, at most.
 constexpr int kMostLooks = 4;
 
-}  // namespace
-
-// The ranks of one unique id. All guarded by the FakeGpus' lock.
-struct FakeClique {
-  int size = 0;
-  int connected = 0;
-  struct Round {
-    std::vector<std::optional<Calls>> calls;  // by position
-    int arrived = 0;
-  };
-  std::map<uint64_t, Round> rounds;  // collectives
-  // What was sent, by sender and receiver.
-  std::map<std::pair<int, int>, std::deque<std::vector<char>>> mail;
-};
-
-namespace {
-
 // Sends and receives, which concern pairs of ranks only.
-bool IsExchange(const Calls& calls) { return calls[0].kind == Kind::kSend || calls[0].kind == Kind::kRecv; }
+bool IsExchange(const FakeNcclWork& calls) { return calls[0].kind == Kind::kSend || calls[0].kind == Kind::kRecv; }
 
 struct Communicator {
   std::shared_ptr<FakeClique> clique;
@@ -61,45 +28,26 @@ struct Communicator {
   int looks_left = 0;
   bool is_aborted = false;
   uint64_t rounds = 0;
-  Calls begun;  // and not in the stream yet
+  FakeNcclWork begun;  // and not in the stream yet
   CudaStream stream = nullptr;
 };
 
-DType TypeOf(int dtype) {
-  switch (dtype) {
-    case kNcclInt8:
-      return DType::kI8;
-    case kNcclInt32:
-      return DType::kI32;
-    case kNcclInt64:
-      return DType::kI64;
-    case kNcclFloat16:
-      return DType::kF16;
-    case kNcclBfloat16:
-      return DType::kBF16;
-    case kNcclFloat32:
-      return DType::kF32;
-    case kNcclFloat64:
-      return DType::kF64;
-    default:
-      FD_CHECK_EQ(dtype, kNcclUint8);
-      return DType::kU8;
+double ScalarOf(int dtype, const void* scalar) {
+  if (dtype == kNcclFloat64) {
+    double value;
+    std::memcpy(&value, scalar, sizeof(value));
+    return value;
   }
-}
-
-ReduceOp OpOf(int op) {
-  switch (op) {
-    case kNcclProd:
-      return ReduceOp::kProduct;
-    case kNcclMax:
-      return ReduceOp::kMax;
-    case kNcclMin:
-      return ReduceOp::kMin;
-    case kNcclAvg:
-      return ReduceOp::kAverage;
-    default:
-      return ReduceOp::kSum;
+  if (dtype == kNcclFloat32) {
+    float value;
+    std::memcpy(&value, scalar, sizeof(value));
+    return value;
   }
+  uint16_t value;
+  std::memcpy(&value, scalar, sizeof(value));
+  float wide = 0;
+  dtype == kNcclFloat16 ? F16ToF32(&value, &wide, 1) : BF16ToF32(&value, &wide, 1);
+  return wide;
 }
 
 }  // namespace
@@ -114,80 +62,7 @@ namespace {
 
 thread_local int group_depth = 0;
 thread_local std::pair<NcclComm, CudaStream> group_target;
-thread_local Calls group_calls;
-
-// Runs the calls of number `index` of all ranks, whose results are written when all inputs are read.
-class Round {
- public:
-  Round(const FakeClique::Round& round, const std::map<int, double>& scales) : scales_(scales) {
-    for (const auto& calls : round.calls) ranks_.push_back(&*calls);
-  }
-
-  void Run() {
-    const size_t first = ranks_[0]->size();
-    for (size_t index = 0; index < first; ++index) {
-      for (const Calls* calls : ranks_) CheckEqual((*ranks_[0])[index], *calls, index, first);
-      Collective(index);
-    }
-    Write();
-  }
-
- private:
-  struct Result {
-    char* to;
-    std::vector<char> bytes;
-  };
-
-  static void CheckEqual(const Call& a, const Calls& calls, size_t index, size_t count) {
-    FD_CHECK_EQ(calls.size(), count) << "ranks make different numbers of calls";
-    const Call& b = calls[index];
-    FD_CHECK(a.kind == b.kind && a.count == b.count && a.dtype == b.dtype && a.peer == b.peer)
-        << "ranks make different calls";
-  }
-
-  void Add(char* to, const char* from, size_t bytes) { results_.push_back({to, {from, from + bytes}}); }
-  void Write() {
-    for (const Result& result : results_) std::copy(result.bytes.begin(), result.bytes.end(), result.to);
-  }
-
-  std::vector<char> Reduced(size_t index, size_t count, const Call& call) {
-    std::vector<const void*> inputs;
-    std::vector<double> factors;
-    for (const Calls* calls : ranks_) {
-      inputs.push_back((*calls)[index].input);
-      const auto scaled = scales_.find((*calls)[index].op);
-      factors.push_back(scaled == scales_.end() ? 1.0 : scaled->second);
-    }
-    const DType type = TypeOf(call.dtype);
-    std::vector<char> output(count * SizeOf(type));
-    Reduce(type, OpOf(call.op), inputs, factors.data(), output.data(), static_cast<int64_t>(count), 1.0,
-           static_cast<int>(ranks_.size()));
-    return output;
-  }
-
-  void Collective(size_t index) {
-    const Call& call = (*ranks_[0])[index];
-    const size_t bytes = call.count * SizeOf(TypeOf(call.dtype));
-    const size_t size = ranks_.size();
-    std::vector<char> reduced;
-    if (call.kind == Kind::kAllReduce || call.kind == Kind::kReduce) reduced = Reduced(index, call.count, call);
-    if (call.kind == Kind::kReduceScatter) reduced = Reduced(index, call.count * size, call);
-    for (size_t position = 0; position < size; ++position) {
-      const Call& own = (*ranks_[position])[index];
-      if (call.kind == Kind::kAllReduce) Add(own.output, reduced.data(), bytes);
-      if (call.kind == Kind::kReduce && static_cast<int>(position) == call.peer) Add(own.output, reduced.data(), bytes);
-      if (call.kind == Kind::kReduceScatter) Add(own.output, reduced.data() + position * bytes, bytes);
-      if (call.kind == Kind::kBroadcast) Add(own.output, (*ranks_[call.peer])[index].input, bytes);
-      for (size_t from = 0; call.kind == Kind::kAllGather && from < size; ++from) {
-        Add(own.output + from * bytes, (*ranks_[from])[index].input, bytes);
-      }
-    }
-  }
-
-  const std::map<int, double>& scales_;
-  std::vector<const Calls*> ranks_;
-  std::vector<Result> results_;
-};
+thread_local FakeNcclWork group_calls;
 
 }  // namespace
 
@@ -213,9 +88,11 @@ struct FakeNcclCalls {
     uint64_t number = 0;
     std::memcpy(&number, id.internal, sizeof(number));
     std::shared_ptr<FakeClique>& clique = fake.cliques_[number];
-    if (clique == nullptr) clique = std::make_shared<FakeClique>();
-    clique->size = ranks;
-    ++clique->connected;
+    if (clique == nullptr) {
+      clique = fake.directory_.empty() ? std::make_shared<FakeClique>(ranks)
+                                       : std::make_shared<FakeClique>(ranks, fake.directory_, number);
+    }
+    clique->Connect(rank);
     auto shared = std::make_shared<Communicator>();
     shared->clique = clique;
     shared->position = rank;
@@ -245,7 +122,7 @@ struct FakeNcclCalls {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     Communicator& own = *comm->shared;
-    const bool is_connected = own.clique->connected == own.clique->size;
+    const bool is_connected = own.clique->IsConnected();
     *state = fake.broken_;
     if (fake.broken_ != 0) return 0;
     if (!is_connected || --own.looks_left > 0) {
@@ -254,55 +131,19 @@ struct FakeNcclCalls {
     }
     own.looks_left = 0;
     if (own.begun.empty()) return 0;
-    const Calls calls = std::exchange(own.begun, {});
+    const FakeNcclWork calls = std::exchange(own.begun, {});
     if (IsExchange(calls)) {
       fake.Push(own.stream, [&fake, shared = comm->shared, calls, has_sent = false]() mutable {
-        return ExchangeInStream(fake, *shared, calls, &has_sent);
+        if (shared->is_aborted) return true;
+        return !fake.hangs_ && shared->clique->Exchange(shared->position, calls, &has_sent);
       });
     } else {
       fake.Push(own.stream, [&fake, shared = comm->shared, calls, round = ++own.rounds] {
-        return RunInStream(fake, *shared, calls, round);
+        if (shared->is_aborted) return true;
+        return !fake.hangs_ && shared->clique->Collect(shared->position, round, calls);
       });
     }
     return 0;
-  }
-
-  // Locked, on the streams' thread.
-  static bool ExchangeInStream(FakeGpus& fake, Communicator& own, const Calls& calls, bool* has_sent) {
-    if (own.is_aborted) return true;
-    if (fake.hangs_) return false;
-    auto& mail = own.clique->mail;
-    std::map<int, size_t> wanted;
-    for (const Call& call : calls) {
-      if (call.kind == Kind::kRecv) ++wanted[call.peer];
-      if (call.kind == Kind::kSend && !*has_sent)
-        mail[{own.position, call.peer}].emplace_back(call.input, call.input + call.count * SizeOf(TypeOf(call.dtype)));
-    }
-    *has_sent = true;
-    for (const auto& [peer, count] : wanted) {
-      if (mail[{peer, own.position}].size() < count) return false;
-    }
-    for (const Call& call : calls) {
-      if (call.kind != Kind::kRecv) continue;
-      auto& queue = mail[{call.peer, own.position}];
-      FD_CHECK_EQ(queue.front().size(), call.count * SizeOf(TypeOf(call.dtype))) << "a receive of another size";
-      std::memcpy(call.output, queue.front().data(), queue.front().size());
-      queue.pop_front();
-    }
-    return true;
-  }
-
-  // Locked, on the streams' thread.
-  static bool RunInStream(FakeGpus& fake, Communicator& own, const Calls& calls, uint64_t number) {
-    if (own.is_aborted) return true;
-    if (fake.hangs_) return false;
-    FakeClique::Round& round = own.clique->rounds[number];
-    round.calls.resize(own.clique->size);
-    if (!round.calls[own.position].has_value()) {
-      round.calls[own.position] = calls;
-      if (++round.arrived == own.clique->size) Round(round, fake.scales_).Run();
-    }
-    return round.arrived == own.clique->size;
   }
 
   static const char* ErrorString(int result) { return result == kNcclRemoteError ? "remote process exited" : "failed"; }
@@ -312,28 +153,24 @@ struct FakeNcclCalls {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     FD_CHECK_EQ(residence, kNcclScalarHostImmediate);
-    double factor = 0;
-    if (dtype == kNcclFloat32) {
-      float value;
-      std::memcpy(&value, scalar, sizeof(value));
-      factor = value;
-    } else {
-      FD_CHECK_EQ(dtype, kNcclFloat64) << "the fake scales no other types";
-      std::memcpy(&factor, scalar, sizeof(factor));
-    }
     *op = ++fake.last_op_;
-    fake.scales_[*op] = factor;
+    fake.scales_[*op] = ScalarOf(dtype, scalar);
     return fake.Enter("ncclRedOpCreatePreMulSum");
   }
   static int DropSum(int, NcclComm) { return 0; }
 
-  static int Submit(const char* name, const Call& call, NcclComm comm, CudaStream stream) {
+  static int Submit(const char* name, const FakeNcclCall& call, NcclComm comm, CudaStream stream) {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     if (!IsInFakeContext() || group_depth != 1) return kInvalidUsage;
     if (const int failure = fake.Enter(name); failure != 0) return failure;
     group_target = {comm, stream};
     group_calls.push_back(call);
+    const auto scaled = fake.scales_.find(call.op);
+    if (scaled != fake.scales_.end()) {
+      group_calls.back().op = kNcclSum;
+      group_calls.back().factor = scaled->second;
+    }
     return 0;
   }
   static int AllReduce(const void* input, void* output, size_t count, int dtype, int op, NcclComm comm,
@@ -374,7 +211,7 @@ struct FakeNcclCalls {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     --group_depth;
-    const Calls calls = std::exchange(group_calls, {});
+    const FakeNcclWork calls = std::exchange(group_calls, {});
     if (calls.empty()) return 0;
     Communicator& own = *group_target.first->shared;
     if (!own.begun.empty()) return kInvalidUsage;  // the last calls have not settled

@@ -262,6 +262,8 @@ class OnDevice(torch.Tensor):
 
 @check
 def outputs_are_on_the_device_of_the_inputs() -> None:
+    if torch.ones(1).is_cuda:
+        return  # all are in the imitated GPU
     tensor = mine(2, 3).as_subclass(OnDevice)
     outputs = [
         hvd.allreduce(tensor),
@@ -283,6 +285,8 @@ def outputs_are_on_the_device_of_the_inputs() -> None:
 
 @check
 def a_default_device_does_not_matter() -> None:
+    if torch.ones(1).is_cuda:
+        return
     for tensor in (mine(2, 3), mine(2, 3).as_subclass(OnDevice)):
         with torch.device("meta"):
             output = hvd.synchronize(hvd.allreduce_async(tensor, op=hvd.Sum, name="default"))

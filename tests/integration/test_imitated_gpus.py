@@ -1,0 +1,77 @@
+"""Whole jobs whose tensors are in imitated GPUs, with an imitated NCCL between the processes (worker/device/fake_*): the
+libraries are found and used as those of a machine with GPUs are."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any, Callable, Dict
+
+import harness
+import pytest
+from coordinators import Coordinator
+from programs_run import START_SECONDS, Program
+
+PROGRAM = pathlib.Path(__file__).parent / "programs" / "imitated_gpus.py"
+
+
+@pytest.fixture
+def gpu_job(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Program]:
+    """Starts a job of two ranks with imitated GPUs: arguments of the program, options of `farandole run`, variables."""
+
+    def runs(*arguments: str, options: "tuple[str, ...]" = (), **variables: str) -> Program:
+        given: Dict[str, Any] = {**harness.imitate_gpus(tmp_path / "gpus"), **variables}
+        state = () if "--coordinator" in options else ("--state-dir", str(tmp_path))
+        command = ["run", "-np", "2", *state, *options, sys.executable, str(PROGRAM), *arguments]
+        return start(str(harness.CLI), *command, **given)
+
+    return runs
+
+
+@pytest.mark.parametrize("check", ("operations", "training", "compressed"))
+def test_a_check_of_gpus_holds(check: str, gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job(check)
+    run.require_end(0, START_SECONDS)
+    assert f"{check}: well on 2 ranks" in run.output
+    assert "copied to the host's memory" not in run.output
+
+
+def test_a_death_is_told_to_who_waits_for_it_on_a_gpu(gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job("death")
+    run.require_end(128 + signal.SIGKILL, START_SECONDS)
+    assert "told: rank 1 (" in run.output
+
+
+def test_an_elastic_job_goes_on_with_communicators_made_anew(gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job("elastic", options=("--min-np", "1"))
+    run.require_end(0, START_SECONDS)
+    assert "ended with SIGKILL" in run.output and "elastic: well on" in run.output
+
+
+def test_what_hangs_on_a_gpu_is_named_and_ends_by_the_limit(gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job("hang", FARANDOLE_STALL_WARNING_MS="500", FARANDOLE_STALL_LIMIT_MS="2000")
+    run.require_end(1, START_SECONDS)
+    assert "'hung' is on the GPU of rank 0 (" in run.output
+    assert "its tensors are there, and it waits for peers" in run.output
+    assert "s is the most (FARANDOLE_STALL_LIMIT_MS)" in run.output
+    assert "it did not hang" not in run.output
+
+
+def test_gpus_are_shown_while_a_job_uses_them(
+    gpu_job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    options = coordinator.options()
+    run = gpu_job("stay", str(tmp_path), options=("--job", "imitated", *options))
+    command = [str(harness.CLI), "job", "show", "imitated", "--json", *options]
+    shown: Dict[str, Any] = {}
+    while "gpus" not in shown or shown["gpus"]["gpus"] < 2:
+        assert run.is_running(), run.output
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        shown = json.loads(said.stdout) if said.returncode == 0 else {}
+    (tmp_path / "stop").touch()
+    run.require_end(0, START_SECONDS)
+    assert shown["gpus"]["busy_percent"] == 42 and shown["gpus"]["memory_total_bytes"] == 2 * (16 << 30)
+    gpu = {"name": "Imitation", "memory_used_bytes": 4 << 30, "memory_total_bytes": 16 << 30, "busy_percent": 42}
+    assert [worker["gpu"] for worker in shown["workers"]] == [gpu, gpu]

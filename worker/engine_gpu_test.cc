@@ -1,6 +1,8 @@
 // Engines with tensors in GPUs, which are fake ones.
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -21,6 +23,11 @@ class EngineGpuTest : public ::testing::TestWithParam<std::vector<int>> {
   EngineGpuTest() : gpus_(size(), 3) {
     TestEpoch::Options options;
     options.gpus = GpuLibraries{[this] { return &gpus_.driver(); }, [this] { return &gpus_.nccl(); }, nullptr};
+    options.gpu_recorder = {[this] { return is_measured_.load(); },
+                            [this](const std::string& label, int64_t from_ns, int64_t to_ns) {
+                              const std::lock_guard<std::mutex> lock(times_mutex_);
+                              times_.push_back({label, from_ns, to_ns});
+                            }};
     epoch_ = std::make_unique<TestEpoch>(GetParam(), options);
     for (int rank = 0; rank < size(); ++rank) streams_.push_back(gpus_.MakeStream());
   }
@@ -38,7 +45,16 @@ class EngineGpuTest : public ::testing::TestWithParam<std::vector<int>> {
   }
   float Sum() const { return static_cast<float>(size() * (size() - 1) / 2); }
 
+  struct Time {
+    std::string label;
+    int64_t from_ns;
+    int64_t to_ns;
+  };
+
   FakeGpus gpus_;
+  std::atomic<bool> is_measured_{false};
+  std::mutex times_mutex_;
+  std::vector<Time> times_;
   std::unique_ptr<TestEpoch> epoch_;
   std::vector<CudaStream> streams_;
 };
@@ -268,6 +284,32 @@ TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
   for (int rank = 0; rank < size(); ++rank) {
     gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
     EXPECT_EQ(epoch_->gpus(rank).Look(MonotonicNs())->label, "");
+  }
+}
+
+TEST_P(EngineGpuTest, TheTimeThatCollectivesTakeOnTheGpuIsMeasuredWhereSomebodyWantsIt) {
+  const auto reduce = [&](int rank) {
+    for (int step = 0; step < 3; ++step) {
+      auto tensor = Late(rank, "t", {1.0f});
+      ASSERT_TRUE(epoch_->Run(rank, *tensor).ok());
+    }
+    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs()).ok());
+  };
+  epoch_->OnEachRank(reduce);
+  EXPECT_THAT(times_, testing::IsEmpty());
+  is_measured_ = true;
+  const int64_t before = MonotonicNs();
+  epoch_->OnEachRank(reduce);
+  const int64_t after = MonotonicNs();
+  EXPECT_EQ(times_.size(), 3u * size());
+  // The host hears of a point in a stream a little later than it is reached.
+  constexpr int64_t kLateNs = 100'000'000;
+  for (const Time& time : times_) {
+    EXPECT_EQ(time.label, "'t'");
+    EXPECT_LE(time.from_ns, time.to_ns);
+    EXPECT_GE(time.from_ns, before);
+    EXPECT_LE(time.to_ns, after + kLateNs);
   }
 }
 

@@ -83,7 +83,7 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
     engine_options.arenas = arenas_[rank].get();
     gpus_.push_back(std::make_unique<GpuCollectives>(
         options.gpus.value_or(GpuLibraries()), [this, rank](const Collective& batch) { return Start(rank, batch); },
-        rank));
+        rank, options.gpu_recorder));
     GpuCollectives* gpus = gpus_.back().get();
     engines_.push_back(std::make_unique<Engine>(
         engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },

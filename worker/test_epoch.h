@@ -52,6 +52,8 @@ class TestEpoch {
     int64_t yield_ns = 50'000;
     // Set: each rank has a GPU of these, that of its own number.
     std::optional<GpuLibraries> gpus = std::nullopt;
+    // Of all ranks.
+    GpuRecorder gpu_recorder = {};
   };
   // `hosts`: ranks by host.
   explicit TestEpoch(const std::vector<int>& hosts) : TestEpoch(hosts, Options()) {}

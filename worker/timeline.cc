@@ -43,7 +43,7 @@ std::string Timeline::PathOf(const std::string& path, int rank) {
 absl::Status Timeline::Start(const std::string& path, bool marks_cycles, int rank, const std::string& who) {
   const std::lock_guard<std::mutex> life(life_);
   const std::string own = PathOf(path, rank);
-  if (is_on() && own == path_) {
+  if (is_written_.load() && own == path_) {
     marks_cycles_.store(marks_cycles);
     return absl::OkStatus();
   }
@@ -112,6 +112,13 @@ void Timeline::MarkCycle(int64_t now_ns) {
   if (marks_cycles_.load()) Push({"", OpType::kBarrier, DType::kU8, 0, 0, now_ns, 0, now_ns, ""});
 }
 
+GpuRecorder Timeline::GpuTimes() {
+  return {[this] { return is_written_.load(std::memory_order_relaxed); },
+          [this](const std::string& label, int64_t from_ns, int64_t to_ns) {
+            if (is_written_.load()) Push({label, {}, {}, 0, 0, from_ns, from_ns, to_ns, "", /*is_on_gpu=*/true});
+          }};
+}
+
 void Timeline::Push(Event event) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (waiting_.size() >= kMostWaiting) {
@@ -146,8 +153,12 @@ void Timeline::WriteEvent(const Event& event) {
     return WriteLine(absl::StrCat(R"({"ph":"i","s":"p","name":"CYCLE_START","pid":)", rank_, R"(,"ts":)",
                                   (event.ended_ns + real_minus_monotonic_ns_) / 1000, "}"));
   }
+  if (event.is_on_gpu) {
+    return WriteSpan("ON_GPU", RowNamed("GPU"), event.started_ns, event.ended_ns,
+                     absl::StrCat(R"({"tensors":)", Quote(event.name), "}"));
+  }
   const std::string op = absl::AsciiStrToUpper(kOps[static_cast<int>(event.op)]);
-  const int row = RowOf(event);
+  const int row = RowNamed(absl::StrCat(kOps[static_cast<int>(event.op)], ".", event.name));
   const int64_t started_ns = event.started_ns == 0 ? event.ended_ns : event.started_ns;
   WriteSpan(absl::StrCat("NEGOTIATE_", op), row, event.submitted_ns, started_ns, "{}");
   const std::string error = event.error.empty() ? "" : absl::StrCat(R"(,"error":)", Quote(event.error));
@@ -157,15 +168,14 @@ void Timeline::WriteEvent(const Event& event) {
                          error, "}"));
 }
 
-int Timeline::RowOf(const Event& event) {
-  std::string name = absl::StrCat(kOps[static_cast<int>(event.op)], ".", event.name);
+int Timeline::RowNamed(const std::string& name) {
   const auto found = rows_.find(name);
   if (found != rows_.end()) return found->second;
   if (rows_.size() >= kMostRows) return kOthersRow;
   const int row = static_cast<int>(rows_.size()) + 1;
   WriteLine(absl::StrCat(R"({"ph":"M","name":"thread_name","pid":)", rank_, R"(,"tid":)", row, R"(,"args":{"name":)",
                          Quote(name), "}}"));
-  rows_.emplace(std::move(name), row);
+  rows_.emplace(name, row);
   return row;
 }
 

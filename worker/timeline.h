@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "worker/device/gpu_watch.h"
 #include "worker/profiler_ranges.h"
 #include "worker/submission.h"
 
@@ -56,6 +57,8 @@ class Timeline {
   // Where is_on: a submission is complete, by its status. started_ns is 0 where it was part of no batch.
   void Add(const Submission& submission, int64_t ended_ns);
   void MarkCycle(int64_t now_ns);
+  // Adds what collectives do on a GPU, in a row of their own, where the file is written.
+  GpuRecorder GpuTimes();
 
  private:
   // By values, since a submission's place is used again.
@@ -70,6 +73,8 @@ class Timeline {
     int64_t started_ns;
     int64_t ended_ns;
     std::string error;
+    // Of a batch on a GPU, whose name is its label: only when it began and ended there.
+    bool is_on_gpu = false;
   };
   // Stop, under life_.
   void End();
@@ -79,7 +84,7 @@ class Timeline {
   // One JSON object, on a line.
   void WriteLine(const std::string& text);
   void WriteSpan(const std::string& name, int row, int64_t from_ns, int64_t to_ns, const std::string& arguments);
-  int RowOf(const Event& event);
+  int RowNamed(const std::string& name);
 
   std::mutex life_;  // one Start or Stop at a time
   const ProfilerRanges* profiler_ = nullptr;

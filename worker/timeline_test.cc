@@ -1,5 +1,6 @@
 #include "worker/timeline.h"
 
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -47,6 +48,38 @@ TEST(TimelineTest, OtherRanksThanTheFirstHaveFilesOfTheirOwn) {
   EXPECT_EQ(Timeline::PathOf("/tmp/a.b/t", 3), "/tmp/a.b/t.rank3");
   EXPECT_EQ(Timeline::PathOf("/tmp/.hidden", 12), "/tmp/.hidden.rank12");
   EXPECT_EQ(Timeline::PathOf("t.json", 1), "t.rank1.json");
+}
+
+TEST(TimelineTest, AFileIsWrittenAnewAlsoWhereAProfilerGoesOn) {
+  const std::string path = PathIn("profiled.json");
+  const ProfilerRanges profiler;
+  Timeline timeline;
+  timeline.Attach(&profiler);
+  for (int life = 0; life < 2; ++life) {
+    ASSERT_TRUE(timeline.Start(path, false, 0, "rank 0").ok());
+    Record(timeline, "x", 1'000, 2'000, 3'000);
+    timeline.Stop();
+    Record(timeline, "late", 1'000, 2'000, 3'000);
+    EXPECT_EQ(Spans(Read(path)).size(), 2u);
+    ASSERT_EQ(std::remove(path.c_str()), 0);
+  }
+}
+
+TEST(TimelineTest, ShowsWhatIsOnAGpu) {
+  const std::string path = PathIn("gpu.json");
+  Timeline timeline;
+  const GpuRecorder recorder = timeline.GpuTimes();
+  EXPECT_FALSE(recorder.is_on());
+  recorder.add("nobody listens", 1, 2);
+  ASSERT_TRUE(timeline.Start(path, false, 0, "rank 0").ok());
+  EXPECT_TRUE(recorder.is_on());
+  recorder.add("'x' and 3 others", 1'000'000, 1'250'000);
+  timeline.Stop();
+  const std::vector<nlohmann::json> spans = Spans(Read(path));
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0]["name"], "ON_GPU");
+  EXPECT_DOUBLE_EQ(spans[0]["dur"], 250);
+  EXPECT_EQ(spans[0]["args"]["tensors"], "'x' and 3 others");
 }
 
 TEST(TimelineTest, ShowsHowLongATensorWaitedAndHowLongItTravelled) {

@@ -178,7 +178,8 @@ void Worker::MakeEngine(int64_t next_handles) {
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
   };
-  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, place_.local_rank);
+  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, place_.local_rank,
+                                           timeline_->GpuTimes());
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this, start](const Collective& collective) {

@@ -58,6 +58,19 @@ def test_what_hangs_on_a_gpu_is_named_and_ends_by_the_limit(gpu_job: Callable[..
     assert "it did not hang" not in run.output
 
 
+def test_the_timeline_shows_what_is_on_a_gpu(gpu_job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "timeline.json"
+    run = gpu_job("training", options=("--timeline-filename", str(file)))
+    run.require_end(0, START_SECONDS)
+    for path in (file, tmp_path / "timeline.rank1.json"):
+        events = json.loads(path.read_text(encoding="utf-8"))
+        spans = [event for event in events if event.get("name") == "ON_GPU"]
+        assert len({event["tid"] for event in spans}) == 1
+        assert sum("allreduce." in event["args"]["tensors"] for event in spans) >= 20, "of as many steps"
+        others = [event["ts"] for event in events if event["ph"] == "X" and event not in spans]
+        assert all(min(others) <= event["ts"] <= max(others) + 1e6 for event in spans), "microseconds, of one clock"
+
+
 def test_gpus_are_shown_while_a_job_uses_them(
     gpu_job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> None:

@@ -39,6 +39,8 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuEventRecord", &driver->cuEventRecord);
   find("cuEventQuery", &driver->cuEventQuery);
   find("cuEventSynchronize", &driver->cuEventSynchronize);
+  // The one that all drivers have; the later one says the same.
+  find("cuEventElapsedTime", &driver->cuEventElapsedTime);
   find("cuMemAllocAsync", &driver->cuMemAllocAsync);
   find("cuMemFreeAsync", &driver->cuMemFreeAsync);
   find("cuMemcpyHtoDAsync_v2", &driver->cuMemcpyHtoDAsync);

@@ -32,6 +32,7 @@ inline constexpr int kCudaSuccess = 0;
 inline constexpr int kCudaNotReady = 600;
 // CUstream_flags, CUevent_flags, CUmemPool_attribute.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
+inline constexpr unsigned kCudaEventDefault = 0;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr int kCudaPoolReleaseThreshold = 4;
 // CUstreamCaptureMode, CUstreamCaptureStatus.
@@ -76,6 +77,7 @@ struct CudaDriver {
   int (*cuEventRecord)(CudaEvent event, CudaStream stream);
   int (*cuEventQuery)(CudaEvent event);
   int (*cuEventSynchronize)(CudaEvent event);
+  int (*cuEventElapsedTime)(float* milliseconds, CudaEvent from, CudaEvent to);
   int (*cuMemAllocAsync)(CudaAddress* address, size_t bytes, CudaStream stream);
   int (*cuMemFreeAsync)(CudaAddress address, CudaStream stream);
   int (*cuMemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CudaStream stream);

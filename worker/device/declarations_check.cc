@@ -13,6 +13,7 @@
 #undef cuCtxPopCurrent
 #undef cuStreamDestroy
 #undef cuEventDestroy
+#undef cuEventElapsedTime
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoDAsync
 #undef cuMemcpyBatchAsync
@@ -83,6 +84,7 @@ CHECK_VERSIONED(cuCtxPushCurrent, v2);
 CHECK_VERSIONED(cuCtxPopCurrent, v2);
 CHECK_VERSIONED(cuStreamDestroy, v2);
 CHECK_VERSIONED(cuEventDestroy, v2);
+CHECK_VERSIONED(cuEventElapsedTime, v2);
 CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyBatchAsync, v2);
@@ -95,7 +97,8 @@ static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_RE
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");
 static_assert(kCudaCapturesNothing == CU_STREAM_CAPTURE_STATUS_NONE, "CUstreamCaptureStatus");
-static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING, "CUevent_flags");
+static_assert(kCudaEventDefault == CU_EVENT_DEFAULT && kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING,
+              "CUevent_flags");
 static_assert(kCudaPoolReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, "CUmemPool_attribute");
 
 #define CHECK_NCCL(name) static_assert(Fit(decltype(&::name){}, decltype(NcclLibrary::name){}), #name)

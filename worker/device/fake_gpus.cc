@@ -17,6 +17,7 @@ thread_local int capture_mode = 0;  // global
 
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
+constexpr int kInvalidHandle = 400;
 constexpr int kCaptureUnsafe = 900;
 constexpr auto kLook = std::chrono::microseconds(200);
 // How long the framework's work lasts, at most, by how often it is looked at.
@@ -101,12 +102,13 @@ struct FakeCalls {
     fake->Push(stream, [event, wanted = event->recorded] { return event->reached >= wanted; });
     return 0;
   }
-  static int EventCreate(CudaEvent* event, unsigned) {
+  static int EventCreate(CudaEvent* event, unsigned flags) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuEventCreate"); failure != 0) return failure;
     // The driver keeps it as long as something is enqueued for it; so does this, until the end.
     fake->made_events_.push_back(std::make_unique<CUevent_st>());
     *event = fake->made_events_.back().get();
+    (*event)->is_timed = flags != kCudaEventDisableTiming;
     ++fake->events_;
     return 0;
   }
@@ -120,6 +122,7 @@ struct FakeCalls {
     if (const int failure = NeedContext("cuEventRecord"); failure != 0) return failure;
     fake->Push(stream, [event, number = ++event->recorded] {
       event->reached = std::max(event->reached, number);
+      event->time = std::chrono::steady_clock::now();
       return true;
     });
     return 0;
@@ -132,6 +135,13 @@ struct FakeCalls {
   static int EventSynchronize(CudaEvent event) {
     std::unique_lock<std::mutex> lock(fake->mutex_);
     while (event->reached < event->recorded) fake->changed_.wait_for(lock, kLook);
+    return 0;
+  }
+  static int Elapsed(float* milliseconds, CudaEvent from, CudaEvent to) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (!from->is_timed || !to->is_timed) return kInvalidHandle;
+    if (from->reached < from->recorded || to->reached < to->recorded) return kCudaNotReady;
+    *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
     return 0;
   }
   static int Alloc(CudaAddress* address, size_t bytes, CudaStream) {
@@ -226,6 +236,7 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuEventRecord = FakeCalls::EventRecord;
   driver_.cuEventQuery = FakeCalls::EventQuery;
   driver_.cuEventSynchronize = FakeCalls::EventSynchronize;
+  driver_.cuEventElapsedTime = FakeCalls::Elapsed;
   driver_.cuMemAllocAsync = FakeCalls::Alloc;
   driver_.cuMemFreeAsync = FakeCalls::Free;
   driver_.cuMemcpyHtoDAsync = FakeCalls::CopyFromHost;

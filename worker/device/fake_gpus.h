@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_DEVICE_FAKE_GPUS_H_
 #define FARANDOLE_WORKER_DEVICE_FAKE_GPUS_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,8 @@ struct CUevent_st {
   // How often it was recorded, and the last of these that its stream has reached.
   uint64_t recorded = 0;
   uint64_t reached = 0;
+  bool is_timed = false;
+  std::chrono::steady_clock::time_point time;
 };
 struct CUstream_st {
   // Each gives false as long as it cannot run yet.

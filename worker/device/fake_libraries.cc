@@ -82,6 +82,9 @@ int cuEventRecord(CudaEvent event, CudaStream stream) {
 }
 int cuEventQuery(CudaEvent event) { return Gpus().driver().cuEventQuery(event); }
 int cuEventSynchronize(CudaEvent event) { return Gpus().driver().cuEventSynchronize(event); }
+int cuEventElapsedTime(float* milliseconds, CudaEvent from, CudaEvent to) {
+  return Gpus().driver().cuEventElapsedTime(milliseconds, from, to);
+}
 int cuMemAllocAsync(CudaAddress* address, size_t bytes, CudaStream stream) {
   return Gpus().driver().cuMemAllocAsync(address, bytes, stream);
 }

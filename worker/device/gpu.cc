@@ -58,8 +58,11 @@ absl::Status Gpu::Prepare() {
   status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
   if (!status.ok()) return status;
   // Collectives begin before what the framework has in its queues: peers wait for them.
-  return cuda.Check(cuda.cuStreamCreateWithPriority(&stream_, kCudaStreamNonBlocking, greatest),
-                    "cuStreamCreateWithPriority");
+  for (CudaStream* stream : {&stream_, &idle_stream_}) {
+    status.Update(cuda.Check(cuda.cuStreamCreateWithPriority(stream, kCudaStreamNonBlocking, greatest),
+                             "cuStreamCreateWithPriority"));
+  }
+  return status;
 }
 
 Gpu::~Gpu() {
@@ -67,27 +70,46 @@ Gpu::~Gpu() {
   {
     const Scope scope(*this);
     for (const CudaEvent event : events_) driver_->cuEventDestroy(event);
-    if (stream_ != nullptr) driver_->cuStreamDestroy(stream_);
+    for (const CudaEvent event : timed_events_) driver_->cuEventDestroy(event);
+    for (const CudaStream stream : {stream_, idle_stream_}) {
+      if (stream != nullptr) driver_->cuStreamDestroy(stream);
+    }
   }
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
 
-absl::StatusOr<CudaEvent> Gpu::TakeEvent() {
+absl::StatusOr<CudaEvent> Gpu::TakeEvent(Events* events, unsigned flags) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!events_.empty()) {
-      const CudaEvent event = events_.back();
-      events_.pop_back();
+    if (!events->empty()) {
+      const CudaEvent event = events->back();
+      events->pop_back();
       return event;
     }
   }
   CudaEvent event = nullptr;
-  absl::Status status = driver_->Check(driver_->cuEventCreate(&event, kCudaEventDisableTiming), "cuEventCreate");
+  absl::Status status = driver_->Check(driver_->cuEventCreate(&event, flags), "cuEventCreate");
   if (!status.ok()) return status;
   return event;
 }
 
-absl::StatusOr<GpuEvent> Gpu::Record(CudaStream stream) {
+absl::StatusOr<GpuEvent> Gpu::Record(CudaStream stream) { return RecordIn(stream, &events_, kCudaEventDisableTiming); }
+
+absl::StatusOr<GpuEvent> Gpu::RecordTimed(CudaStream stream) {
+  return RecordIn(stream, &timed_events_, kCudaEventDefault);
+}
+
+absl::StatusOr<int64_t> Gpu::TimeBetween(const GpuEvent& from, const GpuEvent& to) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  float milliseconds = 0;
+  const int result = driver_->cuEventElapsedTime(&milliseconds, from.event_.get(), to.event_.get());
+  absl::Status status = driver_->Check(result, "cuEventElapsedTime");
+  if (!status.ok()) return status;
+  return static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+}
+
+absl::StatusOr<GpuEvent> Gpu::RecordIn(CudaStream stream, Events* events, unsigned flags) {
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
   int capture = kCudaCapturesNothing;
@@ -98,11 +120,11 @@ absl::StatusOr<GpuEvent> Gpu::Record(CudaStream stream) {
         "this stream is capturing a CUDA graph, and ranks negotiate a collective each time: capture what is before it "
         "and what is after it");
   }
-  const absl::StatusOr<CudaEvent> taken = TakeEvent();
+  const absl::StatusOr<CudaEvent> taken = TakeEvent(events, flags);
   if (!taken.ok()) return taken.status();
-  std::shared_ptr<CUevent_st> event(*taken, [gpu = shared_from_this()](CudaEvent over) {
+  std::shared_ptr<CUevent_st> event(*taken, [gpu = shared_from_this(), events](CudaEvent over) {
     const std::lock_guard<std::mutex> lock(gpu->mutex_);
-    gpu->events_.push_back(over);
+    events->push_back(over);
   });
   status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
   if (!status.ok()) return status;

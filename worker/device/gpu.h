@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_DEVICE_GPU_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -51,10 +52,16 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaUuid& uuid() const { return uuid_; }
   // Of collectives. It does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
+  // One in which nothing ever is: what is recorded there is over at once.
+  CudaStream idle_stream() const { return idle_stream_; }
 
   // The point that `stream` has reached when all is done that it was given so far.
   //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, which cannot have a collective in it
   absl::StatusOr<GpuEvent> Record(CudaStream stream);
+  // The same, of which the time is known when it is over.
+  absl::StatusOr<GpuEvent> RecordTimed(CudaStream stream);
+  // In nanoseconds; negative if `to` was first. Both are over.
+  absl::StatusOr<int64_t> TimeBetween(const GpuEvent& from, const GpuEvent& to);
   // What `stream` is given from now on waits for the event.
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
   absl::StatusOr<bool> IsOver(const GpuEvent& event);
@@ -90,7 +97,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
  private:
   Gpu(const CudaDriver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   absl::Status Prepare();
-  absl::StatusOr<CudaEvent> TakeEvent();
+  // Events that are made with these flags.
+  using Events = std::vector<CudaEvent>;
+  absl::StatusOr<CudaEvent> TakeEvent(Events* events, unsigned flags);
+  absl::StatusOr<GpuEvent> RecordIn(CudaStream stream, Events* events, unsigned flags);
 
   const CudaDriver* const driver_;
   const int ordinal_;
@@ -98,8 +108,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaUuid uuid_ = {};
   CudaContext context_ = nullptr;
   CudaStream stream_ = nullptr;
+  CudaStream idle_stream_ = nullptr;
   std::mutex mutex_;
-  std::vector<CudaEvent> events_;  // that nobody holds
+  // That nobody holds.
+  Events events_;
+  Events timed_events_;
 };
 
 // Memory of a GPU, which is freed in the order of its collectives' stream, or of the one that was named last. Movable.

@@ -42,7 +42,8 @@ absl::Status GpuCollectives::LoadLocked() {
         absl::StrCat("there is no NCCL for collectives between GPUs: ", nccl.status().message()));
   }
   cuda_ = *cuda;
-  transport_ = std::make_unique<NcclTransport>(*nccl, host_, [this] { return UseOwn(); });
+  transport_ = std::make_unique<NcclTransport>(
+      *nccl, host_, [this] { return UseOwn(); }, recorder_);
   if (!failure_.ok()) transport_->Abort(failure_);
   return absl::OkStatus();
 }

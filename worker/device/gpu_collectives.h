@@ -37,9 +37,12 @@ absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool 
 class GpuCollectives {
  public:
   // `host` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank that has
-  // joined before it had a tensor in one.
-  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, int local_rank)
-      : libraries_(std::move(libraries)), host_(std::move(host)), local_rank_(local_rank) {}
+  // joined before it had a tensor in one. `recorder` as for GpuWatch.
+  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, int local_rank, GpuRecorder recorder = {})
+      : libraries_(std::move(libraries)),
+        host_(std::move(host)),
+        local_rank_(local_rank),
+        recorder_(std::move(recorder)) {}
 
   // The GPU in which a tensor lies that is to be submitted.
   //   FAILED_PRECONDITION: there is no NCCL, or no GPU
@@ -69,6 +72,7 @@ class GpuCollectives {
   const GpuLibraries libraries_;
   const NcclTransport::Starter host_;
   const int local_rank_;
+  const GpuRecorder recorder_;
   std::atomic<bool> is_used_{false};
   std::mutex mutex_;
   const CudaDriver* cuda_ = nullptr;

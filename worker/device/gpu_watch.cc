@@ -9,14 +9,40 @@ namespace {
 
 // Between two looks there may be thousands; whoever adds them forgets the oldest from here on.
 constexpr size_t kMany = 64;
+// CUDA counts the time between two events as a float of milliseconds: after a minute it is as exact as 4 us.
+constexpr int64_t kAnchorAgeNs = 60'000'000'000;
 
 }  // namespace
 
-void GpuWatch::Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& done) {
+absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu) {
+  if (recorder_.is_on == nullptr || !recorder_.is_on()) return GpuEvent();
+  if (!anchor_.is_set() || MonotonicNs() - anchor_ns_ > kAnchorAgeNs) {
+    absl::StatusOr<GpuEvent> anchor = gpu.RecordTimed(gpu.idle_stream());
+    if (!anchor.ok()) return anchor;
+    if (absl::Status status = gpu.Await(*anchor); !status.ok()) return status;
+    anchor_ = *std::move(anchor);
+    anchor_ns_ = MonotonicNs();
+  }
+  return gpu.RecordTimed(gpu.stream());
+}
+
+void GpuWatch::Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& begun,
+                   const GpuEvent& done) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // What is wrong with it is told to who looks.
   if (watched_.size() >= kMany) ForgetLocked().IgnoreError();
-  watched_.push_back({std::move(label), std::move(gpu), std::move(ready), done, MonotonicNs()});
+  watched_.push_back(
+      {std::move(label), std::move(gpu), std::move(ready), begun, done, MonotonicNs(), anchor_, anchor_ns_});
+}
+
+absl::Status GpuWatch::RecordTime(const Watched& over) const {
+  if (!over.begun.is_set()) return absl::OkStatus();
+  const absl::StatusOr<int64_t> from = over.gpu->TimeBetween(over.anchor, over.begun);
+  const absl::StatusOr<int64_t> took = over.gpu->TimeBetween(over.begun, over.done);
+  if (!from.ok()) return from.status();
+  if (!took.ok()) return took.status();
+  recorder_.add(over.label, over.anchor_ns + *from, over.anchor_ns + *from + *took);
+  return absl::OkStatus();
 }
 
 absl::Status GpuWatch::ForgetLocked() {
@@ -24,6 +50,7 @@ absl::Status GpuWatch::ForgetLocked() {
     const absl::StatusOr<bool> is_over = watched_.front().gpu->IsOver(watched_.front().done);
     if (!is_over.ok()) return is_over.status();
     if (!*is_over) break;
+    if (absl::Status recorded = RecordTime(watched_.front()); !recorded.ok()) return recorded;
     watched_.pop_front();
   }
   return absl::OkStatus();

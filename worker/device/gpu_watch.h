@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,12 +15,26 @@
 
 namespace farandole {
 
+// What becomes of the time that collectives take on a GPU, by MonotonicNs. Thread-safe.
+struct GpuRecorder {
+  // Whether they are to be measured.
+  std::function<bool()> is_on;
+  std::function<void(const std::string& label, int64_t from_ns, int64_t to_ns)> add;
+};
+
 // Collectives that are enqueued on a GPU and that nobody may wait for on the host: what hangs there is seen by whoever
 // looks. Thread-safe.
 class GpuWatch {
  public:
-  // `ready`: when its tensors were computed; `done`: when it is over.
-  void Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& done);
+  // `recorder`: null members if nothing is measured.
+  explicit GpuWatch(GpuRecorder recorder = {}) : recorder_(std::move(recorder)) {}
+
+  // To be called with the engine's role, before a collective's calls: where it is measured, the point at which they
+  // begin. Then `done` is to be one of RecordTimed.
+  absl::StatusOr<GpuEvent> Begin(Gpu& gpu);
+  // `ready`: when its tensors were computed; `begun`: as Begin has given it; `done`: when it is over.
+  void Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& begun,
+           const GpuEvent& done);
 
   // The oldest one that is not over. An empty label: all are.
   struct Late {
@@ -35,10 +51,20 @@ class GpuWatch {
     std::string label;
     std::shared_ptr<Gpu> gpu;
     std::vector<GpuEvent> ready;
+    GpuEvent begun;
     GpuEvent done;
     int64_t enqueued_ns = 0;
+    // A point before, and when that was.
+    GpuEvent anchor;
+    int64_t anchor_ns = 0;
   };
   absl::Status ForgetLocked();
+  absl::Status RecordTime(const Watched& over) const;
+
+  const GpuRecorder recorder_;
+  // The engine's: the last point of which the host knows the time.
+  GpuEvent anchor_;
+  int64_t anchor_ns_ = 0;
 
   std::mutex mutex_;
   std::deque<Watched> watched_;  // in the order of their stream

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/clock.h"
 #include "worker/device/nccl_calls.h"
 
 namespace farandole {
@@ -74,6 +75,9 @@ class NcclOperation final : public Operation {
     for (const GpuEvent& event : collective_.gpu_batch->ready) {
       if (absl::Status status = gpu.Wait(gpu.stream(), event); !status.ok()) return status;
     }
+    absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu);
+    if (!begun.ok()) return begun.status();
+    begun_ = *std::move(begun);
     if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator); !status.ok()) return status;
     return false;
   }
@@ -81,12 +85,12 @@ class NcclOperation final : public Operation {
   absl::StatusOr<bool> Finish() {
     Gpu& gpu = group_.communicator->gpu();
     if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
-    absl::StatusOr<GpuEvent> done = gpu.Record(gpu.stream());
+    absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(gpu.stream()) : gpu.Record(gpu.stream());
     if (!done.ok()) return done.status();
     GpuBatch& batch = *collective_.gpu_batch;
     batch.done = *std::move(done);
     transport_.watch_.Add(batch.label, group_.communicator->shared_gpu(), {batch.ready.begin(), batch.ready.end()},
-                          batch.done);
+                          begun_, batch.done);
     return true;
   }
 
@@ -94,6 +98,7 @@ class NcclOperation final : public Operation {
   NcclTransport::Group& group_;
   const Collective& collective_;
   NcclCalls calls_;
+  GpuEvent begun_;
   Stage stage_ = Stage::kEnqueue;
   NcclUniqueId id_ = {};
   Fragment id_fragment_;
@@ -157,6 +162,8 @@ void NcclTransport::Forget(const std::vector<int>& ranks) {
 }
 
 void NcclTransport::Finish() {
+  // All is over, and measured. What is wrong is of no more use.
+  watch_.Look(MonotonicNs()).status().IgnoreError();
   std::map<std::vector<int>, Group> groups;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -26,8 +26,9 @@ class NcclTransport {
   // The GPU of a rank that has no tensors because it has joined.
   using OwnGpu = std::function<absl::StatusOr<std::shared_ptr<Gpu>>()>;
 
-  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu)
-      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)) {}
+  // `recorder` as for GpuWatch.
+  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, GpuRecorder recorder = {})
+      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)), watch_(std::move(recorder)) {}
 
   // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
   // CheckForNccl refuses is an error.

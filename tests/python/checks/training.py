@@ -147,6 +147,29 @@ def compiled_models_train_alike() -> None:
 
 
 @check
+def what_is_compiled_may_hold_collectives_and_whole_steps() -> None:
+    """The compiler leaves them as they are, between its parts."""
+    plain, compiled = make_model("SGD"), make_model("SGD")
+    mine = slice(2 * hvd.rank(), 2 * hvd.rank() + 2)
+    results = []
+    for model, wrap in ((plain, lambda f: f), (compiled, torch.compile(backend="eager"))):
+        optimizer = hvd.DistributedOptimizer(make("SGD", model), model.named_parameters())
+
+        @wrap
+        def step(number: int) -> torch.Tensor:
+            optimizer.zero_grad()  # noqa: B023
+            rows = hvd.allgather(model(inputs("SGD", number)[mine]) * 2)  # noqa: B023
+            loss = hvd.allreduce(rows.square().mean(), op=hvd.Sum, name="loss") + 1
+            loss.backward()
+            optimizer.step()  # noqa: B023
+            return hvd.synchronize(hvd.allreduce_async(loss.detach() + 1, op=hvd.Max))
+
+        results.append([step(number).item() for number in range(STEPS)])
+    assert results[0] == results[1]
+    assert torch.equal(flat(compiled), flat(plain))
+
+
+@check
 def a_state_may_be_loaded_between_backward_and_step() -> None:
     model = make_model("SGD")
     optimizer = hvd.DistributedOptimizer(make("SGD", model), model.named_parameters())

@@ -24,6 +24,7 @@ from .. import *  # noqa: F401,F403
 from .. import __version__ as __version__
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from . import elastic  # noqa: F401
+from ._compile import tell_compiler as _tell_compiler
 from .compression import Compression  # noqa: F401
 from .differentiable import (  # noqa: F401
     allgather,
@@ -96,3 +97,5 @@ __all__ = [
     "sparse_allreduce_async",
 ]
 __all__ += _farandole.__all__
+
+_tell_compiler()

@@ -8,8 +8,8 @@
 
 namespace farandole {
 
-// A thread that gets no signals, and neither do those that it starts: they are the program's, whose own threads expect
-// them. Throws as std::thread does.
+// A thread that gets no signals but for its own faults, and neither do those that it starts: they are the program's,
+// whose own threads expect them. Throws as std::thread does.
 template <typename Body>
 std::thread QuietThread(Body body) {
   class Silence {
@@ -17,6 +17,8 @@ std::thread QuietThread(Body body) {
     Silence() {
       sigset_t all;
       sigfillset(&all);
+      // These are the thread's own doing, and kill where nobody may handle them.
+      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
       pthread_sigmask(SIG_SETMASK, &all, &before_);
     }
     ~Silence() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

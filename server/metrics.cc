@@ -36,6 +36,9 @@ enum Row : size_t {
   kRowCount,
 };
 
+// Of a job's rows about GPUs.
+constexpr size_t kBusyRow = 1;
+
 constexpr MetricRow::Kind kCounter = MetricRow::Kind::kCounter;
 constexpr MetricRow::Kind kGauge = MetricRow::Kind::kGauge;
 constexpr MetricRow::Kind kHistogram = MetricRow::Kind::kHistogram;
@@ -200,7 +203,9 @@ void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
       ++row;
       continue;
     }
-    for (size_t i = 0; i < kGpuRows; ++i) gpus_[i]->Remove(row->second[i]);
+    for (size_t i = 0; i < kGpuRows; ++i) {
+      if (row->second[i] != nullptr) gpus_[i]->Remove(row->second[i]);
+    }
     row = gpu_rows_.erase(row);
   }
   for (const auto& [job, usage] : jobs) {
@@ -209,6 +214,11 @@ void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
                                      static_cast<double>(usage.memory_used_bytes()),
                                      static_cast<double>(usage.memory_total_bytes())};
     for (size_t i = 0; i < kGpuRows; ++i) {
+      // Of those that do not tell it is not known how busy they are.
+      if (i == kBusyRow && usage.telling_gpus() == 0) {
+        if (row[i] != nullptr) gpus_[i]->Remove(std::exchange(row[i], nullptr));
+        continue;
+      }
       row[i] = &gpus_[i]->Add({{"tenant", job.tenant}, {"job", job.job}});
       row[i]->Set(values[i]);
     }

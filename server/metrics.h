@@ -80,6 +80,7 @@ class Metrics {
 
   // In the order of the table: how many, busy, memory used, memory.
   static constexpr size_t kGpuRows = 4;
+  // Null: none.
   using GpuRow = std::array<prometheus::Gauge*, kGpuRows>;
 
   prometheus::Family<prometheus::Counter>& Counters(size_t row);

@@ -87,6 +87,7 @@ TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
   summary.set_state(v1::JOB_STATE_RUNNING);
   summary.set_created_unix_ms(1);
   summary.mutable_gpus()->set_gpus(2);
+  summary.mutable_gpus()->set_telling_gpus(1);
   summary.mutable_gpus()->set_busy_percent(75);
   summary.mutable_gpus()->set_memory_used_bytes(10);
   summary.mutable_gpus()->set_memory_total_bytes(160);
@@ -99,6 +100,11 @@ TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
     EXPECT_THAT(text, HasSubstr("farandole_job_gpu_memory_used_bytes{job=\"j\",tenant=\"t\"} 10"));
     EXPECT_THAT(text, HasSubstr("farandole_job_gpu_memory_bytes{job=\"j\",tenant=\"t\"} 160"));
   }
+  summary.mutable_gpus()->set_telling_gpus(0);
+  directory.Update({"t", "j"}, summary);
+  metrics.ShowJobs(directory);
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("farandole_job_gpu_busy_ratio{job")));
+  EXPECT_THAT(metrics.Text(), HasSubstr("farandole_job_gpus{job"));
   summary.clear_gpus();
   directory.Update({"t", "j"}, summary);
   metrics.ShowJobs(directory);

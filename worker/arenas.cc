@@ -44,6 +44,13 @@ absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, u
     return absl::AbortedError(absl::StrCat("waiting for ", name, " was interrupted"));
   }
   const Submission* result = engine_->Result(*handle);
+  const absl::StatusOr<std::vector<int>> ranks = engine_->table().RanksOf(group);
+  const size_t stated = static_cast<size_t>(result->result_bytes) / (kStatements * sizeof(int64_t));
+  if (!ranks.ok() || stated != ranks->size()) {
+    engine_->Release(*handle);
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, ": only ", stated, " ranks of the group take part, as others have joined"));
+  }
   std::vector<int64_t> all(static_cast<size_t>(result->result_bytes) / sizeof(int64_t));
   std::memcpy(all.data(), result->result.get(), all.size() * sizeof(int64_t));
   engine_->Release(*handle);

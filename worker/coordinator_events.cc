@@ -11,6 +11,11 @@ namespace {
 // A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so many ticks
 // is not counted as live. Another has spoken after one tick more, long before the rest of the host is silent.
 constexpr double kMostBeatTicks = 1.5;
+// After so long without a sample nobody knows what a GPU does.
+constexpr int64_t kGpuSampleLimitNs = 20'000'000'000;
+// As the coordinator bounds them (server/job/bounds.cc).
+constexpr size_t kMostGpuNameBytes = 96;
+constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
 
 }  // namespace
 
@@ -184,7 +189,7 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
 // What is enqueued on a GPU is complete for the table, and hangs there where nobody sees it.
 void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpus_ == nullptr) return;
-  SendGpuStatus();
+  SendGpuStatus(now_ns);
   const absl::StatusOr<GpuWatch::Late> late = gpus_->Look(now_ns);
   if (!late.ok()) {
     return engine_->Abort(absl::Status(
@@ -205,16 +210,21 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
                                                           " s is the most (FARANDOLE_STALL_LIMIT_MS)")));
 }
 
-void CoordinatorLink::SendGpuStatus() {
+// What the coordinator was told last is taken back where nothing more is heard of the GPU.
+void CoordinatorLink::SendGpuStatus(int64_t now_ns) {
   const std::optional<GpuMeter::Sample> sample = gpus_->TakeSample();
-  if (!sample.has_value()) return;
+  const bool is_stale = last_gpu_sample_ns_ != 0 && now_ns - last_gpu_sample_ns_ > kGpuSampleLimitNs;
+  if (!sample.has_value() && !is_stale) return;
+  last_gpu_sample_ns_ = sample.has_value() ? now_ns : 0;
   v1::WorkerMessage message;
   message.mutable_gpu_status()->set_epoch(epoch_.number());
-  v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
-  gpu->set_name(sample->name);
-  if (sample->busy_percent.has_value()) gpu->set_busy_percent(*sample->busy_percent);
-  gpu->set_memory_used_bytes(sample->memory_used);
-  gpu->set_memory_total_bytes(sample->memory_total);
+  if (sample.has_value()) {
+    v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
+    gpu->set_name(sample->name.substr(0, kMostGpuNameBytes));
+    if (sample->busy_percent.has_value()) gpu->set_busy_percent(std::min(*sample->busy_percent, 100u));
+    gpu->set_memory_used_bytes(std::min(sample->memory_used, kMostGpuBytes));
+    gpu->set_memory_total_bytes(std::min(sample->memory_total, kMostGpuBytes));
+  }
   conversation_->Send(std::move(message));
 }
 

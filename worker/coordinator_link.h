@@ -124,7 +124,7 @@ class CoordinatorLink final : public ControlLink {
   // Reports a tensor that is pending for too long, or ends the epoch by it.
   void WatchForStall(int64_t now_ns);
   void WatchGpu(int64_t now_ns);
-  void SendGpuStatus();
+  void SendGpuStatus(int64_t now_ns);
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
   void SendDeparting();
@@ -154,6 +154,7 @@ class CoordinatorLink final : public ControlLink {
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
   GpuCollectives* gpus_ = nullptr;
+  int64_t last_gpu_sample_ns_ = 0;  // 0: none counts
   std::vector<v1::CoordinatorMessage> early_;
   std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
 

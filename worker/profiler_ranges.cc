@@ -17,7 +17,7 @@ constexpr uint32_t kCallbacks = 1;
 constexpr uint32_t kVersionInfo = 3;
 constexpr int kCore2 = 5;
 constexpr unsigned kModules = 7;
-// A module's table has at most so many functions: enough for OpenCL's, the largest.
+// A module's table has at most so many functions, the first of which is none.
 constexpr unsigned kMostFunctions = 16;
 constexpr unsigned kFunctionsOfModule[kModules] = {0, 16, 9, 15, 7, 16, 7};
 // Within kCore2.

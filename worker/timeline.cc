@@ -109,7 +109,8 @@ void Timeline::Add(const Submission& submission, int64_t ended_ns) {
 }
 
 void Timeline::MarkCycle(int64_t now_ns) {
-  if (marks_cycles_.load()) Push({"", OpType::kBarrier, DType::kU8, 0, 0, now_ns, 0, now_ns, ""});
+  if (is_written_.load(std::memory_order_relaxed) && marks_cycles_.load())
+    Push({"", OpType::kBarrier, DType::kU8, 0, 0, now_ns, 0, now_ns, ""});
 }
 
 GpuRecorder Timeline::GpuTimes() {

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "deploy/cli/text_table.h"
 #include "web/job_json.h"
 
@@ -39,8 +40,11 @@ std::string Percent(double percent) { return absl::StrFormat("%.0f %%", percent)
 
 // "73 % busy, 41 of 80 GiB": of one GPU.
 std::string GpuText(const v1::Gpu& gpu) {
-  return absl::StrCat(gpu.has_busy_percent() ? absl::StrCat(Percent(gpu.busy_percent()), " busy, ") : "",
-                      ShowSize(gpu.memory_used_bytes()), " of ", ShowSize(gpu.memory_total_bytes()));
+  std::vector<std::string> parts;
+  if (gpu.has_busy_percent()) parts.push_back(absl::StrCat(Percent(gpu.busy_percent()), " busy"));
+  if (gpu.memory_total_bytes() > 0)
+    parts.push_back(absl::StrCat(ShowSize(gpu.memory_used_bytes()), " of ", ShowSize(gpu.memory_total_bytes())));
+  return parts.empty() ? "-" : absl::StrJoin(parts, ", ");
 }
 
 // The line about all GPUs of a job; "" where nothing is known of any.

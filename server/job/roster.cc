@@ -198,11 +198,11 @@ void Roster::CountGpu(const Seat& seat, int sign) {
   gpu_sums_.memory_total += sign * static_cast<int64_t>(seat.gpu->memory_total_bytes());
 }
 
-void Roster::SetGpu(uint32_t rank, const v1::Gpu& gpu) {
+void Roster::SetGpu(uint32_t rank, const v1::GpuStatus& status) {
   Seat& seat = seats_[rank];
   if (seat.left) return;
   CountGpu(seat, -1);
-  seat.gpu = gpu;
+  seat.gpu = status.has_gpu() ? std::optional<v1::Gpu>(status.gpu()) : std::nullopt;
   CountGpu(seat, 1);
 }
 

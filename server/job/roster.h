@@ -87,7 +87,7 @@ class Roster {
   void Miss(uint32_t rank) { seats_[rank].missed = true; }
   void Drain(uint32_t rank);
   // What the member says of its GPU.
-  void SetGpu(uint32_t rank, const v1::Gpu& gpu);
+  void SetGpu(uint32_t rank, const v1::GpuStatus& status);
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }

@@ -155,7 +155,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
     case v1::WorkerMessage::kLeave:
       return Leave(rank, message.leave(), effects);
     case v1::WorkerMessage::kGpuStatus:
-      return roster_->SetGpu(rank, message.gpu_status().gpu());
+      return roster_->SetGpu(rank, message.gpu_status());
     case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kHello:
     case v1::WorkerMessage::MESSAGE_NOT_SET:

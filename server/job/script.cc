@@ -320,6 +320,7 @@ void Script::Stall(const Arguments& arguments) {
 void Script::Gpu(const Arguments& arguments) {
   v1::WorkerMessage message;
   message.mutable_gpu_status()->set_epoch(EpochOf(arguments));
+  if (!arguments.Has("name")) return Say(arguments.subject, std::move(message));
   v1::Gpu* gpu = message.mutable_gpu_status()->mutable_gpu();
   gpu->set_name(arguments.Text("name"));
   if (arguments.Has("busy")) gpu->set_busy_percent(arguments.Number("busy", 0));

@@ -41,8 +41,8 @@ absl::Status Gpu::Prepare() {
   const CudaDriver& cuda = *driver_;
   absl::Status status = cuda.Check(cuda.cuDeviceGet(&device_, ordinal_), "cuDeviceGet");
   if (!status.ok()) return status;
-  status = cuda.Check(cuda.cuDeviceGetUuid(&uuid_, device_), "cuDeviceGetUuid");
-  if (!status.ok()) return status;
+  CudaUuid uuid = {};
+  if (cuda.cuDeviceGetUuid(&uuid, device_) == kCudaSuccess) uuid_ = uuid;
   status = cuda.Check(cuda.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   if (!status.ok()) return status;
   const Scope scope(*this);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -48,8 +49,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Gpu& operator=(const Gpu&) = delete;
 
   int ordinal() const { return ordinal_; }
-  // By which other programs know it, too.
-  const CudaUuid& uuid() const { return uuid_; }
+  // By which other programs know it, too; nullopt: the driver does not tell.
+  const std::optional<CudaUuid>& uuid() const { return uuid_; }
   // Of collectives. It does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
   // One in which nothing ever is: what is recorded there is over at once.
@@ -105,7 +106,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaDriver* const driver_;
   const int ordinal_;
   int device_ = -1;
-  CudaUuid uuid_ = {};
+  std::optional<CudaUuid> uuid_;
   CudaContext context_ = nullptr;
   CudaStream stream_ = nullptr;
   CudaStream idle_stream_ = nullptr;

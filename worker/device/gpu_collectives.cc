@@ -59,7 +59,8 @@ absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::UseLocked(int ordinal) {
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = Gpu::Open(cuda_, ordinal);
   if (!gpu.ok()) return gpu.status();
   gpu_ = *gpu;
-  if (libraries_.nvml != nullptr) meter_ = std::make_unique<GpuMeter>(libraries_.nvml, gpu_->uuid(), kSamplePeriod);
+  if (libraries_.nvml != nullptr && gpu_->uuid().has_value())
+    meter_ = std::make_unique<GpuMeter>(libraries_.nvml, *gpu_->uuid(), kSamplePeriod);
   is_used_.store(true);
   return gpu;
 }
@@ -113,8 +114,8 @@ absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {
 }
 
 std::optional<GpuMeter::Sample> GpuCollectives::TakeSample() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return meter_ == nullptr ? std::nullopt : meter_->Take();
+  // Without the lock, under which libraries are loaded: the meter was there before.
+  return is_used() && meter_ != nullptr ? meter_->Take() : std::nullopt;
 }
 
 void GpuCollectives::Abort(const absl::Status& reason) {

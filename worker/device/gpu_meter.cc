@@ -2,7 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <thread>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -12,6 +12,8 @@
 namespace farandole {
 
 struct GpuMeter::State {
+  void Run();
+
   Library library;
   std::array<uint8_t, 16> uuid;
   absl::Duration period;
@@ -41,12 +43,13 @@ absl::StatusOr<GpuMeter::Sample> Read(const NvmlLibrary& nvml, NvmlDevice device
   if (!status.ok()) return status;
   sample.name = name;
   NvmlMemory memory;
-  status = nvml.Check(nvml.nvmlDeviceGetMemoryInfo(device, &memory), "nvmlDeviceGetMemoryInfo");
+  int result = nvml.nvmlDeviceGetMemoryInfo(device, &memory);
+  if (result != kNvmlNotSupported) status = nvml.Check(result, "nvmlDeviceGetMemoryInfo");
   if (!status.ok()) return status;
   sample.memory_used = memory.used;
   sample.memory_total = memory.total;
   NvmlUtilization utilization;
-  const int result = nvml.nvmlDeviceGetUtilizationRates(device, &utilization);
+  result = nvml.nvmlDeviceGetUtilizationRates(device, &utilization);
   if (result == kNvmlNotSupported) return sample;
   status = nvml.Check(result, "nvmlDeviceGetUtilizationRates");
   if (!status.ok()) return status;
@@ -68,21 +71,27 @@ GpuMeter::GpuMeter(Library library, const std::array<uint8_t, 16>& uuid, absl::D
   state_->library = std::move(library);
   state_->uuid = uuid;
   state_->period = period;
-  QuietThread([state = state_] {
-    const absl::StatusOr<const NvmlLibrary*> nvml = state->library();
-    if (!nvml.ok()) return;
-    const absl::StatusOr<NvmlDevice> device = FindDevice(**nvml, state->uuid);
-    if (!device.ok()) return;
-    std::unique_lock<std::mutex> lock(state->mutex);
-    while (!state->stopping) {
-      lock.unlock();
-      const absl::StatusOr<Sample> sample = Read(**nvml, *device);
-      lock.lock();
-      if (!sample.ok()) return;
-      state->last = *sample;
-      state->changed.wait_for(lock, absl::ToChronoNanoseconds(state->period), [&] { return state->stopping; });
-    }
-  }).detach();
+  try {
+    QuietThread([state = state_] { state->Run(); }).detach();
+  } catch (const std::system_error&) {
+    // No more threads here: nobody needs this one.
+  }
+}
+
+void GpuMeter::State::Run() {
+  const absl::StatusOr<const NvmlLibrary*> nvml = library();
+  if (!nvml.ok()) return;
+  const absl::StatusOr<NvmlDevice> device = FindDevice(**nvml, uuid);
+  if (!device.ok()) return;
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!stopping) {
+    lock.unlock();
+    const absl::StatusOr<Sample> sample = Read(**nvml, *device);
+    lock.lock();
+    // What fails now may work again later.
+    if (sample.ok()) last = *sample;
+    changed.wait_for(lock, absl::ToChronoNanoseconds(period), [this] { return stopping; });
+  }
 }
 
 GpuMeter::~GpuMeter() {

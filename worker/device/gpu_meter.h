@@ -24,7 +24,7 @@ class GpuMeter {
     std::string name;
     // How much of the driver's last sampling period something ran; a part of a GPU (MIG) does not tell.
     std::optional<uint32_t> busy_percent;
-    // In bytes, by all processes.
+    // In bytes, by all processes; 0 in all: it is the host's.
     uint64_t memory_used = 0;
     uint64_t memory_total = 0;
   };

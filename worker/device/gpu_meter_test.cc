@@ -23,17 +23,18 @@ struct FakeNvml {
   bool is_lost = false;
   bool hangs = false;
   unsigned busy = 0;
-  int searches = 0;
+  int misses = 0;
   int reads = 0;
 };
 FakeNvml fake;
 
 int Find(const char* uuid, NvmlDevice* device) {
   const std::lock_guard<std::mutex> lock(fake.mutex);
-  ++fake.searches;
-  fake.changed.notify_all();
   *device = reinterpret_cast<NvmlDevice>(&fake);
-  return uuid == NvmlUuid(fake.is_part ? "MIG" : "GPU", kUuid) ? 0 : 6;
+  if (uuid == NvmlUuid(fake.is_part ? "MIG" : "GPU", kUuid)) return 0;
+  ++fake.misses;
+  fake.changed.notify_all();
+  return 6;
 }
 
 int ReadMemory(NvmlDevice, NvmlMemory* memory) {
@@ -125,21 +126,27 @@ TEST_F(GpuMeterTest, APartOfAGpuDoesNotTellHowBusyItIs) {
   EXPECT_EQ(sample.memory_total, 80u);
 }
 
-TEST_F(GpuMeterTest, WhatIsNotThereOrLostGivesNothing) {
-  GpuMeter none([] { return absl::UnavailableError("there is no libnvidia-ml.so.1"); }, kUuid, kSoon);
+TEST_F(GpuMeterTest, AGpuThatIsLostGivesNothingUntilItIsBack) {
   Set(&FakeNvml::is_lost, true);
-  GpuMeter lost(Fake, kUuid, kSoon);
+  GpuMeter meter(Fake, kUuid, kSoon);
+  Await(&FakeNvml::reads, 3);
+  EXPECT_FALSE(meter.Take().has_value());
+  Set(&FakeNvml::is_lost, false);
+  EXPECT_EQ(Next(meter).memory_total, 80u);
+}
+
+TEST_F(GpuMeterTest, WhatIsNotThereIsNotAsked) {
+  GpuMeter none([] { return absl::UnavailableError("there is no libnvidia-ml.so.1"); }, kUuid, kSoon);
   std::array<uint8_t, 16> other = kUuid;
   other[0] = 0;
-  // It is looked for by both of its possible names.
-  std::unique_lock<std::mutex> lock(fake.mutex);
-  const int searches = fake.searches;
-  lock.unlock();
+  Set(&FakeNvml::misses, 0);
   GpuMeter unknown(Fake, other, kSoon);
-  lock.lock();
-  fake.changed.wait_for(lock, absl::ToChronoSeconds(kPatience), [&] { return fake.searches >= searches + 2; });
-  lock.unlock();
-  EXPECT_FALSE(none.Take().has_value() || lost.Take().has_value() || unknown.Take().has_value());
+  {
+    std::unique_lock<std::mutex> lock(fake.mutex);
+    // By both of its possible names.
+    EXPECT_TRUE(fake.changed.wait_for(lock, absl::ToChronoSeconds(kPatience), [] { return fake.misses == 2; }));
+  }
+  EXPECT_FALSE(none.Take().has_value() || unknown.Take().has_value());
 }
 
 }  // namespace

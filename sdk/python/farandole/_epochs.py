@@ -17,6 +17,9 @@ class Follower(Protocol):
     def enter_epoch(self) -> None:
         """A new epoch has formed. Not collective."""
 
+    def all_have_joined(self) -> None:
+        """Ranks that have had different numbers of steps go on together. Not collective."""
+
 
 _followers: "weakref.WeakSet[Follower]" = weakref.WeakSet()
 _forgotten: List[process_sets.ProcessSet] = []
@@ -51,6 +54,12 @@ def enter() -> None:
     _forgotten.clear()
     for follower in list(_followers):
         follower.enter_epoch()
+
+
+def all_have_joined() -> None:
+    """To be called when join() returns."""
+    for follower in list(_followers):
+        follower.all_have_joined()
 
 
 class Change(NamedTuple):

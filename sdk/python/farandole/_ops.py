@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Type
 
-from . import _handles
+from . import _epochs, _handles
 from ._handles import Handle, Place, wait_ms
 from ._library import SURFACE_MS, check, ffi, lib
 from .process_sets import ProcessSet, group_of
@@ -344,6 +344,7 @@ def join() -> int:
     """Takes part in what the other ranks submit until all ranks have joined; returns the last one."""
     last = ffi.new("int32_t*")
     _handles.finish(lib.farandole_join(last), last)
+    _epochs.all_have_joined()
     return last[0]
 
 

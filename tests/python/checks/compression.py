@@ -58,11 +58,18 @@ def bytes_are_near_the_mean(*shape: int) -> None:
 
 @check.each("float64", "float16", "bfloat16")
 def gradients_keep_their_type(name: str) -> None:
-    gradient = own(32, 32, dtype=getattr(torch, name))
-    for kind, limit in (("int8", 0.05), ("powersgd", 4.0)):
-        (found,) = gradients_of(EXCHANGES[kind](), [gradient])
+    dtype = getattr(torch, name)
+    random = torch.Generator().manual_seed(3)
+    # A multiple of one matrix of rank 2 on all ranks, so that it is of rank 2 together.
+    left, right = (torch.randn(*shape, generator=random, dtype=torch.float64) for shape in ((32, 2), (2, 32)))
+    gradient = (left @ right).to(dtype) * (hvd.rank() + 1)
+    for kind in EXCHANGES:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            (found,) = gradients_of(EXCHANGES[kind](), [gradient])
         assert found.dtype == gradient.dtype
-        torch.testing.assert_close(found.double(), mean(gradient), rtol=0, atol=limit)
+        limit = {"int8": 0.05, "powersgd": {"float64": 1e-12, "float16": 2e-3, "bfloat16": 2e-2}[name]}[kind]
+        wanted = mean(gradient)
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=limit * wanted.abs().max().item())
 
 
 @check
@@ -162,6 +169,79 @@ def a_model_learns(kind: str) -> None:
     assert all(torch.equal(other, everyone[0]) for other in everyone)
 
 
+@check.each("none", "int8", "powersgd")
+def uneven_data_and_what_comes_after_it(kind: str) -> None:
+    """Ranks have different numbers of steps before each join, also the first ones of all."""
+    made = {"none": lambda: hvd.Compression.none, "int8": EXCHANGES["int8"]}
+    made["powersgd"] = lambda: hvd.Compression.powersgd(rank=2, start_step=3, min_ratio=1.0)
+    torch.manual_seed(11)
+    layers = [nn.Parameter(torch.zeros(24, 20)), nn.Parameter(torch.zeros(50))]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(layers, lr=0.0), [("matrix", layers[0]), ("vector", layers[1])], compression=made[kind]()
+    )
+    for turn in range(3):
+        for step in range(2 * ((hvd.rank() + turn) % hvd.size())):
+            optimizer.zero_grad()
+            sum((layer * (step + 1.0)).sum() for layer in layers).backward()
+            optimizer.synchronize()
+            present = sum(2 * ((rank + turn) % hvd.size()) > step for rank in range(hvd.size()))
+            for layer in layers:
+                wanted = torch.full_like(layer, (step + 1.0) * present / hvd.size())
+                torch.testing.assert_close(layer.grad, wanted, rtol=0.02, atol=0.02)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        hvd.join()
+    optimizer.zero_grad()
+    sum((layer * (hvd.rank() + 1.0)).sum() for layer in layers).backward()
+    optimizer.step()
+    for layer in layers:
+        torch.testing.assert_close(layer.grad, torch.full_like(layer, (hvd.size() + 1) / 2), rtol=0.02, atol=0.02)
+        everyone = hvd.allgather(layer.grad.reshape(1, -1))
+        assert all(torch.equal(other, everyone[0]) for other in everyone)
+
+
+class Largest(hvd.GradientExchange):
+    """An exchange of a program's own: the largest element of each gradient travels, and nothing else."""
+
+    def reduce(self, name: str, gradient: torch.Tensor, terms: Any) -> Any:
+        flat = gradient.flatten()
+        at = flat.abs().argmax().view(1, 1)
+        sparse = torch.sparse_coo_tensor(at, flat[at[0]], flat.shape)
+        reduced = yield hvd.sparse_allreduce_async(sparse, name, terms.op, terms.process_set)
+        total = yield hvd.allreduce_async(
+            torch.ones(1), op=hvd.Sum, name=f"{name}.ranks", process_set=terms.process_set
+        )
+        assert total.item() == terms.process_set.size()
+        return reduced.to_dense().view(gradient.shape)
+
+
+@check
+def an_exchange_of_ones_own_is_a_method() -> None:
+    gradient = torch.zeros(3, 4)
+    gradient[1, 2], gradient[0, 0] = 4.0, 1.0
+    (found,) = gradients_of(Largest(), [gradient])
+    gradient[0, 0] = 1.0 if hvd.size() == 1 else 0.0
+    assert torch.equal(found, gradient), found
+
+    class Nothing(hvd.GradientExchange):
+        def reduce(self, name: str, gradient: torch.Tensor, terms: Any) -> Any:
+            return gradient
+            yield
+
+    if hvd.size() > 1:
+        expect_error(TypeError, lambda: gradients_of(Nothing(), [gradient]), "Nothing.reduce() has begun no operation")
+
+
+@check.each("int8", "powersgd")
+def a_step_that_is_left_out_leaves_nothing_behind(kind: str) -> None:
+    """A gradient that overflows in a part of it."""
+    broken = torch.full((32, 32), 1e4) + own(32, 32, seed=8)
+    broken[0, 0] = float("inf")
+    low = torch.ones(32, 1) @ own(1, 32, seed=9)
+    found = gradients_of(EXCHANGES[kind](), [broken, low])
+    torch.testing.assert_close(found[1].double(), mean(low), rtol=0, atol=0.06)
+
+
 @check
 def they_keep_to_their_set() -> None:
     if hvd.size() < 3:
@@ -194,4 +274,7 @@ def what_does_not_go_together_is_refused() -> None:
     expect_error(ValueError, lambda: hvd.Compression.int8(block=0), "block=0")
     expect_error(
         ValueError, lambda: hvd.allreduce(torch.ones(3), compression=hvd.Compression.int8()), "DistributedOptimizer"
+    )
+    expect_error(
+        ValueError, lambda: hvd.allreduce(torch.ones(3), compression=hvd.Compression.powersgd), "DistributedOptimizer"
     )

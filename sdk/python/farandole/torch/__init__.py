@@ -36,6 +36,7 @@ from .differentiable import (  # noqa: F401
     grouped_reducescatter,
     reducescatter,
 )
+from .exchange import GradientExchange  # noqa: F401
 from .ops import (  # noqa: F401
     allgather_async,
     allreduce_,
@@ -63,6 +64,7 @@ from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm  # noqa: F401
 __all__ = [
     "Compression",
     "DistributedOptimizer",
+    "GradientExchange",
     "SyncBatchNorm",
     "allgather",
     "allgather_async",

@@ -32,7 +32,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             execute(module)
             _keep_out()
 
-        setattr(spec.loader, "exec_module", execute_and_tell)  # noqa: B010; of this one loader
+        spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
         return spec
 
 

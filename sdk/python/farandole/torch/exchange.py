@@ -26,21 +26,21 @@ class GradientExchange:
     """Reduces gradients by operations of its own, and remembers what is of use for the next step. To be derived from;
     an object is what DistributedOptimizer takes, and serves one optimizer.
 
-    What it remembers is not part of the optimizer's state: after a checkpoint, or a change of the workers, it begins
-    afresh.
+    What it remembers is not part of the optimizer's state: it is lost with the process, and stays where another state
+    is loaded.
     """
 
     def begin_epoch(self) -> None:
-        """The ranks are others than before, or know nothing of each other: forgets everything."""
-        raise NotImplementedError
+        """The ranks are others than before, or have had different numbers of steps: forgets what ranks must know alike."""
 
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
-        """Reduces a dense gradient, which does not change meanwhile. All ranks do so with equal names and shapes, and
-        get equal bits. `name` is the parameter's, and unique."""
+        """Reduces a dense gradient, which does not change meanwhile. All ranks do so with equal names and shapes, but for
+        those that have joined; these contribute to operations what join() says. `name` is the parameter's, and unique.
+        Where the first operation is refused it is called again: until then it changes nothing.
+        """
         raise NotImplementedError
 
-    def compress(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+    @classmethod
+    def compress(cls, _tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """ValueError: only gradients of an optimizer can be reduced so."""
-        raise ValueError(
-            f"{type(self).__name__} compresses the gradients of a DistributedOptimizer, and no other tensors"
-        )
+        raise ValueError(f"{cls.__name__} compresses the gradients of a DistributedOptimizer, and no other tensors")

@@ -8,7 +8,7 @@ import torch
 
 from .. import _arena
 from .._library import lib
-from ..exceptions import QuotaError
+from ..exceptions import NotReady, QuotaError
 from ..process_sets import ProcessSet
 
 # Places begin at multiples of a cache line.
@@ -97,6 +97,8 @@ def place_all(
             size += (used + _LINE - 1) // _LINE * _LINE
     try:
         memory = _arena.make(name, size, process_set)
+    except NotReady:
+        return None
     except (NotImplementedError, ValueError):
         return nowhere  # over several hosts; or not wanted, or gradients differ, by a rank
     except QuotaError as error:

@@ -21,7 +21,7 @@ class Int8(GradientExchange):
     Gradients of fewer than `min_elements` elements, and those of integers, travel as they are.
 
     block: elements with a scale of their own. error_feedback: what rounding has taken is kept, at the cost of memory of
-    the gradient's size as float32. ValueError: an argument is out of bounds.
+    the gradient's size as float32 and of the sum's part. Where ranks have joined, gradients travel as they are. ValueError: an argument is out of bounds.
     """
 
     def __init__(self, block: int = 256, min_elements: int = 4096, error_feedback: bool = True) -> None:
@@ -45,28 +45,35 @@ class Int8(GradientExchange):
         # Each rank has a part of whole blocks.
         blocks = -(-flat.numel() // (self._block * size))
         parts = pad(flat, (0, blocks * self._block * size - flat.numel())).view(size, blocks, self._block)
-        sent = self._encode(f"{name}.parts", parts)
+        sent, error = self._encode(f"{name}.parts", parts)
         received, _ = yield ops.alltoall_async(sent, None, f"{name}.parts", terms.process_set)
+        if len(received) < size:
+            # Others have joined: their parts of the sum are nobody's.
+            return (yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set))
         total = self._decode(received, blocks).sum(dim=0, keepdim=True)
         if terms.op == Average:
             total /= size
-        sent = self._encode(f"{name}.sum", total)
+        sent, error_of_sum = self._encode(f"{name}.sum", total)
         received = yield ops.allgather_async(sent, f"{name}.sum", terms.process_set)
         result = self._decode(received, blocks).view(-1)[: flat.numel()]
+        if self._keeps_error:
+            # A gradient that is not finite, as a GradScaler meets them, changes nothing: its step is left out.
+            is_finite = torch.isfinite(result).all()
+            for key, new in ((f"{name}.parts", error), (f"{name}.sum", error_of_sum)):
+                old = self._errors.get(key)
+                self._errors[key] = torch.where(is_finite, new, torch.zeros_like(new) if old is None else old)
         return result.to(gradient.dtype).view(gradient.shape)
 
-    def _encode(self, key: str, values: torch.Tensor) -> torch.Tensor:
-        """Of (parts, blocks, block) float32 the bytes: for each part its integers, and then its scales."""
+    def _encode(self, key: str, values: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """Of (parts, blocks, block) float32 the bytes, for each part its integers and then its scales; and what rounding
+        has taken."""
         if key in self._errors:
             values = values + self._errors[key]
         scales = values.abs().amax(dim=2, keepdim=True) / _MOST
         integers = (values / scales.clamp_min(torch.finfo(torch.float32).tiny)).round().to(torch.int8)
-        if self._keeps_error:
-            # A gradient that is not finite, as a GradScaler meets them, is forgotten.
-            self._errors[key] = torch.nan_to_num(values - integers * scales, nan=0.0, posinf=0.0, neginf=0.0)
         parts = len(values)
         pieces = (integers.view(torch.uint8).view(parts, -1), scales.contiguous().view(torch.uint8).view(parts, -1))
-        return torch.cat(pieces, dim=1)
+        return torch.cat(pieces, dim=1), values - integers * scales
 
     def _decode(self, received: torch.Tensor, blocks: int) -> torch.Tensor:
         """What _encode has been given, nearly."""

@@ -1,14 +1,12 @@
 """PowerSGD: gradients travel as matrices of low rank."""
 
-from typing import Dict
+from typing import Dict, Optional, Set
 
 import torch
 
+from ..reduce_ops import Max
 from . import ops
 from .exchange import Exchange, GradientExchange, Terms
-
-# What keeps a column of zeros from being divided by zero.
-_LEAST_NORM = 1e-30
 
 
 class _Memory:
@@ -18,12 +16,17 @@ class _Memory:
         generator = torch.Generator().manual_seed(seed)
         self.start = torch.randn(matrix.shape[1], rank, generator=generator).to(matrix)
         self.right = self.start
-        self.error = torch.zeros_like(matrix)
+        self.error: Optional[torch.Tensor] = None
 
     def keep(self, right: torch.Tensor) -> None:
         """Begins the next step with these columns, but for those that say nothing: of zeros, or not finite."""
         norms = right.norm(dim=0)
         self.right = torch.where(torch.isfinite(norms) & (norms > 0), right, self.start)
+
+    def keep_error(self, error: torch.Tensor, result: torch.Tensor) -> None:
+        """A gradient that is not finite, as a GradScaler meets them, changes nothing: its step is left out."""
+        old = torch.zeros_like(error) if self.error is None else self.error
+        self.error = torch.where(torch.isfinite(result).all(), error, old)
 
 
 class PowerSGD(GradientExchange):
@@ -38,6 +41,8 @@ class PowerSGD(GradientExchange):
     rank: 1 or more; more is more exact. start_step: so many steps go before in which all gradients travel as they are,
     as the first ones differ most from each other. min_ratio: at least 1. error_feedback: what the product lacks is kept,
     at the cost of memory of the gradient's size as float32. seed: of the first matrices, the same on all ranks.
+    Ranks make the product of what all have sent by themselves: of other CPUs or numbers of threads it may differ in the
+    last bits, as with DDP's; broadcast_parameters() now and then makes parameters equal again.
     ValueError: an argument is out of bounds.
     """
 
@@ -52,10 +57,12 @@ class PowerSGD(GradientExchange):
         self._rank, self._start_step, self._min_ratio = rank, start_step, min_ratio
         self._keeps_error, self._seed = error_feedback, seed
         self._memories: Dict[str, _Memory] = {}
+        # Steps by names, and those of which all ranks know the same.
         self._steps: Dict[str, int] = {}
+        self._agreed: Set[str] = set()
 
     def begin_epoch(self) -> None:
-        self._memories, self._steps = {}, {}
+        self._memories, self._agreed = {}, set()
 
     def _rank_of(self, gradient: torch.Tensor) -> int:
         """By how many columns the gradient is sent; 0: as it is."""
@@ -67,22 +74,28 @@ class PowerSGD(GradientExchange):
 
     @torch.no_grad()
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
-        step = self._steps[name] = self._steps.get(name, 0) + 1
         rank = self._rank_of(gradient)
-        if rank == 0 or step <= self._start_step:
-            return (yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set))
+        if rank > 0 and name not in self._agreed:
+            mine = torch.tensor([self._steps.get(name, 0)])
+            most = yield ops.allreduce_async(mine, None, f"{name}.steps", Max, process_set=terms.process_set)
+            self._steps[name] = int(most)
+            self._agreed.add(name)
+        if rank == 0 or self._steps[name] < self._start_step:
+            reduced = yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set)
+            self._steps[name] = self._steps.get(name, 0) + 1
+            return reduced
         matrix = gradient.reshape(gradient.shape[0], -1).to(torch.promote_types(gradient.dtype, torch.float32))
-        memory = self._memories.get(name)
-        if memory is None:
-            memory = self._memories[name] = _Memory(matrix, rank, self._seed)
-        matrix = matrix + memory.error
-        left = yield self._send(f"{name}.left", matrix @ memory.right, terms)
+        memory = self._memories.get(name) or _Memory(matrix, rank, self._seed)
+        if memory.error is not None:
+            matrix = matrix + memory.error
+        left = yield self._send(f"{name}.left", _product(matrix, memory.right), terms)
+        self._memories[name] = memory
         left = _orthonormal(left)
-        right = yield self._send(f"{name}.right", matrix.t() @ left, terms)
-        result = left @ right.t()
+        right = yield self._send(f"{name}.right", _product(matrix.t(), left), terms)
+        result = _product(left, right.t())
         if self._keeps_error:
-            # By this rank's part of the product. A gradient that is not finite, as a GradScaler meets them, is forgotten.
-            memory.error = torch.nan_to_num(matrix - left @ (left.t() @ matrix), nan=0.0, posinf=0.0, neginf=0.0)
+            # Of this rank's part of the product.
+            memory.keep_error(matrix - _product(left, _product(left.t(), matrix)), result)
         memory.keep(right)
         return result.to(gradient.dtype).view(gradient.shape)
 
@@ -91,14 +104,23 @@ class PowerSGD(GradientExchange):
         return ops.allreduce_async(tensor, None, name, *terms[:3], process_set=terms.process_set)
 
 
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """In their own type, also where the program has torch.autocast choose another one."""
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
 def _orthonormal(matrix: torch.Tensor) -> torch.Tensor:
-    """The columns by Gram and Schmidt, in order: equal matrices give equal bits. Columns that depend on those before
-    them become small or zero."""
+    """The columns by Gram and Schmidt, in order. Those that depend on columns before them are zero: what rounding leaves
+    of them may have any direction."""
     result = matrix.clone()
+    least = torch.finfo(matrix.dtype).eps ** 0.5
     for index in range(result.shape[1]):
         column = result[:, index : index + 1]
-        before = result[:, :index]
+        before, norm = result[:, :index], column.norm()
         for _ in range(2):  # the second removes what rounding has left
-            column -= before @ (before.t() @ column)
-        column /= column.norm().clamp_min(_LEAST_NORM)
+            column -= _product(before, _product(before.t(), column))
+        rest = column.norm()
+        # Also what is not finite stays so.
+        column.copy_(torch.where(rest <= least * norm, torch.zeros_like(column), column / rest))
     return result

@@ -2,6 +2,7 @@
 
 import contextlib
 import weakref
+from types import GeneratorType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -189,6 +190,11 @@ class Reducer:
         self._reset()
         self.synchronized = False
 
+    def all_have_joined(self) -> None:
+        """Ranks had different numbers of steps."""
+        if isinstance(self._settings.compression, GradientExchange):
+            self._settings.compression.begin_epoch()
+
     def outstanding(self) -> bool:
         """Whether gradients are travelling."""
         return self._submitted > 0
@@ -247,8 +253,12 @@ class Reducer:
             return
         if isinstance(settings.compression, GradientExchange):
             terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
-            unit.sent = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), terms)
-            unit.handle = next(unit.sent)
+            exchange = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), terms)
+            try:
+                unit.handle = next(exchange)
+            except StopIteration:
+                raise TypeError(f"{type(settings.compression).__name__}.reduce() has begun no operation") from None
+            unit.sent = exchange
             self._submitted += 1
             return
         unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
@@ -311,14 +321,18 @@ class Reducer:
         """Moves gradients into an arena. All ranks are here after the first step of an epoch, and after that in which
         parameters were added."""
         wanted = self._settings.gradient_arena and self._settings.compression is Compression.none
+        later = []
         for gradients in self._unplaced:
             # The last layers' gradients come first, and lie side by side.
             parameters = [gradient.parameter for gradient in reversed(gradients)]
             name = f"gradients.{gradients[0].name[:400]}"
             places = place_all(name, parameters, wanted, self._settings.process_set)
+            if places is None:
+                later.append(gradients)
+                continue
             for gradient, place in zip(reversed(gradients), places):
                 gradient.place = place
-        self._unplaced = []
+        self._unplaced = later
 
     def _vacate(self) -> None:
         """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
@@ -357,14 +371,14 @@ class Reducer:
             _handles.finish(number, unit.sent)
         elif unit.handle is not None:
             output = unit.handle.synchronize()
-            if isinstance(unit.handle, ops.SparseHandle):
-                unit.parameter.grad = output
-            elif isinstance(self._settings.compression, GradientExchange):
+            if isinstance(unit.sent, GeneratorType):
                 try:
                     unit.handle = unit.sent.send(output)
                     return True
                 except StopIteration as result:
                     self._deliver(unit.parameter, result.value)
+            elif isinstance(unit.handle, ops.SparseHandle):
+                unit.parameter.grad = output
             else:
                 for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
                     if tensor is not gradient.parameter.grad:

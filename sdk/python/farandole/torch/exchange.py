@@ -1,6 +1,6 @@
 """Reductions of gradients that are more than one operation."""
 
-from typing import Any, Generator, NamedTuple, Tuple
+from typing import Any, Generator, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -44,3 +44,11 @@ class GradientExchange:
     def compress(cls, _tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """ValueError: only gradients of an optimizer can be reduced so."""
         raise ValueError(f"{cls.__name__} compresses the gradients of a DistributedOptimizer, and no other tensors")
+
+
+def remainder(is_finite: torch.Tensor, new: torch.Tensor, old: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """What a step leaves out: a gradient that is not finite, as a GradScaler meets them, changes nothing, as its step is
+    left out. A device is not waited for."""
+    if is_finite.is_cpu:
+        return new if is_finite else old
+    return torch.where(is_finite, new, torch.zeros_like(new) if old is None else old)

@@ -1,13 +1,13 @@
 """Gradients that travel as bytes, with a scale for each block of them."""
 
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 from torch.nn.functional import pad
 
 from ..reduce_ops import Average
 from . import ops
-from .exchange import Exchange, GradientExchange, Terms
+from .exchange import Exchange, GradientExchange, Terms, remainder
 
 _MOST = 127.0
 
@@ -31,7 +31,7 @@ class Int8(GradientExchange):
             )
         self._block, self._min_elements, self._keeps_error = block, min_elements, error_feedback
         # By names: what rounding has taken from this rank's gradient, and from the sum of its part.
-        self._errors: Dict[str, torch.Tensor] = {}
+        self._errors: Dict[str, Optional[torch.Tensor]] = {}
 
     def begin_epoch(self) -> None:
         self._errors = {}
@@ -57,18 +57,18 @@ class Int8(GradientExchange):
         received = yield ops.allgather_async(sent, f"{name}.sum", terms.process_set)
         result = self._decode(received, blocks).view(-1)[: flat.numel()]
         if self._keeps_error:
-            # A gradient that is not finite, as a GradScaler meets them, changes nothing: its step is left out.
-            is_finite = torch.isfinite(result).all()
+            # No block without its scale.
+            is_finite = torch.isfinite(received[:, blocks * self._block :].contiguous().view(torch.float32)).all()
             for key, new in ((f"{name}.parts", error), (f"{name}.sum", error_of_sum)):
-                old = self._errors.get(key)
-                self._errors[key] = torch.where(is_finite, new, torch.zeros_like(new) if old is None else old)
+                self._errors[key] = remainder(is_finite, new, self._errors.get(key))
         return result.to(gradient.dtype).view(gradient.shape)
 
     def _encode(self, key: str, values: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """Of (parts, blocks, block) float32 the bytes, for each part its integers and then its scales; and what rounding
         has taken."""
-        if key in self._errors:
-            values = values + self._errors[key]
+        error = self._errors.get(key)
+        if error is not None:
+            values = values + error
         scales = values.abs().amax(dim=2, keepdim=True) / _MOST
         integers = (values / scales.clamp_min(torch.finfo(torch.float32).tiny)).round().to(torch.int8)
         parts = len(values)
@@ -77,9 +77,6 @@ class Int8(GradientExchange):
 
     def _decode(self, received: torch.Tensor, blocks: int) -> torch.Tensor:
         """What _encode has been given, nearly."""
-        integers, scales = _split(received, blocks * self._block)
-        return integers.view(torch.int8).view(-1, blocks, self._block) * scales.view(torch.float32).view(-1, blocks, 1)
-
-
-def _split(received: torch.Tensor, elements: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    return received[:, :elements].contiguous(), received[:, elements:].contiguous()
+        end = blocks * self._block
+        integers = received[:, :end].contiguous().view(torch.int8).view(-1, blocks, self._block)
+        return integers * received[:, end:].contiguous().view(torch.float32).view(-1, blocks, 1)

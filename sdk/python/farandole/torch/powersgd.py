@@ -6,7 +6,7 @@ import torch
 
 from ..reduce_ops import Max
 from . import ops
-from .exchange import Exchange, GradientExchange, Terms
+from .exchange import Exchange, GradientExchange, Terms, remainder
 
 
 class _Memory:
@@ -22,11 +22,6 @@ class _Memory:
         """Begins the next step with these columns, but for those that say nothing: of zeros, or not finite."""
         norms = right.norm(dim=0)
         self.right = torch.where(torch.isfinite(norms) & (norms > 0), right, self.start)
-
-    def keep_error(self, error: torch.Tensor, result: torch.Tensor) -> None:
-        """A gradient that is not finite, as a GradScaler meets them, changes nothing: its step is left out."""
-        old = torch.zeros_like(error) if self.error is None else self.error
-        self.error = torch.where(torch.isfinite(result).all(), error, old)
 
 
 class PowerSGD(GradientExchange):
@@ -95,7 +90,8 @@ class PowerSGD(GradientExchange):
         result = _product(left, right.t())
         if self._keeps_error:
             # Of this rank's part of the product.
-            memory.keep_error(matrix - _product(left, _product(left.t(), matrix)), result)
+            lacking = matrix - _product(left, _product(left.t(), matrix))
+            memory.error = remainder(torch.isfinite(right).all(), lacking, memory.error)
         memory.keep(right)
         return result.to(gradient.dtype).view(gradient.shape)
 

@@ -8,6 +8,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of one GPU, or of all of a job.
+template <typename Gpus>
+void AddLoad(const Gpus& gpus, bool tells, Json* json) {
+  (*json)["memory_used_bytes"] = gpus.memory_used_bytes();
+  (*json)["memory_total_bytes"] = gpus.memory_total_bytes();
+  if (tells) (*json)["busy_percent"] = gpus.busy_percent();
+}
+
 Json WorkerJson(const v1::WorkerStatus& worker) {
   Json json;
   json["rank"] = worker.rank();
@@ -19,11 +27,8 @@ Json WorkerJson(const v1::WorkerStatus& worker) {
   json["silence_ms"] = worker.silence_ms();
   json["batches"] = worker.batches();
   if (!worker.has_gpu()) return json;
-  const v1::Gpu& gpu = worker.gpu();
-  json["gpu"] = {{"name", gpu.name()},
-                 {"memory_used_bytes", gpu.memory_used_bytes()},
-                 {"memory_total_bytes", gpu.memory_total_bytes()}};
-  if (gpu.has_busy_percent()) json["gpu"]["busy_percent"] = gpu.busy_percent();
+  json["gpu"]["name"] = worker.gpu().name();
+  AddLoad(worker.gpu(), worker.gpu().has_busy_percent(), &json["gpu"]);
   return json;
 }
 
@@ -58,11 +63,8 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
   if (summary.has_gpus()) {
-    const v1::GpuUsage& gpus = summary.gpus();
-    json["gpus"] = {{"gpus", gpus.gpus()},
-                    {"memory_used_bytes", gpus.memory_used_bytes()},
-                    {"memory_total_bytes", gpus.memory_total_bytes()}};
-    if (gpus.telling_gpus() > 0) json["gpus"]["busy_percent"] = gpus.busy_percent();
+    json["gpus"]["gpus"] = summary.gpus().gpus();
+    AddLoad(summary.gpus(), summary.gpus().telling_gpus() > 0, &json["gpus"]);
   }
   if (!summary.has_elastic()) return json;
   json["min_size"] = summary.elastic().min_size();

@@ -21,7 +21,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;
 Arenas::Arenas(ArenaTable* table, Connections* connections, Engine* engine, std::vector<std::string> who)
     : table_(table), connections_(connections), engine_(engine), who_(std::move(who)) {}
 
-absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, uint32_t group, std::vector<int64_t> own,
+absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, uint32_t group, size_t ranks,
+                                                      std::vector<int64_t> own,
                                                       const std::function<bool()>& interrupted) {
   const int64_t shape[] = {1, kStatements};
   const TensorView tensor = {own.data(), nullptr, shape};
@@ -44,17 +45,12 @@ absl::StatusOr<std::vector<int64_t>> Arenas::Exchange(const std::string& name, u
     return absl::AbortedError(absl::StrCat("waiting for ", name, " was interrupted"));
   }
   const Submission* result = engine_->Result(*handle);
-  const absl::StatusOr<std::vector<int>> ranks = engine_->table().RanksOf(group);
-  const size_t stated = static_cast<size_t>(result->result_bytes) / (kStatements * sizeof(int64_t));
-  if (!ranks.ok() || stated != ranks->size()) {
-    engine_->Release(*handle);
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, ": only ", stated, " ranks of the group take part, as others have joined"));
-  }
   std::vector<int64_t> all(static_cast<size_t>(result->result_bytes) / sizeof(int64_t));
   std::memcpy(all.data(), result->result.get(), all.size() * sizeof(int64_t));
   engine_->Release(*handle);
-  return all;
+  if (all.size() == ranks * kStatements) return all;
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, ": only ", all.size() / kStatements, " ranks of the group take part, as others have joined"));
 }
 
 absl::Status Arenas::CheckBytes(const std::string& name, absl::Span<const int> ranks,
@@ -101,7 +97,7 @@ absl::StatusOr<std::shared_ptr<const Arena>> Arenas::Create(const std::string& n
   if (leads && is_within) own = EpochMemory::Create(Arena::Bytes(ranks->size(), static_cast<size_t>(bytes)));
   // The leader's count of arenas, with its rank, names this one, in all of the epoch.
   const absl::StatusOr<std::vector<int64_t>> wanted =
-      Exchange(absl::StrCat("arena.", name), group, {bytes, made_ + 1, own.ok() ? 1 : 0}, interrupted);
+      Exchange(absl::StrCat("arena.", name), group, ranks->size(), {bytes, made_ + 1, own.ok() ? 1 : 0}, interrupted);
   if (!wanted.ok()) return wanted.status();
   if (absl::Status agreed = CheckBytes(name, *ranks, *wanted); !agreed.ok()) return agreed;
   if (!is_within) {
@@ -117,8 +113,8 @@ absl::StatusOr<std::shared_ptr<const Arena>> Arenas::Create(const std::string& n
   ++made_;
   absl::StatusOr<std::unique_ptr<EpochMemory>> memory =
       Map(*ranks, leads ? *std::move(own) : nullptr, bytes, interrupted);
-  const absl::StatusOr<std::vector<int64_t>> mapped =
-      Exchange(absl::StrCat("arena.", name, ".mapped"), group, {bytes, 0, memory.ok() ? 1 : 0}, interrupted);
+  const absl::StatusOr<std::vector<int64_t>> mapped = Exchange(
+      absl::StrCat("arena.", name, ".mapped"), group, ranks->size(), {bytes, 0, memory.ok() ? 1 : 0}, interrupted);
   if (!memory.ok()) return memory.status();
   if (!mapped.ok()) return mapped.status();
   for (size_t position = 0; position < ranks->size(); ++position) {

@@ -32,8 +32,9 @@ class Arenas {
  private:
   // Three numbers of each rank of a group, one after the other.
   static constexpr int kStatements = 3;
-  absl::StatusOr<std::vector<int64_t>> Exchange(const std::string& name, uint32_t group, std::vector<int64_t> own,
-                                                const std::function<bool()>& interrupted);
+  // FAILED_PRECONDITION: not all ranks of the group, `ranks` of them, take part, as some have joined.
+  absl::StatusOr<std::vector<int64_t>> Exchange(const std::string& name, uint32_t group, size_t ranks,
+                                                std::vector<int64_t> own, const std::function<bool()>& interrupted);
   absl::Status CheckBytes(const std::string& name, absl::Span<const int> ranks, absl::Span<const int64_t> stated) const;
   absl::StatusOr<std::unique_ptr<EpochMemory>> Map(absl::Span<const int> ranks, std::unique_ptr<EpochMemory> own,
                                                    int64_t bytes, const std::function<bool()>& interrupted);

@@ -52,7 +52,7 @@ class CProcess {
   // Goes on to the next epoch where one ends before its peers have met.
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker(const Interrupted& interrupted);
   absl::Status Replace(absl::StatusOr<std::unique_ptr<Worker>> worker);
-  // As the settings say; one that cannot be written is no reason not to train.
+  // As the settings say; what cannot be attached or written is no reason not to train.
   void AttachProfiler();
   void StartTimeline();
 

@@ -1,6 +1,7 @@
 #include "deploy/cli/job_text.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -36,24 +37,27 @@ std::string LastStall(const v1::JobSummary& job, absl::Time now) {
   return absl::StrCat(Since(job.last_stall_unix_ms(), now), ": ", WithoutControls(job.last_stall()));
 }
 
-std::string Percent(double percent) { return absl::StrFormat("%.0f %%", percent); }
-
-// "73 % busy, 41 of 80 GiB": of one GPU.
-std::string GpuText(const v1::Gpu& gpu) {
+// "73 % busy, 41 of 80 GiB": what is known of it.
+std::string LoadText(std::optional<double> busy_percent, uint64_t memory_used, uint64_t memory_total) {
   std::vector<std::string> parts;
-  if (gpu.has_busy_percent()) parts.push_back(absl::StrCat(Percent(gpu.busy_percent()), " busy"));
-  if (gpu.memory_total_bytes() > 0)
-    parts.push_back(absl::StrCat(ShowSize(gpu.memory_used_bytes()), " of ", ShowSize(gpu.memory_total_bytes())));
+  if (busy_percent.has_value()) parts.push_back(absl::StrFormat("%.0f %% busy", *busy_percent));
+  if (memory_total > 0) parts.push_back(absl::StrCat(ShowSize(memory_used), " of ", ShowSize(memory_total)));
   return parts.empty() ? "-" : absl::StrJoin(parts, ", ");
+}
+
+std::string GpuText(const v1::Gpu& gpu) {
+  return LoadText(gpu.has_busy_percent() ? std::optional<double>(gpu.busy_percent()) : std::nullopt,
+                  gpu.memory_used_bytes(), gpu.memory_total_bytes());
 }
 
 // The line about all GPUs of a job; "" where nothing is known of any.
 std::string GpusLine(const v1::JobSummary& job) {
   if (!job.has_gpus()) return "";
   const v1::GpuUsage& gpus = job.gpus();
-  return absl::StrCat("\ngpus         ", gpus.gpus(),
-                      gpus.telling_gpus() > 0 ? absl::StrCat(", ", Percent(gpus.busy_percent()), " busy") : "", ", ",
-                      ShowSize(gpus.memory_used_bytes()), " of ", ShowSize(gpus.memory_total_bytes()), " in use");
+  return absl::StrCat("\ngpus         ", gpus.gpus(), ", ",
+                      LoadText(gpus.telling_gpus() > 0 ? std::optional<double>(gpus.busy_percent()) : std::nullopt,
+                               gpus.memory_used_bytes(), gpus.memory_total_bytes()),
+                      " in use");
 }
 
 void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {

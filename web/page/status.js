@@ -63,9 +63,10 @@ const stallOf = (job, nowMs) => (job.last_stall ? `${ago(job.last_stall_unix_ms,
 
 const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
 function gpuOf(gpu) {
-  const busy = gpu.busy_percent === undefined ? "" : `${Math.round(gpu.busy_percent)} % busy, `;
-  if (gpu.memory_total_bytes === 0) return busy.replace(", ", "") || "-";
-  return `${busy}${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`;
+  const parts = [];
+  if (gpu.busy_percent !== undefined) parts.push(`${Math.round(gpu.busy_percent)} % busy`);
+  if (gpu.memory_total_bytes > 0) parts.push(`${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`);
+  return parts.join(", ") || "-";
 }
 
 // What a screen reader is told: changes of state, and new stalls.

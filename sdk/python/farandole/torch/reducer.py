@@ -104,6 +104,7 @@ class Reducer:
         """`passes`: backward passes whose gradients are added up before they travel."""
         self._units: List[_Unit] = []
         self._settings = settings
+        self._terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
         self._passes = passes
         self._call: Tuple[int, float, float, int, int]
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
@@ -252,8 +253,7 @@ class Reducer:
             self._submitted += 1
             return
         if isinstance(settings.compression, GradientExchange):
-            terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
-            exchange = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), terms)
+            exchange = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), self._terms)
             try:
                 unit.handle = next(exchange)
             except StopIteration:

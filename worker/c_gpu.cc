@@ -35,9 +35,13 @@ absl::Status AwaitOutputs(Submission& submission) {
 
 absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   if (current.gpu < 0 || request->op == OpType::kBarrier || request->op == OpType::kJoin) return absl::OkStatus();
-  absl::StatusOr<std::shared_ptr<Gpu>> gpu = Use(worker, current.gpu);
+  const absl::StatusOr<GpuCollectives*> gpus = worker.gpus();
+  if (!gpus.ok()) return gpus.status();
+  absl::StatusOr<std::shared_ptr<Gpu>> gpu = (*gpus)->Use(current.gpu);
   if (!gpu.ok()) return gpu.status();
-  absl::StatusOr<GpuEvent> ready = (*gpu)->Record(current.stream);
+  absl::StatusOr<GpuEvent> ready = (*gpus)->Record(**gpu, current.stream, [&worker, request] {
+    return worker.engine().table().RanksOf(request->group).value_or(std::vector<int>());
+  });
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
   request->ready = *std::move(ready);
@@ -57,7 +61,7 @@ absl::StatusOr<bool> SettleOnGpu(Worker& worker, int64_t handle, absl::StatusOr<
 }
 
 absl::Status CopyResult(Worker& worker, int64_t handle, void* output) {
-  const Submission* result = worker.engine().Result(handle);
+  Submission* result = worker.engine().Result(handle);
   if (result == nullptr) return NoResult(handle);
   const size_t bytes = static_cast<size_t>(result->result_bytes);
   if (bytes == 0) return absl::OkStatus();
@@ -65,8 +69,12 @@ absl::Status CopyResult(Worker& worker, int64_t handle, void* output) {
     std::memcpy(output, result->result.get(), bytes);
     return absl::OkStatus();
   }
-  if (result->gpu->ordinal() == current.gpu)
-    return result->gpu->Copy(output, result->gpu_result.data(), bytes, current.stream);
+  if (result->gpu->ordinal() == current.gpu) {
+    absl::Status copied = result->gpu->Copy(output, result->gpu_result.data(), bytes, current.stream);
+    // A graph's memory is freed in the graph.
+    if (result->done.is_captured()) result->gpu_result = GpuMemory();
+    return copied;
+  }
   // Who has waited by himself goes on doing so.
   Gpu& gpu = *result->gpu;
   if (absl::Status copied = gpu.Copy(output, result->gpu_result.data(), bytes, gpu.stream()); !copied.ok())

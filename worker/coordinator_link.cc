@@ -18,6 +18,11 @@
 namespace farandole {
 namespace {
 
+v1::DeviceKind DeviceOf(const Submission& submission) {
+  if (submission.gpu == nullptr) return v1::DEVICE_KIND_CPU;
+  return submission.ready.is_captured() ? v1::DEVICE_KIND_CUDA_GRAPH : v1::DEVICE_KIND_CUDA;
+}
+
 constexpr uint32_t kProtocolVersion = 1;
 // The look for stalls; signs of life, too, where the coordinator does not want more.
 constexpr absl::Duration kLongestTick = absl::Milliseconds(500);
@@ -322,7 +327,7 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_op(static_cast<v1::OpType>(submission.op));
   ready->set_dtype(static_cast<v1::DType>(submission.dtype));
   ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
-  ready->set_device(submission.gpu != nullptr ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
+  ready->set_device(DeviceOf(submission));
   size_t at = 0;
   for (int32_t ndim : submission.ndims) {
     v1::Shape* shape = submission.ndims.size() > 1 ? ready->add_grouped_shapes() : nullptr;

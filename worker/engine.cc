@@ -135,8 +135,8 @@ Submission* Engine::Completed(int64_t handle) {
   return complete.ok() && *complete ? submission : nullptr;
 }
 
-const Submission* Engine::Result(int64_t handle) {
-  const Submission* submission = Completed(handle);
+Submission* Engine::Result(int64_t handle) {
+  Submission* submission = Completed(handle);
   if (submission == nullptr) return nullptr;
   return submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall ? submission : nullptr;
 }

@@ -75,7 +75,7 @@ class Engine {
   // A submission that is complete without an error; null if the handle is not that of one.
   Submission* Completed(int64_t handle);
   // As Completed, of an allgather or alltoall.
-  const Submission* Result(int64_t handle);
+  Submission* Result(int64_t handle);
 
   // Takes the role, if it is free, and does what can be done now, without waiting.
   void Attend();
@@ -124,7 +124,8 @@ class Engine {
   absl::Status AddGathered(const Entry& entry, Submission* submission);
   // Memory for the submission's `result_bytes`, where its tensors are.
   absl::StatusOr<char*> AllocateResult(Submission* submission);
-  void PrepareGpuBatch();
+  absl::Status PrepareGpuBatch(const Entry& entry);
+  absl::Status JoinCapture();
   absl::Status StartOperation();
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();

@@ -81,7 +81,9 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   if (!joins.ok()) return joins.status();
   if (entry.op == OpType::kAlltoall) return StartRowExchange();
   collective.contributes = !*joins;
-  if ((entry.flags & kOnGpus) != 0) PrepareGpuBatch();
+  if ((entry.flags & kOnGpus) != 0) {
+    if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
+  }
   if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
     collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
   for (size_t item = 0; item < entry.items.size(); ++item) {
@@ -133,16 +135,18 @@ absl::StatusOr<char*> Engine::AllocateResult(Submission* submission) {
     submission->result.reset(new char[submission->result_bytes]);
     return submission->result.get();
   }
+  const std::shared_ptr<Gpu>& gpu = submission->gpu;
   absl::StatusOr<GpuMemory> memory =
-      GpuMemory::Allocate(submission->gpu, static_cast<size_t>(submission->result_bytes));
+      GpuMemory::Allocate(gpu, static_cast<size_t>(submission->result_bytes), running_->gpu_batch.StreamOf(*gpu));
   if (!memory.ok()) return memory.status();
   submission->gpu_result = *std::move(memory);
   return submission->gpu_result.data();
 }
 
-void Engine::PrepareGpuBatch() {
+absl::Status Engine::PrepareGpuBatch(const Entry& entry) {
   RunningBatch& running = *running_;
   running.gpu_batch = GpuBatch();
+  running.gpu_batch.is_captured = (entry.flags & kIsCaptured) != 0;
   running.collective.gpu_batch = &running.gpu_batch;
   for (const Submission* submission : running.submissions) {
     if (submission == nullptr) continue;
@@ -152,6 +156,21 @@ void Engine::PrepareGpuBatch() {
   }
   const size_t others = running.gpu_batch.ready.size() - std::min<size_t>(running.gpu_batch.ready.size(), 1);
   if (others > 0) absl::StrAppend(&running.gpu_batch.label, " and ", others, others == 1 ? " other" : " others");
+  return running.gpu_batch.is_captured ? JoinCapture() : absl::OkStatus();
+}
+
+// Before memory of the graph is allocated in its stream.
+absl::Status Engine::JoinCapture() {
+  const GpuBatch& batch = running_->gpu_batch;
+  if (batch.gpu == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.who[options_.rank], " has joined, while others capture a collective in a CUDA graph: it ",
+                     "would be missing whenever the graph runs"));
+  }
+  for (const GpuEvent& event : batch.ready) {
+    if (absl::Status status = batch.gpu->Wait(batch.gpu->capture_stream(), event); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Engine::StartOperation() {
@@ -197,7 +216,9 @@ absl::Status Engine::StartRows(const Entry& entry) {
     received += running.counts[position] = running.received_rows[position] * row;
   }
   Submission* submission = running.submissions[0];
-  if ((entry.flags & kOnGpus) != 0) PrepareGpuBatch();
+  if ((entry.flags & kOnGpus) != 0) {
+    if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
+  }
   // Who has joined gets what others have for it, and drops it.
   running.collective.contributes = submission != nullptr;
   if (submission != nullptr) {

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/device/fake_gpus.h"
+#include "worker/device/fake_graph.h"
 #include "worker/test_epoch.h"
 
 namespace farandole {
@@ -327,18 +328,16 @@ TEST_P(EngineGpuTest, AFailureOfTheNetworkIsSeenThoughNobodySubmits) {
   });
 }
 
-TEST_P(EngineGpuTest, AGraphMayBeCapturedBesideCollectivesAndNotWithOne) {
+TEST_P(EngineGpuTest, CollectivesGoOnWhileTheProgramCapturesAGraph) {
   std::vector<std::unique_ptr<TestTensor>> tensors;
   for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "t", {1.0f}));
-  gpus_.Capture(gpus_.MakeStream());
+  const CudaStream captured = gpus_.MakeStream();
+  gpus_.BeginCapture(captured);
   epoch_->OnEachRank([&](int rank) {
     const absl::Status status = epoch_->Run(rank, *tensors[rank]);
     EXPECT_TRUE(status.ok()) << status;
   });
-  gpus_.Capture(streams_[0]);
-  EXPECT_THAT(epoch_->Submit(0, *tensors[0]).message(), HasSubstr("capturing a CUDA graph"));
-  gpus_.Capture(nullptr);
-  for (const CudaStream stream : streams_) gpus_.Synchronize(stream);
+  gpus_.Destroy(gpus_.EndCapture(captured));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EngineGpuTest,

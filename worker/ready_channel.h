@@ -27,6 +27,9 @@ inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
 inline constexpr uint8_t kRowsAreEmpty = 1;
 // The tensors lie in the ranks' GPUs.
 inline constexpr uint8_t kOnGpus = 2;
+// Besides: all ranks capture it in CUDA graphs.
+inline constexpr uint8_t kIsCaptured = 4;
+inline constexpr uint8_t kAllFlags = kRowsAreEmpty | kOnGpus | kIsCaptured;
 
 // The fixed part of a Post.
 struct PostHeader {

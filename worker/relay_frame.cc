@@ -121,7 +121,7 @@ bool ReadPost(Fields fields, int size, RelayFrame* frame) {
   const bool known = ReadEnum(head.kind, 3, &post.kind) && ReadEnum(head.op, kOpTypes, &post.op) &&
                      ReadEnum(head.dtype, kDTypeCount, &post.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &post.reduce_op);
-  return known && post.count >= 0 && 0 <= post.root && post.root < size && post.flags <= (kRowsAreEmpty | kOnGpus) &&
+  return known && post.count >= 0 && 0 <= post.root && post.root < size && post.flags <= kAllFlags &&
          post.is_inline <= 1 && post.payload_bytes <= kInlineBytes && fields.left().size() == post.payload_bytes &&
          fields.Read(post.payload, post.payload_bytes);
 }
@@ -159,7 +159,7 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
                      ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &entry.reduce_op);
   return known && 0 <= entry.rank && entry.rank < size && 0 <= entry.root && entry.root < size &&
-         entry.flags <= (kRowsAreEmpty | kOnGpus) && entry.payload_bytes <= kInlineBytes && head.counts <= size &&
+         entry.flags <= kAllFlags && entry.payload_bytes <= kInlineBytes && head.counts <= size &&
          fields.Read(entry.payload, entry.payload_bytes) && ReadLists(fields, head.items, head.counts, &entry);
 }
 

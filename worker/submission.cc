@@ -15,6 +15,7 @@ uint64_t Mix(uint64_t state, uint64_t value) {
 
 // Of no other value that is mixed in.
 constexpr uint64_t kOnGpuMark = 0x67707567707567;
+constexpr uint64_t kCapturedMark = 0x68706172676870;
 
 uint64_t BitsOf(double value) {
   uint64_t bits;
@@ -31,6 +32,7 @@ uint64_t SignatureOf(const Submission& submission) {
   hash = Mix(hash, BitsOf(submission.prescale));
   hash = Mix(hash, BitsOf(submission.postscale));
   if (submission.gpu != nullptr) hash = Mix(hash, kOnGpuMark);
+  if (submission.ready.is_captured()) hash = Mix(hash, kCapturedMark);
   size_t at = 0;
   for (int32_t ndim : submission.ndims) {
     hash = Mix(hash, static_cast<uint64_t>(ndim));

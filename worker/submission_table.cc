@@ -314,6 +314,7 @@ void SubmissionTable::PostOne(Submission* submission) {
   post.signature = submission->signature;
   post.count = submission->count;
   if (submission->gpu != nullptr) post.flags |= kOnGpus;
+  if (submission->ready.is_captured()) post.flags |= kIsCaptured;
   if (submission->op == OpType::kAllgather && submission->row_elements() == 0) {
     post.flags |= kRowsAreEmpty;
     post.count = submission->rows();

@@ -173,7 +173,9 @@ absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* 
   if (tensor.stream == nullptr) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = gpus_[rank]->Use(rank);
   if (!gpu.ok()) return gpu.status();
-  absl::StatusOr<GpuEvent> ready = (*gpu)->Record(tensor.stream);
+  absl::StatusOr<GpuEvent> ready = gpus_[rank]->Record(**gpu, tensor.stream, [this, rank, &tensor] {
+    return engines_[rank]->table().RanksOf(tensor.group).value_or(std::vector<int>());
+  });
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
   request->ready = *std::move(ready);
@@ -183,9 +185,18 @@ absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* 
 absl::Status TestEpoch::AwaitOnGpu(int rank, TestTensor& tensor) {
   Engine& engine = *engines_[rank];
   absl::Status status = Outcome(tensor, engine.Wait(tensor.handle, kPatienceNs, /*release=*/false));
-  const Submission* submission = status.ok() ? engine.Completed(tensor.handle) : nullptr;
+  Submission* submission = status.ok() ? engine.Completed(tensor.handle) : nullptr;
   if (submission != nullptr) {
-    status = submission->gpu->Await(submission->done);
+    const bool is_captured = submission->done.is_captured();
+    status =
+        is_captured ? submission->gpu->Wait(tensor.stream, submission->done) : submission->gpu->Await(submission->done);
+    if (is_captured && submission->gpu_result.data() != nullptr) {
+      tensor.values.resize(submission->result_bytes / sizeof(float));
+      status.Update(submission->gpu->Copy(tensor.values.data(), submission->gpu_result.data(), submission->result_bytes,
+                                          tensor.stream));
+      submission->gpu_result.FreeAfter(tensor.stream);
+      submission->gpu_result = GpuMemory();
+    }
     // The memory of fake GPUs is the host's.
     const auto* result = reinterpret_cast<const float*>(submission->gpu_result.data());
     if (result != nullptr) tensor.values.assign(result, result + submission->result_bytes / sizeof(float));

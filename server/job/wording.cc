@@ -119,7 +119,7 @@ std::string ShowReduceOp(v1::ReduceOp op) {
 }
 
 std::string ShowDevice(v1::DeviceKind device) {
-  static constexpr const char* kNames[] = {"cpu", "cuda"};
+  static constexpr const char* kNames[] = {"cpu", "cuda", "cuda_graph"};
   return NameOf(kNames, device, "device");
 }
 

@@ -38,6 +38,7 @@ inline constexpr int kCudaPoolReleaseThreshold = 4;
 // CUstreamCaptureMode, CUstreamCaptureStatus.
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr int kCudaCapturesNothing = 0;
+inline constexpr int kCudaCaptureHasFailed = 2;
 
 // CUmemcpyAttributes, and CUmemcpySrcAccessOrder.
 struct CudaLocation {

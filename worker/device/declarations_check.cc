@@ -97,6 +97,7 @@ static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_RE
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");
 static_assert(kCudaCapturesNothing == CU_STREAM_CAPTURE_STATUS_NONE, "CUstreamCaptureStatus");
+static_assert(kCudaCaptureHasFailed == CU_STREAM_CAPTURE_STATUS_INVALIDATED, "CUstreamCaptureStatus");
 static_assert(kCudaEventDefault == CU_EVENT_DEFAULT && kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING,
               "CUevent_flags");
 static_assert(kCudaPoolReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, "CUmemPool_attribute");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "worker/device/fake_graph.h"
 #include "worker/device/fake_nccl.h"
 
 namespace farandole {
@@ -19,6 +20,8 @@ constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
 constexpr int kCaptureUnsafe = 900;
+constexpr int kCaptureIsolation = 905;
+constexpr int kCapturedEvent = 907;
 constexpr auto kLook = std::chrono::microseconds(200);
 // How long the framework's work lasts, at most, by how often it is looked at.
 constexpr uint32_t kMostLooksAtWork = 16;
@@ -32,7 +35,7 @@ bool IsInFakeContext() { return !contexts.empty(); }
 struct FakeCalls {
   static int NeedContext(const char* call) {
     if (!IsInFakeContext()) return kInvalidContext;
-    if (fake->capturing_ != nullptr && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
+    if (fake->captures_ > 0 && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
     return fake->Enter(call);
   }
   static int Init(unsigned) { return 0; }
@@ -89,7 +92,7 @@ struct FakeCalls {
   }
   static int IsCapturing(CudaStream stream, int* status) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    *status = stream == fake->capturing_ ? 1 : kCudaCapturesNothing;
+    *status = stream->graph != nullptr ? 1 : kCudaCapturesNothing;
     return 0;
   }
   static int ExchangeMode(int* mode) {
@@ -99,6 +102,13 @@ struct FakeCalls {
   static int StreamWait(CudaStream stream, CudaEvent event, unsigned) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuStreamWaitEvent"); failure != 0) return failure;
+    if (event->graph != nullptr) {
+      if (stream->graph == nullptr) stream->graph = event->graph;
+      if (stream->graph != event->graph) return kCapturedEvent;
+      stream->graph->Wait(stream, event->point);
+      return 0;
+    }
+    if (stream->graph != nullptr) return kCaptureIsolation;
     fake->Push(stream, [event, wanted = event->recorded] { return event->reached >= wanted; });
     return 0;
   }
@@ -120,6 +130,11 @@ struct FakeCalls {
   static int EventRecord(CudaEvent event, CudaStream stream) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuEventRecord"); failure != 0) return failure;
+    event->graph = stream->graph;
+    if (stream->graph != nullptr) {
+      event->point = stream->graph->Record(stream);
+      return 0;
+    }
     fake->Push(stream, [event, number = ++event->recorded] {
       event->reached = std::max(event->reached, number);
       event->time = std::chrono::steady_clock::now();
@@ -129,11 +144,13 @@ struct FakeCalls {
   }
   static int EventQuery(CudaEvent event) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    if (fake->capturing_ != nullptr && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
+    if (fake->captures_ > 0 && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
+    if (event->graph != nullptr) return kCapturedEvent;
     return event->reached >= event->recorded ? kCudaSuccess : kCudaNotReady;
   }
   static int EventSynchronize(CudaEvent event) {
     std::unique_lock<std::mutex> lock(fake->mutex_);
+    if (event->graph != nullptr) return kCapturedEvent;
     while (event->reached < event->recorded) fake->changed_.wait_for(lock, kLook);
     return 0;
   }
@@ -144,17 +161,34 @@ struct FakeCalls {
     *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
     return 0;
   }
-  static int Alloc(CudaAddress* address, size_t bytes, CudaStream) {
+  static int Alloc(CudaAddress* address, size_t bytes, CudaStream stream) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuMemAllocAsync"); failure != 0) return failure;
     auto block = std::make_unique<std::vector<char>>(bytes, '\xcd');
     *address = reinterpret_cast<uintptr_t>(block->data());
     fake->memory_[*address] = std::move(block);
+    if (stream->graph != nullptr) {
+      stream->graph->memory().push_back(*address);
+      Spoil(*address, stream);
+    }
     return 0;
+  }
+  // What a graph allocates is its own as long as it is there, and holds nothing before and after each run.
+  static void Spoil(CudaAddress address, CudaStream stream) {
+    fake->Push(stream, [block = fake->memory_[address].get()] {
+      std::fill(block->begin(), block->end(), '\xcd');
+      return true;
+    });
   }
   static int Free(CudaAddress address, CudaStream stream) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuMemFreeAsync"); failure != 0) return failure;
+    if (stream->graph != nullptr) {
+      const std::vector<CudaAddress>& own = stream->graph->memory();
+      FD_CHECK(std::count(own.begin(), own.end(), address) == 1) << "a graph frees memory that is not its own";
+      Spoil(address, stream);
+      return 0;
+    }
     fake->Push(stream, [address] {
       auto found = fake->memory_.find(address);
       FD_CHECK(found != fake->memory_.end()) << "memory of a GPU is freed that was not allocated";
@@ -279,8 +313,13 @@ CudaStream FakeGpus::MakeStream() {
 }
 
 void FakeGpus::Push(CudaStream stream, std::function<bool()> task) {
+  PushMade(stream, [task = std::move(task)] { return task; });
+}
+
+void FakeGpus::PushMade(CudaStream stream, std::function<std::function<bool()>()> make) {
   FD_CHECK(streams_.count(stream) == 1) << "a stream that is not there";
-  stream->tasks.push_back(std::move(task));
+  if (stream->graph != nullptr) return stream->graph->Add(stream, std::move(make));
+  stream->tasks.push_back(make());
   changed_.notify_all();
 }
 
@@ -336,9 +375,55 @@ void FakeGpus::HoldStreams(bool hold) {
   holds_ = hold;
 }
 
-void FakeGpus::Capture(CudaStream stream) {
+void FakeGpus::BeginCapture(CudaStream stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  capturing_ = stream;
+  stream->graph = new FakeGraph(stream);
+  ++captures_;
+}
+
+std::unique_ptr<FakeGraph> FakeGpus::EndCapture(CudaStream stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<FakeGraph> graph(stream->graph);
+  for (const CudaStream captured : streams_) {
+    if (captured->graph == graph.get()) captured->graph = nullptr;
+  }
+  --captures_;
+  if (graph->IsJoined()) return graph;
+  DestroyLocked(std::move(graph));
+  return nullptr;
+}
+
+void FakeGpus::Launch(CudaStream stream, const FakeGraph& graph) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto has_begun = std::make_shared<bool>(false);
+  std::vector<CudaStream> replayed;
+  for (auto& [captured, tasks] : graph.Run()) {
+    replayed.push_back(*streams_.insert(new CUstream_st).first);
+    Push(replayed.back(), [has_begun] { return *has_begun; });
+    for (auto& task : tasks) Push(replayed.back(), task);
+  }
+  Push(stream, [has_begun] { return *has_begun = true; });
+  Push(stream, [this, replayed] {
+    for (const CudaStream one : replayed) {
+      if (!one->tasks.empty()) return false;
+    }
+    for (const CudaStream one : replayed) {
+      streams_.erase(one);
+      delete one;
+    }
+    return true;
+  });
+}
+
+void FakeGpus::Destroy(std::unique_ptr<FakeGraph> graph) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DestroyLocked(std::move(graph));
+}
+
+void FakeGpus::DestroyLocked(std::unique_ptr<FakeGraph> graph) {
+  for (const CudaAddress address : graph->memory()) memory_.erase(address);
+  for (const auto& let_go : graph->holds()) let_go();
+  changed_.notify_all();
 }
 
 void FakeGpus::BreakCommunicators(int result) {

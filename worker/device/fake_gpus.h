@@ -19,16 +19,25 @@
 #include "worker/device/nccl_library.h"
 
 // What the driver gives handles of; complete here, as cuda.h leaves them.
+namespace farandole {
+class FakeGraph;
+}
+
 struct CUevent_st {
   // How often it was recorded, and the last of these that its stream has reached.
   uint64_t recorded = 0;
   uint64_t reached = 0;
   bool is_timed = false;
   std::chrono::steady_clock::time_point time;
+  // Not null: it was recorded last in a capture, as this point of it.
+  farandole::FakeGraph* graph = nullptr;
+  uint64_t point = 0;
 };
 struct CUstream_st {
   // Each gives false as long as it cannot run yet.
   std::deque<std::function<bool()>> tasks;
+  // Not null: it is captured.
+  farandole::FakeGraph* graph = nullptr;
 };
 
 namespace farandole {
@@ -67,8 +76,14 @@ class FakeGpus {
   void HoldStreams(bool hold);
   // As GetAsyncError tells it of all communicators.
   void BreakCommunicators(int result);
-  // A graph is captured from this stream; null: from none. Other threads may only make calls then that are relaxed.
-  void Capture(CudaStream stream);
+  // What the stream is given, and those that wait for it, becomes a graph. All threads may only make calls meanwhile
+  // that are relaxed.
+  void BeginCapture(CudaStream stream);
+  // Null: streams have become part of the capture that do not end in this one.
+  std::unique_ptr<FakeGraph> EndCapture(CudaStream stream);
+  void Launch(CudaStream stream, const FakeGraph& graph);
+  // Nothing of it runs any more.
+  void Destroy(std::unique_ptr<FakeGraph> graph);
   // Names of the calls since the last one, but for those that only look.
   std::vector<std::string> TakeCalls();
   // What is allocated, connected or held: 0 when all is over.
@@ -80,8 +95,12 @@ class FakeGpus {
   // Locked: whether the call is to fail, with what; else 0.
   int Enter(const char* call);
   void Run();
+  void DestroyLocked(std::unique_ptr<FakeGraph> graph);
   // Locked: gives the stream something to run.
   void Push(CudaStream stream, std::function<bool()> task);
+  // The same, of a task that `make` gives when the stream is given it, or when the graph is launched that it is part
+  // of.
+  void PushMade(CudaStream stream, std::function<std::function<bool()>()> make);
 
   CudaDriver driver_ = {};
   NcclLibrary nccl_ = {};
@@ -104,7 +123,7 @@ class FakeGpus {
   int broken_ = 0;
   bool hangs_ = false;
   bool holds_ = false;
-  CudaStream capturing_ = nullptr;
+  int captures_ = 0;
   bool stopping_ = false;
   std::thread runner_;
 };

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "worker/device/fake_clique.h"
 #include "worker/device/fake_gpus.h"
+#include "worker/device/fake_graph.h"
 #include "worker/kernels/half.h"
 
 namespace farandole {
@@ -27,9 +28,11 @@ struct Communicator {
   int position = 0;
   int looks_left = 0;
   bool is_aborted = false;
+  bool is_finalized = false;
   uint64_t rounds = 0;
   FakeNcclWork begun;  // and not in the stream yet
   CudaStream stream = nullptr;
+  int graphs = 0;  // in which its calls are
 };
 
 double ScalarOf(int dtype, const void* scalar) {
@@ -103,17 +106,21 @@ struct FakeNcclCalls {
   }
   static int End(NcclComm comm, const char* call) {
     FakeGpus& fake = TheFakeGpus();
-    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    std::unique_lock<std::mutex> lock(fake.mutex_);
     if (const int failure = fake.Enter(call); failure != 0) return failure;
     comm->shared->is_aborted = true;
+    // As NCCL: what graphs hold is there as long as they are.
+    while (comm->shared->graphs > 0) fake.changed_.wait(lock);
     --fake.communicators_;
     delete comm;
     return 0;
   }
-  static int Finalize(NcclComm) {
+  static int Finalize(NcclComm comm) {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);
-    return fake.Enter("ncclCommFinalize");
+    if (const int failure = fake.Enter("ncclCommFinalize"); failure != 0) return failure;
+    comm->shared->is_finalized = true;
+    return comm->shared->graphs > 0 ? kNcclInProgress : kNcclSuccess;
   }
   static int Destroy(NcclComm comm) { return End(comm, "ncclCommDestroy"); }
   static int Abort(NcclComm comm) { return End(comm, "ncclCommAbort"); }
@@ -125,6 +132,10 @@ struct FakeNcclCalls {
     const bool is_connected = own.clique->IsConnected();
     *state = fake.broken_;
     if (fake.broken_ != 0) return 0;
+    if (own.is_finalized) {
+      *state = own.graphs > 0 ? kNcclInProgress : kNcclSuccess;
+      return 0;
+    }
     if (!is_connected || --own.looks_left > 0) {
       *state = kNcclInProgress;
       return 0;
@@ -132,15 +143,21 @@ struct FakeNcclCalls {
     own.looks_left = 0;
     if (own.begun.empty()) return 0;
     const FakeNcclWork calls = std::exchange(own.begun, {});
+    if (own.stream->graph != nullptr) {
+      ++own.graphs;
+      own.stream->graph->holds().push_back([shared = comm->shared] { --shared->graphs; });
+    }
     if (IsExchange(calls)) {
       fake.Push(own.stream, [&fake, shared = comm->shared, calls, has_sent = false]() mutable {
         if (shared->is_aborted) return true;
         return !fake.hangs_ && shared->clique->Exchange(shared->position, calls, &has_sent);
       });
     } else {
-      fake.Push(own.stream, [&fake, shared = comm->shared, calls, round = ++own.rounds] {
-        if (shared->is_aborted) return true;
-        return !fake.hangs_ && shared->clique->Collect(shared->position, round, calls);
+      fake.PushMade(own.stream, [&fake, shared = comm->shared, calls] {
+        return [&fake, shared, calls, round = ++shared->rounds] {
+          if (shared->is_aborted) return true;
+          return !fake.hangs_ && shared->clique->Collect(shared->position, round, calls);
+        };
       });
     }
     return 0;

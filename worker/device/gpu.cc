@@ -12,6 +12,12 @@ CudaAddress AddressOf(const void* memory) { return reinterpret_cast<uintptr_t>(m
 // What the pool keeps when it is idle: all that it ever had.
 constexpr uint64_t kKeepAll = ~uint64_t{0};
 
+absl::Status NotWhereItWasCaptured() {
+  return absl::FailedPreconditionError(
+      "this collective was captured in a CUDA graph, and runs when that does: wait for it in the stream that captures, "
+      "before the capture ends");
+}
+
 }  // namespace
 
 Gpu::Scope::Scope(const Gpu& gpu) : gpu_(gpu), capture_mode_(kCudaCaptureRelaxed) {
@@ -58,7 +64,7 @@ absl::Status Gpu::Prepare() {
   status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
   if (!status.ok()) return status;
   // Collectives begin before what the framework has in its queues: peers wait for them.
-  for (CudaStream* stream : {&stream_, &idle_stream_}) {
+  for (CudaStream* stream : {&stream_, &idle_stream_, &capture_stream_}) {
     status.Update(cuda.Check(cuda.cuStreamCreateWithPriority(stream, kCudaStreamNonBlocking, greatest),
                              "cuStreamCreateWithPriority"));
   }
@@ -71,7 +77,7 @@ Gpu::~Gpu() {
     const Scope scope(*this);
     for (const CudaEvent event : events_) driver_->cuEventDestroy(event);
     for (const CudaEvent event : timed_events_) driver_->cuEventDestroy(event);
-    for (const CudaStream stream : {stream_, idle_stream_}) {
+    for (const CudaStream stream : {stream_, idle_stream_, capture_stream_}) {
       if (stream != nullptr) driver_->cuStreamDestroy(stream);
     }
   }
@@ -112,34 +118,42 @@ absl::StatusOr<int64_t> Gpu::TimeBetween(const GpuEvent& from, const GpuEvent& t
 absl::StatusOr<GpuEvent> Gpu::RecordIn(CudaStream stream, Events* events, unsigned flags) {
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
-  int capture = kCudaCapturesNothing;
-  absl::Status status = driver_->Check(driver_->cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
-  if (!status.ok()) return status;
-  if (capture != kCudaCapturesNothing) {
-    return absl::FailedPreconditionError(
-        "this stream is capturing a CUDA graph, and ranks negotiate a collective each time: capture what is before it "
-        "and what is after it");
-  }
+  const absl::StatusOr<bool> is_captured = IsCapturing(stream);
+  if (!is_captured.ok()) return is_captured.status();
   const absl::StatusOr<CudaEvent> taken = TakeEvent(events, flags);
   if (!taken.ok()) return taken.status();
   std::shared_ptr<CUevent_st> event(*taken, [gpu = shared_from_this(), events](CudaEvent over) {
     const std::lock_guard<std::mutex> lock(gpu->mutex_);
     events->push_back(over);
   });
-  status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
+  absl::Status status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
   if (!status.ok()) return status;
-  return GpuEvent(std::move(event));
+  return GpuEvent(std::move(event), *is_captured);
+}
+
+absl::StatusOr<bool> Gpu::IsCapturing(CudaStream stream) const {
+  int capture = kCudaCapturesNothing;
+  absl::Status status = driver_->Check(driver_->cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
+  if (!status.ok()) return status;
+  if (capture == kCudaCaptureHasFailed)
+    return absl::FailedPreconditionError("the capture of a CUDA graph in this stream has failed before");
+  return capture != kCudaCapturesNothing;
 }
 
 absl::Status Gpu::Wait(CudaStream stream, const GpuEvent& event) {
   if (!event.is_set()) return absl::OkStatus();
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
+  if (event.is_captured() && stream != capture_stream_) {
+    const absl::StatusOr<bool> is_capturing = IsCapturing(stream);
+    if (!is_capturing.ok()) return is_capturing.status();
+    if (!*is_capturing) return NotWhereItWasCaptured();
+  }
   return driver_->Check(driver_->cuStreamWaitEvent(stream, event.event_.get(), 0), "cuStreamWaitEvent");
 }
 
 absl::StatusOr<bool> Gpu::IsOver(const GpuEvent& event) {
-  if (!event.is_set()) return true;
+  if (!event.is_set() || event.is_captured()) return true;
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
   const int result = driver_->cuEventQuery(event.event_.get());
@@ -150,6 +164,7 @@ absl::StatusOr<bool> Gpu::IsOver(const GpuEvent& event) {
 
 absl::Status Gpu::Await(const GpuEvent& event) {
   if (!event.is_set()) return absl::OkStatus();
+  if (event.is_captured()) return NotWhereItWasCaptured();
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
   return driver_->Check(driver_->cuEventSynchronize(event.event_.get()), "cuEventSynchronize");
@@ -223,12 +238,12 @@ absl::Status Gpu::CopyFromHost(void* to, const void* from, size_t bytes, CudaStr
   return driver_->Check(driver_->cuMemcpyHtoDAsync(AddressOf(to), from, bytes, stream), "cuMemcpyHtoDAsync");
 }
 
-absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::shared_ptr<Gpu> gpu, size_t bytes) {
+absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::shared_ptr<Gpu> gpu, size_t bytes, CudaStream stream) {
   GpuMemory memory;
   if (bytes == 0) return memory;
-  const absl::StatusOr<void*> data = gpu->Allocate(bytes, gpu->stream());
+  const absl::StatusOr<void*> data = gpu->Allocate(bytes, stream);
   if (!data.ok()) return data.status();
-  memory.stream_ = gpu->stream();
+  memory.stream_ = stream;
   memory.gpu_ = std::move(gpu);
   memory.data_ = *data;
   return memory;

@@ -21,12 +21,15 @@ class GpuEvent {
  public:
   GpuEvent() = default;
   bool is_set() const { return event_ != nullptr; }
+  // It is a point in a CUDA graph, which is passed when the graph runs: only what is captured in it can wait for it.
+  bool is_captured() const { return is_captured_; }
 
  private:
   friend class Gpu;
-  explicit GpuEvent(std::shared_ptr<CUevent_st> event) : event_(std::move(event)) {}
+  GpuEvent(std::shared_ptr<CUevent_st> event, bool is_captured) : event_(std::move(event)), is_captured_(is_captured) {}
 
   std::shared_ptr<CUevent_st> event_;
+  bool is_captured_ = false;
 };
 
 struct GpuCopy {
@@ -55,18 +58,25 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaStream stream() const { return stream_; }
   // One in which nothing ever is: what is recorded there is over at once.
   CudaStream idle_stream() const { return idle_stream_; }
+  // Of collectives that are captured in a CUDA graph: it is part of the capture from the wait for such an event to the
+  // capture's end. One graph is captured at a time.
+  CudaStream capture_stream() const { return capture_stream_; }
 
-  // The point that `stream` has reached when all is done that it was given so far.
-  //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, which cannot have a collective in it
+  // The point that `stream` has reached when all is done that it was given so far; captured, if the stream is
+  // capturing.
+  //   FAILED_PRECONDITION: its capture has failed
   absl::StatusOr<GpuEvent> Record(CudaStream stream);
   // The same, of which the time is known when it is over.
   absl::StatusOr<GpuEvent> RecordTimed(CudaStream stream);
   // In nanoseconds; negative if `to` was first. Both are over.
   absl::StatusOr<int64_t> TimeBetween(const GpuEvent& from, const GpuEvent& to);
   // What `stream` is given from now on waits for the event.
+  //   FAILED_PRECONDITION: the event is captured, and the stream is no part of a capture
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
+  // Of one that is captured: true.
   absl::StatusOr<bool> IsOver(const GpuEvent& event);
   // The calling thread waits.
+  //   FAILED_PRECONDITION: the event is captured
   absl::Status Await(const GpuEvent& event);
 
   // In the order of the stream: what was freed before may be what is allocated.
@@ -101,6 +111,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // Events that are made with these flags.
   using Events = std::vector<CudaEvent>;
   absl::StatusOr<CudaEvent> TakeEvent(Events* events, unsigned flags);
+  // In its scope: whether the stream is capturing a graph.
+  absl::StatusOr<bool> IsCapturing(CudaStream stream) const;
   absl::StatusOr<GpuEvent> RecordIn(CudaStream stream, Events* events, unsigned flags);
 
   const CudaDriver* const driver_;
@@ -110,17 +122,19 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaContext context_ = nullptr;
   CudaStream stream_ = nullptr;
   CudaStream idle_stream_ = nullptr;
+  CudaStream capture_stream_ = nullptr;
   std::mutex mutex_;
   // That nobody holds.
   Events events_;
   Events timed_events_;
 };
 
-// Memory of a GPU, which is freed in the order of its collectives' stream, or of the one that was named last. Movable.
+// Memory of a GPU, which is freed in the order of the stream that it was allocated in, or of the one that was named
+// last. Movable.
 class GpuMemory {
  public:
   GpuMemory() = default;
-  static absl::StatusOr<GpuMemory> Allocate(std::shared_ptr<Gpu> gpu, size_t bytes);
+  static absl::StatusOr<GpuMemory> Allocate(std::shared_ptr<Gpu> gpu, size_t bytes, CudaStream stream);
   ~GpuMemory() { Free(); }
   GpuMemory(GpuMemory&& other) noexcept;
   GpuMemory& operator=(GpuMemory&& other) noexcept;

@@ -15,11 +15,15 @@ struct GpuBatch {
   std::string label;
   // Null where the rank has joined, and so has no tensors.
   std::shared_ptr<Gpu> gpu;
+  // It is captured in a CUDA graph, in the GPU's stream for that, on all ranks, and runs when the graph does.
+  bool is_captured = false;
   // When inputs are there, and outputs may be written.
   absl::InlinedVector<GpuEvent, 2> ready;
   // Set by the operation when it is complete, which says only that all is enqueued: the outputs are written, and the
   // inputs not read any more, from this point on.
   GpuEvent done;
+
+  CudaStream StreamOf(const Gpu& of) const { return is_captured ? of.capture_stream() : of.stream(); }
 };
 
 }  // namespace farandole

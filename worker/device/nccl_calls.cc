@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "worker/device/gpu_batch.h"
 #include "worker/device/nccl_reduction.h"
 #include "worker/kernels/scale.h"
 
@@ -77,7 +78,8 @@ bool NcclCalls::PacksInput(const Collective& collective) const {
   return InputsAsOne(collective, element_bytes_) == nullptr;
 }
 
-absl::Status NcclCalls::Prepare(const Collective& collective, std::shared_ptr<Gpu> gpu) {
+absl::Status NcclCalls::Prepare(const Collective& collective, const std::shared_ptr<Gpu>& gpu) {
+  stream_ = collective.gpu_batch->StreamOf(*gpu);
   element_bytes_ = static_cast<int64_t>(SizeOf(collective.dtype));
   packs_input_ = PacksInput(collective);
   const std::vector<Fragment> delivered = Delivered(collective);
@@ -88,7 +90,8 @@ absl::Status NcclCalls::Prepare(const Collective& collective, std::shared_ptr<Gp
   // An allreduce that packs both does so in one place.
   const bool is_in_place = packs_input_ && collective.op != OpType::kReducescatter;
   absl::StatusOr<GpuMemory> packed = GpuMemory::Allocate(
-      gpu, static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes));
+      gpu, static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes),
+      stream_);
   if (!packed.ok()) return packed.status();
   packed_ = *std::move(packed);
   input_ = packs_input_ ? packed_.data() : InputsAsOne(collective, element_bytes_);
@@ -100,28 +103,34 @@ absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
   char* to = packed_.data();
   if (!collective.contributes) {
     const size_t bytes = static_cast<size_t>(collective.count * element_bytes_);
-    if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, gpu.stream());
+    if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, stream_);
     std::vector<char> identity(bytes);
     FillIdentity(collective.dtype, collective.reduce_op, identity.data(), collective.count);
-    return gpu.CopyFromHost(to, identity.data(), identity.size(), gpu.stream());
+    return gpu.CopyFromHost(to, identity.data(), identity.size(), stream_);
   }
   std::vector<GpuCopy> copies;
   for (const Fragment& fragment : collective.fragments) {
     copies.push_back({to, fragment.input, static_cast<size_t>(fragment.count * element_bytes_)});
     to += copies.back().bytes;
   }
-  return gpu.CopyAll(copies, gpu.stream());
+  return gpu.CopyAll(copies, stream_);
 }
 
 absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
-  if (!packs_output_) return absl::OkStatus();
+  absl::Status status = packs_output_ ? Unpack(collective, gpu) : absl::OkStatus();
+  // Now, since nothing of a graph may follow what the collective is said to be done with.
+  packed_ = GpuMemory();
+  return status;
+}
+
+absl::Status NcclCalls::Unpack(const Collective& collective, Gpu& gpu) {
   const char* from = output_;
   std::vector<GpuCopy> copies;
   for (const Fragment& fragment : Delivered(collective)) {
     copies.push_back({fragment.output, from, static_cast<size_t>(fragment.count * element_bytes_)});
     from += copies.back().bytes;
   }
-  return gpu.CopyAll(copies, gpu.stream());
+  return gpu.CopyAll(copies, stream_);
 }
 
 absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator) {
@@ -153,15 +162,14 @@ absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator
   if (!op.ok()) return op.status();
   const NcclLibrary& nccl = communicator.nccl();
   const int type = NcclTypeOf(collective.dtype);
-  const CudaStream stream = communicator.gpu().stream();
   if (collective.op == OpType::kAllreduce) {
     return communicator.Enqueue("ncclAllReduce", [&](NcclComm comm) {
-      return nccl.ncclAllReduce(input_, output_, collective.count, type, *op, comm, stream);
+      return nccl.ncclAllReduce(input_, output_, collective.count, type, *op, comm, stream_);
     });
   }
   if (AllEqual(collective.counts)) {
     return communicator.Enqueue("ncclReduceScatter", [&](NcclComm comm) {
-      return nccl.ncclReduceScatter(input_, output_, collective.counts[0], type, *op, comm, stream);
+      return nccl.ncclReduceScatter(input_, output_, collective.counts[0], type, *op, comm, stream_);
     });
   }
   return communicator.Enqueue("ncclReduce", [&](NcclComm comm) {
@@ -170,7 +178,7 @@ absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator
     for (size_t position = 0; position < collective.counts.size(); ++position) {
       const int64_t count = collective.counts[position];
       if (count > 0)
-        run.Add(nccl.ncclReduce(input, output_, count, type, *op, static_cast<int>(position), comm, stream));
+        run.Add(nccl.ncclReduce(input, output_, count, type, *op, static_cast<int>(position), comm, stream_));
       input += count * element_bytes_;
     }
     return run.result();
@@ -183,16 +191,15 @@ absl::Status NcclCalls::Broadcast(const Collective& collective, NcclCommunicator
   const NcclLibrary& nccl = communicator.nccl();
   return communicator.Enqueue("ncclBroadcast", [&](NcclComm comm) {
     return nccl.ncclBroadcast(input_, output_, collective.count * element_bytes_, kNcclUint8, collective.root, comm,
-                              communicator.gpu().stream());
+                              stream_);
   });
 }
 
 absl::Status NcclCalls::Allgather(const Collective& collective, NcclCommunicator& communicator) {
   const NcclLibrary& nccl = communicator.nccl();
-  const CudaStream stream = communicator.gpu().stream();
   if (AllEqual(collective.counts)) {
     return communicator.Enqueue("ncclAllGather", [&](NcclComm comm) {
-      return nccl.ncclAllGather(input_, output_, collective.counts[0] * element_bytes_, kNcclUint8, comm, stream);
+      return nccl.ncclAllGather(input_, output_, collective.counts[0] * element_bytes_, kNcclUint8, comm, stream_);
     });
   }
   return communicator.Enqueue("ncclBroadcast", [&](NcclComm comm) {
@@ -201,7 +208,7 @@ absl::Status NcclCalls::Allgather(const Collective& collective, NcclCommunicator
     for (size_t position = 0; position < collective.counts.size(); ++position) {
       const size_t bytes = static_cast<size_t>(collective.counts[position] * element_bytes_);
       if (bytes > 0)
-        run.Add(nccl.ncclBroadcast(input_, output, bytes, kNcclUint8, static_cast<int>(position), comm, stream));
+        run.Add(nccl.ncclBroadcast(input_, output, bytes, kNcclUint8, static_cast<int>(position), comm, stream_));
       output += bytes;
     }
     return run.result();
@@ -210,7 +217,6 @@ absl::Status NcclCalls::Allgather(const Collective& collective, NcclCommunicator
 
 absl::Status NcclCalls::Alltoall(const Collective& collective, NcclCommunicator& communicator) {
   const NcclLibrary& nccl = communicator.nccl();
-  const CudaStream stream = communicator.gpu().stream();
   return communicator.Enqueue("ncclSend and ncclRecv", [&](NcclComm comm) {
     CallRun run;
     const char* input = input_;
@@ -219,8 +225,8 @@ absl::Status NcclCalls::Alltoall(const Collective& collective, NcclCommunicator&
       const int peer = static_cast<int>(position);
       const size_t sent = static_cast<size_t>(collective.sent_counts[position] * element_bytes_);
       const size_t received = static_cast<size_t>(collective.counts[position] * element_bytes_);
-      if (sent > 0) run.Add(nccl.ncclSend(input, sent, kNcclUint8, peer, comm, stream));
-      if (received > 0) run.Add(nccl.ncclRecv(output, received, kNcclUint8, peer, comm, stream));
+      if (sent > 0) run.Add(nccl.ncclSend(input, sent, kNcclUint8, peer, comm, stream_));
+      if (received > 0) run.Add(nccl.ncclRecv(output, received, kNcclUint8, peer, comm, stream_));
       input += sent;
       output += received;
     }

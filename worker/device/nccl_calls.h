@@ -15,20 +15,22 @@ namespace farandole {
 // however their tensors lie: what is not in one piece is packed into memory that is. Owned by its operation.
 class NcclCalls {
  public:
-  // Enqueues the packing and the calls, in the stream of the communicator's GPU.
+  // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
   absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator);
   // To be called when the communicator has settled: enqueues what follows the calls.
   absl::Status Deliver(const Collective& collective, Gpu& gpu);
 
  private:
-  absl::Status Prepare(const Collective& collective, std::shared_ptr<Gpu> gpu);
+  absl::Status Prepare(const Collective& collective, const std::shared_ptr<Gpu>& gpu);
   bool PacksInput(const Collective& collective) const;
   absl::Status Pack(const Collective& collective, Gpu& gpu);
+  absl::Status Unpack(const Collective& collective, Gpu& gpu);
   absl::Status Reduction(const Collective& collective, NcclCommunicator& communicator);
   absl::Status Broadcast(const Collective& collective, NcclCommunicator& communicator);
   absl::Status Allgather(const Collective& collective, NcclCommunicator& communicator);
   absl::Status Alltoall(const Collective& collective, NcclCommunicator& communicator);
 
+  CudaStream stream_ = nullptr;
   int64_t element_bytes_ = 1;
   bool packs_input_ = false;
   bool packs_output_ = false;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/quiet_thread.h"
 #include "worker/kernels/scale.h"
 
 namespace farandole {
@@ -13,8 +14,19 @@ namespace {
 // How long peers may take that leave as well.
 constexpr absl::Duration kLeaveLimit = absl::Seconds(5);
 constexpr absl::Duration kPauseWhileConnecting = absl::Microseconds(100);
+constexpr absl::Duration kPauseForGraphs = absl::Milliseconds(20);
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
+
+// The end of one of NCCL's communicators, which peers end as well.
+void FinishInOrder(const NcclLibrary& nccl, NcclComm comm, absl::Time limit, absl::Duration pause) {
+  int state = nccl.ncclCommFinalize(comm);
+  while (state == kNcclInProgress && absl::Now() < limit) {
+    absl::SleepFor(pause);
+    if (nccl.ncclCommGetAsyncError(comm, &state) != kNcclSuccess) break;
+  }
+  state == kNcclSuccess ? nccl.ncclCommDestroy(comm) : nccl.ncclCommAbort(comm);
+}
 
 }  // namespace
 
@@ -46,23 +58,32 @@ int NcclTypeOf(DType dtype) {
 
 NcclCommunicator::~NcclCommunicator() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (comm_ == nullptr) return;
-  const Gpu::Scope scope(*gpu_);
-  if (failure_.ok() && scope.status().ok()) {
-    FinishInOrder();
-  } else {
-    nccl_.ncclCommAbort(comm_);
-  }
+  if (comm_ != nullptr) EndLocked(failure_.ok());
 }
 
-void NcclCommunicator::FinishInOrder() {
-  for (const auto& [key, op] : scaled_sums_) nccl_.ncclRedOpDestroy(op, comm_);
-  int state = nccl_.ncclCommFinalize(comm_);
-  for (const absl::Time limit = absl::Now() + kLeaveLimit; state == kNcclInProgress && absl::Now() < limit;) {
-    Pause(/*is_connecting=*/true);
-    if (nccl_.ncclCommGetAsyncError(comm_, &state) != kNcclSuccess) break;
+void NcclCommunicator::EndLocked(bool in_order) {
+  const NcclComm comm = std::exchange(comm_, nullptr);
+  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order](absl::Time limit, absl::Duration pause) {
+    const Gpu::Scope scope(*gpu);
+    if (in_order && scope.status().ok()) {
+      FinishInOrder(nccl, comm, limit, pause);
+    } else {
+      nccl.ncclCommAbort(comm);
+    }
+  };
+  if (is_captured_) {
+    QuietThread([end] { end(absl::InfiniteFuture(), kPauseForGraphs); }).detach();
+    return;
   }
-  state == kNcclSuccess ? nccl_.ncclCommDestroy(comm_) : nccl_.ncclCommAbort(comm_);
+  for (const auto& [key, op] : scaled_sums_) {
+    if (in_order) nccl_.ncclRedOpDestroy(op, comm);
+  }
+  end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
+}
+
+void NcclCommunicator::SetCaptured() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_captured_ = true;
 }
 
 void NcclCommunicator::Pause(bool is_connecting) {
@@ -146,9 +167,7 @@ absl::StatusOr<int> NcclCommunicator::ScaledSum(DType dtype, double factor) {
 void NcclCommunicator::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Fail(reason).IgnoreError();
-  if (comm_ == nullptr) return;
-  const Gpu::Scope scope(*gpu_);
-  if (scope.status().ok()) nccl_.ncclCommAbort(std::exchange(comm_, nullptr));
+  if (comm_ != nullptr) EndLocked(/*in_order=*/false);
 }
 
 }  // namespace farandole

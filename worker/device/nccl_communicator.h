@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_DEVICE_NCCL_COMMUNICATOR_H_
 #define FARANDOLE_WORKER_DEVICE_NCCL_COMMUNICATOR_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,13 +26,19 @@ int NcclTypeOf(DType dtype);
 class NcclCommunicator {
  public:
   NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
-  // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort.
+  // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort. Where CUDA graphs hold
+  // it, NCCL has it wait until they are gone: nobody waits for that here.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
+  void SetConnected() { is_connected_.store(true); }
+  // From any thread.
+  bool is_connected() const { return is_connected_.load(); }
+  // Calls are captured in a CUDA graph, which holds it from now on.
+  void SetCaptured();
   // Runs NCCL's calls as one group. `call` is the name of most of them.
   absl::Status Enqueue(absl::string_view call, absl::FunctionRef<int(NcclComm)> calls);
   // Whether what was begun last is enqueued in its stream, or the connection made.
@@ -54,12 +61,14 @@ class NcclCommunicator {
  private:
   absl::Status Fail(absl::Status status);
   absl::StatusOr<bool> IsSettledLocked();
-  void FinishInOrder();
+  void EndLocked(bool in_order);
 
   const NcclLibrary& nccl_;
   const std::shared_ptr<Gpu> gpu_;
   std::mutex mutex_;
   NcclComm comm_ = nullptr;
+  std::atomic<bool> is_connected_{false};
+  bool is_captured_ = false;
   absl::Status failure_;
   std::map<std::pair<DType, double>, int> scaled_sums_;
 };

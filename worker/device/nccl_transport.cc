@@ -22,7 +22,7 @@ class NcclOperation final : public Operation {
       return false;
     }
     if (stage_ == Stage::kConnect) {
-      group_.is_connected = true;
+      group_.communicator->SetConnected();
       return Enqueue();
     }
     return Finish();
@@ -31,7 +31,7 @@ class NcclOperation final : public Operation {
   bool moved() const override { return stage_ != Stage::kId || id_operation_->moved(); }
 
   absl::Status Begin() {
-    if (!group_.is_connected) return SendId();
+    if (!group_.communicator->is_connected()) return SendId();
     return Enqueue().status();
   }
 
@@ -72,12 +72,17 @@ class NcclOperation final : public Operation {
   absl::StatusOr<bool> Enqueue() {
     stage_ = Stage::kEnqueue;
     Gpu& gpu = group_.communicator->gpu();
+    const CudaStream stream = collective_.gpu_batch->StreamOf(gpu);
     for (const GpuEvent& event : collective_.gpu_batch->ready) {
-      if (absl::Status status = gpu.Wait(gpu.stream(), event); !status.ok()) return status;
+      if (absl::Status status = gpu.Wait(stream, event); !status.ok()) return status;
     }
-    absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu);
-    if (!begun.ok()) return begun.status();
-    begun_ = *std::move(begun);
+    if (collective_.gpu_batch->is_captured) {
+      group_.communicator->SetCaptured();
+    } else {
+      absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu);
+      if (!begun.ok()) return begun.status();
+      begun_ = *std::move(begun);
+    }
     if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator); !status.ok()) return status;
     return false;
   }
@@ -85,10 +90,13 @@ class NcclOperation final : public Operation {
   absl::StatusOr<bool> Finish() {
     Gpu& gpu = group_.communicator->gpu();
     if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
-    absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(gpu.stream()) : gpu.Record(gpu.stream());
-    if (!done.ok()) return done.status();
     GpuBatch& batch = *collective_.gpu_batch;
+    const CudaStream stream = batch.StreamOf(gpu);
+    absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(stream) : gpu.Record(stream);
+    if (!done.ok()) return done.status();
     batch.done = *std::move(done);
+    // What is captured runs when somebody has its graph do so, whom nobody here knows.
+    if (batch.is_captured) return true;
     transport_.watch_.Add(batch.label, group_.communicator->shared_gpu(), {batch.ready.begin(), batch.ready.end()},
                           begun_, batch.done);
     return true;
@@ -139,6 +147,12 @@ void NcclTransport::Abort(const absl::Status& reason) {
     if (group.communicator != nullptr) group.communicator->Abort(reason);
   }
   nccl_->ncclGroupEnd();
+}
+
+bool NcclTransport::IsConnected(const std::vector<int>& ranks) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = groups_.find(ranks);
+  return found != groups_.end() && found->second.communicator != nullptr && found->second.communicator->is_connected();
 }
 
 absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {

@@ -34,6 +34,8 @@ class NcclTransport {
   // CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
+  // From any thread: whether these ranks have had a collective.
+  bool IsConnected(const std::vector<int>& ranks);
   // From any thread, now and then: what hangs on the GPU, or has failed there or in the network meanwhile.
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
   // From any thread: finishes the communicator of these ranks, if there is one, in order. Nothing of it runs, and all
@@ -46,7 +48,6 @@ class NcclTransport {
   friend class NcclOperation;
   struct Group {
     std::unique_ptr<NcclCommunicator> communicator;
-    bool is_connected = false;
   };
 
   absl::StatusOr<Group*> GroupOf(const Collective& collective);

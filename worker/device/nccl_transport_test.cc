@@ -243,7 +243,7 @@ TEST(GpuTest, SaysWhichOfTheDriversCallsHasFailed) {
   gpus.FailNext("cuEventRecord", 700);
   EXPECT_EQ(gpu->Record(gpu->stream()).status(), absl::InternalError("cuEventRecord: a scripted failure (error 700)"));
   gpus.FailNext("cuMemAllocAsync", 2);
-  EXPECT_EQ(GpuMemory::Allocate(gpu, 100).status(),
+  EXPECT_EQ(GpuMemory::Allocate(gpu, 100, gpu->stream()).status(),
             absl::ResourceExhaustedError("100 bytes for a collective on GPU 1: cuMemAllocAsync: a scripted failure "
                                          "(error 2)"));
 }
@@ -255,7 +255,7 @@ TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
     for (int i = 0; i < 10; ++i) ASSERT_TRUE(gpu->Await(*gpu->Record(gpu->stream())).ok());
     EXPECT_EQ(gpus.live(), 1);  // one event
     std::vector<char> bytes(8, 'x');
-    GpuMemory memory = *GpuMemory::Allocate(gpu, 8);
+    GpuMemory memory = *GpuMemory::Allocate(gpu, 8, gpu->stream());
     ASSERT_TRUE(gpu->CopyFromHost(memory.data(), "12345678", 8, gpu->stream()).ok());
     const CudaStream reader = gpus.MakeStream();
     ASSERT_TRUE(gpu->Wait(reader, *gpu->Record(gpu->stream())).ok());

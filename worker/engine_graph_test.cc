@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/device/fake_gpus.h"
@@ -35,7 +33,7 @@ class EngineGraphTest : public ::testing::TestWithParam<std::vector<int>> {
       if (graph != nullptr) gpus_.Destroy(std::move(graph));
     }
     // Communicators that graphs have held end on threads of their own.
-    while (gpus_.live() > 0) absl::SleepFor(absl::Milliseconds(1));
+    gpus_.AwaitNothingLive();
   }
 
   static int size() { return std::accumulate(GetParam().begin(), GetParam().end(), 0); }

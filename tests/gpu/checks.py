@@ -1,7 +1,7 @@
 """What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
 
 `operations`: every operation beside what it must give. `training`: DistributedOptimizer beside one process. `compiled`:
-the same with torch.compile. `compressed`: with gradients in fewer bytes. `death`: a rank is killed while collectives are on their way; the others are told. `elastic`:
+the same with torch.compile. `compressed`: with gradients in fewer bytes. `graphs`: CUDA graphs beside collectives, and with them. `death`: a rank is killed while collectives are on their way; the others are told. `elastic`:
 a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where there are fewer.
 """
 
@@ -148,7 +148,7 @@ def batch_norm(device: torch.device) -> None:
 
 
 def beside_graphs(device: torch.device) -> None:
-    """What is before and after a collective may be a CUDA graph; one with a collective in it is refused."""
+    """What is before and after a collective may be a CUDA graph; the first of a process set is not captured."""
     if device.type != "cuda":
         return
     tensor, graph = torch.zeros(1000, device=device), torch.cuda.CUDAGraph()
@@ -157,13 +157,83 @@ def beside_graphs(device: torch.device) -> None:
     for step in range(3):
         graph.replay()
         equal(hvd.allreduce(tensor, op=hvd.Sum, name="replayed"), [float((step + 1) * hvd.size())] * 1000, "a graph")
+    own = hvd.add_process_set([hvd.rank()])
     try:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            hvd.allreduce_(tensor, name="captured")
+            hvd.allreduce_(tensor, name="captured", process_set=own)
     except NotReady as error:
         assert "CUDA graph" in str(error), error
     else:
-        raise AssertionError("a collective was captured")
+        raise AssertionError("a communicator was made within a capture")
+
+
+def captured_collectives(device: torch.device) -> None:
+    """They run with their graph, as often as that does."""
+    size, rank = hvd.size(), hvd.rank()
+    given = torch.zeros(1000, device=device)
+    hvd.allreduce(given, name="first")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        doubled = given * 2
+        summed = hvd.grouped_allreduce([doubled, given], op=hvd.Sum, name="captured.sums")
+        rows = hvd.allgather(given[: rank + 1], name="captured.rows")
+        sent = hvd.broadcast(given, root_rank=size - 1, name="captured.sent")
+        after = summed[0] + 1
+    for step in range(3):
+        given.fill_(rank + step)
+        graph.replay()
+        total = float(size * (size - 1) / 2 + step * size)
+        equal(after, [2 * total + 1] * 1000, "a captured sum")
+        equal(summed[1], [total] * 1000, "a captured sum")
+        equal(rows, [float(one + step) for one in range(size) for _ in range(one + 1)], "a captured allgather")
+        equal(sent, [float(size - 1 + step)] * 1000, "a captured broadcast")
+        equal(hvd.allreduce(given, op=hvd.Sum, name="beside"), [total] * 1000, "a sum beside a graph")
+
+
+def captured_training(device: torch.device) -> None:
+    """A whole step of DistributedOptimizer as one graph comes to what one process has."""
+    random = torch.Generator().manual_seed(1)
+    model = make_model(device, random)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), model.named_parameters()
+    )
+    inputs = torch.empty(32, 64, device=device)
+    targets = torch.empty(32, dtype=torch.long, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+
+    def load() -> None:
+        batch = torch.randn(32 * hvd.size(), 64, generator=random)
+        own = slice(hvd.rank() * 32, hvd.rank() * 32 + 32)
+        inputs.copy_(batch[own])
+        targets.copy_(batch.sum(1).remainder(10).long()[own])
+
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            load()
+            step()
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    for _ in range(15):
+        load()
+        graph.replay()
+    for mine, whole in zip(model.parameters(), train(device, 20, False)):
+        torch.testing.assert_close(mine.detach().cpu(), whole, rtol=1e-3, atol=1e-5)
+
+
+def graphs(device: torch.device) -> None:
+    """Of a GPU only."""
+    beside_graphs(device)
+    if device.type == "cuda":
+        captured_collectives(device)
+        captured_training(device)
 
 
 def operations(device: torch.device) -> None:
@@ -173,7 +243,6 @@ def operations(device: torch.device) -> None:
         movements(device, dtype)
     late_tensors(device)
     batch_norm(device)
-    beside_graphs(device)
     sets_and_groups(device)
 
 
@@ -281,6 +350,7 @@ def elastic(device: torch.device) -> None:
 
 CHECKS: Dict[str, Callable[[torch.device], None]] = {
     "operations": operations,
+    "graphs": graphs,
     "training": training,
     "compiled": compiled,
     "compressed": compressed,

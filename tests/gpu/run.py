@@ -59,7 +59,7 @@ def main() -> int:
     for ranks in sizes:
         checks = ["operations", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
         # Compilers take a while, and on the host nothing of it is ours.
-        checks += ["compiled"] if arguments.device == "cuda" else []
+        checks += ["compiled", "graphs"] if arguments.device == "cuda" else []
         results += [run(check, ranks, arguments.device) for check in checks]
     print(f"{results.count(True)} passed, {results.count(False)} failed")
     return 0 if all(results) else 1

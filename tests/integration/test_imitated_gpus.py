@@ -58,6 +58,12 @@ def test_what_hangs_on_a_gpu_is_named_and_ends_by_the_limit(gpu_job: Callable[..
     assert "it did not hang" not in run.output
 
 
+def test_collectives_are_captured_in_graphs(gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job("graph")
+    run.require_end(0, START_SECONDS)
+    assert "graph: well on 2 ranks" in run.output
+
+
 def test_the_timeline_shows_what_is_on_a_gpu(gpu_job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
     file = tmp_path / "timeline.json"
     run = gpu_job("training", options=("--timeline-filename", str(file)))

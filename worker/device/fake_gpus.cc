@@ -438,7 +438,12 @@ std::vector<std::string> FakeGpus::TakeCalls() {
 
 int FakeGpus::live() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<int>(memory_.size()) + events_ + communicators_;
+  return LiveLocked();
+}
+
+void FakeGpus::AwaitNothingLive() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (LiveLocked() > 0) changed_.wait_for(lock, kLook);
 }
 
 }  // namespace farandole

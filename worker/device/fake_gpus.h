@@ -88,6 +88,7 @@ class FakeGpus {
   std::vector<std::string> TakeCalls();
   // What is allocated, connected or held: 0 when all is over.
   int live() const;
+  void AwaitNothingLive();
 
  private:
   friend struct FakeCalls;
@@ -96,6 +97,7 @@ class FakeGpus {
   int Enter(const char* call);
   void Run();
   void DestroyLocked(std::unique_ptr<FakeGraph> graph);
+  int LiveLocked() const { return static_cast<int>(memory_.size()) + events_ + communicators_; }
   // Locked: gives the stream something to run.
   void Push(CudaStream stream, std::function<bool()> task);
   // The same, of a task that `make` gives when the stream is given it, or when the graph is launched that it is part

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "worker/device/fake_gpus.h"
+#include "worker/device/fake_graph.h"
 #include "worker/device/nvml_library.h"
 
 namespace farandole {
@@ -45,6 +46,13 @@ void fake_begin(const char* directory) {
 }
 void* fake_framework_stream() { return FrameworkStream(); }
 void fake_hang_collectives() { Gpus().HangCollectives(true); }
+// Of the framework's stream, whose own work is not captured, since the host does it.
+void fake_begin_capture() { Gpus().BeginCapture(FrameworkStream()); }
+void* fake_end_capture() { return Gpus().EndCapture(FrameworkStream()).release(); }
+void fake_launch(void* graph) {
+  Gpus().Launch(FrameworkStream(), *static_cast<FakeGraph*>(graph));
+  Gpus().Synchronize(FrameworkStream());
+}
 
 int cuInit(unsigned flags) { return Gpus().driver().cuInit(flags); }
 int cuGetErrorString(int error, const char** words) { return Gpus().driver().cuGetErrorString(error, words); }

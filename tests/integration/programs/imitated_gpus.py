@@ -1,5 +1,6 @@
 """A worker whose tensors are in an imitated GPU: runs a check of tests/gpu; or `stay DIRECTORY`: reduces until there is a
-file `stop`; or `hang`: rank 1's GPU stops in the midst of collectives."""
+file `stop`; or `hang`: rank 1's GPU stops in the midst of collectives; or `graph`: collectives are captured in a CUDA
+graph."""
 
 import ctypes
 import pathlib
@@ -15,6 +16,8 @@ harness.put_tensors_into_gpus()
 
 import farandole.torch as hvd  # noqa: E402
 import torch  # noqa: E402
+from farandole import Handle  # noqa: E402
+from farandole.exceptions import NotReady  # noqa: E402
 
 
 def stay(directory: pathlib.Path) -> None:
@@ -33,15 +36,61 @@ def hang() -> None:
     raise AssertionError("it did not hang")
 
 
+def graph() -> None:
+    """The graph stays, as a program's does at its end."""
+    fake = ctypes.CDLL(str(harness.FAKE_LIBRARIES))
+    fake.fake_end_capture.restype = ctypes.c_void_p
+    given, reduced = torch.ones(1000), torch.ones(10)
+    hvd.allreduce_(given, name="first")
+    fake.fake_begin_capture()
+    handle = hvd.allreduce_async_(reduced, op=hvd.Sum, name="captured.in.place")
+    outputs = hvd.grouped_allreduce([given, given[:3]], op=hvd.Sum, name="captured")
+    rows = hvd.allgather(given[: hvd.rank() + 1], name="captured.rows")
+    letters, counts = hvd.alltoall(given[: hvd.size()], [1] * hvd.size(), name="captured.letters")
+    hvd.synchronize(handle)
+    captured = fake.fake_end_capture()
+    assert captured, "something was not joined"
+    for step in range(3):
+        given.fill_(hvd.rank() + step)
+        reduced.fill_(step)
+        fake.fake_launch(ctypes.c_void_p(captured))
+        total = float(sum(range(hvd.size())) + step * hvd.size())
+        assert all(bool((output == total).all()) for output in outputs), outputs
+        assert bool((reduced == step * hvd.size()).all()), reduced
+        assert rows.tolist() == [float(one + step) for one in range(hvd.size()) for _ in range(one + 1)], rows
+        assert letters.tolist() == [float(one + step) for one in range(hvd.size())], letters
+        assert hvd.allreduce(given, op=hvd.Sum, name="beside")[0] == total
+    assert counts.tolist() == [1] * hvd.size()
+    try:
+        hvd.synchronize(late_handle(fake))
+    except NotReady as error:
+        assert "before the capture ends" in str(error), error
+    else:
+        raise AssertionError("a captured collective was waited for")
+    print(f"graph: well on {hvd.size()} ranks")
+
+
+def late_handle(fake: ctypes.CDLL) -> Handle:
+    """Of a collective whose capture is over."""
+    fake.fake_begin_capture()
+    handle = hvd.allreduce_async_(torch.ones(1), name="late")
+    while not hvd.poll(handle):
+        pass
+    assert not fake.fake_end_capture(), "it was joined"
+    return handle
+
+
 def main() -> None:
     mode, *rest = sys.argv[1:]
-    if mode not in ("stay", "hang"):
+    if mode not in ("stay", "hang", "graph"):
         sys.argv = ["checks.py", mode, "--device", "cpu"]
         runpy.run_path(str(ROOT / "tests" / "gpu" / "checks.py"), run_name="__main__")
         return
     hvd.init()
     if mode == "stay":
         stay(pathlib.Path(rest[0]))
+    elif mode == "graph":
+        graph()
     else:
         hang()
     hvd.shutdown()

@@ -56,10 +56,16 @@ struct FakeCalls {
     return 0;
   }
   static int Retain(CudaContext* context, int device) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    ++fake->contexts_;
     *context = reinterpret_cast<CudaContext>(static_cast<uintptr_t>(device + 1));
     return 0;
   }
-  static int Release(int) { return 0; }
+  static int Release(int) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    --fake->contexts_;
+    return 0;
+  }
   static int Pool(CudaPool* pool, int) {
     *pool = nullptr;
     return 0;

@@ -97,7 +97,7 @@ class FakeGpus {
   int Enter(const char* call);
   void Run();
   void DestroyLocked(std::unique_ptr<FakeGraph> graph);
-  int LiveLocked() const { return static_cast<int>(memory_.size()) + events_ + communicators_; }
+  int LiveLocked() const { return static_cast<int>(memory_.size()) + events_ + communicators_ + contexts_; }
   // Locked: gives the stream something to run.
   void Push(CudaStream stream, std::function<bool()> task);
   // The same, of a task that `make` gives when the stream is given it, or when the graph is launched that it is part
@@ -122,6 +122,7 @@ class FakeGpus {
   std::vector<std::unique_ptr<CUevent_st>> made_events_;
   int events_ = 0;  // of them, not destroyed
   int communicators_ = 0;
+  int contexts_ = 0;  // retained
   int broken_ = 0;
   bool hangs_ = false;
   bool holds_ = false;

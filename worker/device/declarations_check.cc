@@ -121,6 +121,10 @@ CHECK_NCCL(ncclSend);
 CHECK_NCCL(ncclRecv);
 CHECK_NCCL(ncclGroupStart);
 CHECK_NCCL(ncclGroupEnd);
+CHECK_NCCL(ncclMemAlloc);
+CHECK_NCCL(ncclMemFree);
+CHECK_NCCL(ncclCommRegister);
+CHECK_NCCL(ncclCommDeregister);
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId), "ncclUniqueId");
 static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress && kNcclRemoteError == ncclRemoteError,
               "ncclResult_t");

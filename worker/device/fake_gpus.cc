@@ -285,6 +285,8 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   // Drivers before CUDA 13 do not have it.
   if (seed % 2 == 1) driver_.cuMemcpyBatchAsync = FakeCalls::CopyBatch;
   FillFakeNccl(&nccl_);
+  // Nor does NCCL before 2.19 have memory.
+  if (seed % 5 == 2) nccl_.ncclMemAlloc = nullptr;
   runner_ = std::thread([this] { Run(); });
 }
 

@@ -148,6 +148,12 @@ int ncclRecv(void* output, size_t count, int dtype, int peer, NcclComm comm, Cud
 }
 int ncclGroupStart() { return Gpus().nccl().ncclGroupStart(); }
 int ncclGroupEnd() { return Gpus().nccl().ncclGroupEnd(); }
+int ncclMemAlloc(void** memory, size_t bytes) { return Gpus().nccl().ncclMemAlloc(memory, bytes); }
+int ncclMemFree(void* memory) { return Gpus().nccl().ncclMemFree(memory); }
+int ncclCommRegister(NcclComm comm, void* memory, size_t bytes, void** handle) {
+  return Gpus().nccl().ncclCommRegister(comm, memory, bytes, handle);
+}
+int ncclCommDeregister(NcclComm comm, void* handle) { return Gpus().nccl().ncclCommDeregister(comm, handle); }
 
 int nvmlInit_v2() { return kNvmlSuccess; }
 const char* nvmlErrorString(int) { return "there is one GPU"; }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -33,6 +34,7 @@ struct Communicator {
   FakeNcclWork begun;  // and not in the stream yet
   CudaStream stream = nullptr;
   int graphs = 0;  // in which its calls are
+  std::set<void*> registered;
 };
 
 double ScalarOf(int dtype, const void* scalar) {
@@ -220,6 +222,40 @@ struct FakeNcclCalls {
   static const char* Bytes(const void* memory) { return static_cast<const char*>(memory); }
   static char* Bytes(void* memory) { return static_cast<char*>(memory); }
 
+  static int MemAlloc(void** memory, size_t bytes) {
+    FakeGpus& fake = TheFakeGpus();
+    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    if (!IsInFakeContext()) return kInvalidUsage;
+    if (const int failure = fake.Enter("ncclMemAlloc"); failure != 0) return failure;
+    auto block = std::make_unique<std::vector<char>>(bytes, '\xcd');
+    *memory = block->data();
+    fake.memory_[reinterpret_cast<uintptr_t>(*memory)] = std::move(block);
+    return 0;
+  }
+  // At once, whatever is still enqueued.
+  static int MemFree(void* memory) {
+    FakeGpus& fake = TheFakeGpus();
+    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    if (const int failure = fake.Enter("ncclMemFree"); failure != 0) return failure;
+    return fake.memory_.erase(reinterpret_cast<uintptr_t>(memory)) == 1 ? 0 : kInvalidUsage;
+  }
+  static int Register(NcclComm comm, void* memory, size_t bytes, void** handle) {
+    FakeGpus& fake = TheFakeGpus();
+    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    if (const int failure = fake.Enter("ncclCommRegister"); failure != 0) return failure;
+    const auto found = fake.memory_.find(reinterpret_cast<uintptr_t>(memory));
+    if (found == fake.memory_.end() || found->second->size() < bytes) return kInvalidUsage;
+    comm->shared->registered.insert(memory);
+    *handle = memory;
+    return 0;
+  }
+  static int Deregister(NcclComm comm, void* handle) {
+    FakeGpus& fake = TheFakeGpus();
+    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    if (const int failure = fake.Enter("ncclCommDeregister"); failure != 0) return failure;
+    return comm->shared->registered.erase(handle) == 1 ? 0 : kInvalidUsage;
+  }
+
   static int GroupStart() {
     ++group_depth;
     return 0;
@@ -261,6 +297,10 @@ void FillFakeNccl(NcclLibrary* nccl) {
   nccl->ncclRecv = FakeNcclCalls::Recv;
   nccl->ncclGroupStart = FakeNcclCalls::GroupStart;
   nccl->ncclGroupEnd = FakeNcclCalls::GroupEnd;
+  nccl->ncclMemAlloc = FakeNcclCalls::MemAlloc;
+  nccl->ncclMemFree = FakeNcclCalls::MemFree;
+  nccl->ncclCommRegister = FakeNcclCalls::Register;
+  nccl->ncclCommDeregister = FakeNcclCalls::Deregister;
 }
 
 }  // namespace farandole

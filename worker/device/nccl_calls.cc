@@ -78,7 +78,9 @@ bool NcclCalls::PacksInput(const Collective& collective) const {
   return InputsAsOne(collective, element_bytes_) == nullptr;
 }
 
-absl::Status NcclCalls::Prepare(const Collective& collective, const std::shared_ptr<Gpu>& gpu) {
+absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& communicator,
+                                FusionBuffer& fusion_buffer) {
+  const std::shared_ptr<Gpu>& gpu = communicator.shared_gpu();
   stream_ = collective.gpu_batch->StreamOf(*gpu);
   element_bytes_ = static_cast<int64_t>(SizeOf(collective.dtype));
   packs_input_ = PacksInput(collective);
@@ -89,18 +91,23 @@ absl::Status NcclCalls::Prepare(const Collective& collective, const std::shared_
   const int64_t output_bytes = packs_output_ ? OutputElements(collective) * element_bytes_ : 0;
   // An allreduce that packs both does so in one place.
   const bool is_in_place = packs_input_ && collective.op != OpType::kReducescatter;
-  absl::StatusOr<GpuMemory> packed = GpuMemory::Allocate(
-      gpu, static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes),
-      stream_);
-  if (!packed.ok()) return packed.status();
-  packed_ = *std::move(packed);
-  input_ = packs_input_ ? packed_.data() : InputsAsOne(collective, element_bytes_);
-  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed_.data() + (is_in_place ? 0 : input_bytes);
+  const size_t bytes =
+      static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes);
+  // A graph may run beside anything else, and so has its own.
+  packed_ = collective.gpu_batch->is_captured ? nullptr : fusion_buffer.Take(bytes, communicator);
+  if (packed_ == nullptr) {
+    absl::StatusOr<GpuMemory> own = GpuMemory::Allocate(gpu, bytes, stream_);
+    if (!own.ok()) return own.status();
+    own_packed_ = *std::move(own);
+    packed_ = own_packed_.data();
+  }
+  input_ = packs_input_ ? packed_ : InputsAsOne(collective, element_bytes_);
+  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed_ + (is_in_place ? 0 : input_bytes);
   return packs_input_ ? Pack(collective, *gpu) : absl::OkStatus();
 }
 
 absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
-  char* to = packed_.data();
+  char* to = packed_;
   if (!collective.contributes) {
     const size_t bytes = static_cast<size_t>(collective.count * element_bytes_);
     if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, stream_);
@@ -119,7 +126,7 @@ absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
 absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
   absl::Status status = packs_output_ ? Unpack(collective, gpu) : absl::OkStatus();
   // Now, since nothing of a graph may follow what the collective is said to be done with.
-  packed_ = GpuMemory();
+  own_packed_ = GpuMemory();
   return status;
 }
 
@@ -133,8 +140,9 @@ absl::Status NcclCalls::Unpack(const Collective& collective, Gpu& gpu) {
   return gpu.CopyAll(copies, stream_);
 }
 
-absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator) {
-  if (absl::Status status = Prepare(collective, communicator.shared_gpu()); !status.ok()) return status;
+absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator,
+                                FusionBuffer& fusion_buffer) {
+  if (absl::Status status = Prepare(collective, communicator, fusion_buffer); !status.ok()) return status;
   switch (collective.op) {
     case OpType::kAllreduce:
     case OpType::kReducescatter:

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "worker/device/fusion_buffer.h"
 #include "worker/device/gpu.h"
 #include "worker/device/nccl_communicator.h"
 #include "worker/transport/transport.h"
@@ -16,12 +17,12 @@ namespace farandole {
 class NcclCalls {
  public:
   // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
-  absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator);
+  absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator, FusionBuffer& fusion_buffer);
   // To be called when the communicator has settled: enqueues what follows the calls.
   absl::Status Deliver(const Collective& collective, Gpu& gpu);
 
  private:
-  absl::Status Prepare(const Collective& collective, const std::shared_ptr<Gpu>& gpu);
+  absl::Status Prepare(const Collective& collective, NcclCommunicator& communicator, FusionBuffer& fusion_buffer);
   bool PacksInput(const Collective& collective) const;
   absl::Status Pack(const Collective& collective, Gpu& gpu);
   absl::Status Unpack(const Collective& collective, Gpu& gpu);
@@ -34,8 +35,9 @@ class NcclCalls {
   int64_t element_bytes_ = 1;
   bool packs_input_ = false;
   bool packs_output_ = false;
-  // Freed in the stream's order.
-  GpuMemory packed_;
+  // Where no fusion buffer is; freed in the stream's order.
+  GpuMemory own_packed_;
+  char* packed_ = nullptr;
   // Of the calls; a null input sends nothing.
   const char* input_ = nullptr;
   char* output_ = nullptr;

@@ -63,6 +63,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::EndLocked(bool in_order) {
   const NcclComm comm = std::exchange(comm_, nullptr);
+  if (in_order) LetGo(comm);
   const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order](absl::Time limit, absl::Duration pause) {
     const Gpu::Scope scope(*gpu);
     if (in_order && scope.status().ok()) {
@@ -75,10 +76,28 @@ void NcclCommunicator::EndLocked(bool in_order) {
     QuietThread([end] { end(absl::InfiniteFuture(), kPauseForGraphs); }).detach();
     return;
   }
-  for (const auto& [key, op] : scaled_sums_) {
-    if (in_order) nccl_.ncclRedOpDestroy(op, comm);
-  }
   end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
+}
+
+// What was made for it, of which nothing is used any more.
+void NcclCommunicator::LetGo(NcclComm comm) {
+  const Gpu::Scope scope(*gpu_);
+  if (!scope.status().ok()) return;
+  for (const auto& [memory, handle] : registered_) {
+    if (handle != nullptr) nccl_.ncclCommDeregister(comm, handle);
+  }
+  // Graphs go on using theirs.
+  for (const auto& [key, op] : scaled_sums_) {
+    if (!is_captured_) nccl_.ncclRedOpDestroy(op, comm);
+  }
+}
+
+void NcclCommunicator::Register(void* memory, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok() || registered_.count(memory) == 1) return;
+  const Gpu::Scope scope(*gpu_);
+  void*& handle = registered_[memory];
+  if (scope.status().ok() && nccl_.ncclCommRegister(comm_, memory, bytes, &handle) != kNcclSuccess) handle = nullptr;
 }
 
 void NcclCommunicator::SetCaptured() {

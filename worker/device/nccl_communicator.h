@@ -51,6 +51,9 @@ class NcclCommunicator {
   static void Pause(bool is_connecting);
   // The reduction that multiplies inputs of a floating-point type by `factor` and adds them up.
   absl::StatusOr<int> ScaledSum(DType dtype, double factor);
+  // Tells NCCL of memory that it gave by ncclMemAlloc, once, so that it may use shorter ways. Where it does not want to
+  // know, all goes on as without.
+  void Register(void* memory, size_t bytes);
   // Ends all that runs on the GPU for it, with `reason`; idempotent.
   void Abort(const absl::Status& reason);
 
@@ -62,6 +65,7 @@ class NcclCommunicator {
   absl::Status Fail(absl::Status status);
   absl::StatusOr<bool> IsSettledLocked();
   void EndLocked(bool in_order);
+  void LetGo(NcclComm comm);
 
   const NcclLibrary& nccl_;
   const std::shared_ptr<Gpu> gpu_;
@@ -71,6 +75,8 @@ class NcclCommunicator {
   bool is_captured_ = false;
   absl::Status failure_;
   std::map<std::pair<DType, double>, int> scaled_sums_;
+  // Handles of what is registered; null: NCCL did not want it.
+  std::map<void*, void*> registered_;
 };
 
 }  // namespace farandole

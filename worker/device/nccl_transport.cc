@@ -83,7 +83,9 @@ class NcclOperation final : public Operation {
       if (!begun.ok()) return begun.status();
       begun_ = *std::move(begun);
     }
-    if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator); !status.ok()) return status;
+    if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator, transport_.fusion_buffer_);
+        !status.ok())
+      return status;
     return false;
   }
 

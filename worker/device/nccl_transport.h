@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/device/fusion_buffer.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/gpu_watch.h"
 #include "worker/device/nccl_communicator.h"
@@ -28,7 +29,11 @@ class NcclTransport {
 
   // `recorder` as for GpuWatch.
   NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, GpuRecorder recorder = {})
-      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)), watch_(std::move(recorder)) {}
+      : nccl_(nccl),
+        host_(std::move(host)),
+        own_gpu_(std::move(own_gpu)),
+        fusion_buffer_(nccl),
+        watch_(std::move(recorder)) {}
 
   // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
   // CheckForNccl refuses is an error.
@@ -55,6 +60,8 @@ class NcclTransport {
   const NcclLibrary* const nccl_;
   const Starter host_;
   const OwnGpu own_gpu_;
+  // Outlives the communicators that know it.
+  FusionBuffer fusion_buffer_;
   // Guards the map and `failure_`, for Abort.
   std::mutex mutex_;
   std::map<std::vector<int>, Group> groups_;

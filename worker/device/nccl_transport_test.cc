@@ -235,6 +235,43 @@ TEST_F(NcclCommunicatorTest, ReductionsWithFactorsAreMadeOnce) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(communicator.ScaledSum(DType::kF32, 2.0 + i).ok());
 }
 
+TEST_F(NcclCommunicatorTest, BatchesTravelInMemoryOfNcclsThatGrowsWithThem) {
+  {
+    FusionBuffer buffer(&gpus_.nccl());
+    NcclCommunicator one(&gpus_.nccl(), gpu_);
+    NcclCommunicator other(&gpus_.nccl(), gpu_);
+    Connect(one);
+    Connect(other);
+    gpus_.TakeCalls();
+    char* const first = buffer.Take(1, one);
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(buffer.Take(size_t{4} << 20, one), first);
+    EXPECT_EQ(buffer.Take(100, other), first);
+    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclMemAlloc", "ncclCommRegister", "ncclCommRegister"));
+    EXPECT_NE(buffer.Take((size_t{4} << 20) + 1, one), first);
+    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclMemAlloc", "ncclCommRegister"));
+    EXPECT_EQ(buffer.Take(FusionBuffer::kMost + 1, one), nullptr);
+    EXPECT_EQ(buffer.Take(0, one), nullptr);
+    // Where it is not wanted, it is memory as any other.
+    gpus_.FailNext("ncclCommRegister", 3);
+    EXPECT_NE(buffer.Take(100, other), nullptr);
+    EXPECT_NE(buffer.Take(100, other), nullptr);
+    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclCommRegister"));
+  }
+  const std::vector<std::string> calls = gpus_.TakeCalls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclCommDeregister"), 3);
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclMemFree"), 2);
+}
+
+TEST_F(NcclCommunicatorTest, WithoutMemoryOfNcclsBatchesHaveTheirOwn) {
+  FusionBuffer buffer(&gpus_.nccl());
+  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+  Connect(communicator);
+  gpus_.FailNext("ncclMemAlloc", 1);
+  EXPECT_EQ(buffer.Take(1, communicator), nullptr);
+  EXPECT_EQ(buffer.Take(1, communicator), nullptr);
+}
+
 TEST(GpuTest, SaysWhichOfTheDriversCallsHasFailed) {
   FakeGpus gpus(2, 1);
   EXPECT_EQ(Gpu::Open(&gpus.driver(), 2).status(),

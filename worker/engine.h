@@ -121,11 +121,10 @@ class Engine {
   // Whether this rank has joined, and so has no submissions for the batch.
   absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
   void AddByPosition(int64_t element_bytes);
-  absl::Status AddGathered(const Entry& entry, Submission* submission);
+  void AddGathered(const Entry& entry, Submission* submission);
   // Memory for the submission's `result_bytes`, where its tensors are.
-  absl::StatusOr<char*> AllocateResult(Submission* submission);
+  char* AllocateResult(Submission* submission);
   absl::Status PrepareGpuBatch(const Entry& entry);
-  absl::Status JoinCapture();
   absl::Status StartOperation();
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();

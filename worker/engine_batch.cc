@@ -89,8 +89,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   for (size_t item = 0; item < entry.items.size(); ++item) {
     Submission* submission = running.submissions[item];
     if (entry.op == OpType::kAllgather) {
-      const absl::Status added = submission != nullptr ? AddGathered(entry, submission) : absl::OkStatus();
-      if (!added.ok()) return added;
+      if (submission != nullptr) AddGathered(entry, submission);
       break;
     }
     collective.count += entry.items[item].count;
@@ -117,30 +116,25 @@ absl::Status Engine::StartBatch(const Entry& entry) {
 }
 
 // What an allgather's only submission contributes, and where its result goes.
-absl::Status Engine::AddGathered(const Entry& entry, Submission* submission) {
+void Engine::AddGathered(const Entry& entry, Submission* submission) {
   RunningBatch& running = *running_;
   bytes_.fetch_add(submission->bytes());
   const int64_t row = (entry.flags & kRowsAreEmpty) != 0 ? 1 : submission->row_elements();
   for (int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
   submission->result_bytes = running.collective.count * static_cast<int64_t>(SizeOf(entry.dtype));
-  const absl::StatusOr<char*> result = AllocateResult(submission);
-  if (!result.ok()) return result.status();
+  char* const result = AllocateResult(submission);
   const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-  running.fragments.push_back({input, *result, submission->count});
-  return absl::OkStatus();
+  running.fragments.push_back({input, result, submission->count});
 }
 
-absl::StatusOr<char*> Engine::AllocateResult(Submission* submission) {
+char* Engine::AllocateResult(Submission* submission) {
   if (submission->gpu == nullptr) {
     submission->result.reset(new char[submission->result_bytes]);
     return submission->result.get();
   }
-  const std::shared_ptr<Gpu>& gpu = submission->gpu;
-  absl::StatusOr<GpuMemory> memory =
-      GpuMemory::Allocate(gpu, static_cast<size_t>(submission->result_bytes), running_->gpu_batch.StreamOf(*gpu));
-  if (!memory.ok()) return memory.status();
-  submission->gpu_result = *std::move(memory);
-  return submission->gpu_result.data();
+  // There the operation does it, in its stream.
+  running_->gpu_batch.result_bytes = static_cast<size_t>(submission->result_bytes);
+  return nullptr;
 }
 
 absl::Status Engine::PrepareGpuBatch(const Entry& entry) {
@@ -156,19 +150,10 @@ absl::Status Engine::PrepareGpuBatch(const Entry& entry) {
   }
   const size_t others = running.gpu_batch.ready.size() - std::min<size_t>(running.gpu_batch.ready.size(), 1);
   if (others > 0) absl::StrAppend(&running.gpu_batch.label, " and ", others, others == 1 ? " other" : " others");
-  return running.gpu_batch.is_captured ? JoinCapture() : absl::OkStatus();
-}
-
-// Before memory of the graph is allocated in its stream.
-absl::Status Engine::JoinCapture() {
-  const GpuBatch& batch = running_->gpu_batch;
-  if (batch.gpu == nullptr) {
+  if (running.gpu_batch.is_captured && running.gpu_batch.gpu == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat(options_.who[options_.rank], " has joined, while others capture a collective in a CUDA graph: it ",
                      "would be missing whenever the graph runs"));
-  }
-  for (const GpuEvent& event : batch.ready) {
-    if (absl::Status status = batch.gpu->Wait(batch.gpu->capture_stream(), event); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -224,10 +209,9 @@ absl::Status Engine::StartRows(const Entry& entry) {
   if (submission != nullptr) {
     submission->rows_by_position = running.received_rows;
     submission->result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
-    const absl::StatusOr<char*> result = AllocateResult(submission);
-    if (!result.ok()) return result.status();
+    char* const result = AllocateResult(submission);
     const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-    running.fragments.push_back({input, *result, sent});
+    running.fragments.push_back({input, result, sent});
   }
   running.collective.dtype = entry.dtype;
   running.collective.count = received;
@@ -269,7 +253,9 @@ void Engine::FinishBatch(const absl::Status& status) {
   running.operation.reset();
   if (running.collective.gpu_batch != nullptr) {
     for (Submission* submission : running.submissions) {
-      if (submission != nullptr) submission->done = running.gpu_batch.done;
+      if (submission == nullptr) continue;
+      submission->done = running.gpu_batch.done;
+      submission->gpu_result = std::move(running.gpu_batch.result);
     }
   }
   batches_.fetch_add(1);

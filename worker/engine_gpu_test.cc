@@ -44,6 +44,9 @@ class EngineGpuTest : public ::testing::TestWithParam<std::vector<int>> {
     gpus_.Launch(streams_[rank], [to = tensor.get(), values = std::move(values)] { to->values = values; });
     return tensor;
   }
+  void AwaitCollectives(int rank) {
+    for (const CudaStream stream : epoch_->gpus(rank).Use(rank).value()->streams()) gpus_.Synchronize(stream);
+  }
   float Sum() const { return static_cast<float>(size() * (size() - 1) / 2); }
 
   struct Time {
@@ -156,6 +159,31 @@ TEST_P(EngineGpuTest, GroupsHaveCommunicatorsOfTheirOwn) {
   });
 }
 
+TEST_P(EngineGpuTest, CollectivesOfOneGroupDoNotWaitForThoseOfAnother) {
+  if (size() < 3) return;
+  const uint32_t group = epoch_->AddGroup({0, size() - 1});
+  std::vector<std::unique_ptr<TestTensor>> late;
+  for (int rank = 0; rank < size(); ++rank) late.push_back(Late(rank, "all", {1.0f}));
+  std::vector<CudaStream> others;
+  for (int rank = 0; rank < size(); ++rank) others.push_back(gpus_.MakeStream());
+  std::atomic<bool> is_computed{false};
+  for (int rank = 0; rank < size(); ++rank) gpus_.Block(streams_[rank], [&is_computed] { return is_computed.load(); });
+  epoch_->OnEachRank([&](int rank) {
+    ASSERT_TRUE(epoch_->Submit(rank, *late[rank]).ok());
+    if (rank != 0 && rank != size() - 1) return;
+    TestTensor some("some", {static_cast<float>(rank)});
+    some.group = group;
+    some.stream = others[rank];
+    ASSERT_TRUE(epoch_->Run(rank, some).ok());
+    EXPECT_FLOAT_EQ(some.values[0], static_cast<float>(size() - 1));
+  });
+  is_computed = true;
+  epoch_->OnEachRank([&](int rank) {
+    ASSERT_TRUE(epoch_->Wait(rank, *late[rank]).ok());
+    EXPECT_EQ(late[rank]->values[0], static_cast<float>(size()));
+  });
+}
+
 TEST_P(EngineGpuTest, ATensorOfTheHostDoesNotAgreeWithOneOfAGpu) {
   if (size() < 2) return;
   epoch_->OnEachRank([&](int rank) {
@@ -260,7 +288,7 @@ TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
   for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "first", {1.0f}));
   epoch_->OnEachRank([&](int rank) {
     ASSERT_TRUE(epoch_->Run(rank, *tensors[rank]).ok());
-    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    AwaitCollectives(rank);
     EXPECT_EQ(epoch_->gpus(rank).Look(MonotonicNs() + kMinute)->label, "") << "it is over";
   });
   gpus_.HoldStreams(true);
@@ -283,7 +311,7 @@ TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
   }
   gpus_.HangCollectives(false);
   for (int rank = 0; rank < size(); ++rank) {
-    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    AwaitCollectives(rank);
     EXPECT_EQ(epoch_->gpus(rank).Look(MonotonicNs())->label, "");
   }
 }
@@ -294,7 +322,7 @@ TEST_P(EngineGpuTest, TheTimeThatCollectivesTakeOnTheGpuIsMeasuredWhereSomebodyW
       auto tensor = Late(rank, "t", {1.0f});
       ASSERT_TRUE(epoch_->Run(rank, *tensor).ok());
     }
-    gpus_.Synchronize(epoch_->gpus(rank).Use(rank).value()->stream());
+    AwaitCollectives(rank);
     EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs()).ok());
   };
   epoch_->OnEachRank(reduce);

@@ -340,6 +340,11 @@ void FakeGpus::Launch(CudaStream stream, std::function<void()> work) {
   });
 }
 
+void FakeGpus::Block(CudaStream stream, std::function<bool()> is_over) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(stream, std::move(is_over));
+}
+
 void FakeGpus::Synchronize(CudaStream stream) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stream->tasks.empty()) changed_.wait_for(lock, kLook);

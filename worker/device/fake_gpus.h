@@ -65,6 +65,8 @@ class FakeGpus {
   // A stream of the framework, and something that runs there.
   CudaStream MakeStream();
   void Launch(CudaStream stream, std::function<void()> work);
+  // What is behind it in the stream waits until `is_over` gives true.
+  void Block(CudaStream stream, std::function<bool()> is_over);
   // Waits until the stream is empty.
   void Synchronize(CudaStream stream);
 

@@ -9,8 +9,8 @@ namespace {
 // How long the program's own kernels may take that the last batches wait for.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-bool IsIdle(Gpu& gpu) {
-  const absl::StatusOr<GpuEvent> last = gpu.Record(gpu.stream());
+bool IsIdle(Gpu& gpu, CudaStream stream) {
+  const absl::StatusOr<GpuEvent> last = gpu.Record(stream);
   if (!last.ok()) return false;
   absl::StatusOr<bool> is_over = gpu.IsOver(*last);
   for (const absl::Time limit = absl::Now() + kPatience; is_over.ok() && !*is_over && absl::Now() < limit;) {
@@ -24,7 +24,7 @@ bool IsIdle(Gpu& gpu) {
 
 FusionBuffer::~FusionBuffer() {
   // Memory that a kernel may still write to is better lost than given to somebody else.
-  if (memory_ == nullptr || !IsIdle(*gpu_)) return;
+  if (memory_ == nullptr || !IsIdle(*gpu_, stream_)) return;
   const Gpu::Scope scope(*gpu_);
   for (void* memory : outgrown_) nccl_.ncclMemFree(memory);
   nccl_.ncclMemFree(memory_);
@@ -33,6 +33,7 @@ FusionBuffer::~FusionBuffer() {
 char* FusionBuffer::Take(size_t bytes, NcclCommunicator& communicator) {
   if (bytes == 0 || bytes > kMost || has_failed_ || nccl_.ncclMemAlloc == nullptr) return nullptr;
   gpu_ = communicator.shared_gpu();
+  stream_ = communicator.stream();
   if (bytes > bytes_ && !Grow(bytes)) return nullptr;
   communicator.Register(memory_, bytes_);
   return static_cast<char*>(memory_);

@@ -12,9 +12,9 @@
 
 namespace farandole {
 
-// Memory of a GPU in which batches of several tensors travel, one after the other in the stream of collectives. It is
-// NCCL's, and registered with each communicator that uses it, so that switches and network cards may read and write
-// there. It grows with the batches, up to kMost. Owned by its transport; used with the engine's role.
+// Memory of a GPU in which a communicator's batches of several tensors travel, one after the other in its stream. It is
+// NCCL's, and registered with the communicator, so that switches and network cards may read and write there. It grows
+// with the batches, up to kMost. Owned by its transport; used with the engine's role.
 class FusionBuffer {
  public:
   // Larger batches get memory of their own.
@@ -26,8 +26,9 @@ class FusionBuffer {
   FusionBuffer(const FusionBuffer&) = delete;
   FusionBuffer& operator=(const FusionBuffer&) = delete;
 
-  // Memory for one batch of this communicator, at least as large; until the stream of collectives has come to the next
-  // one's. Null: there is none, because NCCL is older than 2.19, has no memory, or `bytes` are more than kMost.
+  // Memory for one batch, at least as large, until the communicator's stream has come to the next one's; it is always
+  // the same communicator. Null: there is none, because NCCL is older than 2.19, has no memory, or `bytes` are more
+  // than kMost.
   char* Take(size_t bytes, NcclCommunicator& communicator);
 
  private:
@@ -37,6 +38,7 @@ class FusionBuffer {
 
   const NcclLibrary& nccl_;
   std::shared_ptr<Gpu> gpu_;
+  CudaStream stream_ = nullptr;
   void* memory_ = nullptr;
   size_t bytes_ = 0;
   bool has_failed_ = false;

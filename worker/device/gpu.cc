@@ -60,15 +60,49 @@ absl::Status Gpu::Prepare() {
   status = cuda.Check(cuda.cuMemPoolSetAttribute(pool, kCudaPoolReleaseThreshold, &threshold), "cuMemPoolSetAttribute");
   if (!status.ok()) return status;
   int least = 0;
-  int greatest = 0;
-  status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
-  if (!status.ok()) return status;
   // Collectives begin before what the framework has in its queues: peers wait for them.
+  status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &priority_), "cuCtxGetStreamPriorityRange");
   for (CudaStream* stream : {&stream_, &idle_stream_, &capture_stream_}) {
-    status.Update(cuda.Check(cuda.cuStreamCreateWithPriority(stream, kCudaStreamNonBlocking, greatest),
-                             "cuStreamCreateWithPriority"));
+    if (!status.ok()) return status;
+    const absl::StatusOr<CudaStream> made = MakeStream();
+    status = made.status();
+    if (made.ok()) *stream = *made;
   }
   return status;
+}
+
+absl::StatusOr<CudaStream> Gpu::MakeStream() {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  CudaStream stream = nullptr;
+  const int result = driver_->cuStreamCreateWithPriority(&stream, kCudaStreamNonBlocking, priority_);
+  if (absl::Status status = driver_->Check(result, "cuStreamCreateWithPriority"); !status.ok()) return status;
+  return stream;
+}
+
+absl::StatusOr<CudaStream> Gpu::TakeStream() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (free_streams_.empty()) {
+    const absl::StatusOr<CudaStream> made = MakeStream();
+    if (!made.ok()) return made;
+    made_streams_.push_back(*made);
+    return made;
+  }
+  const CudaStream stream = free_streams_.back();
+  free_streams_.pop_back();
+  return stream;
+}
+
+void Gpu::GiveBack(CudaStream stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_streams_.push_back(stream);
+}
+
+std::vector<CudaStream> Gpu::streams() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<CudaStream> streams = made_streams_;
+  streams.push_back(stream_);
+  return streams;
 }
 
 Gpu::~Gpu() {
@@ -77,7 +111,8 @@ Gpu::~Gpu() {
     const Scope scope(*this);
     for (const CudaEvent event : events_) driver_->cuEventDestroy(event);
     for (const CudaEvent event : timed_events_) driver_->cuEventDestroy(event);
-    for (const CudaStream stream : {stream_, idle_stream_, capture_stream_}) {
+    made_streams_.insert(made_streams_.end(), {stream_, idle_stream_, capture_stream_});
+    for (const CudaStream stream : made_streams_) {
       if (stream != nullptr) driver_->cuStreamDestroy(stream);
     }
   }

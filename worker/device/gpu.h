@@ -38,7 +38,7 @@ struct GpuCopy {
   size_t bytes = 0;
 };
 
-// One GPU as this process uses it: in the context that the framework has, with a stream for collectives. Thread-safe.
+// One GPU as this process uses it: in the context that the framework has, with streams for collectives. Thread-safe.
 // All that is enqueued is done in the order of its stream, and none of these calls waits for it but Await. Errors are
 // INTERNAL, with the driver's words.
 //
@@ -54,8 +54,13 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int ordinal() const { return ordinal_; }
   // By which other programs know it, too; nullopt: the driver does not tell.
   const std::optional<CudaUuid>& uuid() const { return uuid_; }
-  // Of collectives. It does not wait for the stream 0, nor that for it.
+  // Of copies that are no part of a collective. As all of these, it does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
+  // For the collectives of one communicator, which gives it back; it stays there as long as the GPU.
+  absl::StatusOr<CudaStream> TakeStream();
+  void GiveBack(CudaStream stream);
+  // All in which anything may be.
+  std::vector<CudaStream> streams();
   // One in which nothing ever is: what is recorded there is over at once.
   CudaStream idle_stream() const { return idle_stream_; }
   // Of collectives that are captured in a CUDA graph: it is part of the capture from the wait for such an event to the
@@ -110,6 +115,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::Status Prepare();
   // Events that are made with these flags.
   using Events = std::vector<CudaEvent>;
+  absl::StatusOr<CudaStream> MakeStream();
   absl::StatusOr<CudaEvent> TakeEvent(Events* events, unsigned flags);
   // In its scope: whether the stream is capturing a graph.
   absl::StatusOr<bool> IsCapturing(CudaStream stream) const;
@@ -120,10 +126,14 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int device_ = -1;
   std::optional<CudaUuid> uuid_;
   CudaContext context_ = nullptr;
+  int priority_ = 0;
   CudaStream stream_ = nullptr;
   CudaStream idle_stream_ = nullptr;
   CudaStream capture_stream_ = nullptr;
   std::mutex mutex_;
+  // Of communicators: all, and those that nobody has.
+  std::vector<CudaStream> made_streams_;
+  std::vector<CudaStream> free_streams_;
   // That nobody holds.
   Events events_;
   Events timed_events_;

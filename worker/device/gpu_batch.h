@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_
 #define FARANDOLE_WORKER_DEVICE_GPU_BATCH_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -15,15 +16,17 @@ struct GpuBatch {
   std::string label;
   // Null where the rank has joined, and so has no tensors.
   std::shared_ptr<Gpu> gpu;
-  // It is captured in a CUDA graph, in the GPU's stream for that, on all ranks, and runs when the graph does.
+  // It is captured in a CUDA graph, on all ranks, and runs when the graph does.
   bool is_captured = false;
   // When inputs are there, and outputs may be written.
   absl::InlinedVector<GpuEvent, 2> ready;
+  // Of an allgather or alltoall whose output is not given: what it is to have, and where it is when the operation is
+  // complete.
+  size_t result_bytes = 0;
+  GpuMemory result;
   // Set by the operation when it is complete, which says only that all is enqueued: the outputs are written, and the
   // inputs not read any more, from this point on.
   GpuEvent done;
-
-  CudaStream StreamOf(const Gpu& of) const { return is_captured ? of.capture_stream() : of.stream(); }
 };
 
 }  // namespace farandole

@@ -102,14 +102,17 @@ absl::StatusOr<std::unique_ptr<Operation>> GpuCollectives::Start(const Collectiv
 }
 
 bool GpuCollectives::AwaitAll(const std::function<bool()>& give_up) {
-  const absl::StatusOr<GpuEvent> last = gpu_->Record(gpu_->stream());
-  absl::StatusOr<bool> is_over = last.ok();
-  while (last.ok() && !give_up()) {
-    is_over = gpu_->IsOver(*last);
-    if (!is_over.ok() || *is_over) break;
-    NcclCommunicator::Pause(/*is_connecting=*/true);
+  for (const CudaStream stream : gpu_->streams()) {
+    const absl::StatusOr<GpuEvent> last = gpu_->Record(stream);
+    absl::StatusOr<bool> is_over = last.ok();
+    while (last.ok() && !give_up()) {
+      is_over = gpu_->IsOver(*last);
+      if (!is_over.ok() || *is_over) break;
+      NcclCommunicator::Pause(/*is_connecting=*/true);
+    }
+    if (!is_over.ok() || !*is_over) return false;
   }
-  return is_over.ok() && *is_over && !give_up();
+  return !give_up();
 }
 
 void GpuCollectives::Finish(const std::function<bool()>& give_up) {

@@ -14,7 +14,7 @@ constexpr int64_t kAnchorAgeNs = 60'000'000'000;
 
 }  // namespace
 
-absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu) {
+absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu, CudaStream stream) {
   if (recorder_.is_on == nullptr || !recorder_.is_on()) return GpuEvent();
   if (!anchor_.is_set() || MonotonicNs() - anchor_ns_ > kAnchorAgeNs) {
     absl::StatusOr<GpuEvent> anchor = gpu.RecordTimed(gpu.idle_stream());
@@ -23,15 +23,16 @@ absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu) {
     anchor_ = *std::move(anchor);
     anchor_ns_ = MonotonicNs();
   }
-  return gpu.RecordTimed(gpu.stream());
+  return gpu.RecordTimed(stream);
 }
 
-void GpuWatch::Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& begun,
-                   const GpuEvent& done) {
+void GpuWatch::Add(std::string label, std::shared_ptr<Gpu> gpu, CudaStream stream, std::vector<GpuEvent> ready,
+                   const GpuEvent& begun, const GpuEvent& done) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  std::deque<Watched>& watched = watched_[stream];
   // What is wrong with it is told to who looks.
-  if (watched_.size() >= kMany) ForgetLocked().IgnoreError();
-  watched_.push_back(
+  if (watched.size() >= kMany) ForgetLocked(&watched).IgnoreError();
+  watched.push_back(
       {std::move(label), std::move(gpu), std::move(ready), begun, done, MonotonicNs(), anchor_, anchor_ns_});
 }
 
@@ -45,28 +46,32 @@ absl::Status GpuWatch::RecordTime(const Watched& over) const {
   return absl::OkStatus();
 }
 
-absl::Status GpuWatch::ForgetLocked() {
-  while (!watched_.empty()) {
-    const absl::StatusOr<bool> is_over = watched_.front().gpu->IsOver(watched_.front().done);
+absl::Status GpuWatch::ForgetLocked(std::deque<Watched>* watched) const {
+  while (!watched->empty()) {
+    const absl::StatusOr<bool> is_over = watched->front().gpu->IsOver(watched->front().done);
     if (!is_over.ok()) return is_over.status();
     if (!*is_over) break;
-    if (absl::Status recorded = RecordTime(watched_.front()); !recorded.ok()) return recorded;
-    watched_.pop_front();
+    if (absl::Status recorded = RecordTime(watched->front()); !recorded.ok()) return recorded;
+    watched->pop_front();
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<GpuWatch::Late> GpuWatch::Look(int64_t now_ns) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (absl::Status status = ForgetLocked(); !status.ok()) return status;
+  const Watched* oldest = nullptr;
+  for (auto& [stream, watched] : watched_) {
+    if (absl::Status status = ForgetLocked(&watched); !status.ok()) return status;
+    if (watched.empty() || (oldest != nullptr && oldest->enqueued_ns <= watched.front().enqueued_ns)) continue;
+    oldest = &watched.front();
+  }
   Late late;
-  if (watched_.empty()) return late;
-  const Watched& oldest = watched_.front();
-  late.label = oldest.label;
-  late.age_ns = now_ns - oldest.enqueued_ns;
+  if (oldest == nullptr) return late;
+  late.label = oldest->label;
+  late.age_ns = now_ns - oldest->enqueued_ns;
   late.is_computed = true;
-  for (const GpuEvent& event : oldest.ready) {
-    const absl::StatusOr<bool> is_there = oldest.gpu->IsOver(event);
+  for (const GpuEvent& event : oldest->ready) {
+    const absl::StatusOr<bool> is_there = oldest->gpu->IsOver(event);
     if (!is_there.ok()) return is_there.status();
     late.is_computed = late.is_computed && *is_there;
   }

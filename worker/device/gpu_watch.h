@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,12 +30,12 @@ class GpuWatch {
   // `recorder`: null members if nothing is measured.
   explicit GpuWatch(GpuRecorder recorder = {}) : recorder_(std::move(recorder)) {}
 
-  // To be called with the engine's role, before a collective's calls: where it is measured, the point at which they
-  // begin. Then `done` is to be one of RecordTimed.
-  absl::StatusOr<GpuEvent> Begin(Gpu& gpu);
-  // `ready`: when its tensors were computed; `begun`: as Begin has given it; `done`: when it is over.
-  void Add(std::string label, std::shared_ptr<Gpu> gpu, std::vector<GpuEvent> ready, const GpuEvent& begun,
-           const GpuEvent& done);
+  // To be called with the engine's role, before a collective's calls in `stream`: where it is measured, the point at
+  // which they begin. Then `done` is to be one of RecordTimed.
+  absl::StatusOr<GpuEvent> Begin(Gpu& gpu, CudaStream stream);
+  // `ready`: when its tensors were computed; `begun`: as Begin has given it; `done`: when it is over, in `stream`.
+  void Add(std::string label, std::shared_ptr<Gpu> gpu, CudaStream stream, std::vector<GpuEvent> ready,
+           const GpuEvent& begun, const GpuEvent& done);
 
   // The oldest one that is not over. An empty label: all are.
   struct Late {
@@ -58,7 +59,7 @@ class GpuWatch {
     GpuEvent anchor;
     int64_t anchor_ns = 0;
   };
-  absl::Status ForgetLocked();
+  absl::Status ForgetLocked(std::deque<Watched>* watched) const;
   absl::Status RecordTime(const Watched& over) const;
 
   const GpuRecorder recorder_;
@@ -67,7 +68,8 @@ class GpuWatch {
   int64_t anchor_ns_ = 0;
 
   std::mutex mutex_;
-  std::deque<Watched> watched_;  // in the order of their stream
+  // By their streams, each in the order of that.
+  std::map<CudaStream, std::deque<Watched>> watched_;
 };
 
 }  // namespace farandole

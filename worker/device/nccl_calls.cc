@@ -35,7 +35,9 @@ bool Gathers(const Collective& collective) {
 std::vector<Fragment> Delivered(const Collective& collective) {
   std::vector<Fragment> delivered;
   for (const Fragment& fragment : collective.fragments) {
-    if (fragment.output != nullptr && (fragment.count > 0 || Gathers(collective))) delivered.push_back(fragment);
+    Fragment part = fragment;
+    if (part.output == nullptr) part.output = collective.gpu_batch->result.data();
+    if (part.output != nullptr && (part.count > 0 || Gathers(collective))) delivered.push_back(part);
   }
   return delivered;
 }
@@ -81,9 +83,15 @@ bool NcclCalls::PacksInput(const Collective& collective) const {
 absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& communicator,
                                 FusionBuffer& fusion_buffer) {
   const std::shared_ptr<Gpu>& gpu = communicator.shared_gpu();
-  stream_ = collective.gpu_batch->StreamOf(*gpu);
+  stream_ = communicator.StreamOf(*collective.gpu_batch);
   element_bytes_ = static_cast<int64_t>(SizeOf(collective.dtype));
   packs_input_ = PacksInput(collective);
+  GpuBatch& batch = *collective.gpu_batch;
+  if (batch.result_bytes > 0) {
+    absl::StatusOr<GpuMemory> result = GpuMemory::Allocate(gpu, batch.result_bytes, stream_);
+    if (!result.ok()) return result.status();
+    batch.result = *std::move(result);
+  }
   const std::vector<Fragment> delivered = Delivered(collective);
   const bool has_one_output = delivered.size() == 1;
   packs_output_ = !has_one_output;

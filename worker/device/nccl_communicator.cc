@@ -59,6 +59,7 @@ int NcclTypeOf(DType dtype) {
 NcclCommunicator::~NcclCommunicator() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (comm_ != nullptr) EndLocked(failure_.ok());
+  if (stream_ != nullptr) gpu_->GiveBack(stream_);
 }
 
 void NcclCommunicator::EndLocked(bool in_order) {
@@ -120,6 +121,9 @@ absl::Status NcclCommunicator::Begin(const NcclUniqueId& id, int size, int posit
   if (!failure_.ok()) return failure_;
   const Gpu::Scope scope(*gpu_);
   if (!scope.status().ok()) return Fail(scope.status());
+  const absl::StatusOr<CudaStream> stream = gpu_->TakeStream();
+  if (!stream.ok()) return Fail(stream.status());
+  stream_ = *stream;
   NcclConfig config;
   config.blocking = 0;
   const int result = nccl_.ncclCommInitRankConfig(&comm_, size, id, position, &config);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "worker/device/gpu.h"
+#include "worker/device/gpu_batch.h"
 #include "worker/device/nccl_library.h"
 #include "worker/dtype.h"
 
@@ -34,6 +35,9 @@ class NcclCommunicator {
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
+  // Of its collectives; they need not wait for those of others. Set by Begin.
+  CudaStream stream() const { return stream_; }
+  CudaStream StreamOf(const GpuBatch& batch) const { return batch.is_captured ? gpu_->capture_stream() : stream_; }
   void SetConnected() { is_connected_.store(true); }
   // From any thread.
   bool is_connected() const { return is_connected_.load(); }
@@ -69,6 +73,7 @@ class NcclCommunicator {
 
   const NcclLibrary& nccl_;
   const std::shared_ptr<Gpu> gpu_;
+  CudaStream stream_ = nullptr;
   std::mutex mutex_;
   NcclComm comm_ = nullptr;
   std::atomic<bool> is_connected_{false};

@@ -15,14 +15,14 @@ class NcclOperation final : public Operation {
 
   absl::StatusOr<bool> Advance() override {
     if (stage_ == Stage::kId) return AwaitId();
-    const absl::StatusOr<bool> settled = group_.communicator->IsSettled();
+    const absl::StatusOr<bool> settled = group_.communicator.IsSettled();
     if (!settled.ok()) return settled.status();
     if (!*settled) {
       NcclCommunicator::Pause(stage_ == Stage::kConnect);
       return false;
     }
     if (stage_ == Stage::kConnect) {
-      group_.communicator->SetConnected();
+      group_.communicator.SetConnected();
       return Enqueue();
     }
     return Finish();
@@ -31,7 +31,7 @@ class NcclOperation final : public Operation {
   bool moved() const override { return stage_ != Stage::kId || id_operation_->moved(); }
 
   absl::Status Begin() {
-    if (!group_.communicator->is_connected()) return SendId();
+    if (!group_.communicator.is_connected()) return SendId();
     return Enqueue().status();
   }
 
@@ -64,43 +64,42 @@ class NcclOperation final : public Operation {
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
     absl::Status status =
-        group_.communicator->Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
+        group_.communicator.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
     if (!status.ok()) return status;
     return false;
   }
 
   absl::StatusOr<bool> Enqueue() {
     stage_ = Stage::kEnqueue;
-    Gpu& gpu = group_.communicator->gpu();
-    const CudaStream stream = collective_.gpu_batch->StreamOf(gpu);
+    Gpu& gpu = group_.communicator.gpu();
+    const CudaStream stream = group_.communicator.StreamOf(*collective_.gpu_batch);
     for (const GpuEvent& event : collective_.gpu_batch->ready) {
       if (absl::Status status = gpu.Wait(stream, event); !status.ok()) return status;
     }
     if (collective_.gpu_batch->is_captured) {
-      group_.communicator->SetCaptured();
+      group_.communicator.SetCaptured();
     } else {
-      absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu);
+      absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu, stream);
       if (!begun.ok()) return begun.status();
       begun_ = *std::move(begun);
     }
-    if (absl::Status status = calls_.Enqueue(collective_, *group_.communicator, transport_.fusion_buffer_);
-        !status.ok())
+    if (absl::Status status = calls_.Enqueue(collective_, group_.communicator, group_.fusion_buffer); !status.ok())
       return status;
     return false;
   }
 
   absl::StatusOr<bool> Finish() {
-    Gpu& gpu = group_.communicator->gpu();
+    Gpu& gpu = group_.communicator.gpu();
     if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
     GpuBatch& batch = *collective_.gpu_batch;
-    const CudaStream stream = batch.StreamOf(gpu);
+    const CudaStream stream = group_.communicator.StreamOf(batch);
     absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(stream) : gpu.Record(stream);
     if (!done.ok()) return done.status();
     batch.done = *std::move(done);
     // What is captured runs when somebody has its graph do so, whom nobody here knows.
     if (batch.is_captured) return true;
-    transport_.watch_.Add(batch.label, group_.communicator->shared_gpu(), {batch.ready.begin(), batch.ready.end()},
-                          begun_, batch.done);
+    transport_.watch_.Add(batch.label, group_.communicator.shared_gpu(), stream,
+                          {batch.ready.begin(), batch.ready.end()}, begun_, batch.done);
     return true;
   }
 
@@ -126,9 +125,9 @@ absl::StatusOr<NcclTransport::Group*> NcclTransport::GroupOf(const Collective& c
   const std::vector<int> ranks(collective.ranks.begin(), collective.ranks.end());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  Group& group = groups_[ranks];
-  if (group.communicator == nullptr) group.communicator = std::make_unique<NcclCommunicator>(nccl_, std::move(gpu));
-  return &group;
+  std::unique_ptr<Group>& group = groups_[ranks];
+  if (group == nullptr) group = std::make_unique<Group>(nccl_, std::move(gpu));
+  return group.get();
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> NcclTransport::Start(const Collective& collective) {
@@ -145,31 +144,28 @@ void NcclTransport::Abort(const absl::Status& reason) {
   failure_ = reason;
   // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
   nccl_->ncclGroupStart();
-  for (auto& [ranks, group] : groups_) {
-    if (group.communicator != nullptr) group.communicator->Abort(reason);
-  }
+  for (auto& [ranks, group] : groups_) group->communicator.Abort(reason);
   nccl_->ncclGroupEnd();
 }
 
 bool NcclTransport::IsConnected(const std::vector<int>& ranks) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = groups_.find(ranks);
-  return found != groups_.end() && found->second.communicator != nullptr && found->second.communicator->is_connected();
+  return found != groups_.end() && found->second->communicator.is_connected();
 }
 
 absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto& [ranks, group] : groups_) {
-      absl::Status status = group.communicator == nullptr ? absl::OkStatus() : group.communicator->Look();
-      if (!status.ok()) return status;
+      if (absl::Status status = group->communicator.Look(); !status.ok()) return status;
     }
   }
   return watch_.Look(now_ns);
 }
 
 void NcclTransport::Forget(const std::vector<int>& ranks) {
-  Group forgotten;
+  std::unique_ptr<Group> forgotten;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = groups_.find(ranks);
   if (found == groups_.end()) return;
@@ -180,7 +176,7 @@ void NcclTransport::Forget(const std::vector<int>& ranks) {
 void NcclTransport::Finish() {
   // All is over, and measured. What is wrong is of no more use.
   watch_.Look(MonotonicNs()).status().IgnoreError();
-  std::map<std::vector<int>, Group> groups;
+  std::map<std::vector<int>, std::unique_ptr<Group>> groups;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     groups.swap(groups_);

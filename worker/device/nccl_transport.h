@@ -29,11 +29,7 @@ class NcclTransport {
 
   // `recorder` as for GpuWatch.
   NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, GpuRecorder recorder = {})
-      : nccl_(nccl),
-        host_(std::move(host)),
-        own_gpu_(std::move(own_gpu)),
-        fusion_buffer_(nccl),
-        watch_(std::move(recorder)) {}
+      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)), watch_(std::move(recorder)) {}
 
   // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
   // CheckForNccl refuses is an error.
@@ -52,7 +48,12 @@ class NcclTransport {
  private:
   friend class NcclOperation;
   struct Group {
-    std::unique_ptr<NcclCommunicator> communicator;
+    Group(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu)
+        : fusion_buffer(nccl), communicator(nccl, std::move(gpu)) {}
+
+    // Outlives the communicator that knows it.
+    FusionBuffer fusion_buffer;
+    NcclCommunicator communicator;
   };
 
   absl::StatusOr<Group*> GroupOf(const Collective& collective);
@@ -60,11 +61,9 @@ class NcclTransport {
   const NcclLibrary* const nccl_;
   const Starter host_;
   const OwnGpu own_gpu_;
-  // Outlives the communicators that know it.
-  FusionBuffer fusion_buffer_;
   // Guards the map and `failure_`, for Abort.
   std::mutex mutex_;
-  std::map<std::vector<int>, Group> groups_;
+  std::map<std::vector<int>, std::unique_ptr<Group>> groups_;
   GpuWatch watch_;
   absl::Status failure_;
 };

@@ -10,7 +10,7 @@ from typing import Iterator, List, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-_CPP_SUFFIXES = (".cc", ".h", ".c")
+_CPP_SUFFIXES = (".cc", ".h", ".c", ".cu")
 _SUFFIXES = {".py": "python", ".proto": "proto", ".go": "go", ".ts": "typescript", ".bzl": "starlark", ".sh": "shell"}
 
 _CPP_COMMENT_OR_STRING = re.compile(

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/c_call.h"
+#include "worker/device/nccl_reduction.h"
 #include "worker/farandole.h"
 
 namespace farandole {
@@ -39,6 +40,9 @@ absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   if (!gpus.ok()) return gpus.status();
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = (*gpus)->Use(current.gpu);
   if (!gpu.ok()) return gpu.status();
+  absl::Status prepared = PrepareForNccl(request->name, **gpu, request->op, request->dtype, request->reduce_op,
+                                         request->prescale, request->postscale);
+  if (!prepared.ok()) return prepared;
   absl::StatusOr<GpuEvent> ready = (*gpus)->Record(**gpu, current.stream, [&worker, request] {
     return worker.engine().table().RanksOf(request->group).value_or(std::vector<int>());
   });

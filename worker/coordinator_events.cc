@@ -190,6 +190,7 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
 void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpus_ == nullptr) return;
   SendGpuStatus(now_ns);
+  if (const auto warning = gpus_->TakeWarning(); warning.has_value()) log_.Write(LogLevel::kWarning, rank_, *warning);
   const absl::StatusOr<GpuWatch::Late> late = gpus_->Look(now_ns);
   if (!late.ok()) {
     return engine_->Abort(absl::Status(

@@ -82,6 +82,52 @@ TEST_P(EngineGpuTest, ReducesWhatIsThereOnlyLater) {
   });
 }
 
+// Also where ranks' GPUs cannot run kernels, which then pack one by one.
+TEST_P(EngineGpuTest, ManyOddSizesTravelTogether) {
+  if (size() % 2 == 0) gpus_.RefuseModules();
+  epoch_->OnEachRank([&](int rank) {
+    std::vector<std::unique_ptr<TestTensor>> tensors;
+    for (int i = 0; i < 300; ++i) {
+      const size_t count = i % 100 == 50 ? 30'000 + i : static_cast<size_t>(i % 7);
+      tensors.push_back(Late(rank, absl::StrCat("t", i), std::vector<float>(count, static_cast<float>(rank + i))));
+      const absl::Status submitted = epoch_->Submit(rank, *tensors.back());
+      ASSERT_TRUE(submitted.ok()) << submitted;
+    }
+    for (int i = 0; i < 300; ++i) {
+      const absl::Status waited = epoch_->Wait(rank, *tensors[i]);
+      ASSERT_TRUE(waited.ok()) << waited;
+      ASSERT_THAT(tensors[i]->values, testing::Each(Sum() + static_cast<float>(size() * i)));
+    }
+  });
+}
+
+TEST_P(EngineGpuTest, FactorsThatNcclCannotApplyAreAppliedBeforeAndAfter) {
+  gpus_.TakeCalls();
+  epoch_->OnEachRank([&](int rank) {
+    const float own = static_cast<float>(rank + 1);
+    std::vector<std::unique_ptr<TestTensor>> tensors;
+    for (int i = 0; i < 3; ++i) {
+      tensors.push_back(Late(rank, absl::StrCat("t", i), std::vector<float>(5 + i, own)));
+      tensors.back()->reduce_op = ReduceOp::kMin;
+      tensors.back()->prescale = -2.0;
+      tensors.back()->postscale = 0.5;
+      ASSERT_TRUE(epoch_->Submit(rank, *tensors.back()).ok());
+    }
+    for (const auto& tensor : tensors) {
+      ASSERT_TRUE(epoch_->Wait(rank, *tensor).ok());
+      EXPECT_THAT(tensor->values, testing::Each(-static_cast<float>(size())));
+    }
+    auto shares = Late(rank, "shares", std::vector<float>(3 * size(), own), OpType::kReducescatter);
+    shares->reduce_op = ReduceOp::kMax;
+    shares->prescale = 3.0;
+    shares->postscale = 2.0;
+    shares->part.assign(3, -1.0f);
+    ASSERT_TRUE(epoch_->Run(rank, *shares).ok());
+    EXPECT_THAT(shares->part, testing::Each(6.0f * static_cast<float>(size())));
+  });
+  EXPECT_THAT(gpus_.TakeCalls(), testing::Contains("cuLaunchKernel"));
+}
+
 TEST_P(EngineGpuTest, GathersSendsAndScatters) {
   epoch_->OnEachRank([&](int rank) {
     const float own = static_cast<float>(rank);

@@ -28,6 +28,9 @@ Request RequestFor(TestTensor& tensor, TensorView* view) {
   Request request;
   request.op = tensor.op;
   request.name = tensor.name;
+  request.reduce_op = tensor.reduce_op;
+  request.prescale = tensor.prescale;
+  request.postscale = tensor.postscale;
   request.group = tensor.group;
   request.root_rank = tensor.root_rank;
   request.splits = tensor.splits;

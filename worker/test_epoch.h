@@ -32,6 +32,9 @@ struct TestTensor {
   std::vector<float> values;
   std::vector<int64_t> shape;
   OpType op = OpType::kAllreduce;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double prescale = 1.0;
+  double postscale = 1.0;
   uint32_t group = 0;
   int root_rank = 0;
   std::vector<int64_t> splits;

@@ -46,7 +46,10 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuMemcpyHtoDAsync_v2", &driver->cuMemcpyHtoDAsync);
   find("cuMemcpyDtoDAsync_v2", &driver->cuMemcpyDtoDAsync);
   find("cuMemsetD8Async", &driver->cuMemsetD8Async);
-  library->Find("cuMemcpyBatchAsync_v2", &driver->cuMemcpyBatchAsync).IgnoreError();
+  find("cuModuleLoadData", &driver->cuModuleLoadData);
+  find("cuModuleUnload", &driver->cuModuleUnload);
+  find("cuModuleGetFunction", &driver->cuModuleGetFunction);
+  find("cuLaunchKernel", &driver->cuLaunchKernel);
   return status;
 }
 

@@ -14,6 +14,8 @@ struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUmemPoolHandle_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 namespace farandole {
 
@@ -21,6 +23,8 @@ using CudaContext = CUctx_st*;
 using CudaStream = CUstream_st*;
 using CudaEvent = CUevent_st*;
 using CudaPool = CUmemPoolHandle_st*;
+using CudaModule = CUmod_st*;
+using CudaFunction = CUfunc_st*;
 // An address in a GPU's memory, which the host does not read.
 using CudaAddress = unsigned long long;  // NOLINT(runtime/int): cuda.h's
 
@@ -39,19 +43,6 @@ inline constexpr int kCudaPoolReleaseThreshold = 4;
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr int kCudaCapturesNothing = 0;
 inline constexpr int kCudaCaptureHasFailed = 2;
-
-// CUmemcpyAttributes, and CUmemcpySrcAccessOrder.
-struct CudaLocation {
-  int type = 0;
-  int id = 0;
-};
-struct CudaCopyAttributes {
-  int source_order = 0;
-  CudaLocation source;
-  CudaLocation destination;
-  unsigned flags = 0;
-};
-inline constexpr int kCudaSourceInStreamOrder = 1;
 
 // The functions of CUDA's driver that are used, each named as there. The driver is on every machine that has a GPU, and
 // its functions work in the context that the framework uses, so that nothing of the CUDA toolkit is needed.
@@ -84,10 +75,12 @@ struct CudaDriver {
   int (*cuMemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CudaStream stream);
   int (*cuMemcpyDtoDAsync)(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream);
   int (*cuMemsetD8Async)(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream);
-  // Null: a driver before CUDA 13.
-  int (*cuMemcpyBatchAsync)(CudaAddress* to, CudaAddress* from, size_t* bytes, size_t count,
-                            CudaCopyAttributes* attributes, size_t* first_with, size_t attribute_count,
-                            CudaStream stream);
+  int (*cuModuleLoadData)(CudaModule* module, const void* image);
+  int (*cuModuleUnload)(CudaModule module);
+  int (*cuModuleGetFunction)(CudaFunction* function, CudaModule module, const char* name);
+  int (*cuLaunchKernel)(CudaFunction function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
+                        unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
+                        CudaStream stream, void** parameters, void** extra);
 
   // OK, or INTERNAL with the driver's words: "cuEventRecord: invalid device context (error 201)". `call` is the
   // function's name.

@@ -16,7 +16,6 @@
 #undef cuEventElapsedTime
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoDAsync
-#undef cuMemcpyBatchAsync
 
 #include "worker/device/cuda_driver.h"
 #include "worker/device/nccl_library.h"
@@ -40,10 +39,6 @@ struct Ours<ncclConfig_t*> {
 template <>
 struct Ours<CUuuid*> {
   using type = CudaUuid*;
-};
-template <>
-struct Ours<CUmemcpyAttributes*> {
-  using type = CudaCopyAttributes*;
 };
 template <typename Theirs>
 struct Ours<Theirs*> {
@@ -75,6 +70,10 @@ CHECK_CUDA(cuEventSynchronize);
 CHECK_CUDA(cuMemAllocAsync);
 CHECK_CUDA(cuMemFreeAsync);
 CHECK_CUDA(cuMemsetD8Async);
+CHECK_CUDA(cuModuleLoadData);
+CHECK_CUDA(cuModuleUnload);
+CHECK_CUDA(cuModuleGetFunction);
+CHECK_CUDA(cuLaunchKernel);
 #define CHECK_VERSIONED(name, version) \
   static_assert(Fit(decltype(&::name##_##version){}, decltype(CudaDriver::name){}), #name)
 CHECK_VERSIONED(cuDeviceGetUuid, v2);
@@ -87,12 +86,6 @@ CHECK_VERSIONED(cuEventDestroy, v2);
 CHECK_VERSIONED(cuEventElapsedTime, v2);
 CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
-CHECK_VERSIONED(cuMemcpyBatchAsync, v2);
-static_assert(sizeof(CudaCopyAttributes) == sizeof(CUmemcpyAttributes) &&
-                  offsetof(CudaCopyAttributes, source_order) == offsetof(CUmemcpyAttributes, srcAccessOrder) &&
-                  offsetof(CudaCopyAttributes, flags) == offsetof(CUmemcpyAttributes, flags),
-              "CUmemcpyAttributes");
-static_assert(kCudaSourceInStreamOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, "CUmemcpySrcAccessOrder");
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY, "CUresult");
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");

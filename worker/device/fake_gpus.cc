@@ -18,11 +18,15 @@ thread_local int capture_mode = 0;  // global
 
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
+constexpr int kUnsupportedPtx = 222;
 constexpr int kInvalidHandle = 400;
+constexpr int kNotFound = 500;
 constexpr int kCaptureUnsafe = 900;
 constexpr int kCaptureIsolation = 905;
 constexpr int kCapturedEvent = 907;
 constexpr auto kLook = std::chrono::microseconds(200);
+// As many as the kernels are compiled for at most.
+constexpr unsigned kMostThreads = PieceBatch::kThreads;
 // How long the framework's work lasts, at most, by how often it is looked at.
 constexpr uint32_t kMostLooksAtWork = 16;
 
@@ -231,22 +235,44 @@ struct FakeCalls {
     });
     return 0;
   }
-  // In an order that nobody expects.
-  static int CopyBatch(CudaAddress* to, CudaAddress* from, size_t* bytes, size_t count, CudaCopyAttributes* attributes,
-                       size_t* first_with, size_t attribute_count, CudaStream stream) {
+  static int LoadModule(CudaModule* module, const void* image) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    if (const int failure = NeedContext("cuMemcpyBatchAsync"); failure != 0) return failure;
-    if (attribute_count != 1 || *first_with != 0 || attributes->source_order != kCudaSourceInStreamOrder)
+    if (const int failure = NeedContext("cuModuleLoadData"); failure != 0) return failure;
+    if (fake->refuses_modules_) return kUnsupportedPtx;
+    *module = *fake->modules_.insert(new CUmod_st).first;
+    (*module)->image = static_cast<const char*>(image);
+    return 0;
+  }
+  static int UnloadModule(CudaModule module) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuModuleUnload"); failure != 0) return failure;
+    fake->modules_.erase(module);
+    delete module;
+    return 0;
+  }
+  static int GetFunction(CudaFunction* function, CudaModule module, const char* name) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuModuleGetFunction"); failure != 0) return failure;
+    const HostKernel kernel = FindHostKernel(name);
+    const bool is_there = module->image.find(std::string(".visible .entry ") + name + "(") != std::string::npos;
+    if (kernel == nullptr || !is_there) return kNotFound;
+    module->functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{kernel}));
+    *function = module->functions.back().get();
+    return 0;
+  }
+  static int LaunchKernel(CudaFunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
+                          unsigned threads, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
+                          CudaStream stream, void** parameters, void** extra) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    if (const int failure = NeedContext("cuLaunchKernel"); failure != 0) return failure;
+    const bool is_flat = blocks_y == 1 && blocks_z == 1 && threads_y == 1 && threads_z == 1;
+    if (!is_flat || blocks == 0 || threads > kMostThreads || shared_bytes != 0 || extra != nullptr)
       return kInvalidValue;
-    for (size_t i = 0; i < count; ++i) {
-      if (bytes[i] == 0) return kInvalidValue;
-    }
-    for (size_t i = count; i > 0; --i) {
-      fake->Push(stream, [to = to[i - 1], from = from[i - 1], bytes = bytes[i - 1]] {
-        std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-        return true;
-      });
-    }
+    const auto* batch = static_cast<const PieceBatch*>(parameters[0]);
+    fake->Push(stream, [kernel = function->kernel, batch = *batch, blocks, threads] {
+      RunHostKernel(kernel, batch, blocks, threads);
+      return true;
+    });
     return 0;
   }
 };
@@ -282,8 +308,10 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuMemcpyHtoDAsync = FakeCalls::CopyFromHost;
   driver_.cuMemcpyDtoDAsync = FakeCalls::Copy;
   driver_.cuMemsetD8Async = FakeCalls::Fill;
-  // Drivers before CUDA 13 do not have it.
-  if (seed % 2 == 1) driver_.cuMemcpyBatchAsync = FakeCalls::CopyBatch;
+  driver_.cuModuleLoadData = FakeCalls::LoadModule;
+  driver_.cuModuleUnload = FakeCalls::UnloadModule;
+  driver_.cuModuleGetFunction = FakeCalls::GetFunction;
+  driver_.cuLaunchKernel = FakeCalls::LaunchKernel;
   FillFakeNccl(&nccl_);
   // Nor does NCCL before 2.19 have memory.
   if (seed % 5 == 2) nccl_.ncclMemAlloc = nullptr;
@@ -303,6 +331,7 @@ FakeGpus::~FakeGpus() {
   changed_.notify_all();
   runner_.join();
   for (const CudaStream stream : streams_) delete stream;
+  for (const CudaModule module : modules_) delete module;
   fake = nullptr;
 }
 
@@ -381,6 +410,11 @@ void FakeGpus::FailNext(const std::string& call, int result) {
 void FakeGpus::HangCollectives(bool hang) {
   const std::lock_guard<std::mutex> lock(mutex_);
   hangs_ = hang;
+}
+
+void FakeGpus::RefuseModules() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  refuses_modules_ = true;
 }
 
 void FakeGpus::HoldStreams(bool hold) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "worker/device/cuda_driver.h"
+#include "worker/device/host_kernels.h"
 #include "worker/device/nccl_library.h"
 
 // What the driver gives handles of; complete here, as cuda.h leaves them.
@@ -39,6 +40,14 @@ struct CUstream_st {
   // Not null: it is captured.
   farandole::FakeGraph* graph = nullptr;
 };
+struct CUmod_st {
+  // Functions that were asked for.
+  std::vector<std::unique_ptr<CUfunc_st>> functions;
+  std::string image;
+};
+struct CUfunc_st {
+  farandole::HostKernel kernel = nullptr;
+};
 
 namespace farandole {
 
@@ -47,7 +56,7 @@ class FakeClique;
 // GPUs and NCCL for tests, in this process's memory, behind the tables of functions that the real ones fill. What
 // streams are given runs later, on a thread of its own, in an order that is drawn from the seed and keeps only what
 // CUDA keeps: so who forgets to wait reads what is not there yet. Memory is filled with garbage when it is
-// allocated and freed. One at a time.
+// allocated and freed. Kernels are those of batch_kernel.cu, compiled for the host. One at a time.
 class FakeGpus {
  public:
   explicit FakeGpus(int gpus, uint32_t seed);
@@ -74,6 +83,8 @@ class FakeGpus {
   void FailNext(const std::string& call, int result);
   // Collectives wait for ever, as where a peer is gone; until the communicator is aborted.
   void HangCollectives(bool hang);
+  // From now on no module can be loaded, as by a driver that does not know its PTX.
+  void RefuseModules();
   // No stream gets on.
   void HoldStreams(bool hold);
   // As GetAsyncError tells it of all communicators.
@@ -99,7 +110,9 @@ class FakeGpus {
   int Enter(const char* call);
   void Run();
   void DestroyLocked(std::unique_ptr<FakeGraph> graph);
-  int LiveLocked() const { return static_cast<int>(memory_.size()) + events_ + communicators_ + contexts_; }
+  int LiveLocked() const {
+    return static_cast<int>(memory_.size() + modules_.size()) + events_ + communicators_ + contexts_;
+  }
   // Locked: gives the stream something to run.
   void Push(CudaStream stream, std::function<bool()> task);
   // The same, of a task that `make` gives when the stream is given it, or when the graph is launched that it is part
@@ -125,6 +138,8 @@ class FakeGpus {
   int events_ = 0;  // of them, not destroyed
   int communicators_ = 0;
   int contexts_ = 0;  // retained
+  std::set<CudaModule> modules_;
+  bool refuses_modules_ = false;
   int broken_ = 0;
   bool hangs_ = false;
   bool holds_ = false;

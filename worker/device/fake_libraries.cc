@@ -45,6 +45,7 @@ void fake_begin(const char* directory) {
   gpus->ShareThrough(directory, process);
 }
 void* fake_framework_stream() { return FrameworkStream(); }
+void fake_refuse_modules() { Gpus().RefuseModules(); }
 void fake_hang_collectives() { Gpus().HangCollectives(true); }
 // Of the framework's stream, whose own work is not captured, since the host does it.
 void fake_begin_capture() { Gpus().BeginCapture(FrameworkStream()); }
@@ -105,6 +106,17 @@ int cuMemcpyDtoDAsync_v2(CudaAddress to, CudaAddress from, size_t bytes, CudaStr
 }
 int cuMemsetD8Async(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream) {
   return Gpus().driver().cuMemsetD8Async(to, value, bytes, stream);
+}
+int cuModuleLoadData(CudaModule* module, const void* image) { return Gpus().driver().cuModuleLoadData(module, image); }
+int cuModuleUnload(CudaModule module) { return Gpus().driver().cuModuleUnload(module); }
+int cuModuleGetFunction(CudaFunction* function, CudaModule module, const char* name) {
+  return Gpus().driver().cuModuleGetFunction(function, module, name);
+}
+int cuLaunchKernel(CudaFunction function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                   unsigned threads_y, unsigned threads_z, unsigned shared_bytes, CudaStream stream, void** parameters,
+                   void** extra) {
+  return Gpus().driver().cuLaunchKernel(function, blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z,
+                                        shared_bytes, stream, parameters, extra);
 }
 
 int ncclGetVersion(int* version) { return Gpus().nccl().ncclGetVersion(version); }

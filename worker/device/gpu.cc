@@ -1,5 +1,6 @@
 #include "worker/device/gpu.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,7 @@ Gpu::~Gpu() {
     for (const CudaStream stream : made_streams_) {
       if (stream != nullptr) driver_->cuStreamDestroy(stream);
     }
+    kernel_.Unload();
   }
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
@@ -231,31 +233,35 @@ absl::Status Gpu::Copy(void* to, const void* from, size_t bytes, CudaStream stre
 }
 
 absl::Status Gpu::CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream) {
-  std::vector<CudaAddress> to;
-  std::vector<CudaAddress> from;
-  std::vector<size_t> bytes;
-  for (const GpuCopy& copy : copies) {
-    if (copy.bytes == 0) continue;
-    to.push_back(AddressOf(copy.to));
-    from.push_back(AddressOf(copy.from));
-    bytes.push_back(copy.bytes);
-  }
+  const auto has_bytes = [](const GpuCopy& copy) { return copy.bytes > 0; };
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
-  if (to.size() > 1 && driver_->cuMemcpyBatchAsync != nullptr) {
-    CudaCopyAttributes attributes;
-    attributes.source_order = kCudaSourceInStreamOrder;
-    size_t first = 0;
-    const int result =
-        driver_->cuMemcpyBatchAsync(to.data(), from.data(), bytes.data(), to.size(), &attributes, &first, 1, stream);
-    return driver_->Check(result, "cuMemcpyBatchAsync");
-  }
-  for (size_t i = 0; i < to.size(); ++i) {
-    absl::Status status =
-        driver_->Check(driver_->cuMemcpyDtoDAsync(to[i], from[i], bytes[i], stream), "cuMemcpyDtoDAsync");
-    if (!status.ok()) return status;
+  if (std::count_if(copies.begin(), copies.end(), has_bytes) > 1 && kernel_.Load().ok())
+    return kernel_.Copy(copies, stream);
+  for (const GpuCopy& copy : copies) {
+    if (absl::Status status = Copy(copy.to, copy.from, copy.bytes, stream); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status Gpu::ScaleAll(absl::Span<const GpuCopy> copies, DType dtype, double factor, CudaStream stream) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  if (absl::Status loaded = kernel_.Load(); !loaded.ok()) return loaded;
+  if (dtype == DType::kBool) factor = factor == 0.0 ? 0.0 : 1.0;
+  return kernel_.Scale(copies, PieceTypeOf(dtype), factor, stream);
+}
+
+absl::Status Gpu::LoadKernels() {
+  const Scope scope(*this);
+  return scope.status().ok() ? kernel_.Load() : scope.status();
+}
+
+std::optional<std::string> Gpu::TakeWarning() {
+  const std::optional<absl::Status> failure = kernel_.TakeFailure();
+  if (!failure.has_value()) return std::nullopt;
+  return absl::StrCat("GPU ", ordinal_, " cannot run Farandole's kernels (", failure->message(),
+                      "): tensors are packed one by one, and scale factors that NCCL cannot apply are refused");
 }
 
 absl::Status Gpu::Zero(void* memory, size_t bytes, CudaStream stream) {

@@ -6,13 +6,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/device/batch_kernel.h"
 #include "worker/device/cuda_driver.h"
+#include "worker/dtype.h"
 
 namespace farandole {
 
@@ -30,12 +33,6 @@ class GpuEvent {
 
   std::shared_ptr<CUevent_st> event_;
   bool is_captured_ = false;
-};
-
-struct GpuCopy {
-  void* to = nullptr;
-  const void* from = nullptr;
-  size_t bytes = 0;
 };
 
 // One GPU as this process uses it: in the context that the framework has, with streams for collectives. Thread-safe.
@@ -88,8 +85,16 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::StatusOr<void*> Allocate(size_t bytes, CudaStream stream);
   absl::Status Free(void* memory, CudaStream stream);
   absl::Status Copy(void* to, const void* from, size_t bytes, CudaStream stream);
-  // Of memory that does not overlap, in any order; as one call where the driver has that.
+  // Of memory that does not overlap, in any order; by one kernel for many, where those can be loaded.
   absl::Status CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream);
+  // The same, with each element multiplied by `factor` and rounded to the type, as ScaleCopy does
+  // (worker/kernels/scale.h). Of a type that NCCL reduces; elements of bool stay, unless the factor is 0. What is
+  // copied may be its own destination. As LoadKernels.
+  absl::Status ScaleAll(absl::Span<const GpuCopy> copies, DType dtype, double factor, CudaStream stream);
+  // As BatchKernel::Load: so that ScaleAll can be called.
+  absl::Status LoadKernels();
+  // Why the kernels could not be loaded that CopyAll would have, in a sentence; once.
+  std::optional<std::string> TakeWarning();
   absl::Status Zero(void* memory, size_t bytes, CudaStream stream);
   // From the host's memory, which may be changed at once.
   absl::Status CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream);
@@ -111,7 +116,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   };
 
  private:
-  Gpu(const CudaDriver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  Gpu(const CudaDriver* driver, int ordinal) : driver_(driver), ordinal_(ordinal), kernel_(driver) {}
   absl::Status Prepare();
   // Events that are made with these flags.
   using Events = std::vector<CudaEvent>;
@@ -130,6 +135,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaStream stream_ = nullptr;
   CudaStream idle_stream_ = nullptr;
   CudaStream capture_stream_ = nullptr;
+  BatchKernel kernel_;
   std::mutex mutex_;
   // Of communicators: all, and those that nobody has.
   std::vector<CudaStream> made_streams_;

@@ -133,6 +133,8 @@ std::optional<GpuMeter::Sample> GpuCollectives::TakeSample() {
   return is_used() && meter_ != nullptr ? meter_->Take() : std::nullopt;
 }
 
+std::optional<std::string> GpuCollectives::TakeWarning() { return is_used() ? gpu_->TakeWarning() : std::nullopt; }
+
 void GpuCollectives::Abort(const absl::Status& reason) {
   NcclTransport* transport = nullptr;
   {

@@ -59,6 +59,8 @@ class GpuCollectives {
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
   // Of the GPU, if it was read off since the last call.
   std::optional<GpuMeter::Sample> TakeSample();
+  // As Gpu::TakeWarning.
+  std::optional<std::string> TakeWarning();
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);

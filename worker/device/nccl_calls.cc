@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/device/gpu_batch.h"
-#include "worker/device/nccl_reduction.h"
 #include "worker/kernels/scale.h"
 
 namespace farandole {
@@ -58,6 +57,12 @@ bool HasZeroIdentity(const Collective& collective) {
   return std::all_of(bytes, bytes + SizeOf(collective.dtype), [](char byte) { return byte == 0; });
 }
 
+// A factor of 1 moves bytes.
+absl::Status Move(absl::Span<const GpuCopy> copies, DType dtype, double factor, Gpu& gpu, CudaStream stream) {
+  if (factor == 1.0) return gpu.CopyAll(copies, stream);
+  return gpu.ScaleAll(copies, dtype, factor, stream);
+}
+
 // Until one fails.
 class CallRun {
  public:
@@ -77,7 +82,13 @@ bool NcclCalls::PacksInput(const Collective& collective) const {
   // Who has joined contributes the identity of a reduction.
   if (!collective.contributes) return Reduces(collective.op);
   if (collective.op == OpType::kBroadcast && collective.position != collective.root) return false;
-  return InputsAsOne(collective, element_bytes_) == nullptr;
+  return plan_.prescale != 1.0 || InputsAsOne(collective, element_bytes_) == nullptr;
+}
+
+absl::StatusOr<NcclReduction> NcclCalls::Plan(const Collective& collective) {
+  if (!Reduces(collective.op)) return NcclReduction();
+  return PlanNcclReduction(collective.dtype, collective.reduce_op, collective.prescale, collective.postscale,
+                           static_cast<int>(collective.ranks.size()));
 }
 
 absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& communicator,
@@ -97,25 +108,26 @@ absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& 
   packs_output_ = !has_one_output;
   const int64_t input_bytes = packs_input_ ? collective.count * element_bytes_ : 0;
   const int64_t output_bytes = packs_output_ ? OutputElements(collective) * element_bytes_ : 0;
-  // An allreduce that packs both does so in one place.
+  // Inputs are packed where the result of as many elements comes to be: in the one output, or where outputs are packed.
   const bool is_in_place = packs_input_ && collective.op != OpType::kReducescatter;
-  const size_t bytes =
-      static_cast<size_t>(is_in_place ? std::max(input_bytes, output_bytes) : input_bytes + output_bytes);
+  const int64_t place_bytes = has_one_output ? 0 : std::max(input_bytes, output_bytes);
+  const size_t bytes = static_cast<size_t>(is_in_place ? place_bytes : input_bytes + output_bytes);
   // A graph may run beside anything else, and so has its own.
-  packed_ = collective.gpu_batch->is_captured ? nullptr : fusion_buffer.Take(bytes, communicator);
-  if (packed_ == nullptr) {
+  char* packed = batch.is_captured ? nullptr : fusion_buffer.Take(bytes, communicator);
+  if (packed == nullptr) {
     absl::StatusOr<GpuMemory> own = GpuMemory::Allocate(gpu, bytes, stream_);
     if (!own.ok()) return own.status();
     own_packed_ = *std::move(own);
-    packed_ = own_packed_.data();
+    packed = own_packed_.data();
   }
-  input_ = packs_input_ ? packed_ : InputsAsOne(collective, element_bytes_);
-  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed_ + (is_in_place ? 0 : input_bytes);
+  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed + (is_in_place ? 0 : input_bytes);
+  packed_input_ = is_in_place ? output_ : packed;
+  input_ = packs_input_ ? packed_input_ : InputsAsOne(collective, element_bytes_);
   return packs_input_ ? Pack(collective, *gpu) : absl::OkStatus();
 }
 
 absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
-  char* to = packed_;
+  char* to = packed_input_;
   if (!collective.contributes) {
     const size_t bytes = static_cast<size_t>(collective.count * element_bytes_);
     if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, stream_);
@@ -128,11 +140,11 @@ absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
     copies.push_back({to, fragment.input, static_cast<size_t>(fragment.count * element_bytes_)});
     to += copies.back().bytes;
   }
-  return gpu.CopyAll(copies, stream_);
+  return Move(copies, collective.dtype, plan_.prescale, gpu, stream_);
 }
 
 absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
-  absl::Status status = packs_output_ ? Unpack(collective, gpu) : absl::OkStatus();
+  absl::Status status = packs_output_ || plan_.postscale != 1.0 ? Unpack(collective, gpu) : absl::OkStatus();
   // Now, since nothing of a graph may follow what the collective is said to be done with.
   own_packed_ = GpuMemory();
   return status;
@@ -145,11 +157,14 @@ absl::Status NcclCalls::Unpack(const Collective& collective, Gpu& gpu) {
     copies.push_back({fragment.output, from, static_cast<size_t>(fragment.count * element_bytes_)});
     from += copies.back().bytes;
   }
-  return gpu.CopyAll(copies, stream_);
+  return Move(copies, collective.dtype, plan_.postscale, gpu, stream_);
 }
 
 absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator,
                                 FusionBuffer& fusion_buffer) {
+  absl::StatusOr<NcclReduction> plan = Plan(collective);
+  if (!plan.ok()) return plan.status();
+  plan_ = *plan;
   if (absl::Status status = Prepare(collective, communicator, fusion_buffer); !status.ok()) return status;
   switch (collective.op) {
     case OpType::kAllreduce:
@@ -169,12 +184,8 @@ absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& 
 }
 
 absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator& communicator) {
-  const absl::StatusOr<NcclReduction> plan =
-      PlanNcclReduction(collective.dtype, collective.reduce_op, collective.prescale, collective.postscale,
-                        static_cast<int>(collective.ranks.size()));
-  if (!plan.ok()) return plan.status();
-  absl::StatusOr<int> op = plan->op;
-  if (plan->factor != 1.0) op = communicator.ScaledSum(collective.dtype, plan->factor);
+  absl::StatusOr<int> op = plan_.op;
+  if (plan_.factor != 1.0) op = communicator.ScaledSum(collective.dtype, plan_.factor);
   if (!op.ok()) return op.status();
   const NcclLibrary& nccl = communicator.nccl();
   const int type = NcclTypeOf(collective.dtype);

@@ -5,15 +5,18 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "worker/device/fusion_buffer.h"
 #include "worker/device/gpu.h"
 #include "worker/device/nccl_communicator.h"
+#include "worker/device/nccl_reduction.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
 
 // What one collective asks of NCCL on this rank. All ranks of the group make the same calls, with the same counts,
-// however their tensors lie: what is not in one piece is packed into memory that is. Owned by its operation.
+// however their tensors lie: what is not in one piece is packed into memory that is, and what NCCL cannot scale is
+// scaled on the way there and back. Owned by its operation.
 class NcclCalls {
  public:
   // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
@@ -22,6 +25,7 @@ class NcclCalls {
   absl::Status Deliver(const Collective& collective, Gpu& gpu);
 
  private:
+  static absl::StatusOr<NcclReduction> Plan(const Collective& collective);
   absl::Status Prepare(const Collective& collective, NcclCommunicator& communicator, FusionBuffer& fusion_buffer);
   bool PacksInput(const Collective& collective) const;
   absl::Status Pack(const Collective& collective, Gpu& gpu);
@@ -32,12 +36,14 @@ class NcclCalls {
   absl::Status Alltoall(const Collective& collective, NcclCommunicator& communicator);
 
   CudaStream stream_ = nullptr;
+  NcclReduction plan_;
   int64_t element_bytes_ = 1;
   bool packs_input_ = false;
   bool packs_output_ = false;
+  // What the inputs are packed into.
+  char* packed_input_ = nullptr;
   // Where no fusion buffer is; freed in the stream's order.
   GpuMemory own_packed_;
-  char* packed_ = nullptr;
   // Of the calls; a null input sends nothing.
   const char* input_ = nullptr;
   char* output_ = nullptr;

@@ -45,18 +45,16 @@ absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double
   if (NcclTypeOf(dtype) < 0) return NotOnGpus(absl::StrCat("a reduction of ", Name(dtype)));
   if (op == ReduceOp::kAdasum) return NotOnGpus("Adasum");
   if (dtype == DType::kBool) {
-    // As bytes that are 0 or 1.
+    // As bytes that are 0 or 1, and that a factor of 0 clears.
     const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax;
-    return NcclReduction{is_or ? kNcclMax : kNcclMin, 1.0};
+    return NcclReduction{is_or ? kNcclMax : kNcclMin, 1.0, prescale == 0.0 ? 0.0 : 1.0, postscale == 0.0 ? 0.0 : 1.0};
   }
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kAverage;
-  if (prescale == 1.0 && postscale == 1.0) return NcclReduction{OpOf(op), 1.0};
-  if (!IsFloating(dtype) || !adds)
-    return NotOnGpus("a scale factor of another reduction than the sum or average of floats");
-  if (!IsNormal(dtype, prescale * postscale))
-    return NotOnGpus(absl::StrCat("the factor ", prescale * postscale, " of ", Name(dtype)));
-  // Sums are linear: one factor does for all.
-  return NcclReduction{kNcclSum, prescale * postscale / (op == ReduceOp::kAverage ? size : 1)};
+  const bool is_scaled = prescale != 1.0 || postscale != 1.0;
+  // Sums are linear: one factor does for all, and needs no pass over the memory.
+  if (is_scaled && adds && IsFloating(dtype) && IsNormal(dtype, prescale * postscale))
+    return NcclReduction{kNcclSum, prescale * postscale / (op == ReduceOp::kAverage ? size : 1)};
+  return NcclReduction{OpOf(op), 1.0, prescale, postscale};
 }
 
 absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, ReduceOp reduce_op, double prescale,
@@ -65,6 +63,18 @@ absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, Reduce
   const absl::Status planned = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1).status();
   if (planned.ok()) return planned;
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", planned.message()));
+}
+
+absl::Status PrepareForNccl(absl::string_view name, Gpu& gpu, OpType op, DType dtype, ReduceOp reduce_op,
+                            double prescale, double postscale) {
+  if (!Reduces(op)) return absl::OkStatus();
+  const absl::StatusOr<NcclReduction> plan = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1);
+  if (!plan.ok() || !plan->ScalesByKernel()) return absl::OkStatus();
+  const absl::Status loaded = gpu.LoadKernels();
+  if (loaded.ok()) return loaded;
+  return NotOnGpus(absl::StrCat(name, ": ", Name(reduce_op), " of ", Name(dtype), " with the factors ", prescale,
+                                " and ", postscale, " wants kernels that GPU ", gpu.ordinal(), " cannot run (",
+                                loaded.message(), "), so it"));
 }
 
 }  // namespace farandole

@@ -85,17 +85,22 @@ class GpuTestTransport final : public InprocTransport {
             [this]() -> absl::StatusOr<std::shared_ptr<Gpu>> { return gpu_; }) {}
 
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) override {
-    const bool is_scaled = collective.prescale != 1.0 || collective.postscale != 1.0;
-    const bool can_run = CheckForNccl("x", collective.op, collective.dtype, collective.reduce_op, collective.prescale,
-                                      collective.postscale)
-                             .ok();
-    // Factors round otherwise than the suite's reference, whose bools are not all 0 or 1.
-    const bool is_other = is_scaled || collective.dtype == DType::kBool;
-    if (collective.op == OpType::kBarrier || !can_run || (Reduces(collective.op) && is_other))
+    if (collective.op == OpType::kBarrier || (Reduces(collective.op) && !ReducesAsTheHost(collective)))
       return InprocTransport::Start(collective);
     auto operation = std::make_unique<AwaitedOperation>(nccl_, gpu_, stream_, collective);
     if (absl::Status status = operation->Begin(); !status.ok()) return status;
     return operation;
+  }
+  // The same bits: the suite's bools are not all 0 or 1, and NCCL's own factors, or a result that is rounded twice,
+  // give others.
+  bool ReducesAsTheHost(const Collective& collective) {
+    const absl::StatusOr<NcclReduction> plan =
+        PlanNcclReduction(collective.dtype, collective.reduce_op, collective.prescale, collective.postscale, 1);
+    const bool is_half = collective.dtype == DType::kF16 || collective.dtype == DType::kBF16;
+    const bool rounds = collective.reduce_op != ReduceOp::kMin && collective.reduce_op != ReduceOp::kMax;
+    if (!plan.ok() || collective.dtype == DType::kBool || plan->factor != 1.0) return false;
+    if (is_half && rounds && plan->postscale != 1.0) return false;
+    return !plan->ScalesByKernel() || gpu_->LoadKernels().ok();
   }
   void Abort(absl::Status reason) override {
     nccl_.Abort(reason);
@@ -112,7 +117,10 @@ class GpuTestTransport final : public InprocTransport {
 
 TransportSet MakeGpuSet(int size) {
   struct Foundation {
-    explicit Foundation(int size) : gpus(size, 7), fabric(size) {}
+    explicit Foundation(int size) : gpus(size, 7), fabric(size) {
+      // As on drivers that cannot load the kernels.
+      if (size % 2 == 1) gpus.RefuseModules();
+    }
     FakeGpus gpus;
     InprocFabric fabric;
   };
@@ -142,11 +150,40 @@ TEST(NcclReductionTest, KnowsWhatNcclCanDo) {
   EXPECT_EQ(plan(DType::kI64, ReduceOp::kProduct, 1, 1)->op, kNcclProd);
   EXPECT_THAT(plan(DType::kI16, ReduceOp::kSum, 1, 1).status().message(), HasSubstr("int16"));
   EXPECT_THAT(plan(DType::kF32, ReduceOp::kAdasum, 1, 1).status().message(), HasSubstr("Adasum"));
-  EXPECT_THAT(plan(DType::kF32, ReduceOp::kMax, 2, 1).status().message(), HasSubstr("scale factor"));
-  EXPECT_THAT(plan(DType::kI32, ReduceOp::kSum, 2, 1).status().message(), HasSubstr("scale factor"));
-  EXPECT_THAT(plan(DType::kF16, ReduceOp::kSum, 1e-9, 1).status().message(), HasSubstr("factor 1e-09 of float16"));
-  EXPECT_TRUE(plan(DType::kBF16, ReduceOp::kSum, 1e-9, 1).ok());
   EXPECT_TRUE(CheckForNccl("t", OpType::kBroadcast, DType::kI16, ReduceOp::kSum, 1, 1).ok());
+}
+
+TEST(NcclReductionTest, WhatNcclCannotScaleKernelsDo) {
+  const auto plan = [](DType dtype, ReduceOp op, double prescale, double postscale) {
+    const NcclReduction found = *PlanNcclReduction(dtype, op, prescale, postscale, 4);
+    return std::vector<double>{static_cast<double>(found.op), found.factor, found.prescale, found.postscale};
+  };
+  EXPECT_THAT(plan(DType::kF32, ReduceOp::kMax, 2, 3), ElementsAre(kNcclMax, 1, 2, 3));
+  EXPECT_THAT(plan(DType::kF64, ReduceOp::kProduct, 1, 3), ElementsAre(kNcclProd, 1, 1, 3));
+  EXPECT_THAT(plan(DType::kI32, ReduceOp::kSum, 2, 1), ElementsAre(kNcclSum, 1, 2, 1));
+  EXPECT_THAT(plan(DType::kI64, ReduceOp::kAverage, 2, 0.5), ElementsAre(kNcclAvg, 1, 2, 0.5));
+  EXPECT_THAT(plan(DType::kF16, ReduceOp::kSum, 1e-9, 1), ElementsAre(kNcclSum, 1, 1e-9, 1));
+  EXPECT_THAT(plan(DType::kF16, ReduceOp::kAverage, 0, 1), ElementsAre(kNcclAvg, 1, 0, 1));
+  EXPECT_THAT(plan(DType::kBF16, ReduceOp::kSum, 1e-9, 1), ElementsAre(kNcclSum, 1e-9, 1, 1));
+  // Only a factor of 0 changes a bool.
+  EXPECT_THAT(plan(DType::kBool, ReduceOp::kSum, 0.5, 0), ElementsAre(kNcclMax, 1, 1, 0));
+}
+
+TEST(NcclReductionTest, WhoCannotLoadKernelsHearsItBeforePeersBegin) {
+  FakeGpus gpus(1, 1);
+  gpus.RefuseModules();
+  const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
+  const auto prepare = [&](DType dtype, ReduceOp op, double prescale) {
+    return PrepareForNccl("t", *gpu, OpType::kAllreduce, dtype, op, prescale, 1);
+  };
+  EXPECT_TRUE(prepare(DType::kF32, ReduceOp::kSum, 2).ok());
+  EXPECT_EQ(gpu->TakeWarning(), std::nullopt);
+  EXPECT_EQ(prepare(DType::kF32, ReduceOp::kMax, 2),
+            absl::InvalidArgumentError("t: max of float32 with the factors 2 and 1 wants kernels that GPU 0 cannot run "
+                                       "(cuModuleLoadData: a scripted failure (error 222)), so it is not possible on "
+                                       "GPUs; copy the tensor to the host's memory"));
+  EXPECT_THAT(gpu->TakeWarning().value_or(""), HasSubstr("GPU 0 cannot run Farandole's kernels (cuModuleLoadData: "));
+  EXPECT_EQ(gpu->TakeWarning(), std::nullopt) << "it is said once";
 }
 
 // One rank, whose calls are looked at.
@@ -305,25 +342,67 @@ TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
   EXPECT_EQ(gpus.live(), 0);
 }
 
-TEST(GpuTest, ManyCopiesAreOneCallWhereTheDriverHasThat) {
-  for (const uint32_t seed : {1, 2}) {
-    FakeGpus gpus(1, seed);
-    const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
-    const std::string from = "abcdef";
-    std::string to = "......";
-    const std::vector<GpuCopy> copies = {{&to[4], &from[0], 2}, {&to[2], &from[2], 0}, {&to[0], &from[3], 3}};
-    gpus.TakeCalls();
-    ASSERT_TRUE(gpu->CopyAll(copies, gpu->stream()).ok());
-    gpus.Synchronize(gpu->stream());
-    EXPECT_EQ(to, "def.ab");
-    if (seed == 1) {
-      EXPECT_THAT(gpus.TakeCalls(), ElementsAre("cuMemcpyBatchAsync"));
-    } else {
-      EXPECT_THAT(gpus.TakeCalls(), ElementsAre("cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync"));
-    }
-    gpus.FailNext(seed == 1 ? "cuMemcpyBatchAsync" : "cuMemcpyDtoDAsync", 1);
-    EXPECT_TRUE(absl::IsInternal(gpu->CopyAll(copies, gpu->stream())));
+class GpuCopyTest : public ::testing::Test {
+ protected:
+  // Several pieces, as one of which has nothing.
+  absl::Status CopyAll() {
+    const std::vector<GpuCopy> copies = {{&to_[4], &from_[0], 2}, {&to_[2], &from_[2], 0}, {&to_[0], &from_[3], 3}};
+    const absl::Status status = gpu_->CopyAll(copies, gpu_->stream());
+    gpus_.Synchronize(gpu_->stream());
+    return status;
   }
+
+  FakeGpus gpus_{1, 1};
+  std::shared_ptr<Gpu> gpu_ = *Gpu::Open(&gpus_.driver(), 0);
+  const std::string from_ = "abcdef";
+  std::string to_ = "......";
+};
+
+TEST_F(GpuCopyTest, ManyAreOneLaunchAndKernelsAreLoadedOnce) {
+  gpus_.TakeCalls();
+  ASSERT_TRUE(CopyAll().ok());
+  EXPECT_EQ(to_, "def.ab");
+  ASSERT_TRUE(CopyAll().ok());
+  EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("cuModuleLoadData", "cuModuleGetFunction", "cuModuleGetFunction",
+                                             "cuLaunchKernel", "cuLaunchKernel"));
+  gpus_.FailNext("cuLaunchKernel", 719);
+  EXPECT_EQ(CopyAll(), absl::InternalError("cuLaunchKernel: a scripted failure (error 719)"));
+  gpu_.reset();
+  EXPECT_EQ(gpus_.live(), 0);
+}
+
+TEST_F(GpuCopyTest, OneNeedsNoKernel) {
+  gpus_.TakeCalls();
+  const GpuCopy copy = {&to_[1], &from_[1], 2};
+  ASSERT_TRUE(gpu_->CopyAll({{&to_[4], &from_[4], 0}, copy}, gpu_->stream()).ok());
+  gpus_.Synchronize(gpu_->stream());
+  EXPECT_EQ(to_, ".bc...");
+  EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("cuMemcpyDtoDAsync"));
+}
+
+TEST_F(GpuCopyTest, WithoutKernelsEachIsACopy) {
+  gpus_.RefuseModules();
+  gpus_.TakeCalls();
+  ASSERT_TRUE(CopyAll().ok());
+  EXPECT_EQ(to_, "def.ab");
+  ASSERT_TRUE(CopyAll().ok());
+  EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("cuModuleLoadData", "cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync",
+                                             "cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync"));
+  gpus_.FailNext("cuMemcpyDtoDAsync", 1);
+  EXPECT_TRUE(absl::IsInternal(CopyAll()));
+  float value = 1;
+  EXPECT_TRUE(absl::IsInternal(gpu_->ScaleAll({{&value, &value, sizeof(value)}}, DType::kF32, 2.0, gpu_->stream())));
+}
+
+TEST_F(GpuCopyTest, ScalesOnTheWay) {
+  std::vector<float> values = {1, -2, 3};
+  std::vector<uint8_t> flags = {0, 1, 1};
+  ASSERT_TRUE(gpu_->ScaleAll({{values.data(), values.data(), 12}}, DType::kF32, 0.5, gpu_->stream()).ok());
+  ASSERT_TRUE(gpu_->ScaleAll({{flags.data(), flags.data(), 2}}, DType::kBool, 0.5, gpu_->stream()).ok());
+  ASSERT_TRUE(gpu_->ScaleAll({{&flags[2], &flags[2], 1}}, DType::kBool, 0.0, gpu_->stream()).ok());
+  gpus_.Synchronize(gpu_->stream());
+  EXPECT_THAT(values, ElementsAre(0.5f, -1.0f, 1.5f));
+  EXPECT_THAT(flags, ElementsAre(0, 1, 0));
 }
 
 }  // namespace

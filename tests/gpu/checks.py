@@ -85,6 +85,40 @@ def reductions(device: torch.device, dtype: torch.dtype) -> None:
         equal(scaled, [2.0 * sum(ranks)] * 3, "allreduce with factors")
 
 
+def factors(device: torch.device, dtype: torch.dtype) -> None:
+    """Of one element type, with every reduction, beside the result of tensors on the host."""
+    random = torch.Generator().manual_seed(hvd.rank())
+    rows = torch.randint(1, 3, (hvd.size() * 3, 7), generator=random).to(dtype)
+    # Sums are added up, and halves rounded, in an order of NCCL's own; min and max round nothing.
+    tolerance = 0.0 if not dtype.is_floating_point else 0.02 if dtype.itemsize == 2 else 1e-5
+    for op in (hvd.Sum, hvd.Average, hvd.Min, hvd.Max, hvd.Product):
+        for number, (before, after) in enumerate(((-1.5, 1.0), (0.75, -0.5), (1.0, 3.0), (1e-7, 1.0))):
+            if op == hvd.Product and before < 1e-3:
+                continue  # of many ranks it is less than a float has
+            scales = {"prescale_factor": before, "postscale_factor": after}
+            exact = op in (hvd.Min, hvd.Max)
+            for call in (hvd.allreduce, hvd.reducescatter):
+                name = f"{call.__name__}.{dtype}.{op}.{number}"
+                wanted = call(rows, op=op, name=f"host.{name}", **scales)
+                found = call(rows.to(device), op=op, name=name, **scales)
+                assert found.device == device and found.dtype == dtype
+                equal(found, wanted.double().flatten().tolist(), f"{name}, {scales}", 0.0 if exact else tolerance)
+
+
+def many_tensors(device: torch.device) -> None:
+    """Hundreds in a batch, of odd sizes, some of which begin in the midst of a word."""
+    for dtype in (torch.uint8, torch.float16, torch.float32, torch.int64):
+        sizes = [index * 37 % 1009 for index in range(300)] + [1_000_003]
+        tensors = [
+            torch.full((size + 1,), (hvd.rank() + index) % 5, dtype=dtype, device=device)[index % 2 :]
+            for index, size in enumerate(sizes)
+        ]
+        found = hvd.grouped_allreduce(tensors, op=hvd.Sum, name=f"many.{dtype}")
+        for index, tensor in enumerate(found):
+            total = sum((rank + index) % 5 for rank in range(hvd.size()))
+            assert torch.equal(tensor, torch.full_like(tensors[index], total)), f"tensor {index} of {dtype}"
+
+
 def movements(device: torch.device, dtype: torch.dtype) -> None:
     """Of one element type."""
     size, rank = hvd.size(), hvd.rank()
@@ -240,7 +274,9 @@ def operations(device: torch.device) -> None:
     """All of them."""
     for dtype in DTYPES:
         reductions(device, dtype)
+        factors(device, dtype)
         movements(device, dtype)
+    many_tensors(device)
     late_tensors(device)
     batch_norm(device)
     sets_and_groups(device)

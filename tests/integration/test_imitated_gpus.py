@@ -37,6 +37,14 @@ def test_a_check_of_gpus_holds(check: str, gpu_job: Callable[..., Program]) -> N
     assert "copied to the host's memory" not in run.output
 
 
+def test_gpus_that_cannot_load_kernels_do_without(gpu_job: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    run = gpu_job("bare", str(tmp_path))
+    run.expect(r"cannot run Farandole's kernels \(cuModuleLoadData: ")
+    (tmp_path / "stop").touch()
+    run.require_end(0, START_SECONDS)
+    assert run.output.count("cannot run Farandole's kernels") <= 2, "each rank says it once"
+
+
 def test_a_death_is_told_to_who_waits_for_it_on_a_gpu(gpu_job: Callable[..., Program]) -> None:
     run = gpu_job("death")
     run.require_end(128 + signal.SIGKILL, START_SECONDS)

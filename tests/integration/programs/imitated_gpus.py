@@ -1,11 +1,12 @@
 """A worker whose tensors are in an imitated GPU: runs a check of tests/gpu; or `stay DIRECTORY`: reduces until there is a
 file `stop`; or `hang`: rank 1's GPU stops in the midst of collectives; or `graph`: collectives are captured in a CUDA
-graph."""
+graph; or `bare`: the driver loads no kernels."""
 
 import ctypes
 import pathlib
 import runpy
 import sys
+from typing import Callable, Dict
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
@@ -20,10 +21,24 @@ from farandole import Handle  # noqa: E402
 from farandole.exceptions import NotReady  # noqa: E402
 
 
-def stay(directory: pathlib.Path) -> None:
+def stay(directory: str) -> None:
     """Ranks agree about the end."""
-    while not hvd.allreduce(torch.tensor([float((directory / "stop").exists())]), op=hvd.Max, name="stop").item():
+    end = pathlib.Path(directory, "stop")
+    while not hvd.allreduce(torch.tensor([float(end.exists())]), op=hvd.Max, name="stop").item():
         pass
+
+
+def bare() -> None:
+    """Tensors are packed all the same, and factors that NCCL has not are refused."""
+    ctypes.CDLL(str(harness.FAKE_LIBRARIES)).fake_refuse_modules()
+    for total in hvd.grouped_allreduce([torch.ones(size) for size in range(1, 50)], op=hvd.Sum, name="many"):
+        assert torch.equal(total, torch.full_like(total, float(hvd.size())))
+    try:
+        hvd.allreduce(torch.ones(3), op=hvd.Max, prescale_factor=2.0, name="scaled")
+    except ValueError as error:
+        assert "scaled: max of float32 with the factors 2 and 1 wants kernels" in str(error), error
+    else:
+        raise AssertionError("it was scaled")
 
 
 def hang() -> None:
@@ -82,17 +97,13 @@ def late_handle(fake: ctypes.CDLL) -> Handle:
 
 def main() -> None:
     mode, *rest = sys.argv[1:]
-    if mode not in ("stay", "hang", "graph"):
+    modes: Dict[str, Callable[..., None]] = {"stay": stay, "bare": bare, "hang": hang, "graph": graph}
+    if mode not in modes:
         sys.argv = ["checks.py", mode, "--device", "cpu"]
         runpy.run_path(str(ROOT / "tests" / "gpu" / "checks.py"), run_name="__main__")
         return
     hvd.init()
-    if mode == "stay":
-        stay(pathlib.Path(rest[0]))
-    elif mode == "graph":
-        graph()
-    else:
-        hang()
+    modes[mode](*rest)
     hvd.shutdown()
 
 

@@ -8,11 +8,10 @@ from .._handles import Place
 from .._library import OK, failure, lib
 from .._ops import Reduction, barrier
 from ..process_sets import global_process_set
-from ..reduce_ops import Adasum, Average, Sum
+from ..reduce_ops import Adasum
 
 # What NCCL cannot reduce (worker/device/nccl_reduction.h) takes the way through the host.
 _NOT_REDUCED = {getattr(torch, name) for name in ("int16", "uint16") if hasattr(torch, name)}
-_FACTORS = {torch.float16: (6.2e-5, 65504.0), torch.float64: (2.3e-308, 1.7e308)}
 # Numbers of the GPUs whose tensors have travelled; a worker has one.
 _used: Set[int] = set()
 
@@ -22,18 +21,7 @@ def takes(tensor: torch.Tensor, reduction: Optional[Reduction]) -> bool:
     only moved."""
     if not tensor.is_cuda or lib.farandole_gpu_transport()[0] == b"\0":
         return False
-    if reduction is None:
-        return True
-    op, prescale, postscale = reduction
-    if op == Adasum or tensor.dtype in _NOT_REDUCED:
-        return False
-    if prescale == 1.0 and postscale == 1.0:
-        return True
-    if op not in (Average, Sum) or not tensor.is_floating_point():
-        return False
-    # As IsNormal there: NCCL multiplies in the tensor's type.
-    least, most = _FACTORS.get(tensor.dtype, (1.2e-38, 3.38e38))
-    return least <= abs(prescale * postscale) <= most
+    return reduction is None or (reduction[0] != Adasum and tensor.dtype not in _NOT_REDUCED)
 
 
 def place(tensor: torch.Tensor) -> Place:

@@ -13,8 +13,8 @@ enum class PieceType : uint32_t { kU8, kI8, kI32, kI64, kF16, kBF16, kF32, kF64 
 // most before CUDA 12.1.
 struct PieceBatch {
   static constexpr uint32_t kMostPieces = 144;
-  // What a block is about is a tile, the same part of each piece: 16 bytes of each thread's, four times. A small piece
-  // has one, a large one many, so that blocks have nearly equal work, and the GPU gives them out as others end.
+  // A block has one tile: so much of a piece, 16 bytes for each thread, four times, or what is left of it. However
+  // uneven the pieces are, no block has more than others, and the GPU gives out the next where one ends.
   static constexpr uint32_t kThreads = 256;
   static constexpr uint64_t kTileBytes = 16 * 4 * kThreads;
 

@@ -205,6 +205,9 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (now_ns - last_gpu_report_ns_ > stall_warning_ns_ && (rank_ == 0 || !late->is_computed)) {
     last_gpu_report_ns_ = now_ns;
     log_.Write(LogLevel::kWarning, rank_, sentence);
+    // What NCCL knows of it is gone once the epoch has ended.
+    nccl_ras_->Ask(
+        [log = log_, rank = rank_](LogLevel level, const std::string& line) { log.Write(level, rank, line); });
   }
   if (gpu_stall_limit_ns_ == 0 || late->age_ns <= gpu_stall_limit_ns_) return;
   engine_->Abort(absl::DeadlineExceededError(absl::StrCat(sentence, ", and ", gpu_stall_limit_ns_ / 1'000'000'000,

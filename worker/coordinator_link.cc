@@ -89,6 +89,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   link->speaks_ = lineage.speaks;
   link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
   link->gpu_stall_limit_ns_ = absl::ToInt64Nanoseconds(options.stall_limit);
+  link->nccl_ras_ = std::make_unique<NcclRas>(options.nccl_ras);
   // In an elastic job the coordinator judges who is to be lost for it.
   link->stall_limit_ns_ = options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit);
   v1::JoinRequest join;

@@ -119,6 +119,8 @@ constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,     
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
                                              &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx};
 
+// Where NCCL's RAS listens by itself.
+constexpr char kNcclRas[] = "localhost:28028";
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
 // A job's name may have 128 bytes: the launch's, a dot, and its members.
@@ -259,6 +261,17 @@ absl::Status ReadLogSettings(const Aliases& aliases, WorkerOptions* options) {
   return absl::OkStatus();
 }
 
+// But for the library's path they are NCCL's own.
+void TakeNcclSettings(WorkerOptions* options) {
+  options->nccl_library = ReadText({}, kNcclLibrary, nullptr);
+  options->nccl_blocks = Find({}, "NCCL_COMM_BLOCKING") == "1";
+  const std::string ras = Find({}, "NCCL_RAS_ADDR");
+  // NCCL takes every number but 0 for yes.
+  int64_t is_enabled = 1;
+  const bool is_off = absl::SimpleAtoi(Find({}, "NCCL_RAS_ENABLE"), &is_enabled) && is_enabled == 0;
+  options->nccl_ras = is_off ? "" : ras.empty() ? kNcclRas : ras;
+}
+
 // The parent's process, told apart from a later one of the same number by its start (proc(5): stat, 22).
 std::string NameParent() {
   std::ifstream file(absl::StrCat("/proc/", getppid(), "/stat"));
@@ -374,8 +387,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.transport = ReadText(aliases, kTransport, given.transport);
   options.network_interfaces =
       absl::StrSplit(ReadText(aliases, kNetworkInterfaces, nullptr), ',', absl::SkipWhitespace());
-  options.nccl_library = ReadText(aliases, kNcclLibrary, nullptr);
-  options.nccl_blocks = Find({}, "NCCL_COMM_BLOCKING") == "1";
+  TakeNcclSettings(&options);
   options.host_id = ReadText(aliases, kHostId, nullptr);
   options.timeline = ReadText(aliases, kTimeline, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {

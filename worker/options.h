@@ -51,6 +51,7 @@ struct WorkerOptions {
   std::vector<std::string> network_interfaces;
   std::string nccl_library;  // "": what the process or the system has
   bool nccl_blocks = false;  // NCCL's own setting, which ours cannot override
+  std::string nccl_ras;      // HOST:PORT at which NCCL's RAS is to be asked; "": it is off
   std::string host_id;
   int64_t fusion_bytes = 0;
   absl::Duration outage_limit;

@@ -109,6 +109,16 @@ TEST_F(OptionsTest, HorovodsVariablesCountWhereOursAreNotSet) {
   EXPECT_THAT(std::string(options.status().message()), HasSubstr("leave one out"));
 }
 
+TEST_F(OptionsTest, NcclsRasIsAskedWhereNcclHasIt) {
+  EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "localhost:28028");
+  Set("NCCL_RAS_ADDR", "[::1]:9");
+  EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "[::1]:9");
+  Set("NCCL_RAS_ENABLE", "0");
+  EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "");
+  Set("NCCL_RAS_ENABLE", "yes");
+  EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "[::1]:9");
+}
+
 TEST_F(OptionsTest, SomeOfALaunchMayBeAJobOfTheirOwn) {
   Set("FARANDOLE_SIZE", "4");
   Set("FARANDOLE_LAUNCH_INDEX", "3");

@@ -1,12 +1,15 @@
 """Whole jobs whose tensors are in imitated GPUs, with an imitated NCCL between the processes (worker/device/fake_*): the
 libraries are found and used as those of a machine with GPUs are."""
 
+import contextlib
 import json
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
-from typing import Any, Callable, Dict
+import threading
+from typing import Any, Callable, Dict, Iterator
 
 import harness
 import pytest
@@ -27,6 +30,50 @@ def gpu_job(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[.
         return start(str(harness.CLI), *command, **given)
 
     return runs
+
+
+RAS_STATUS = """\
+NCCL version 2.30.7 compiled with CUDA 13.3
+
+Errors
+======
+
+#0-0 (27a079b828ff1a75) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 1 -- GPU 0 managed by process 41 on node 10.0.0.1
+
+Warnings
+========
+
+"""
+
+
+@pytest.fixture
+def ras() -> Iterator[str]:
+    """HOST:PORT of what answers as NCCL's RAS does."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                caller, _ = listener.accept()
+            except OSError:  # the test is over
+                return
+            # Who has asked may be killed meanwhile.
+            with contextlib.suppress(OSError), caller, caller.makefile("rw", encoding="ascii", newline="\n") as words:
+                for question, answer in (("CLIENT PROTOCOL ", "SERVER PROTOCOL 2\n"), ("TIMEOUT ", "OK\n")):
+                    if words.readline().startswith(question):
+                        words.write(answer)
+                        words.flush()
+                if words.readline() == "VERBOSE STATUS\n":
+                    words.write(RAS_STATUS)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{listener.getsockname()[1]}"
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
 
 
 @pytest.mark.parametrize("check", ("operations", "training", "compressed"))
@@ -64,6 +111,23 @@ def test_what_hangs_on_a_gpu_is_named_and_ends_by_the_limit(gpu_job: Callable[..
     assert "its tensors are there, and it waits for peers" in run.output
     assert "s is the most (FARANDOLE_STALL_LIMIT_MS)" in run.output
     assert "it did not hang" not in run.output
+
+
+def test_what_nccl_knows_of_it_is_in_the_log(gpu_job: Callable[..., Program], ras: str) -> None:
+    run = gpu_job("hang", FARANDOLE_STALL_WARNING_MS="500", FARANDOLE_STALL_LIMIT_MS="3000", NCCL_RAS_ADDR=ras)
+    run.require_end(1, START_SECONDS)
+    named = run.output.index("'hung' is on the GPU of rank 0 (")
+    told = run.output.index(f" rank 0: NCCL's RAS at {ras} says of its communicators:")
+    assert named < told < run.output.index("s is the most (FARANDOLE_STALL_LIMIT_MS)")
+    assert " rank 0: NCCL's RAS:   Rank 1 -- GPU 0 managed by process 41 on node 10.0.0.1" in run.output
+    assert "NCCL's RAS: Warnings" not in run.output and "NCCL version" not in run.output
+
+
+def test_it_is_not_asked_where_it_is_off(gpu_job: Callable[..., Program], ras: str) -> None:
+    off = {"NCCL_RAS_ADDR": ras, "NCCL_RAS_ENABLE": "0"}
+    run = gpu_job("hang", FARANDOLE_STALL_WARNING_MS="500", FARANDOLE_STALL_LIMIT_MS="2000", **off)
+    run.require_end(1, START_SECONDS)
+    assert "'hung' is on the GPU of rank 0 (" in run.output and "RAS" not in run.output
 
 
 def test_collectives_are_captured_in_graphs(gpu_job: Callable[..., Program]) -> None:

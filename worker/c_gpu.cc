@@ -128,6 +128,13 @@ const char* farandole_gpu_transport(void) {
       "", [](farandole::Worker& worker) { return worker.gpu_transport().ok() ? worker.gpu_transport()->c_str() : ""; });
 }
 
+int32_t farandole_nccl_version(void) {
+  // Another thread may have held the look-up's lock when it was forked.
+  if (farandole::Process().is_forked_child()) return 0;
+  const farandole::WorkerOptions options = farandole::ReadNcclSettings();
+  return farandole::FindNcclVersion(options.nccl_library, options.nccl_blocks).value_or(0);
+}
+
 int farandole_epoch_ended(void) {
   return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [](farandole::Worker& worker) {
     return farandole::Code(worker.engine().table().ended());

@@ -205,6 +205,11 @@ FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
 /* By what the GPUs of the job's workers exchange data ("nccl 2.30.7"), where all can and do so in the same way; else
  * "": then farandole_use_stream is FAILED_PRECONDITION, and says why. Valid until farandole_shutdown. */
 FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
+/* The NCCL by which tensors in this process' GPU would travel, as ncclGetVersion has it (23007: 2.30.7), before init,
+ * too. 0: by none, as there is no driver, or no NCCL 2.18 or later that may be used; and after fork(). No GPU is
+ * touched. As farandole_init does, it takes the NCCL that the process has loaded, and otherwise loads one, which stays.
+ */
+FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
 /* OK, or why the present epoch has ended: what was received in it since may be worthless. */
 FARANDOLE_EXPORT int farandole_epoch_ended(void);
 

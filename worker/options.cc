@@ -371,6 +371,12 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(*text));
 }
 
+WorkerOptions ReadNcclSettings() {
+  WorkerOptions options;
+  TakeNcclSettings(&options);
+  return options;
+}
+
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));

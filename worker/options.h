@@ -81,6 +81,9 @@ std::vector<WorkerSetting> WorkerSettings();
 //   UNAUTHENTICATED: there is no file, or it cannot be read
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
+// The `nccl_...` of the settings alone, which can be read whatever is wrong with others.
+WorkerOptions ReadNcclSettings();
+
 // The caller's settings, completed by the environment and the defaults. The token and the CA are read from their files.
 //   INVALID_ARGUMENT: a setting is not valid; names it, its value and what is allowed
 //   UNAUTHENTICATED: a coordinator is named, and the token file is missing, or it or the CA file cannot be read

@@ -110,13 +110,22 @@ TEST_F(OptionsTest, HorovodsVariablesCountWhereOursAreNotSet) {
 }
 
 TEST_F(OptionsTest, NcclsRasIsAskedWhereNcclHasIt) {
-  EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "localhost:28028");
+  EXPECT_EQ(ReadNcclSettings().nccl_ras, "localhost:28028");
   Set("NCCL_RAS_ADDR", "[::1]:9");
   EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "[::1]:9");
   Set("NCCL_RAS_ENABLE", "0");
   EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "");
   Set("NCCL_RAS_ENABLE", "yes");
   EXPECT_EQ(ReadWorkerOptions(nullptr)->nccl_ras, "[::1]:9");
+}
+
+TEST_F(OptionsTest, NcclsSettingsAreReadWhateverIsWrongWithOthers) {
+  Set("FARANDOLE_SIZE", "0");
+  Set("FARANDOLE_NCCL_LIBRARY", "none");
+  Set("NCCL_COMM_BLOCKING", "1");
+  EXPECT_FALSE(ReadWorkerOptions(nullptr).ok());
+  EXPECT_EQ(ReadNcclSettings().nccl_library, "none");
+  EXPECT_TRUE(ReadNcclSettings().nccl_blocks);
 }
 
 TEST_F(OptionsTest, SomeOfALaunchMayBeAJobOfTheirOwn) {

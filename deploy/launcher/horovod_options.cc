@@ -314,7 +314,7 @@ Available Controllers:
     [X] Gloo
 
 Available Tensor Operations:
-    [ ] NCCL
+    [X] NCCL
     [ ] DDL
     [ ] CCL
     [ ] MPI

@@ -45,7 +45,8 @@ absl::Status ApplyHorovodSettings(CLI::App* run, const std::string& file, const 
 // One sentence about the options that change nothing; "": there are none.
 std::string DescribeWithoutEffect(const HorovodOptions& options);
 
-// What `horovodrun --check-build` prints: which frameworks, controllers and operations this build has.
+// What `horovodrun --check-build` prints: which frameworks, controllers and operations this build has. Each has NCCL,
+// which workers find at run time; hvd.nccl_built() says whether a machine has it.
 std::string DescribeBuild();
 
 }  // namespace farandole::launcher

@@ -140,7 +140,8 @@ TEST_F(HorovodOptionsTest, OppositesExcludeEachOther) {
 TEST_F(HorovodOptionsTest, BuildIsShownWithoutACommand) {
   ASSERT_EQ(Parse({"-cb"}), "");
   EXPECT_TRUE(options_.horovod.check_build);
-  EXPECT_THAT(DescribeBuild(), AllOf(HasSubstr("[X] PyTorch"), HasSubstr("[X] Gloo"), HasSubstr("[ ] MPI")));
+  EXPECT_THAT(DescribeBuild(),
+              AllOf(HasSubstr("[X] PyTorch"), HasSubstr("[X] Gloo"), HasSubstr("[X] NCCL"), HasSubstr("[ ] MPI")));
 }
 
 TEST_F(HorovodOptionsTest, AFilesSettingsCountWhereTheCommandLineSaysNothing) {

@@ -130,6 +130,14 @@ def test_it_is_not_asked_where_it_is_off(gpu_job: Callable[..., Program], ras: s
     assert "'hung' is on the GPU of rank 0 (" in run.output and "RAS" not in run.output
 
 
+def test_nccls_version_is_known_before_init(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    gpus = harness.imitate_gpus(tmp_path / "gpus")
+    # So that a system's own cannot be found.
+    (tmp_path / "gpus" / "libnccl.so.2").touch()
+    run = start(sys.executable, str(PROGRAM.parent / "nccl_version.py"), **gpus)
+    run.require_end(0, START_SECONDS)
+
+
 def test_collectives_are_captured_in_graphs(gpu_job: Callable[..., Program]) -> None:
     run = gpu_job("graph")
     run.require_end(0, START_SECONDS)

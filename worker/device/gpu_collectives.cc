@@ -17,7 +17,7 @@ GpuLibraries GpuLibraries::OfMachine(const std::string& nccl_path) {
   return {CudaDriver::Load, [nccl_path] { return NcclLibrary::Load(nccl_path); }, NvmlLibrary::Load};
 }
 
-absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks) {
+absl::StatusOr<int> FindNcclVersion(const std::string& nccl_path, bool nccl_blocks) {
   if (nccl_path == "none") return absl::UnavailableError("FARANDOLE_NCCL_LIBRARY=none has them do without NCCL");
   const absl::StatusOr<const CudaDriver*> cuda = CudaDriver::Find();
   if (!cuda.ok()) return cuda.status();
@@ -26,7 +26,13 @@ absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool 
   if (nccl_blocks) {
     return absl::UnavailableError("NCCL_COMM_BLOCKING=1 has its calls wait for peers that are gone; unset it");
   }
-  return absl::StrCat("nccl ", NcclVersionName((*nccl)->version));
+  return (*nccl)->version;
+}
+
+absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks) {
+  const absl::StatusOr<int> version = FindNcclVersion(nccl_path, nccl_blocks);
+  if (!version.ok()) return version.status();
+  return absl::StrCat("nccl ", NcclVersionName(*version));
 }
 
 absl::Status GpuCollectives::LoadLocked() {

@@ -28,9 +28,12 @@ struct GpuLibraries {
   static GpuLibraries OfMachine(const std::string& nccl_path);
 };
 
-// By what this machine's GPUs exchange data, as v1::Member.gpu_transport. No GPU is touched.
-//   UNAVAILABLE: by nothing; the text says why. So it is if `nccl_path` is "none", or if
+// The NCCL by which this machine's GPUs exchange data, as NcclLibrary.version. No GPU is touched.
+//   UNAVAILABLE: they exchange none; the text says why. So it is if `nccl_path` is "none", or if
 //   `nccl_blocks`: NCCL_COMM_BLOCKING has its calls wait for peers.
+absl::StatusOr<int> FindNcclVersion(const std::string& nccl_path, bool nccl_blocks);
+
+// The same as v1::Member.gpu_transport: "nccl 2.30.7".
 absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks);
 
 // The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.

@@ -1,15 +1,13 @@
 #include "worker/device/nccl_library.h"
 
+#include <memory>
+#include <mutex>
+
 #include "absl/strings/str_cat.h"
 #include "worker/device/dynamic_library.h"
 
 namespace farandole {
 namespace {
-
-struct Loaded {
-  NcclLibrary library = {};
-  absl::Status status;
-};
 
 absl::Status FindAll(const std::string& path, NcclLibrary* nccl) {
   const absl::StatusOr<DynamicLibrary> library = DynamicLibrary::Open({path, "libnccl.so.2"});
@@ -61,13 +59,15 @@ absl::Status NcclLibrary::Check(int result, absl::string_view call, NcclComm com
 }
 
 absl::StatusOr<const NcclLibrary*> NcclLibrary::Load(const std::string& path) {
-  static const Loaded* const loaded = [&path] {
-    auto* made = new Loaded;
-    made->status = FindAll(path, &made->library);
-    return made;
-  }();
-  if (!loaded->status.ok()) return loaded->status;
-  return &loaded->library;
+  static std::mutex mutex;
+  static const NcclLibrary* loaded = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (loaded != nullptr) return loaded;
+  auto library = std::make_unique<NcclLibrary>();
+  // A framework may bring one when it is imported: what is not found now is looked for again.
+  if (absl::Status status = FindAll(path, library.get()); !status.ok()) return status;
+  loaded = library.release();
+  return loaded;
 }
 
 std::string NcclVersionName(int version) {

@@ -231,10 +231,18 @@ mpi_enabled = _no
 mpi_built = _no
 ddl_built = _no
 ccl_built = _no
-cuda_built = _no
 rocm_built = _no
 
 
 def nccl_built() -> int:
-    """0: nothing of NCCL is built in. CUDA tensors travel by the one that the process has (docs/gpu.md)."""
-    return 0
+    """The version of the NCCL by which this process' CUDA tensors would travel (23007: 2.30.7), before init(), too; 0: by
+    none (docs/gpu.md).
+
+    It is found at run time, and PyTorch's when torch is imported. No GPU is touched.
+    """
+    return int(lib.farandole_nccl_version())
+
+
+def cuda_built() -> bool:
+    """Whether CUDA tensors can travel from GPU to GPU: there is a driver, and nccl_built() is not 0."""
+    return nccl_built() != 0

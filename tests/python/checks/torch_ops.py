@@ -4,6 +4,7 @@ import os
 
 import farandole.torch as hvd
 import torch
+from farandole._library import ffi, lib
 from harness import Checks, expect_error, rounds_once
 
 check = Checks()
@@ -322,5 +323,10 @@ def introspection_tells_the_truth() -> None:
     across = [host for host, size in enumerate(sizes) if size > hvd.local_rank()]
     assert (hvd.cross_rank(), hvd.cross_size()) == (across.index(own_host), len(across))
     assert hvd.is_homogeneous() == (len(set(sizes)) == 1)
-    assert not (hvd.mpi_built() or hvd.cuda_built() or hvd.mpi_threads_supported()) and hvd.nccl_built() == 0
+    assert not (hvd.mpi_built() or hvd.mpi_threads_supported()) and hvd.cuda_built() == (hvd.nccl_built() != 0)
+    # By "nccl 2.30.7", if all can.
+    transport = ffi.string(lib.farandole_gpu_transport()).decode()
+    built = hvd.nccl_built()
+    named = f"nccl {built // 10000}.{built // 100 % 100}.{built % 100}"
+    assert transport in ("", named), f"{transport!r}, {named!r}"
     assert hvd.global_process_set.size() == hvd.size() and hvd.global_process_set.ranks == list(range(hvd.size()))

@@ -201,8 +201,8 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
       absl::StrCat(late->label, " is on the GPU of ", who_[rank_], " for ", late->age_ns / 1'000'000'000, " s; ",
                    late->is_computed ? "its tensors are there, and it waits for peers"
                                      : "this worker's own kernels have not computed its tensors yet");
-  // Those that wait all say the same; who is late says so himself.
-  if (now_ns - last_gpu_report_ns_ > stall_warning_ns_ && (rank_ == 0 || !late->is_computed)) {
+  // Those that wait all say the same, so the first of them does; who is late says so himself.
+  if (now_ns - last_gpu_report_ns_ > stall_warning_ns_ && (late->is_first || !late->is_computed)) {
     last_gpu_report_ns_ = now_ns;
     log_.Write(LogLevel::kWarning, rank_, sentence);
     // What NCCL knows of it is gone once the epoch has ended.

@@ -345,6 +345,7 @@ TEST_P(EngineGpuTest, WhatHangsOnTheGpuIsSeenByWhoLooks) {
     const absl::StatusOr<GpuWatch::Late> late = epoch_->gpus(rank).Look(MonotonicNs() + kMinute);
     EXPECT_EQ(late->label, "'t'");
     EXPECT_GE(late->age_ns, kMinute);
+    EXPECT_EQ(late->is_first, rank == 0);
     EXPECT_FALSE(late->is_computed);
   });
   gpus_.HangCollectives(true);

@@ -26,14 +26,12 @@ absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu, CudaStream stream) {
   return gpu.RecordTimed(stream);
 }
 
-void GpuWatch::Add(std::string label, std::shared_ptr<Gpu> gpu, CudaStream stream, std::vector<GpuEvent> ready,
-                   const GpuEvent& begun, const GpuEvent& done) {
+void GpuWatch::Add(Enqueued enqueued) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::deque<Watched>& watched = watched_[stream];
+  std::deque<Watched>& watched = watched_[enqueued.stream];
   // What is wrong with it is told to who looks.
   if (watched.size() >= kMany) ForgetLocked(&watched).IgnoreError();
-  watched.push_back(
-      {std::move(label), std::move(gpu), std::move(ready), begun, done, MonotonicNs(), anchor_, anchor_ns_});
+  watched.push_back({std::move(enqueued), MonotonicNs(), anchor_, anchor_ns_});
 }
 
 absl::Status GpuWatch::RecordTime(const Watched& over) const {
@@ -68,6 +66,7 @@ absl::StatusOr<GpuWatch::Late> GpuWatch::Look(int64_t now_ns) {
   Late late;
   if (oldest == nullptr) return late;
   late.label = oldest->label;
+  late.is_first = oldest->is_first;
   late.age_ns = now_ns - oldest->enqueued_ns;
   late.is_computed = true;
   for (const GpuEvent& event : oldest->ready) {

@@ -33,14 +33,25 @@ class GpuWatch {
   // To be called with the engine's role, before a collective's calls in `stream`: where it is measured, the point at
   // which they begin. Then `done` is to be one of RecordTimed.
   absl::StatusOr<GpuEvent> Begin(Gpu& gpu, CudaStream stream);
-  // `ready`: when its tensors were computed; `begun`: as Begin has given it; `done`: when it is over, in `stream`.
-  void Add(std::string label, std::shared_ptr<Gpu> gpu, CudaStream stream, std::vector<GpuEvent> ready,
-           const GpuEvent& begun, const GpuEvent& done);
+  // One that is enqueued.
+  struct Enqueued {
+    std::string label;
+    // This rank is the first of those that take part.
+    bool is_first = false;
+    std::shared_ptr<Gpu> gpu;
+    CudaStream stream = nullptr;
+    // When its tensors were computed; as Begin has given it; when it is over, in the stream.
+    std::vector<GpuEvent> ready;
+    GpuEvent begun;
+    GpuEvent done;
+  };
+  void Add(Enqueued enqueued);
 
   // The oldest one that is not over. An empty label: all are.
   struct Late {
     std::string label;
     int64_t age_ns = 0;
+    bool is_first = false;  // as above
     // Its tensors are there, so that it waits for peers; else for this worker's own kernels.
     bool is_computed = false;
   };
@@ -48,12 +59,7 @@ class GpuWatch {
   absl::StatusOr<Late> Look(int64_t now_ns);
 
  private:
-  struct Watched {
-    std::string label;
-    std::shared_ptr<Gpu> gpu;
-    std::vector<GpuEvent> ready;
-    GpuEvent begun;
-    GpuEvent done;
+  struct Watched : Enqueued {
     int64_t enqueued_ns = 0;
     // A point before, and when that was.
     GpuEvent anchor;

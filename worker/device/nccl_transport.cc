@@ -98,8 +98,13 @@ class NcclOperation final : public Operation {
     batch.done = *std::move(done);
     // What is captured runs when somebody has its graph do so, whom nobody here knows.
     if (batch.is_captured) return true;
-    transport_.watch_.Add(batch.label, group_.communicator.shared_gpu(), stream,
-                          {batch.ready.begin(), batch.ready.end()}, begun_, batch.done);
+    transport_.watch_.Add({batch.label,
+                           collective_.position == 0,
+                           group_.communicator.shared_gpu(),
+                           stream,
+                           {batch.ready.begin(), batch.ready.end()},
+                           begun_,
+                           batch.done});
     return true;
   }
 

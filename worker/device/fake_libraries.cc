@@ -160,7 +160,11 @@ int ncclRecv(void* output, size_t count, int dtype, int peer, NcclComm comm, Cud
 }
 int ncclGroupStart() { return Gpus().nccl().ncclGroupStart(); }
 int ncclGroupEnd() { return Gpus().nccl().ncclGroupEnd(); }
-int ncclMemAlloc(void** memory, size_t bytes) { return Gpus().nccl().ncclMemAlloc(memory, bytes); }
+// Some processes' has no memory.
+int ncclMemAlloc(void** memory, size_t bytes) {
+  const auto allocate = Gpus().nccl().ncclMemAlloc;
+  return allocate == nullptr ? 1 : allocate(memory, bytes);
+}
 int ncclMemFree(void* memory) { return Gpus().nccl().ncclMemFree(memory); }
 int ncclCommRegister(NcclComm comm, void* memory, size_t bytes, void** handle) {
   return Gpus().nccl().ncclCommRegister(comm, memory, bytes, handle);

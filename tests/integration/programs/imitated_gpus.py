@@ -28,7 +28,7 @@ def stay(directory: str) -> None:
         pass
 
 
-def bare() -> None:
+def bare(directory: str) -> None:
     """Tensors are packed all the same, and factors that NCCL has not are refused."""
     ctypes.CDLL(str(harness.FAKE_LIBRARIES)).fake_refuse_modules()
     for total in hvd.grouped_allreduce([torch.ones(size) for size in range(1, 50)], op=hvd.Sum, name="many"):
@@ -39,6 +39,7 @@ def bare() -> None:
         assert "scaled: max of float32 with the factors 2 and 1 wants kernels" in str(error), error
     else:
         raise AssertionError("it was scaled")
+    stay(directory)
 
 
 def hang() -> None:

@@ -14,9 +14,10 @@ struct DTypeRow {
 
 // In the order of the enum's numbers.
 constexpr DTypeRow kDTypes[kDTypeCount] = {
-    {"uint8", 1, false},  {"int8", 1, false},   {"int16", 2, false},   {"int32", 4, false},
-    {"int64", 8, false},  {"float16", 2, true}, {"bfloat16", 2, true}, {"float32", 4, true},
-    {"float64", 8, true}, {"bool", 1, false},   {"uint16", 2, false},
+    {"uint8", 1, false},      {"int8", 1, false},   {"int16", 2, false},   {"int32", 4, false},
+    {"int64", 8, false},      {"float16", 2, true}, {"bfloat16", 2, true}, {"float32", 4, true},
+    {"float64", 8, true},     {"bool", 1, false},   {"uint16", 2, false},  {"float8_e4m3fn", 1, true},
+    {"float8_e5m2", 1, true},
 };
 
 constexpr absl::string_view kReduceOps[kReduceOpCount] = {

@@ -23,10 +23,12 @@ enum class DType : uint8_t {
   kF64 = 8,
   kBool = 9,  // one byte; zero is false, anything else true, written as 0 or 1
   kU16 = 10,
+  kF8E4M3 = 11,  // OCP e4m3fn: NaN is all ones but the sign, no infinities, 448 the greatest
+  kF8E5M2 = 12,  // upper half of a binary16
 };
 
 // The number of values of DType: every value is in [0, kDTypeCount).
-inline constexpr int kDTypeCount = 11;
+inline constexpr int kDTypeCount = 13;
 
 // How an allreduce or reducescatter combines the ranks' elements. The numbers
 // are Horovod's.
@@ -45,15 +47,15 @@ inline constexpr int kReduceOpCount = 6;
 // Bytes of one element, at least 1. `dtype` must be a value of the enum.
 size_t SizeOf(DType dtype);
 
-// NumPy's name of the type ("float32", "bool"; "bfloat16" as ml_dtypes has it),
-// or "unknown" where `dtype` is no value of the enum. Static storage.
+// NumPy's name of the type ("float32", "bool"; "bfloat16", "float8_e4m3fn" and
+// "float8_e5m2" as ml_dtypes has them), or "unknown" where `dtype` is no value of the enum. Static storage.
 absl::string_view Name(DType dtype);
 
 // "average", "sum", "adasum", "min", "max" or "product", or "unknown" where `op`
 // is no value of the enum. Static storage.
 absl::string_view Name(ReduceOp op);
 
-// True for the types whose arithmetic rounds: float16, bfloat16, float32, float64.
+// True for the types whose arithmetic rounds, of 8 to 64 bits.
 bool IsFloating(DType dtype);
 
 // Turns a number from outside into the enum.

@@ -28,23 +28,29 @@ TEST(DTypeTest, NamesAndSizesAreNumPys) {
   EXPECT_EQ(Name(DType::kF64), "float64");
   EXPECT_EQ(Name(DType::kBool), "bool");
   EXPECT_EQ(Name(DType::kU16), "uint16");
+  EXPECT_EQ(Name(DType::kF8E4M3), "float8_e4m3fn");
+  EXPECT_EQ(Name(DType::kF8E5M2), "float8_e5m2");
   EXPECT_EQ(SizeOf(DType::kF16), 2u);
   EXPECT_EQ(SizeOf(DType::kBF16), 2u);
   EXPECT_EQ(SizeOf(DType::kI64), 8u);
   EXPECT_EQ(SizeOf(DType::kBool), 1u);
   EXPECT_EQ(SizeOf(DType::kU16), 2u);
+  EXPECT_EQ(SizeOf(DType::kF8E4M3), 1u);
+  EXPECT_EQ(SizeOf(DType::kF8E5M2), 1u);
 }
 
 TEST(DTypeTest, OnlyFloatsAreFloating) {
   EXPECT_TRUE(IsFloating(DType::kBF16));
   EXPECT_TRUE(IsFloating(DType::kF64));
+  EXPECT_TRUE(IsFloating(DType::kF8E4M3));
+  EXPECT_TRUE(IsFloating(DType::kF8E5M2));
   EXPECT_FALSE(IsFloating(DType::kBool));
   EXPECT_FALSE(IsFloating(DType::kU16));
 }
 
 TEST(DTypeTest, NumbersOutsideAreRefusedWithASentence) {
   EXPECT_EQ(DTypeFromInt(-1).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(DTypeFromInt(11).status().message(), "dtype 11 is unknown: the numbers are 0 to 10");
+  EXPECT_EQ(DTypeFromInt(13).status().message(), "dtype 13 is unknown: the numbers are 0 to 12");
   EXPECT_EQ(ReduceOpFromInt(6).status().message(), "reduce op 6 is unknown: the numbers are 0 to 5");
   EXPECT_EQ(ReduceOpFromInt(-7).status().code(), absl::StatusCode::kInvalidArgument);
 }

@@ -57,7 +57,9 @@ enum {
   FARANDOLE_F32 = 7,
   FARANDOLE_F64 = 8,
   FARANDOLE_BOOL = 9,
-  FARANDOLE_U16 = 10
+  FARANDOLE_U16 = 10,
+  FARANDOLE_F8E4M3 = 11, /* as ml_dtypes and PyTorch have them: float8_e4m3fn and float8_e5m2 */
+  FARANDOLE_F8E5M2 = 12
 };
 
 /* Reductions. Average divides by the size of the group; of integers it truncates towards zero. Bool: sum and max are

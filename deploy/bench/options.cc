@@ -17,10 +17,11 @@ struct NamedDType {
   const char* name;
   DType dtype;
 };
-constexpr NamedDType kDTypes[] = {{"f32", DType::kF32}, {"f16", DType::kF16},  {"bf16", DType::kBF16},
-                                  {"f64", DType::kF64}, {"i8", DType::kI8},    {"u8", DType::kU8},
-                                  {"i16", DType::kI16}, {"u16", DType::kU16},  {"i32", DType::kI32},
-                                  {"i64", DType::kI64}, {"bool", DType::kBool}};
+constexpr NamedDType kDTypes[] = {{"f32", DType::kF32},      {"f16", DType::kF16},   {"bf16", DType::kBF16},
+                                  {"f64", DType::kF64},      {"i8", DType::kI8},     {"u8", DType::kU8},
+                                  {"i16", DType::kI16},      {"u16", DType::kU16},   {"i32", DType::kI32},
+                                  {"i64", DType::kI64},      {"bool", DType::kBool}, {"f8e4m3", DType::kF8E4M3},
+                                  {"f8e5m2", DType::kF8E5M2}};
 constexpr Op kOps[] = {Op::kAllreduce, Op::kAllgather, Op::kBroadcast, Op::kBarrier};
 constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 

@@ -21,6 +21,10 @@ int64_t ExactLimit(DType dtype) {
       return 127;
     case DType::kU8:
       return 255;
+    case DType::kF8E5M2:
+      return 8;
+    case DType::kF8E4M3:
+      return 16;
     case DType::kBF16:
       return 256;
     case DType::kF16:
@@ -45,13 +49,12 @@ void Append(Number number, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-// The 16 bits of a small whole number, which is exact in both types: a sign, `exponent_bits`, and the rest of them.
-uint16_t ShortFloat(int64_t value, int exponent_bits) {
+// The bits of a small whole number, which is exact in the type: a sign, exponent_bits, and mantissa_bits.
+uint16_t ShortFloat(int64_t value, int exponent_bits, int mantissa_bits) {
   const auto number = static_cast<float>(value);
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
   if (bits == 0) return 0;
-  const int mantissa_bits = 15 - exponent_bits;
   const uint32_t exponent = (bits >> 23) - 127 + (1u << (exponent_bits - 1)) - 1;
   return static_cast<uint16_t>(exponent << mantissa_bits | (bits & 0x7fffff) >> (23 - mantissa_bits));
 }
@@ -70,9 +73,13 @@ void AppendElement(DType dtype, int64_t value, std::string* bytes) {
     case DType::kI64:
       return Append(value, bytes);
     case DType::kF16:
-      return Append(ShortFloat(value, 5), bytes);
+      return Append(ShortFloat(value, 5, 10), bytes);
     case DType::kBF16:
-      return Append(ShortFloat(value, 8), bytes);
+      return Append(ShortFloat(value, 8, 7), bytes);
+    case DType::kF8E4M3:
+      return Append(static_cast<uint8_t>(ShortFloat(value, 4, 3)), bytes);
+    case DType::kF8E5M2:
+      return Append(static_cast<uint8_t>(ShortFloat(value, 5, 2)), bytes);
     case DType::kF32:
       return Append(static_cast<float>(value), bytes);
     case DType::kF64:

@@ -56,6 +56,22 @@ TEST(TileTest, ShortFloatsAreTheirWholeNumbers) {
   }
 }
 
+TEST(TileTest, FloatsOf8BitsAreTheirWholeNumbers) {
+  constexpr int kSize = 2;
+  std::vector<int32_t> numbers(kCount);
+  std::vector<uint8_t> e4m3(kCount);
+  std::vector<uint8_t> e5m2(kCount);
+  Tile::Reduced(DType::kI32, ReduceOp::kSum, kSize).Fill(numbers.data(), kCount, 0);
+  Tile::Reduced(DType::kF8E4M3, ReduceOp::kSum, kSize).Fill(e4m3.data(), kCount, 0);
+  Tile::Reduced(DType::kF8E5M2, ReduceOp::kSum, kSize).Fill(e5m2.data(), kCount, 0);
+  constexpr uint8_t kE4M3[] = {0, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c};
+  constexpr uint8_t kE5M2[] = {0, 0x3c, 0x40, 0x42, 0x44, 0x45, 0x46};
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(e4m3[i], kE4M3[numbers[i]]) << numbers[i];
+    ASSERT_EQ(e5m2[i], kE5M2[numbers[i]]) << numbers[i];
+  }
+}
+
 TEST(TileTest, ManyRanksStayExactInSmallTypes) {
   constexpr int kSize = 300;
   std::vector<int> sum(kCount);

@@ -108,8 +108,9 @@ std::string ShowOp(v1::OpType op) {
 }
 
 std::string ShowDType(v1::DType dtype) {
-  static constexpr const char* kNames[] = {"uint8",    "int8",    "int16",   "int32", "int64", "float16",
-                                           "bfloat16", "float32", "float64", "bool",  "uint16"};
+  static constexpr const char* kNames[] = {"uint8",   "int8",          "int16",      "int32",   "int64",
+                                           "float16", "bfloat16",      "float32",    "float64", "bool",
+                                           "uint16",  "float8_e4m3fn", "float8_e5m2"};
   return NameOf(kNames, dtype, "dtype");
 }
 

@@ -16,8 +16,8 @@ namespace farandole {
 // scratch is at most (size - 1) * most_share. most_share > 0.
 //
 // Equal to the bit on all ranks and from run to run: each element is
-// 0 + 1 + ... + (size - 1), wherever it lies in the batch; float16 and bfloat16
-// are summed in float32 and rounded once.
+// 0 + 1 + ... + (size - 1), wherever it lies in the batch; floats of 8 and 16
+// bits are summed in float32 and rounded once.
 Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_share);
 
 // Its parts, for schedules that do it with some of the ranks. `shares` by position: what each owns. Contributions to

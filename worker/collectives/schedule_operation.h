@@ -22,7 +22,7 @@ namespace farandole {
 //   they are packed into a buffer of the pool, and what has an output is unpacked at the end.
 // - The prescale is applied while packing and rounds to the dtype, before any transfer. Average's division and the
 //   postscale are applied by the schedule's last reduction of each element, in the precision of that reduction.
-//   float16 and bfloat16 are rounded once for each reduction of the schedule: once in all by the direct allreduce, at
+//   Short floats are rounded once for each reduction of the schedule: once in all by the direct allreduce, at
 //   every step by the others.
 // - An allgather's output does not overlap its input, except that the input may already be in its place in it. An
 //   alltoall's does not.

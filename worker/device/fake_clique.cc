@@ -26,6 +26,10 @@ DType TypeOf(int dtype) {
       return DType::kF16;
     case kNcclBfloat16:
       return DType::kBF16;
+    case kNcclFloat8E4M3:
+      return DType::kF8E4M3;
+    case kNcclFloat8E5M2:
+      return DType::kF8E5M2;
     case kNcclFloat32:
       return DType::kF32;
     case kNcclFloat64:

@@ -45,6 +45,10 @@ int NcclTypeOf(DType dtype) {
       return kNcclFloat16;
     case DType::kBF16:
       return kNcclBfloat16;
+    case DType::kF8E4M3:
+      return kNcclFloat8E4M3;
+    case DType::kF8E5M2:
+      return kNcclFloat8E5M2;
     case DType::kF32:
       return kNcclFloat32;
     case DType::kF64:

@@ -34,6 +34,8 @@ inline constexpr int kNcclFloat16 = 6;
 inline constexpr int kNcclFloat32 = 7;
 inline constexpr int kNcclFloat64 = 8;
 inline constexpr int kNcclBfloat16 = 9;
+inline constexpr int kNcclFloat8E4M3 = 10;
+inline constexpr int kNcclFloat8E5M2 = 11;
 
 // ncclRedOp_t.
 inline constexpr int kNcclSum = 0;

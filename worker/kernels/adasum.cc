@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "worker/kernels/float8.h"
 #include "worker/kernels/float_environment.h"
 #include "worker/kernels/half.h"
 #include "worker/kernels/reduce.h"
@@ -38,6 +39,9 @@ template <typename Real>
 const Real* Read(DType dtype, const void* elements, int64_t first, int64_t count, Real* block) {
   const char* at = static_cast<const char*>(elements) + first * static_cast<int64_t>(SizeOf(dtype));
   if constexpr (sizeof(Real) == sizeof(float)) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(at);
+    if (dtype == DType::kF8E4M3) return E4M3ToF32(bytes, block, count), block;
+    if (dtype == DType::kF8E5M2) return E5M2ToF32(bytes, block, count), block;
     uint16_t halves[kAdasumBlock];
     if (dtype != DType::kF32) std::memcpy(halves, at, count * sizeof(uint16_t));
     if (dtype == DType::kF16) return F16ToF32(halves, block, count), block;

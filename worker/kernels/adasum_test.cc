@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "worker/kernels/float8.h"
 #include "worker/kernels/half.h"
 
 namespace farandole {
@@ -88,6 +89,25 @@ TEST(AdasumTest, HalvesAreComputedAsFloats) {
     (is_brain ? BF16ToF32 : F16ToF32)(Combine(dtype, short_a, short_b).data(), found.data(), 600);
     const std::vector<float> wanted = Combine(DType::kF32, exact_a, exact_b);
     for (int i = 0; i < 600; ++i) ASSERT_NEAR(found[i], wanted[i], std::abs(wanted[i]) * 0.005 + 1e-7);
+  }
+}
+
+TEST(AdasumTest, FloatsOf8BitsAreComputedAsFloats) {
+  std::vector<float> a = SomeFloats(600, 7), b = SomeFloats(600, 8);
+  for (float& value : a) value *= 1000;
+  for (float& value : b) value *= 1000;
+  std::vector<uint8_t> short_a(600), short_b(600);
+  for (const bool is_e5m2 : {false, true}) {
+    const auto narrow = is_e5m2 ? F32ToE5M2 : F32ToE4M3;
+    const auto widen = is_e5m2 ? E5M2ToF32 : E4M3ToF32;
+    narrow(a.data(), short_a.data(), 600);
+    narrow(b.data(), short_b.data(), 600);
+    std::vector<float> exact_a(600), exact_b(600);
+    widen(short_a.data(), exact_a.data(), 600);
+    widen(short_b.data(), exact_b.data(), 600);
+    std::vector<uint8_t> wanted(600);
+    narrow(Combine(DType::kF32, exact_a, exact_b).data(), wanted.data(), 600);
+    EXPECT_EQ(Combine(is_e5m2 ? DType::kF8E5M2 : DType::kF8E4M3, short_a, short_b), wanted);
   }
 }
 

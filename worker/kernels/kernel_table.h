@@ -33,6 +33,10 @@ struct KernelTable {
   void (*f32_to_f16)(const float* from, uint16_t* to, int64_t count);
   void (*bf16_to_f32)(const uint16_t* from, float* to, int64_t count);
   void (*f32_to_bf16)(const float* from, uint16_t* to, int64_t count);
+  void (*e4m3_to_f32)(const uint8_t* from, float* to, int64_t count);
+  void (*f32_to_e4m3)(const float* from, uint8_t* to, int64_t count);
+  void (*e5m2_to_f32)(const uint8_t* from, float* to, int64_t count);
+  void (*f32_to_e5m2)(const float* from, uint8_t* to, int64_t count);
 };
 
 // Runs on every processor that the build targets.

@@ -65,7 +65,8 @@ void ScaleInto(benchmark::State& state, DType dtype) {
 
 // 2048 elements stay in the first-level cache, 64 Ki in the second, 16 Mi in none.
 void RegisterTable(const KernelTable* table) {
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI32, DType::kI64, DType::kU8}) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2, DType::kF64, DType::kI32,
+                      DType::kI64, DType::kU8}) {
     const std::string name = absl::StrCat(table->name, "/", Name(dtype));
     benchmark::RegisterBenchmark(absl::StrCat(name, "/sum").c_str(), ReduceWith, table, dtype, kAdd, 0)
         ->ArgsProduct({{2048, 65536, 16 << 20}, {2}})

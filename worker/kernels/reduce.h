@@ -16,12 +16,12 @@ namespace farandole {
 // same inputs in the same order hold equal results.
 //
 // Semantics, the same everywhere:
-// - Sum and product: float16 and bfloat16 are combined in float32 and rounded
-//   once, to nearest even; float32 and float64 in their own precision. Integers
-//   wrap (two's complement). Of bool, sum is "any" and product is "all".
+// - Sum and product: floats of 8 and 16 bits are combined in float32 and rounded
+//   once, to nearest even, float8_e4m3fn to 448 at most (see float8.h); float32
+//   and float64 in their own precision. Integers wrap (two's complement). Of bool, sum is "any" and product is "all".
 // - Min and max: a NaN in any input gives NaN, as in torch.minimum. Of equal
 //   values the first input's stands, which shows only for -0.0 and 0.0.
-// - A NaN result is always the positive quiet NaN without payload.
+// - A NaN result is always the positive quiet NaN without payload; of 8 bits 0x7f.
 // - Average is the sum divided by `average_over`: in float32 for the types of
 //   at most 32 bits, in float64 for float64; for integers the wrapped sum is
 //   divided and truncated towards zero.
@@ -37,7 +37,7 @@ namespace farandole {
 // finish is the average's division, then the multiplication by `postscale`.
 //
 // inputs: at least one pointer to `count` elements. scales: one factor per input,
-// or null for none; float16 and bfloat16 are not rounded after scaling.
+// or null for none; short floats are not rounded after scaling.
 // output: `count` elements; may be exactly one of the inputs, else overlaps none.
 // count: elements, >= 0. postscale: 1.0 for none. average_over: > 0 for
 // kAverage, else ignored.
@@ -45,7 +45,7 @@ void Reduce(DType dtype, ReduceOp op, absl::Span<const void* const> inputs, cons
             int64_t count, double postscale, int average_over);
 
 // target[i] = target[i] op source[i], without finish: for schedules that pass
-// partial results on. For float16 and bfloat16 it rounds at each step, so that
+// partial results on. For short floats it rounds at each step, so that
 // over more than two ranks the result differs from Reduce's and depends on the
 // order. `source` may be `target`, else they do not overlap. kAverage adds.
 void Accumulate(DType dtype, ReduceOp op, void* target, const void* source, int64_t count);

@@ -12,6 +12,7 @@ struct Avx512Level {
   using Floats = VectorTypes<64>::Floats;
   using Words = VectorTypes<64>::Words;
   using Half = VectorTypes<64>::Half;
+  using Bytes = VectorTypes<64>::Bytes;
   static constexpr int kBytes = 64;
   static constexpr __mmask16 kAll = 0xffff;
 
@@ -23,12 +24,16 @@ struct Avx512Level {
   static Half NarrowBF16(Floats floats) {
     return (Half)_mm512_maskz_cvtepi32_epi16(kAll, (__m512i)RoundedToBF16<Words>(floats));
   }
+  static Half WidenBytes(Bytes bytes) { return (Half)_mm256_maskz_cvtepu8_epi16(kAll, (__m128i)bytes); }
+  static Bytes NarrowBytes(Words words) { return (Bytes)_mm512_maskz_cvtepi32_epi8(kAll, (__m512i)words); }
 
   template <typename Stored>
   static Stored LoadPartial(const char* from, int64_t bytes) {
     const uint64_t mask = (uint64_t{1} << bytes) - 1;
     if constexpr (sizeof(Stored) == 64) {
       return (Stored)_mm512_maskz_loadu_epi8(mask, from);
+    } else if constexpr (sizeof(Stored) == 16) {
+      return (Stored)_mm_maskz_loadu_epi8(static_cast<__mmask16>(mask), from);
     } else {
       return (Stored)_mm256_maskz_loadu_epi8(static_cast<__mmask32>(mask), from);
     }
@@ -38,6 +43,8 @@ struct Avx512Level {
     const uint64_t mask = (uint64_t{1} << bytes) - 1;
     if constexpr (sizeof(Stored) == 64) {
       _mm512_mask_storeu_epi8(to, mask, (__m512i)stored);
+    } else if constexpr (sizeof(Stored) == 16) {
+      _mm_mask_storeu_epi8(to, static_cast<__mmask16>(mask), (__m128i)stored);
     } else {
       _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), (__m256i)stored);
     }

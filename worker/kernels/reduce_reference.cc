@@ -37,6 +37,18 @@ struct BF16 {
   static uint16_t Encode(float value) { return ReferenceF32ToBF16(value); }
 };
 
+struct E4M3 {
+  using Computed = float;
+  static float Decode(uint8_t code) { return ReferenceE4M3ToF32(code); }
+  static uint8_t Encode(float value) { return ReferenceF32ToE4M3(value); }
+};
+
+struct E5M2 {
+  using Computed = float;
+  static float Decode(uint8_t code) { return ReferenceE5M2ToF32(code); }
+  static uint8_t Encode(float value) { return ReferenceF32ToE5M2(value); }
+};
+
 struct F32 {
   using Computed = float;
   static float Decode(uint32_t bits) { return BitCast<float>(bits); }
@@ -175,6 +187,10 @@ void ReferenceReduce(DType dtype, ReduceOp op, absl::Span<const void* const> inp
       return Fill(output, count, call, FloatAt<F16, uint16_t>);
     case DType::kBF16:
       return Fill(output, count, call, FloatAt<BF16, uint16_t>);
+    case DType::kF8E4M3:
+      return Fill(output, count, call, FloatAt<E4M3, uint8_t>);
+    case DType::kF8E5M2:
+      return Fill(output, count, call, FloatAt<E5M2, uint8_t>);
     case DType::kF32:
       return Fill(output, count, call, FloatAt<F32, uint32_t>);
     case DType::kF64:
@@ -223,6 +239,35 @@ uint16_t ReferenceF32ToBF16(float value) {
   const bool overflows = std::fabs(rounded) >= std::ldexp(1.0, 128);
   const float result = overflows ? std::copysign(INFINITY, value) : static_cast<float>(rounded);
   return static_cast<uint16_t>(BitCast<uint32_t>(result) >> 16);
+}
+
+float ReferenceE4M3ToF32(uint8_t code) {
+  const int magnitude = code & 0x7f;
+  if (magnitude == 0x7f) return BitCast<float>(0x7fc00000u);
+  const int exponent = magnitude >> 3;
+  const int fraction = magnitude & 7;
+  const double value = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return static_cast<float>(code & 0x80 ? -value : value);
+}
+
+uint8_t ReferenceF32ToE4M3(float value) {
+  if (std::isnan(value)) return 0x7f;
+  // What is larger than all others is the largest.
+  const double magnitude = std::min(std::fabs(static_cast<double>(value)), 448.0);
+  const double rounded = Rounded(magnitude, 4, -9);
+  int code = 0;
+  while (ReferenceE4M3ToF32(static_cast<uint8_t>(code)) != rounded) ++code;
+  return static_cast<uint8_t>(std::signbit(value) ? code | 0x80 : code);
+}
+
+float ReferenceE5M2ToF32(uint8_t code) { return ReferenceF16ToF32(static_cast<uint16_t>(code << 8)); }
+
+uint8_t ReferenceF32ToE5M2(float value) {
+  if (std::isnan(value)) return 0x7f;
+  double rounded = std::isinf(value) ? value : Rounded(value, 3, -16);
+  // It is exact in float16, or too large there as well.
+  if (std::fabs(rounded) > 57344) rounded = std::copysign(INFINITY, rounded);
+  return static_cast<uint8_t>(ReferenceF32ToF16(static_cast<float>(rounded)) >> 8);
 }
 
 }  // namespace farandole

@@ -69,6 +69,11 @@ void FillBytes(Bytes& bytes, size_t element_bytes, std::mt19937_64& random) {
   }
 }
 
+// Every code of a float of 8 bits, with NaNs among them at times only.
+void FillFloats8(Bytes& bytes, std::mt19937_64& random) {
+  for (char& byte : bytes) byte = static_cast<char>(random());
+}
+
 Bytes RandomElements(DType dtype, int64_t count, std::mt19937_64& random) {
   Bytes bytes(count * SizeOf(dtype));
   switch (dtype) {
@@ -77,6 +82,10 @@ Bytes RandomElements(DType dtype, int64_t count, std::mt19937_64& random) {
       break;
     case DType::kBF16:
       FillFloats<uint16_t>(bytes, count, 7, random);
+      break;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+      FillFloats8(bytes, random);
       break;
     case DType::kF32:
       FillFloats<uint32_t>(bytes, count, 23, random);
@@ -258,6 +267,23 @@ TEST(ReduceTwoTest, HalfPrecisionRoundsOnce) {
   uint16_t result;
   Reduce(DType::kF16, ReduceOp::kSum, inputs, nullptr, &result, 1, 1.0, 0);
   EXPECT_EQ(ReferenceF16ToF32(result), 2050.0f);
+}
+
+TEST(ReduceTwoTest, FloatsOf8BitsRoundOnceAndStayInTheirRange) {
+  // 16 + 1 + 1 of e4m3fn: rounding at each step would stay at 16.
+  uint8_t big = 0x58;
+  uint8_t one = 0x38;
+  const void* const inputs[] = {&big, &one, &one};
+  uint8_t result;
+  Reduce(DType::kF8E4M3, ReduceOp::kSum, inputs, nullptr, &result, 1, 1.0, 0);
+  EXPECT_EQ(ReferenceE4M3ToF32(result), 18.0f);
+  // 448 + 448, and 57344 + 57344.
+  big = 0x7e;
+  Accumulate(DType::kF8E4M3, ReduceOp::kSum, &big, &big, 1);
+  EXPECT_EQ(big, 0x7e);
+  big = 0x7b;
+  Accumulate(DType::kF8E5M2, ReduceOp::kSum, &big, &big, 1);
+  EXPECT_EQ(big, 0x7c);
 }
 
 TEST(AccumulateTest, RanksAddedOneByOneAndFinishedGiveTheAverage) {

@@ -39,6 +39,10 @@ IdentityBits IdentityOf(DType dtype) {
       return {0x3c00, 0x7c00, 0xfc00};
     case DType::kBF16:
       return {0x3f80, 0x7f80, 0xff80};
+    case DType::kF8E4M3:
+      return {0x38, 0x7e, 0xfe};  // without infinities
+    case DType::kF8E5M2:
+      return {0x3c, 0x7c, 0xfc};
     case DType::kF32:
       return {0x3f800000, 0x7f800000, 0xff800000};
     case DType::kF64:

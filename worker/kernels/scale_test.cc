@@ -23,6 +23,8 @@ std::vector<Value> Scaled(DType dtype, std::vector<Value> values, double factor)
 TEST(ScaleCopyTest, FloatsAreMultiplied) {
   EXPECT_EQ(Scaled<float>(DType::kF32, {1, -2, 3.5f}, 0.5), (std::vector<float>{0.5f, -1, 1.75f}));
   EXPECT_EQ(Scaled<uint16_t>(DType::kF16, {0x3c00, 0xc000}, 2.0), (std::vector<uint16_t>{0x4000, 0xc400}));
+  EXPECT_EQ(Scaled<uint8_t>(DType::kF8E4M3, {0x38, 0xc0, 0x7e}, 2.0), (std::vector<uint8_t>{0x40, 0xc8, 0x7e}));
+  EXPECT_EQ(Scaled<uint8_t>(DType::kF8E5M2, {0x3c, 0xc0, 0x7b}, 2.0), (std::vector<uint8_t>{0x40, 0xc4, 0x7c}));
 }
 
 TEST(ScaleCopyTest, IntegersAreTruncatedTowardsZeroAndSaturated) {
@@ -94,6 +96,11 @@ TEST(FillIdentityTest, ExtremesAreTheTypesOwn) {
   double infinity;
   FillIdentity(DType::kF64, ReduceOp::kMin, &infinity, 1);
   EXPECT_EQ(infinity, INFINITY);
+  uint8_t largest;
+  FillIdentity(DType::kF8E4M3, ReduceOp::kMin, &largest, 1);
+  EXPECT_EQ(largest, 0x7e);
+  FillIdentity(DType::kF8E5M2, ReduceOp::kMax, &largest, 1);
+  EXPECT_EQ(largest, 0xfc);
   float zero;
   FillIdentity(DType::kF32, ReduceOp::kAverage, &zero, 1);
   EXPECT_EQ(zero, 0.0f);

@@ -5,14 +5,14 @@
 // how two vectors combine. For the reduce_<level>.cc files only: see
 // vector_types.h on linkage.
 //
-// A Level has kBytes (of a register), the half-precision conversions of
-// PortableHalf, and LoadPartial and StorePartial of PortablePartial. An Element
-// has Stored (the vector in memory), Vector (the lanes), Widen and Narrow
-// between the two, Scale and Finished.
+// A Level has kBytes (of a register), the conversions of PortableHalf, and LoadPartial and StorePartial of
+// PortablePartial. An Element has Stored (the vector in memory), Vector (the lanes), Widen and Narrow between the two,
+// Scale and Finished.
 
 #include <cstdint>
 
 #include "worker/kernels/kernel_table.h"
+#include "worker/kernels/vector_float8.h"
 #include "worker/kernels/vector_types.h"
 
 namespace farandole {
@@ -125,6 +125,16 @@ struct BF16Element : F32Element<Level> {
 
   static Vector Widen(Stored stored) { return Level::WidenBF16(stored); }
   static Stored Narrow(Vector lanes) { return Level::NarrowBF16(lanes); }
+};
+
+template <typename Level, typename Format>
+struct Float8Element : F32Element<Level> {
+  using Vector = typename F32Element<Level>::Vector;
+  using Words = typename VectorTypes<Level::kBytes>::Words;
+  using Stored = typename VectorTypes<Level::kBytes>::Bytes;
+
+  static Vector Widen(Stored stored) { return Format::Widen(Level::WidenBytes(stored)); }
+  static Stored Narrow(Vector lanes) { return Level::NarrowBytes(NarrowedFloat8<Format, Words>(lanes)); }
 };
 
 // Integers are scaled and finished outside the lanes: see vector_reduce.h.

@@ -1,7 +1,7 @@
 #ifndef FARANDOLE_WORKER_KERNELS_VECTOR_KERNELS_H_
 #define FARANDOLE_WORKER_KERNELS_VECTOR_KERNELS_H_
 
-// Conversion of arrays between half precision and float, and the table of a
+// Conversion of arrays between short floats and float, and the table of a
 // level. For the reduce_<level>.cc files only: see vector_types.h on linkage.
 
 #include <cstdint>
@@ -57,6 +57,8 @@ constexpr KernelTable MakeTable(const char* name) {
   using F16 = F16Element<Level>;
   using BF16 = BF16Element<Level>;
   using F32 = F32Element<Level>;
+  using E4M3 = Float8Element<Level, E4M3Format<Level>>;
+  using E5M2 = Float8Element<Level, E5M2Format<Level>>;
   using Bool = BoolElement<Level>;
   KernelTable table = {};
   table.name = name;
@@ -68,6 +70,8 @@ constexpr KernelTable MakeTable(const char* name) {
   SetIntegerRow<Level, int64_t, uint64_t>(table, DType::kI64);
   SetRow<F16>(table, DType::kF16);
   SetRow<BF16>(table, DType::kBF16);
+  SetRow<E4M3>(table, DType::kF8E4M3);
+  SetRow<E5M2>(table, DType::kF8E5M2);
   SetRow<F32>(table, DType::kF32);
   SetRow<F64Element<Level>>(table, DType::kF64);
   auto& bools = table.reduce[static_cast<int>(DType::kBool)];
@@ -77,6 +81,10 @@ constexpr KernelTable MakeTable(const char* name) {
   table.f32_to_f16 = Convert<F32, F16, float, uint16_t>;
   table.bf16_to_f32 = Convert<BF16, F32, uint16_t, float>;
   table.f32_to_bf16 = Convert<F32, BF16, float, uint16_t>;
+  table.e4m3_to_f32 = Convert<E4M3, F32, uint8_t, float>;
+  table.f32_to_e4m3 = Convert<F32, E4M3, float, uint8_t>;
+  table.e5m2_to_f32 = Convert<E5M2, F32, uint8_t, float>;
+  table.f32_to_e5m2 = Convert<F32, E5M2, float, uint8_t>;
   return table;
 }
 

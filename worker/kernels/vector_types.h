@@ -19,13 +19,14 @@ struct VectorOf {
   typedef Lane Type __attribute__((vector_size(kBytes)));
 };
 
-// The types of a level whose registers hold kBytes. Half holds as many 16-bit
-// values as Floats has lanes.
+// The types of a level whose registers hold kBytes. Half and Bytes hold as many
+// values of 16 and 8 bits as Floats has lanes.
 template <int kBytes>
 struct VectorTypes {
   using Floats = typename VectorOf<float, kBytes>::Type;
   using Words = typename VectorOf<uint32_t, kBytes>::Type;
   using Half = typename VectorOf<uint16_t, kBytes / 2>::Type;
+  using Bytes = typename VectorOf<uint8_t, kBytes / 4>::Type;
 };
 
 // The upper half of each lane, rounded to nearest even, as a number of 16 bits.
@@ -44,6 +45,10 @@ struct PortableHalf {
   using Floats = typename VectorTypes<kBytes>::Floats;
   using Words = typename VectorTypes<kBytes>::Words;
   using Half = typename VectorTypes<kBytes>::Half;
+  using Bytes = typename VectorTypes<kBytes>::Bytes;
+
+  static Half WidenBytes(Bytes bytes) { return __builtin_convertvector(bytes, Half); }
+  static Bytes NarrowBytes(Words words) { return __builtin_convertvector(words, Bytes); }
 
   static Floats WidenBF16(Half half) { return (Floats)(__builtin_convertvector(half, Words) << 16); }
 

@@ -113,7 +113,7 @@ TEST_P(TransportConformanceTest, AllreduceOfManyBytes) {
 
 TEST_P(TransportConformanceTest, AllreduceOfFragments) {
   std::vector<ConformanceBatch> batches;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI64}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI8, DType::kI64}) {
     for (const bool in_place : {false, true}) {
       for (const std::vector<int64_t>& counts :
            {Uneven(1000), Uneven(20'003), Uneven(3), {1, 1, 1}, {0, 0}, std::vector<int64_t>(50, 37)}) {
@@ -147,7 +147,7 @@ TEST_P(TransportConformanceTest, AllreduceScalesBeforeAndAfter) {
 
 TEST_P(TransportConformanceTest, AllreduceOfSpecialFloats) {
   std::vector<ConformanceBatch> batches;
-  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2, DType::kF32, DType::kF64}) {
     for (const ReduceOp op : kReductions) {
       batches.push_back(BatchOf(OpType::kAllreduce, {501}));
       batches.back().dtype = dtype;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/kernels/float8.h"
 #include "worker/kernels/half.h"
 #include "worker/kernels/reduce.h"
 #include "worker/kernels/scale.h"
@@ -57,6 +58,9 @@ void FillRandomBlock(DType dtype, bool special, uint64_t seed, char* bytes, size
     std::vector<float> values(count);
     for (float& value : values) value = static_cast<float>(random.NextFloat(special));
     if (dtype == DType::kF32) std::memcpy(bytes, values.data(), count * sizeof(float));
+    auto* code = reinterpret_cast<uint8_t*>(bytes);
+    if (dtype == DType::kF8E4M3) F32ToE4M3(values.data(), code, static_cast<int64_t>(count));
+    if (dtype == DType::kF8E5M2) F32ToE5M2(values.data(), code, static_cast<int64_t>(count));
     auto* half = reinterpret_cast<uint16_t*>(bytes);
     if (dtype == DType::kF16) F32ToF16(values.data(), half, static_cast<int64_t>(count));
     if (dtype == DType::kBF16) F32ToBF16(values.data(), half, static_cast<int64_t>(count));

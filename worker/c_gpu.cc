@@ -48,6 +48,7 @@ absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   });
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
+  request->nccl_version = (*worker.gpus())->nccl_version();
   request->ready = *std::move(ready);
   return absl::OkStatus();
 }

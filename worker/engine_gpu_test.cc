@@ -289,6 +289,23 @@ TEST_P(EngineGpuTest, RefusesWhatNcclCannotDoAndAnotherGpu) {
                                        "a worker has one GPU"));
 }
 
+TEST_P(EngineGpuTest, AnOldNcclOrGpuReducesNoFloatsOf8Bits) {
+  gpus_.BeOf(21800, 80);
+  TensorView view;
+  uint8_t value = 0x38;
+  const int64_t shape = 1;
+  view = {&value, &value, absl::MakeConstSpan(&shape, 1)};
+  Request request;
+  request.name = "t";
+  request.dtype = DType::kF8E5M2;
+  request.tensors = absl::MakeConstSpan(&view, 1);
+  request.gpu = *epoch_->gpus(0).Use(0);
+  request.nccl_version = epoch_->gpus(0).nccl_version();
+  EXPECT_EQ(epoch_->engine(0).Submit(request).status().message(),
+            "t: GPUs reduce float8_e5m2 from NCCL 2.24.0 and compute capability 9.0 on, and this worker has NCCL "
+            "2.18.0 and compute capability 8.0; copy the tensor to the host's memory");
+}
+
 TEST_P(EngineGpuTest, AnAlltoallMayBeTheFirstAndLeaveARankOut) {
   epoch_->OnEachRank([&](int rank) {
     auto rows = Late(rank, "rows", std::vector<float>(rank == 0 ? 0 : 2, static_cast<float>(rank)), OpType::kAlltoall);

@@ -144,9 +144,9 @@ absl::Status CheckRequest(absl::string_view name, const Request& request) {
           absl::StrCat(name, ": there is no average of bool; reduce with sum, min or max"));
     }
   }
-  if (request.gpu != nullptr)
-    return CheckForNccl(name, request.op, request.dtype, request.reduce_op, request.prescale, request.postscale);
-  return absl::OkStatus();
+  if (request.gpu == nullptr) return absl::OkStatus();
+  return CheckForNccl(name, request.op, request.dtype, request.reduce_op, request.prescale, request.postscale,
+                      {request.nccl_version, request.gpu->capability()});
 }
 
 absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position) {

@@ -42,6 +42,8 @@ struct Request {
   // Not null: the tensors lie in its memory, and are there, and may be written, when `ready` is over.
   std::shared_ptr<Gpu> gpu;
   GpuEvent ready;
+  // Of what moves them, as NcclLibrary::version.
+  int nccl_version = 0;
 };
 
 // A request on its way. Owned by SubmissionTable, whose lock guards it; while it runs, what the collective needs is

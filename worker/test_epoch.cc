@@ -181,6 +181,7 @@ absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* 
   });
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
+  request->nccl_version = gpus_[rank]->nccl_version();
   request->ready = *std::move(ready);
   return absl::OkStatus();
 }

@@ -47,9 +47,11 @@ PieceType PieceTypeOf(DType dtype) {
       return PieceType::kF64;
     case DType::kI16:
     case DType::kU16:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
       break;
   }
-  FD_CHECK(false) << "NCCL does not reduce element type " << static_cast<int>(dtype);
+  FD_CHECK(false) << "nothing scales element type " << static_cast<int>(dtype);
   return PieceType::kU8;
 }
 

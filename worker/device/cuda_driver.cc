@@ -21,6 +21,7 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuGetErrorString", &driver->cuGetErrorString);
   find("cuDeviceGetCount", &driver->cuDeviceGetCount);
   find("cuDeviceGet", &driver->cuDeviceGet);
+  find("cuDeviceGetAttribute", &driver->cuDeviceGetAttribute);
   find("cuDeviceGetUuid_v2", &driver->cuDeviceGetUuid);
   find("cuDevicePrimaryCtxRetain", &driver->cuDevicePrimaryCtxRetain);
   find("cuDevicePrimaryCtxRelease_v2", &driver->cuDevicePrimaryCtxRelease);

@@ -39,6 +39,9 @@ inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDefault = 0;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr int kCudaPoolReleaseThreshold = 4;
+// CUdevice_attribute.
+inline constexpr int kCudaCapabilityMajor = 75;
+inline constexpr int kCudaCapabilityMinor = 76;
 // CUstreamCaptureMode, CUstreamCaptureStatus.
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr int kCudaCapturesNothing = 0;
@@ -51,6 +54,7 @@ struct CudaDriver {
   int (*cuGetErrorString)(int error, const char** words);
   int (*cuDeviceGetCount)(int* count);
   int (*cuDeviceGet)(int* device, int ordinal);
+  int (*cuDeviceGetAttribute)(int* value, int attribute, int device);
   int (*cuDeviceGetUuid)(CudaUuid* uuid, int device);
   int (*cuDevicePrimaryCtxRetain)(CudaContext* context, int device);
   int (*cuDevicePrimaryCtxRelease)(int device);

@@ -55,6 +55,7 @@ CHECK_CUDA(cuInit);
 CHECK_CUDA(cuGetErrorString);
 CHECK_CUDA(cuDeviceGetCount);
 CHECK_CUDA(cuDeviceGet);
+CHECK_CUDA(cuDeviceGetAttribute);
 CHECK_CUDA(cuDevicePrimaryCtxRetain);
 CHECK_CUDA(cuDeviceGetDefaultMemPool);
 CHECK_CUDA(cuMemPoolSetAttribute);
@@ -88,6 +89,9 @@ CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY, "CUresult");
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
+static_assert(kCudaCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+                  kCudaCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+              "CUdevice_attribute");
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED, "CUstreamCaptureMode");
 static_assert(kCudaCapturesNothing == CU_STREAM_CAPTURE_STATUS_NONE, "CUstreamCaptureStatus");
 static_assert(kCudaCaptureHasFailed == CU_STREAM_CAPTURE_STATUS_INVALIDATED, "CUstreamCaptureStatus");
@@ -123,7 +127,8 @@ static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress &
               "ncclResult_t");
 static_assert(kNcclInt8 == ncclInt8 && kNcclUint8 == ncclUint8 && kNcclInt32 == ncclInt32 && kNcclInt64 == ncclInt64 &&
                   kNcclFloat16 == ncclFloat16 && kNcclFloat32 == ncclFloat32 && kNcclFloat64 == ncclFloat64 &&
-                  kNcclBfloat16 == ncclBfloat16,
+                  kNcclBfloat16 == ncclBfloat16 && kNcclFloat8E4M3 == ncclFloat8e4m3 &&
+                  kNcclFloat8E5M2 == ncclFloat8e5m2,
               "ncclDataType_t");
 static_assert(kNcclSum == ncclSum && kNcclProd == ncclProd && kNcclMax == ncclMax && kNcclMin == ncclMin &&
                   kNcclAvg == ncclAvg,

@@ -55,6 +55,11 @@ struct FakeCalls {
     *device = ordinal;
     return ordinal < fake->gpus_ ? 0 : kInvalidValue;
   }
+  static int Attribute(int* value, int attribute, int) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    *value = attribute == kCudaCapabilityMajor ? fake->capability_ / 10 : fake->capability_ % 10;
+    return attribute == kCudaCapabilityMajor || attribute == kCudaCapabilityMinor ? 0 : kInvalidValue;
+  }
   static int Uuid(CudaUuid* uuid, int device) {
     uuid->fill(static_cast<uint8_t>(device));
     return 0;
@@ -284,6 +289,7 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuGetErrorString = FakeCalls::ErrorString;
   driver_.cuDeviceGetCount = FakeCalls::Count;
   driver_.cuDeviceGet = FakeCalls::Get;
+  driver_.cuDeviceGetAttribute = FakeCalls::Attribute;
   driver_.cuDeviceGetUuid = FakeCalls::Uuid;
   driver_.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
   driver_.cuDevicePrimaryCtxRelease = FakeCalls::Release;
@@ -420,6 +426,12 @@ void FakeGpus::RefuseModules() {
 void FakeGpus::HoldStreams(bool hold) {
   const std::lock_guard<std::mutex> lock(mutex_);
   holds_ = hold;
+}
+
+void FakeGpus::BeOf(int nccl_version, int capability) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  nccl_.version = nccl_version;
+  capability_ = capability;
 }
 
 void FakeGpus::BeginCapture(CudaStream stream) {

@@ -89,6 +89,8 @@ class FakeGpus {
   void HoldStreams(bool hold);
   // As GetAsyncError tells it of all communicators.
   void BreakCommunicators(int result);
+  // Of all GPUs and NCCL, before they are used: another version, and another compute capability (86: 8.6).
+  void BeOf(int nccl_version, int capability);
   // What the stream is given, and those that wait for it, becomes a graph. All threads may only make calls meanwhile
   // that are relaxed.
   void BeginCapture(CudaStream stream);
@@ -122,6 +124,7 @@ class FakeGpus {
   CudaDriver driver_ = {};
   NcclLibrary nccl_ = {};
   const int gpus_;
+  int capability_ = 90;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::mt19937 random_;

@@ -59,6 +59,9 @@ int cuInit(unsigned flags) { return Gpus().driver().cuInit(flags); }
 int cuGetErrorString(int error, const char** words) { return Gpus().driver().cuGetErrorString(error, words); }
 int cuDeviceGetCount(int* count) { return Gpus().driver().cuDeviceGetCount(count); }
 int cuDeviceGet(int* device, int ordinal) { return Gpus().driver().cuDeviceGet(device, ordinal); }
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return Gpus().driver().cuDeviceGetAttribute(value, attribute, device);
+}
 int cuDeviceGetUuid_v2(CudaUuid* uuid, int device) { return Gpus().driver().cuDeviceGetUuid(uuid, device); }
 int cuDevicePrimaryCtxRetain(CudaContext* context, int device) {
   return Gpus().driver().cuDevicePrimaryCtxRetain(context, device);

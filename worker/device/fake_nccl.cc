@@ -17,6 +17,7 @@ namespace {
 
 using Kind = FakeNcclCall::Kind;
 
+constexpr int kInvalidArgument = 4;
 constexpr int kInvalidUsage = 5;
 // How often somebody has to ask before what was begun has settled, at most.
 constexpr int kMostLooks = 4;
@@ -74,7 +75,7 @@ thread_local FakeNcclWork group_calls;
 // The functions behind NCCL's table.
 struct FakeNcclCalls {
   static int GetVersion(int* version) {
-    *version = 23007;
+    *version = TheFakeGpus().nccl_.version;
     return 0;
   }
   static int UniqueId(NcclUniqueId* id) {
@@ -183,6 +184,8 @@ struct FakeNcclCalls {
     const std::lock_guard<std::mutex> lock(fake.mutex_);
     if (!IsInFakeContext() || group_depth != 1) return kInvalidUsage;
     if (const int failure = fake.Enter(name); failure != 0) return failure;
+    const bool is_float8 = call.dtype == kNcclFloat8E4M3 || call.dtype == kNcclFloat8E5M2;
+    if (is_float8 && (fake.nccl_.version < 22400 || fake.capability_ < 90)) return kInvalidArgument;
     group_target = {comm, stream};
     group_calls.push_back(call);
     const auto scaled = fake.scales_.find(call.op);

@@ -50,6 +50,12 @@ absl::Status Gpu::Prepare() {
   if (!status.ok()) return status;
   CudaUuid uuid = {};
   if (cuda.cuDeviceGetUuid(&uuid, device_) == kCudaSuccess) uuid_ = uuid;
+  int major = 0;
+  int minor = 0;
+  status.Update(cuda.Check(cuda.cuDeviceGetAttribute(&major, kCudaCapabilityMajor, device_), "cuDeviceGetAttribute"));
+  status.Update(cuda.Check(cuda.cuDeviceGetAttribute(&minor, kCudaCapabilityMinor, device_), "cuDeviceGetAttribute"));
+  if (!status.ok()) return status;
+  capability_ = major * 10 + minor;
   status = cuda.Check(cuda.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   if (!status.ok()) return status;
   const Scope scope(*this);

@@ -51,6 +51,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int ordinal() const { return ordinal_; }
   // By which other programs know it, too; nullopt: the driver does not tell.
   const std::optional<CudaUuid>& uuid() const { return uuid_; }
+  // Its compute capability: 86 is 8.6.
+  int capability() const { return capability_; }
   // Of copies that are no part of a collective. As all of these, it does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
   // For the collectives of one communicator, which gives it back; it stays there as long as the GPU.
@@ -130,6 +132,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const int ordinal_;
   int device_ = -1;
   std::optional<CudaUuid> uuid_;
+  int capability_ = 0;
   CudaContext context_ = nullptr;
   int priority_ = 0;
   CudaStream stream_ = nullptr;

@@ -48,6 +48,7 @@ absl::Status GpuCollectives::LoadLocked() {
         absl::StrCat("there is no NCCL for collectives between GPUs: ", nccl.status().message()));
   }
   cuda_ = *cuda;
+  nccl_version_.store((*nccl)->version);
   transport_ = std::make_unique<NcclTransport>(
       *nccl, host_, [this] { return UseOwn(); }, recorder_);
   if (!failure_.ok()) transport_->Abort(failure_);

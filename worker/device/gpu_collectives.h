@@ -51,6 +51,8 @@ class GpuCollectives {
   //   FAILED_PRECONDITION: there is no NCCL, or no GPU
   //   INVALID_ARGUMENT: others were in another one; a worker has one GPU
   absl::StatusOr<std::shared_ptr<Gpu>> Use(int ordinal);
+  // As NcclLibrary::version; 0: nothing was used yet.
+  int nccl_version() const { return nccl_version_.load(); }
   bool is_used() const { return is_used_.load(); }
   // The point at which a submission's tensors are there, of `stream` on that GPU. `ranks`: of its group.
   //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, before these ranks had any collective on their GPUs
@@ -81,6 +83,7 @@ class GpuCollectives {
   const NcclTransport::Starter host_;
   const int local_rank_;
   const GpuRecorder recorder_;
+  std::atomic<int> nccl_version_{0};
   std::atomic<bool> is_used_{false};
   std::mutex mutex_;
   const CudaDriver* cuda_ = nullptr;

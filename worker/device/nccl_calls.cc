@@ -184,6 +184,9 @@ absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& 
 }
 
 absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator& communicator) {
+  // A rank that has joined was not asked before.
+  const NcclPlace place = {communicator.nccl().version, communicator.gpu().capability()};
+  if (absl::Status status = CheckNcclType(collective.dtype, place); !status.ok()) return status;
   absl::StatusOr<int> op = plan_.op;
   if (plan_.factor != 1.0) op = communicator.ScaledSum(collective.dtype, plan_.factor);
   if (!op.ok()) return op.status();

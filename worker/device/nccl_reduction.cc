@@ -9,6 +9,9 @@
 namespace farandole {
 namespace {
 
+// From which on NCCL reduces floats of 8 bits.
+constexpr NcclPlace kFloat8 = {22400, 90};
+
 // Whether the type has a number near the factor: NCCL multiplies in it.
 bool IsNormal(DType dtype, double factor) {
   const double size = std::abs(factor);
@@ -21,6 +24,8 @@ absl::Status NotOnGpus(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat(what, " is not possible on GPUs; copy the tensor to the host's memory"));
 }
+
+bool IsFloat8(DType dtype) { return IsFloating(dtype) && SizeOf(dtype) == 1; }
 
 int OpOf(ReduceOp op) {
   switch (op) {
@@ -49,6 +54,9 @@ absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double
     const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax;
     return NcclReduction{is_or ? kNcclMax : kNcclMin, 1.0, prescale == 0.0 ? 0.0 : 1.0, postscale == 0.0 ? 0.0 : 1.0};
   }
+  // A factor, and the average's 1 / size, would have the few digits of the tensor's type, and be 0 soon.
+  if (IsFloat8(dtype) && (op == ReduceOp::kAverage || prescale != 1.0 || postscale != 1.0))
+    return NotOnGpus(absl::StrCat("an average or a scale factor of ", Name(dtype)));
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kAverage;
   const bool is_scaled = prescale != 1.0 || postscale != 1.0;
   // Sums are linear: one factor does for all, and needs no pass over the memory.
@@ -57,10 +65,24 @@ absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double
   return NcclReduction{OpOf(op), 1.0, prescale, postscale};
 }
 
+absl::Status CheckNcclType(DType dtype, const NcclPlace& place) {
+  if (!IsFloat8(dtype)) return absl::OkStatus();
+  if (place.nccl_version >= kFloat8.nccl_version && place.gpu_capability >= kFloat8.gpu_capability)
+    return absl::OkStatus();
+  const auto words = [](const NcclPlace& of) {
+    return absl::StrCat("NCCL ", NcclVersionName(of.nccl_version), " and compute capability ", of.gpu_capability / 10,
+                        ".", of.gpu_capability % 10);
+  };
+  return absl::InvalidArgumentError(absl::StrCat("GPUs reduce ", Name(dtype), " from ", words(kFloat8),
+                                                 " on, and this worker has ", words(place),
+                                                 "; copy the tensor to the host's memory"));
+}
+
 absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, ReduceOp reduce_op, double prescale,
-                          double postscale) {
+                          double postscale, const NcclPlace& place) {
   if (!Reduces(op)) return absl::OkStatus();
-  const absl::Status planned = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1).status();
+  absl::Status planned = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1).status();
+  if (planned.ok()) planned = CheckNcclType(dtype, place);
   if (planned.ok()) return planned;
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", planned.message()));
 }

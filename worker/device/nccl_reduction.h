@@ -25,13 +25,22 @@ struct NcclReduction {
   bool ScalesByKernel() const { return prescale != 1.0 || postscale != 1.0; }
 };
 
+// What decides about some reductions, and may differ between workers.
+struct NcclPlace {
+  int nccl_version = 0;    // as NcclLibrary::version
+  int gpu_capability = 0;  // as Gpu::capability()
+};
+
 // INVALID_ARGUMENT: NCCL has no such reduction; the text says which part of it is not possible on a GPU.
 absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double prescale, double postscale, int size);
+
+// INVALID_ARGUMENT: it has none of this type here; the text says from which version and which GPU on it has.
+absl::Status CheckNcclType(DType dtype, const NcclPlace& place);
 
 // Whether a submission can run on GPUs, so that all ranks know before one of them has begun. `name` is for the
 // sentence.
 absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, ReduceOp reduce_op, double prescale,
-                          double postscale);
+                          double postscale, const NcclPlace& place);
 
 // To be called before a submission that is to run on this GPU, and without locks: loads the kernels that it wants, if
 // it wants some, or says why it cannot run.

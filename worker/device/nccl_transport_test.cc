@@ -150,7 +150,27 @@ TEST(NcclReductionTest, KnowsWhatNcclCanDo) {
   EXPECT_EQ(plan(DType::kI64, ReduceOp::kProduct, 1, 1)->op, kNcclProd);
   EXPECT_THAT(plan(DType::kI16, ReduceOp::kSum, 1, 1).status().message(), HasSubstr("int16"));
   EXPECT_THAT(plan(DType::kF32, ReduceOp::kAdasum, 1, 1).status().message(), HasSubstr("Adasum"));
-  EXPECT_TRUE(CheckForNccl("t", OpType::kBroadcast, DType::kI16, ReduceOp::kSum, 1, 1).ok());
+  EXPECT_TRUE(CheckForNccl("t", OpType::kBroadcast, DType::kI16, ReduceOp::kSum, 1, 1, {21800, 70}).ok());
+}
+
+TEST(NcclReductionTest, FloatsOf8BitsWantTheirNcclAndGpuAndNoFactor) {
+  const auto check = [](DType dtype, ReduceOp op, double prescale, const NcclPlace& place) {
+    return std::string(CheckForNccl("t", OpType::kAllreduce, dtype, op, prescale, 1, place).message());
+  };
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct})
+      EXPECT_EQ(check(dtype, op, 1, {22400, 90}), "");
+    for (const NcclPlace& place : {NcclPlace{22304, 90}, {22400, 89}, {0, 0}})
+      EXPECT_THAT(check(dtype, ReduceOp::kSum, 1, place), HasSubstr("GPUs reduce float8_e"));
+    EXPECT_THAT(check(dtype, ReduceOp::kSum, 0.5, {22400, 90}), HasSubstr("an average or a scale factor of float8_e"));
+    EXPECT_THAT(check(dtype, ReduceOp::kAverage, 1, {22400, 90}),
+                HasSubstr("an average or a scale factor of float8_e"));
+    EXPECT_TRUE(CheckForNccl("t", OpType::kAllgather, dtype, ReduceOp::kSum, 1, 1, {21800, 70}).ok());
+  }
+  EXPECT_EQ(check(DType::kF8E4M3, ReduceOp::kSum, 1, {22105, 86}),
+            "t: GPUs reduce float8_e4m3fn from NCCL 2.24.0 and compute capability 9.0 on, and this worker has NCCL "
+            "2.21.5 and compute capability 8.6; copy the tensor to the host's memory");
+  EXPECT_EQ(check(DType::kBF16, ReduceOp::kSum, 1, {21800, 70}), "");
 }
 
 TEST(NcclReductionTest, WhatNcclCannotScaleKernelsDo) {
@@ -307,6 +327,13 @@ TEST_F(NcclCommunicatorTest, WithoutMemoryOfNcclsBatchesHaveTheirOwn) {
   gpus_.FailNext("ncclMemAlloc", 1);
   EXPECT_EQ(buffer.Take(1, communicator), nullptr);
   EXPECT_EQ(buffer.Take(1, communicator), nullptr);
+}
+
+TEST(GpuTest, KnowsItsCapability) {
+  FakeGpus gpus(1, 1);
+  EXPECT_EQ((*Gpu::Open(&gpus.driver(), 0))->capability(), 90);
+  gpus.BeOf(21800, 103);
+  EXPECT_EQ((*Gpu::Open(&gpus.driver(), 0))->capability(), 103);
 }
 
 TEST(GpuTest, SaysWhichOfTheDriversCallsHasFailed) {

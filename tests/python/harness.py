@@ -220,7 +220,7 @@ def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) ->
 
 
 def rounds_once() -> bool:
-    """On a rank: whether sums of float16 and bfloat16 are rounded once. Over several hosts, where some have several ranks,
+    """On a rank: whether sums of short floats are rounded once. Over several hosts, where some have several ranks,
     they are rounded after each host's sum as well.
     """
     import farandole
@@ -268,6 +268,7 @@ def put_tensors_into_gpus() -> None:
     torch.Tensor.get_device = lambda _tensor: 0
     torch.cuda.current_stream = lambda _index=None: stream
     torch.cuda.synchronize = lambda _index=None: None
+    torch.cuda.get_device_capability = lambda _device=None: (9, 0)
 
 
 def main() -> int:

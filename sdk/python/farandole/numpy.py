@@ -1,7 +1,7 @@
 """Farandole for NumPy arrays: the operations, and everything of `farandole`.
 
-Arrays are of uint8, int8, uint16, int16, int32, int64, float16, bfloat16 (of ml_dtypes), float32, float64 or bool, of
-any shape and strides. All ranks of the process set call an operation with the same name, element type and, unless it
+Arrays are of uint8, int8, uint16, int16, int32, int64, float16, float32, float64, bool, or ml_dtypes' bfloat16,
+float8_e4m3fn and float8_e5m2, of any shape and strides. All ranks of the process set call an operation with the same name, element type and, unless it
 says otherwise, shape; without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError
 that names two of them and both values, and the job goes on. EpochEnded: a worker has died or left.
 """
@@ -65,6 +65,12 @@ _DTYPES = {
     numpy.dtype(numpy.float64): lib.FARANDOLE_F64,
     numpy.dtype(numpy.bool_): lib.FARANDOLE_BOOL,
 }
+# Of ml_dtypes, which need not be there.
+_NAMED_DTYPES = {
+    "bfloat16": lib.FARANDOLE_BF16,
+    "float8_e4m3fn": lib.FARANDOLE_F8E4M3,
+    "float8_e5m2": lib.FARANDOLE_F8E5M2,
+}
 
 
 class _NumpyAdapter:
@@ -73,9 +79,9 @@ class _NumpyAdapter:
     def describe(self, array: numpy.ndarray) -> Tuple[int, Tuple[int, ...], int]:
         dtype = _DTYPES.get(array.dtype)
         if dtype is None:
-            if array.dtype.name != "bfloat16":
+            dtype = _NAMED_DTYPES.get(array.dtype.name)
+            if dtype is None:
                 raise ValueError(f"an array of {array.dtype} cannot be sent: farandole has no such element type")
-            dtype = lib.FARANDOLE_BF16
         return array.__array_interface__["data"][0], array.shape, dtype
 
     def contiguous(self, array: numpy.ndarray, reduction: Optional[_ops.Reduction] = None) -> numpy.ndarray:

@@ -11,7 +11,14 @@ from torch import nn
 
 check = Checks()
 
-TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
+TOLERANCES = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-5,
+    torch.float16: 5e-3,
+    torch.bfloat16: 4e-2,
+    torch.float8_e4m3fn: 0.6,
+    torch.float8_e5m2: 1.2,
+}
 
 
 def combine(a: Any, b: Any) -> Any:

@@ -42,6 +42,28 @@ def about_an_element_type() -> None:
 
 
 @check
+def about_floats_of_8_bits() -> None:
+    dtype = torch.float8_e5m2 if odd_one_out() else torch.float8_e4m3fn
+    tensor = torch.ones(5).to(dtype)
+    for call in (lambda: hvd.allgather(tensor, name="f8"), lambda: hvd.allreduce(tensor, op=hvd.Sum, name="f8")):
+        expect_error(call, "f8", "rank 0", f"rank {hvd.size() - 1}", "float8_e4m3fn", "float8_e5m2")
+
+
+@check
+def about_gpus_of_two_generations() -> None:
+    tensor = torch.ones(5).to(torch.float8_e4m3fn)
+    if not tensor.is_cuda:
+        return
+    capability = torch.cuda.get_device_capability
+    torch.cuda.get_device_capability = lambda _device=None: (8, 9) if odd_one_out() else (9, 0)
+    try:
+        expect_error(lambda: hvd.allreduce(tensor, op=hvd.Sum, name="old"), "old", "rank 0", "cuda", "cpu")
+        assert hvd.allgather(tensor, name="old").is_cuda, "what is only moved has no generation"
+    finally:
+        torch.cuda.get_device_capability = capability
+
+
+@check
 def about_a_reduction() -> None:
     expect_error(
         lambda: hvd.allreduce(torch.ones(5), op=hvd.Sum if odd_one_out() else hvd.Max, name="grad/2"),

@@ -48,6 +48,47 @@ def all_operations_take_the_element_type(dtype: torch.dtype) -> None:
     assert received.dtype == torch.int32 and received.tolist() == [2] * hvd.size()
 
 
+@check.each(torch.float8_e4m3fn, torch.float8_e5m2)
+def floats_of_8_bits_are_moved_and_reduced(dtype: torch.dtype) -> None:
+    size, rank = hvd.size(), hvd.rank()
+    # Every code; NaNs keep theirs.
+    codes = torch.arange(256, dtype=torch.uint8)
+    found = hvd.broadcast(codes.view(dtype), root_rank=size - 1, name=f"{dtype}")
+    assert found.dtype == dtype and torch.equal(found.view(torch.uint8), codes)
+    rows = hvd.allgather(codes[: rank + 1].view(dtype), name=f"{dtype}").view(torch.uint8)
+    assert rows.tolist() == [code for other in range(size) for code in range(other + 1)]
+    received = hvd.alltoall(codes[:size].view(dtype), name=f"{dtype}")
+    assert received.view(torch.uint8).tolist() == [rank] * size
+    parts = [
+        torch.randn(1000, 3, generator=torch.Generator().manual_seed(other)).to(dtype).float() for other in range(size)
+    ]
+    own = parts[rank].to(dtype)
+    stacked = torch.stack(parts)
+    calls = {
+        "sum": ({"op": hvd.Sum}, stacked.sum(0)),
+        "average": ({"op": hvd.Average}, stacked.sum(0) / size),
+        "minimum": ({"op": hvd.Min}, stacked.amin(0)),
+        "maximum": ({"op": hvd.Max}, stacked.amax(0)),
+        "product": ({"op": hvd.Product}, stacked.prod(0)),
+        "postscaled": ({"op": hvd.Sum, "postscale_factor": 4.0}, stacked.sum(0) * 4),
+        "prescaled": ({"op": hvd.Sum, "prescale_factor": 0.5}, stacked.sum(0) / 2),
+    }
+    for name, (arguments, exact) in calls.items():
+        found = hvd.allreduce(own, name=f"{dtype}.{name}", **arguments)
+        assert found.dtype == dtype and found.is_cuda == own.is_cuda
+        # Halving rounds where a value is subnormal, and so do the sums of several hosts.
+        is_once = name in ("minimum", "maximum") or (rounds_once() and name != "prescaled")
+        limit = 0.0 if is_once else torch.finfo(dtype).eps * (size + 1) * arguments.get("postscale_factor", 1.0)
+        assert torch.allclose(found.float(), exact.to(dtype).float(), rtol=limit, atol=limit), name
+        share = hvd.reducescatter(own, name=f"{dtype}.{name}", **arguments)
+        begin = sum(1000 // size + (other < 1000 % size) for other in range(rank))
+        assert torch.allclose(share.float(), found[begin : begin + len(share)].float(), rtol=limit, atol=limit), name
+    in_place = own.clone()
+    assert hvd.allreduce_(in_place, op=hvd.Sum, name=f"{dtype}.sum") is in_place
+    grouped = hvd.grouped_allreduce([own, mine(3)], op=hvd.Sum, name=f"{dtype}.grouped")
+    assert torch.equal(in_place.view(torch.uint8), grouped[0].view(torch.uint8)) and (grouped[1] == total()).all()
+
+
 @check
 def bool_is_or_and_and() -> None:
     tensor = torch.tensor([hvd.rank() == 0, True, False])
@@ -60,12 +101,12 @@ def bool_is_or_and_and() -> None:
 
 @check
 def results_are_equal_to_the_bit_on_all_ranks() -> None:
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64):
         torch.manual_seed(hvd.rank())
         for count in (1, 11, 4097, 200_003):
             found = hvd.allreduce(torch.randn(count).to(dtype), name=f"bits.{dtype}")
-            everyones = hvd.allgather(found.view(1, -1), name=f"bits.{dtype}")
-            assert all(torch.equal(row, found) for row in everyones)
+            everyones = hvd.allgather(found.view(1, -1), name=f"bits.{dtype}").view(torch.uint8)
+            assert all(torch.equal(row, found.view(torch.uint8)) for row in everyones)
 
 
 @check

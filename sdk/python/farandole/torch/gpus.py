@@ -5,13 +5,16 @@ from typing import Optional, Set
 import torch
 
 from .._handles import Place
-from .._library import OK, failure, lib
+from .._library import OK, failure, ffi, lib
 from .._ops import Reduction, barrier
 from ..process_sets import global_process_set
-from ..reduce_ops import Adasum
+from ..reduce_ops import Adasum, Average
 
 # What NCCL cannot reduce (worker/device/nccl_reduction.h) takes the way through the host.
 _NOT_REDUCED = {getattr(torch, name) for name in ("int16", "uint16") if hasattr(torch, name)}
+_FLOATS_8 = {getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)}
+# From which on they are reduced.
+_FLOATS_8_NCCL, _FLOATS_8_CAPABILITY = (2, 24), (9, 0)
 # Numbers of the GPUs whose tensors have travelled; a worker has one.
 _used: Set[int] = set()
 
@@ -21,7 +24,23 @@ def takes(tensor: torch.Tensor, reduction: Optional[Reduction]) -> bool:
     only moved."""
     if not tensor.is_cuda or lib.farandole_gpu_transport()[0] == b"\0":
         return False
-    return reduction is None or (reduction[0] != Adasum and tensor.dtype not in _NOT_REDUCED)
+    if reduction is None:
+        return True
+    op, prescale, postscale = reduction
+    if op == Adasum or tensor.dtype in _NOT_REDUCED:
+        return False
+    if tensor.dtype in _FLOATS_8:
+        # A factor, and the average's, would be of the tensor's type.
+        return op != Average and prescale == postscale == 1.0 and _reduces_floats_8(tensor)
+    return True
+
+
+def _reduces_floats_8(tensor: torch.Tensor) -> bool:
+    version = ffi.string(lib.farandole_gpu_transport()).decode().split()[-1]  # of "nccl 2.30.7"
+    return (
+        tuple(map(int, version.split("."))) >= _FLOATS_8_NCCL
+        and torch.cuda.get_device_capability(tensor.get_device()) >= _FLOATS_8_CAPABILITY
+    )
 
 
 def place(tensor: torch.Tensor) -> Place:

@@ -1,7 +1,7 @@
 """The operations on tensors, without autograd (differentiable.py adds it).
 
-Tensors are strided tensors of uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64 or bool, of
-any shape and strides; others are a ValueError. Those in a CUDA GPU travel from there, by NCCL, where all of the job's
+Tensors are strided tensors of uint8, int8, uint16, int16, int32, int64, float8_e4m3fn, float8_e5m2, float16, bfloat16,
+float32, float64 or bool, of any shape and strides; others are a ValueError. Those in a CUDA GPU travel from there, by NCCL, where all of the job's
 workers have it (gpus.py), and a call may return before they have: what the current stream is given afterwards waits for
 them. Those of other devices travel through the host's memory (staging.py), and then ranks may have tensors on different
 devices. Outputs are on the device of the inputs. All ranks of the process set call an operation with the same
@@ -37,6 +37,9 @@ _DTYPES = {
 }
 if hasattr(torch, "uint16"):  # since torch 2.3
     _DTYPES[torch.uint16] = lib.FARANDOLE_U16
+if hasattr(torch, "float8_e5m2"):  # since torch 2.1
+    _DTYPES[torch.float8_e4m3fn] = lib.FARANDOLE_F8E4M3
+    _DTYPES[torch.float8_e5m2] = lib.FARANDOLE_F8E5M2
 
 _allreduce = direct("allreduce")
 _grouped_allreduce = direct("grouped_allreduce")

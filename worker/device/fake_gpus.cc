@@ -434,57 +434,6 @@ void FakeGpus::BeOf(int nccl_version, int capability) {
   capability_ = capability;
 }
 
-void FakeGpus::BeginCapture(CudaStream stream) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  stream->graph = new FakeGraph(stream);
-  ++captures_;
-}
-
-std::unique_ptr<FakeGraph> FakeGpus::EndCapture(CudaStream stream) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<FakeGraph> graph(stream->graph);
-  for (const CudaStream captured : streams_) {
-    if (captured->graph == graph.get()) captured->graph = nullptr;
-  }
-  --captures_;
-  if (graph->IsJoined()) return graph;
-  DestroyLocked(std::move(graph));
-  return nullptr;
-}
-
-void FakeGpus::Launch(CudaStream stream, const FakeGraph& graph) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto has_begun = std::make_shared<bool>(false);
-  std::vector<CudaStream> replayed;
-  for (auto& [captured, tasks] : graph.Run()) {
-    replayed.push_back(*streams_.insert(new CUstream_st).first);
-    Push(replayed.back(), [has_begun] { return *has_begun; });
-    for (auto& task : tasks) Push(replayed.back(), task);
-  }
-  Push(stream, [has_begun] { return *has_begun = true; });
-  Push(stream, [this, replayed] {
-    for (const CudaStream one : replayed) {
-      if (!one->tasks.empty()) return false;
-    }
-    for (const CudaStream one : replayed) {
-      streams_.erase(one);
-      delete one;
-    }
-    return true;
-  });
-}
-
-void FakeGpus::Destroy(std::unique_ptr<FakeGraph> graph) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  DestroyLocked(std::move(graph));
-}
-
-void FakeGpus::DestroyLocked(std::unique_ptr<FakeGraph> graph) {
-  for (const CudaAddress address : graph->memory()) memory_.erase(address);
-  for (const auto& let_go : graph->holds()) let_go();
-  changed_.notify_all();
-}
-
 void FakeGpus::BreakCommunicators(int result) {
   const std::lock_guard<std::mutex> lock(mutex_);
   broken_ = result;

@@ -140,6 +140,7 @@ char* Engine::AllocateResult(Submission* submission) {
 absl::Status Engine::PrepareGpuBatch(const Entry& entry) {
   RunningBatch& running = *running_;
   running.gpu_batch = GpuBatch();
+  running.gpu_batch.is_fused = entry.items.size() > 1;
   running.gpu_batch.is_captured = (entry.flags & kIsCaptured) != 0;
   running.collective.gpu_batch = &running.gpu_batch;
   for (const Submission* submission : running.submissions) {

@@ -121,7 +121,6 @@ CHECK_NCCL(ncclGroupEnd);
 CHECK_NCCL(ncclMemAlloc);
 CHECK_NCCL(ncclMemFree);
 CHECK_NCCL(ncclCommRegister);
-CHECK_NCCL(ncclCommDeregister);
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId), "ncclUniqueId");
 static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress && kNcclRemoteError == ncclRemoteError,
               "ncclResult_t");

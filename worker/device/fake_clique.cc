@@ -112,6 +112,8 @@ class Reckoning {
     const FakeNcclCall& b = calls[index];
     FD_CHECK(a.kind == b.kind && a.count == b.count && a.dtype == b.dtype && a.peer == b.peer)
         << "ranks make different calls";
+    FD_CHECK(a.is_registered[0] == b.is_registered[0] && a.is_registered[1] == b.is_registered[1])
+        << "some ranks' memory is registered, and some ranks' is not";
   }
 
   void Add(char* to, const char* from, size_t bytes) { results_.push_back({to, {from, from + bytes}}); }

@@ -27,6 +27,8 @@ struct FakeNcclCall {
   int op = 0;
   int peer = 0;  // or root
   double factor = 1.0;
+  // Whether input and output lie in memory that the communicator was told of.
+  bool is_registered[2] = {false, false};
 };
 using FakeNcclWork = std::vector<FakeNcclCall>;
 

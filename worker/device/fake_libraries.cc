@@ -172,7 +172,6 @@ int ncclMemFree(void* memory) { return Gpus().nccl().ncclMemFree(memory); }
 int ncclCommRegister(NcclComm comm, void* memory, size_t bytes, void** handle) {
   return Gpus().nccl().ncclCommRegister(comm, memory, bytes, handle);
 }
-int ncclCommDeregister(NcclComm comm, void* handle) { return Gpus().nccl().ncclCommDeregister(comm, handle); }
 
 int nvmlInit_v2() { return kNvmlSuccess; }
 const char* nvmlErrorString(int) { return "there is one GPU"; }

@@ -1,9 +1,10 @@
 #include "worker/device/fake_nccl.h"
 
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -34,9 +35,16 @@ struct Communicator {
   uint64_t rounds = 0;
   FakeNcclWork begun;  // and not in the stream yet
   CudaStream stream = nullptr;
-  int graphs = 0;  // in which its calls are
-  std::set<void*> registered;
+  int graphs = 0;                            // in which its calls are
+  std::map<const char*, size_t> registered;  // and how many bytes
 };
+
+bool IsRegistered(const Communicator& communicator, const char* memory) {
+  const auto behind = communicator.registered.upper_bound(memory);
+  if (behind == communicator.registered.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(behind);
+  return memory < begin + bytes;
+}
 
 double ScalarOf(int dtype, const void* scalar) {
   if (dtype == kNcclFloat64) {
@@ -188,6 +196,8 @@ struct FakeNcclCalls {
     if (is_float8 && (fake.nccl_.version < 22400 || fake.capability_ < 90)) return kInvalidArgument;
     group_target = {comm, stream};
     group_calls.push_back(call);
+    group_calls.back().is_registered[0] = IsRegistered(*comm->shared, call.input);
+    group_calls.back().is_registered[1] = IsRegistered(*comm->shared, call.output);
     const auto scaled = fake.scales_.find(call.op);
     if (scaled != fake.scales_.end()) {
       group_calls.back().op = kNcclSum;
@@ -248,15 +258,9 @@ struct FakeNcclCalls {
     if (const int failure = fake.Enter("ncclCommRegister"); failure != 0) return failure;
     const auto found = fake.memory_.find(reinterpret_cast<uintptr_t>(memory));
     if (found == fake.memory_.end() || found->second->size() < bytes) return kInvalidUsage;
-    comm->shared->registered.insert(memory);
+    comm->shared->registered[static_cast<const char*>(memory)] = bytes;
     *handle = memory;
     return 0;
-  }
-  static int Deregister(NcclComm comm, void* handle) {
-    FakeGpus& fake = TheFakeGpus();
-    const std::lock_guard<std::mutex> lock(fake.mutex_);
-    if (const int failure = fake.Enter("ncclCommDeregister"); failure != 0) return failure;
-    return comm->shared->registered.erase(handle) == 1 ? 0 : kInvalidUsage;
   }
 
   static int GroupStart() {
@@ -303,7 +307,6 @@ void FillFakeNccl(NcclLibrary* nccl) {
   nccl->ncclMemAlloc = FakeNcclCalls::MemAlloc;
   nccl->ncclMemFree = FakeNcclCalls::MemFree;
   nccl->ncclCommRegister = FakeNcclCalls::Register;
-  nccl->ncclCommDeregister = FakeNcclCalls::Deregister;
 }
 
 }  // namespace farandole

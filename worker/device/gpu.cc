@@ -87,22 +87,20 @@ absl::StatusOr<CudaStream> Gpu::MakeStream() {
   return stream;
 }
 
-absl::StatusOr<CudaStream> Gpu::TakeStream() {
+absl::StatusOr<std::shared_ptr<CUstream_st>> Gpu::TakeStream() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (free_streams_.empty()) {
     const absl::StatusOr<CudaStream> made = MakeStream();
-    if (!made.ok()) return made;
+    if (!made.ok()) return made.status();
     made_streams_.push_back(*made);
-    return made;
+    free_streams_.push_back(*made);
   }
   const CudaStream stream = free_streams_.back();
   free_streams_.pop_back();
-  return stream;
-}
-
-void Gpu::GiveBack(CudaStream stream) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  free_streams_.push_back(stream);
+  return std::shared_ptr<CUstream_st>(stream, [gpu = shared_from_this()](CudaStream back) {
+    const std::lock_guard<std::mutex> giving(gpu->mutex_);
+    gpu->free_streams_.push_back(back);
+  });
 }
 
 std::vector<CudaStream> Gpu::streams() {

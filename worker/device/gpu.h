@@ -55,9 +55,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int capability() const { return capability_; }
   // Of copies that are no part of a collective. As all of these, it does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
-  // For the collectives of one communicator, which gives it back; it stays there as long as the GPU.
-  absl::StatusOr<CudaStream> TakeStream();
-  void GiveBack(CudaStream stream);
+  // One that nobody has. Its handle stays there as long as the GPU.
+  absl::StatusOr<std::shared_ptr<CUstream_st>> TakeStream();
   // All in which anything may be.
   std::vector<CudaStream> streams();
   // One in which nothing ever is: what is recorded there is over at once.
@@ -140,7 +139,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaStream capture_stream_ = nullptr;
   BatchKernel kernel_;
   std::mutex mutex_;
-  // Of communicators: all, and those that nobody has.
+  // That were taken: all, and those that were given back.
   std::vector<CudaStream> made_streams_;
   std::vector<CudaStream> free_streams_;
   // That nobody holds.

@@ -16,6 +16,8 @@ struct GpuBatch {
   std::string label;
   // Null where the rank has joined, and so has no tensors.
   std::shared_ptr<Gpu> gpu;
+  // It may have several tensors, on all ranks alike, also on one that has joined.
+  bool is_fused = false;
   // It is captured in a CUDA graph, on all ranks, and runs when the graph does.
   bool is_captured = false;
   // When inputs are there, and outputs may be written.

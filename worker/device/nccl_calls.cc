@@ -91,39 +91,54 @@ absl::StatusOr<NcclReduction> NcclCalls::Plan(const Collective& collective) {
                            static_cast<int>(collective.ranks.size()));
 }
 
-absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& communicator,
-                                FusionBuffer& fusion_buffer) {
+absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& communicator) {
   const std::shared_ptr<Gpu>& gpu = communicator.shared_gpu();
   stream_ = communicator.StreamOf(*collective.gpu_batch);
   element_bytes_ = static_cast<int64_t>(SizeOf(collective.dtype));
-  packs_input_ = PacksInput(collective);
   GpuBatch& batch = *collective.gpu_batch;
   if (batch.result_bytes > 0) {
     absl::StatusOr<GpuMemory> result = GpuMemory::Allocate(gpu, batch.result_bytes, stream_);
     if (!result.ok()) return result.status();
     batch.result = *std::move(result);
   }
+  const int parts = collective.op == OpType::kReducescatter ? 2 : 1;
+  const size_t bytes = static_cast<size_t>(collective.count * element_bytes_ * parts);
+  // By what all ranks know alike. A graph may run beside anything else, and so has memory of its own.
+  if (batch.is_fused && !batch.is_captured && communicator.HasFusionMemory(bytes))
+    return PrepareFused(collective, communicator, bytes);
+  return PrepareAlone(collective, *gpu);
+}
+
+absl::Status NcclCalls::PrepareFused(const Collective& collective, NcclCommunicator& communicator, size_t bytes) {
+  const absl::StatusOr<char*> memory = communicator.FusionMemory(bytes);
+  if (!memory.ok()) return memory.status();
+  const bool is_root = collective.op == OpType::kBroadcast && collective.position == collective.root;
+  packs_output_ = true;
+  packed_input_ = *memory;
+  input_ = *memory;
+  output_ = *memory + (collective.op == OpType::kReducescatter ? collective.count * element_bytes_ : 0);
+  return Reduces(collective.op) || is_root ? Pack(collective, communicator.gpu()) : absl::OkStatus();
+}
+
+absl::Status NcclCalls::PrepareAlone(const Collective& collective, Gpu& gpu) {
+  const bool packs_input = PacksInput(collective);
   const std::vector<Fragment> delivered = Delivered(collective);
   const bool has_one_output = delivered.size() == 1;
   packs_output_ = !has_one_output;
-  const int64_t input_bytes = packs_input_ ? collective.count * element_bytes_ : 0;
+  const int64_t input_bytes = packs_input ? collective.count * element_bytes_ : 0;
   const int64_t output_bytes = packs_output_ ? OutputElements(collective) * element_bytes_ : 0;
   // Inputs are packed where the result of as many elements comes to be: in the one output, or where outputs are packed.
-  const bool is_in_place = packs_input_ && collective.op != OpType::kReducescatter;
+  const bool is_in_place = packs_input && collective.op != OpType::kReducescatter;
   const int64_t place_bytes = has_one_output ? 0 : std::max(input_bytes, output_bytes);
   const size_t bytes = static_cast<size_t>(is_in_place ? place_bytes : input_bytes + output_bytes);
-  // A graph may run beside anything else, and so has its own.
-  char* packed = batch.is_captured ? nullptr : fusion_buffer.Take(bytes, communicator);
-  if (packed == nullptr) {
-    absl::StatusOr<GpuMemory> own = GpuMemory::Allocate(gpu, bytes, stream_);
-    if (!own.ok()) return own.status();
-    own_packed_ = *std::move(own);
-    packed = own_packed_.data();
-  }
-  output_ = has_one_output ? static_cast<char*>(delivered[0].output) : packed + (is_in_place ? 0 : input_bytes);
-  packed_input_ = is_in_place ? output_ : packed;
-  input_ = packs_input_ ? packed_input_ : InputsAsOne(collective, element_bytes_);
-  return packs_input_ ? Pack(collective, *gpu) : absl::OkStatus();
+  absl::StatusOr<GpuMemory> packed = GpuMemory::Allocate(gpu.shared_from_this(), bytes, stream_);
+  if (!packed.ok()) return packed.status();
+  own_packed_ = *std::move(packed);
+  output_ =
+      has_one_output ? static_cast<char*>(delivered[0].output) : own_packed_.data() + (is_in_place ? 0 : input_bytes);
+  packed_input_ = is_in_place ? output_ : own_packed_.data();
+  input_ = packs_input ? packed_input_ : InputsAsOne(collective, element_bytes_);
+  return packs_input ? Pack(collective, gpu) : absl::OkStatus();
 }
 
 absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
@@ -160,12 +175,11 @@ absl::Status NcclCalls::Unpack(const Collective& collective, Gpu& gpu) {
   return Move(copies, collective.dtype, plan_.postscale, gpu, stream_);
 }
 
-absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator,
-                                FusionBuffer& fusion_buffer) {
+absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& communicator) {
   absl::StatusOr<NcclReduction> plan = Plan(collective);
   if (!plan.ok()) return plan.status();
   plan_ = *plan;
-  if (absl::Status status = Prepare(collective, communicator, fusion_buffer); !status.ok()) return status;
+  if (absl::Status status = Prepare(collective, communicator); !status.ok()) return status;
   switch (collective.op) {
     case OpType::kAllreduce:
     case OpType::kReducescatter:

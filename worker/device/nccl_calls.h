@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/device/fusion_buffer.h"
 #include "worker/device/gpu.h"
 #include "worker/device/nccl_communicator.h"
 #include "worker/device/nccl_reduction.h"
@@ -20,13 +19,15 @@ namespace farandole {
 class NcclCalls {
  public:
   // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
-  absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator, FusionBuffer& fusion_buffer);
+  absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator);
   // To be called when the communicator has settled: enqueues what follows the calls.
   absl::Status Deliver(const Collective& collective, Gpu& gpu);
 
  private:
   static absl::StatusOr<NcclReduction> Plan(const Collective& collective);
-  absl::Status Prepare(const Collective& collective, NcclCommunicator& communicator, FusionBuffer& fusion_buffer);
+  absl::Status Prepare(const Collective& collective, NcclCommunicator& communicator);
+  absl::Status PrepareFused(const Collective& collective, NcclCommunicator& communicator, size_t bytes);
+  absl::Status PrepareAlone(const Collective& collective, Gpu& gpu);
   bool PacksInput(const Collective& collective) const;
   absl::Status Pack(const Collective& collective, Gpu& gpu);
   absl::Status Unpack(const Collective& collective, Gpu& gpu);
@@ -38,11 +39,10 @@ class NcclCalls {
   CudaStream stream_ = nullptr;
   NcclReduction plan_;
   int64_t element_bytes_ = 1;
-  bool packs_input_ = false;
   bool packs_output_ = false;
   // What the inputs are packed into.
   char* packed_input_ = nullptr;
-  // Where no fusion buffer is; freed in the stream's order.
+  // Where it is not the communicator's; freed in the stream's order.
   GpuMemory own_packed_;
   // Of the calls; a null input sends nothing.
   const char* input_ = nullptr;

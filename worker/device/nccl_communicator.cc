@@ -17,6 +17,7 @@ constexpr absl::Duration kPauseWhileConnecting = absl::Microseconds(100);
 constexpr absl::Duration kPauseForGraphs = absl::Milliseconds(20);
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
+constexpr size_t kLeastFusionBytes = size_t{4} << 20;
 
 // The end of one of NCCL's communicators, which peers end as well.
 void FinishInOrder(const NcclLibrary& nccl, NcclComm comm, absl::Time limit, absl::Duration pause) {
@@ -63,13 +64,13 @@ int NcclTypeOf(DType dtype) {
 NcclCommunicator::~NcclCommunicator() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (comm_ != nullptr) EndLocked(failure_.ok());
-  if (stream_ != nullptr) gpu_->GiveBack(stream_);
 }
 
 void NcclCommunicator::EndLocked(bool in_order) {
   const NcclComm comm = std::exchange(comm_, nullptr);
-  if (in_order) LetGo(comm);
-  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order](absl::Time limit, absl::Duration pause) {
+  // With what it uses until then.
+  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order, stream = stream_, memory = std::move(fusion_memory_)](
+                       absl::Time limit, absl::Duration pause) {
     const Gpu::Scope scope(*gpu);
     if (in_order && scope.status().ok()) {
       FinishInOrder(nccl, comm, limit, pause);
@@ -84,25 +85,23 @@ void NcclCommunicator::EndLocked(bool in_order) {
   end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
 }
 
-// What was made for it, of which nothing is used any more.
-void NcclCommunicator::LetGo(NcclComm comm) {
-  const Gpu::Scope scope(*gpu_);
-  if (!scope.status().ok()) return;
-  for (const auto& [memory, handle] : registered_) {
-    if (handle != nullptr) nccl_.ncclCommDeregister(comm, handle);
-  }
-  // Graphs go on using theirs.
-  for (const auto& [key, op] : scaled_sums_) {
-    if (!is_captured_) nccl_.ncclRedOpDestroy(op, comm);
-  }
-}
-
-void NcclCommunicator::Register(void* memory, size_t bytes) {
+absl::StatusOr<char*> NcclCommunicator::FusionMemory(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_.ok() || registered_.count(memory) == 1) return;
+  if (!failure_.ok()) return failure_;
+  if (!fusion_memory_.empty() && fusion_memory_.back()->bytes() >= bytes) return fusion_memory_.back()->data();
+  size_t wanted = kLeastFusionBytes;
+  while (wanted < bytes) wanted *= 2;
+  absl::StatusOr<std::shared_ptr<NcclMemory>> memory = NcclMemory::Allocate(&nccl_, gpu_, stream_, wanted);
+  if (!memory.ok()) return Fail(memory.status());
+  fusion_memory_.push_back(*std::move(memory));
   const Gpu::Scope scope(*gpu_);
-  void*& handle = registered_[memory];
-  if (scope.status().ok() && nccl_.ncclCommRegister(comm_, memory, bytes, &handle) != kNcclSuccess) handle = nullptr;
+  if (!scope.status().ok()) return Fail(scope.status());
+  char* const data = fusion_memory_.back()->data();
+  // NCCL drops the handle with the communicator.
+  void* handle = nullptr;
+  absl::Status status = nccl_.Check(nccl_.ncclCommRegister(comm_, data, wanted, &handle), "ncclCommRegister", comm_);
+  if (!status.ok()) return Fail(std::move(status));
+  return data;
 }
 
 void NcclCommunicator::SetCaptured() {
@@ -125,9 +124,9 @@ absl::Status NcclCommunicator::Begin(const NcclUniqueId& id, int size, int posit
   if (!failure_.ok()) return failure_;
   const Gpu::Scope scope(*gpu_);
   if (!scope.status().ok()) return Fail(scope.status());
-  const absl::StatusOr<CudaStream> stream = gpu_->TakeStream();
+  absl::StatusOr<std::shared_ptr<CUstream_st>> stream = gpu_->TakeStream();
   if (!stream.ok()) return Fail(stream.status());
-  stream_ = *stream;
+  stream_ = *std::move(stream);
   NcclConfig config;
   config.blocking = 0;
   const int result = nccl_.ncclCommInitRankConfig(&comm_, size, id, position, &config);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 #include "worker/device/gpu.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/nccl_library.h"
+#include "worker/device/nccl_memory.h"
 #include "worker/dtype.h"
 
 namespace farandole {
@@ -26,6 +28,8 @@ int NcclTypeOf(DType dtype);
 // Calls are made by one thread at a time, but Look and Abort, which may come from any.
 class NcclCommunicator {
  public:
+  static constexpr size_t kMostFused = size_t{256} << 20;
+
   NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
   // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort. Where CUDA graphs hold
   // it, NCCL has it wait until they are gone: nobody waits for that here.
@@ -35,9 +39,9 @@ class NcclCommunicator {
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
-  // Of its collectives; they need not wait for those of others. Set by Begin.
-  CudaStream stream() const { return stream_; }
-  CudaStream StreamOf(const GpuBatch& batch) const { return batch.is_captured ? gpu_->capture_stream() : stream_; }
+  // Of its collectives, which need not wait for those of others. Set by Begin.
+  CudaStream stream() const { return stream_.get(); }
+  CudaStream StreamOf(const GpuBatch& batch) const { return batch.is_captured ? gpu_->capture_stream() : stream(); }
   void SetConnected() { is_connected_.store(true); }
   // From any thread.
   bool is_connected() const { return is_connected_.load(); }
@@ -55,9 +59,13 @@ class NcclCommunicator {
   static void Pause(bool is_connecting);
   // The reduction that multiplies inputs of a floating-point type by `factor` and adds them up.
   absl::StatusOr<int> ScaledSum(DType dtype, double factor);
-  // Tells NCCL of memory that it gave by ncclMemAlloc, once, so that it may use shorter ways. Where it does not want to
-  // know, all goes on as without.
-  void Register(void* memory, size_t bytes);
+  // Whether there is memory for fused batches: NCCL is of 2.19 or later, and the batch has no more than kMostFused.
+  bool HasFusionMemory(size_t bytes) const { return nccl_.ncclMemAlloc != nullptr && bytes <= kMostFused; }
+  // Memory for one batch of several tensors, at least as large, until the communicator's stream has come to the next
+  // one's. It is NCCL's, and registered, so that switches and network cards may read and write there; it grows with the
+  // batches. All ranks use it for the same collectives, since NCCL does not look for ranks whose memory is not
+  // registered.
+  absl::StatusOr<char*> FusionMemory(size_t bytes);
   // Ends all that runs on the GPU for it, with `reason`; idempotent.
   void Abort(const absl::Status& reason);
 
@@ -69,19 +77,18 @@ class NcclCommunicator {
   absl::Status Fail(absl::Status status);
   absl::StatusOr<bool> IsSettledLocked();
   void EndLocked(bool in_order);
-  void LetGo(NcclComm comm);
 
   const NcclLibrary& nccl_;
   const std::shared_ptr<Gpu> gpu_;
-  CudaStream stream_ = nullptr;
+  std::shared_ptr<CUstream_st> stream_;
   std::mutex mutex_;
   NcclComm comm_ = nullptr;
   std::atomic<bool> is_connected_{false};
   bool is_captured_ = false;
   absl::Status failure_;
   std::map<std::pair<DType, double>, int> scaled_sums_;
-  // Handles of what is registered; null: NCCL did not want it.
-  std::map<void*, void*> registered_;
+  // Of fused batches, as long as NCCL knows it; the last is the one in use.
+  std::vector<std::shared_ptr<NcclMemory>> fusion_memory_;
 };
 
 }  // namespace farandole

@@ -38,7 +38,6 @@ absl::Status FindAll(const std::string& path, NcclLibrary* nccl) {
   absl::Status registers = library->Find("ncclMemAlloc", &nccl->ncclMemAlloc);
   registers.Update(library->Find("ncclMemFree", &nccl->ncclMemFree));
   registers.Update(library->Find("ncclCommRegister", &nccl->ncclCommRegister));
-  registers.Update(library->Find("ncclCommDeregister", &nccl->ncclCommDeregister));
   if (!registers.ok()) nccl->ncclMemAlloc = nullptr;
   if (nccl->ncclGetVersion(&nccl->version) != kNcclSuccess || nccl->version < NcclLibrary::kOldestVersion) {
     return absl::UnavailableError(absl::StrCat("NCCL is of version ", NcclVersionName(nccl->version), "; ",

@@ -91,11 +91,10 @@ struct NcclLibrary {
   int (*ncclRecv)(void* output, size_t count, int dtype, int peer, NcclComm comm, CudaStream stream);
   int (*ncclGroupStart)();
   int (*ncclGroupEnd)();
-  // Null: NCCL before 2.19, which has not the other three either.
+  // Null: NCCL before 2.19, which has not the other two either.
   int (*ncclMemAlloc)(void** memory, size_t bytes);
   int (*ncclMemFree)(void* memory);
   int (*ncclCommRegister)(NcclComm comm, void* memory, size_t bytes, void** handle);
-  int (*ncclCommDeregister)(NcclComm comm, void* handle);
 
   // OK, also of what is in progress, or INTERNAL with NCCL's words: "ncclAllReduce: invalid argument (error 4)".
   // `comm` (may be null) may know more of it.

@@ -83,8 +83,7 @@ class NcclOperation final : public Operation {
       if (!begun.ok()) return begun.status();
       begun_ = *std::move(begun);
     }
-    if (absl::Status status = calls_.Enqueue(collective_, group_.communicator, group_.fusion_buffer); !status.ok())
-      return status;
+    if (absl::Status status = calls_.Enqueue(collective_, group_.communicator); !status.ok()) return status;
     return false;
   }
 

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/device/fusion_buffer.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/gpu_watch.h"
 #include "worker/device/nccl_communicator.h"
@@ -48,11 +47,8 @@ class NcclTransport {
  private:
   friend class NcclOperation;
   struct Group {
-    Group(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu)
-        : fusion_buffer(nccl), communicator(nccl, std::move(gpu)) {}
+    Group(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : communicator(nccl, std::move(gpu)) {}
 
-    // Outlives the communicator that knows it.
-    FusionBuffer fusion_buffer;
     NcclCommunicator communicator;
   };
 

@@ -1,6 +1,8 @@
 #include "worker/device/nccl_transport.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,8 @@ class AwaitedOperation final : public Operation {
 
   absl::Status Begin() {
     collective_.gpu_batch = &batch_;
+    // Both ways want to be tried.
+    batch_.is_fused = collective_.sequence % 2 == 0;
     absl::StatusOr<GpuEvent> ready = gpu_->Record(stream_);
     if (!ready.ok()) return ready.status();
     batch_.ready.push_back(*std::move(ready));
@@ -292,41 +296,32 @@ TEST_F(NcclCommunicatorTest, ReductionsWithFactorsAreMadeOnce) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(communicator.ScaledSum(DType::kF32, 2.0 + i).ok());
 }
 
-TEST_F(NcclCommunicatorTest, BatchesTravelInMemoryOfNcclsThatGrowsWithThem) {
+TEST_F(NcclCommunicatorTest, FusedBatchesTravelInMemoryOfNcclsThatGrowsWithThem) {
   {
-    FusionBuffer buffer(&gpus_.nccl());
-    NcclCommunicator one(&gpus_.nccl(), gpu_);
-    NcclCommunicator other(&gpus_.nccl(), gpu_);
-    Connect(one);
-    Connect(other);
+    NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+    Connect(communicator);
     gpus_.TakeCalls();
-    char* const first = buffer.Take(1, one);
-    ASSERT_NE(first, nullptr);
-    EXPECT_EQ(buffer.Take(size_t{4} << 20, one), first);
-    EXPECT_EQ(buffer.Take(100, other), first);
-    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclMemAlloc", "ncclCommRegister", "ncclCommRegister"));
-    EXPECT_NE(buffer.Take((size_t{4} << 20) + 1, one), first);
+    char* const first = *communicator.FusionMemory(1);
+    EXPECT_EQ(*communicator.FusionMemory(size_t{4} << 20), first);
     EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclMemAlloc", "ncclCommRegister"));
-    EXPECT_EQ(buffer.Take(FusionBuffer::kMost + 1, one), nullptr);
-    EXPECT_EQ(buffer.Take(0, one), nullptr);
-    // Where it is not wanted, it is memory as any other.
-    gpus_.FailNext("ncclCommRegister", 3);
-    EXPECT_NE(buffer.Take(100, other), nullptr);
-    EXPECT_NE(buffer.Take(100, other), nullptr);
-    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclCommRegister"));
+    EXPECT_NE(*communicator.FusionMemory((size_t{4} << 20) + 1), first);
+    EXPECT_THAT(gpus_.TakeCalls(), ElementsAre("ncclMemAlloc", "ncclCommRegister"));
+    EXPECT_TRUE(communicator.HasFusionMemory(NcclCommunicator::kMostFused));
+    EXPECT_FALSE(communicator.HasFusionMemory(NcclCommunicator::kMostFused + 1));
   }
   const std::vector<std::string> calls = gpus_.TakeCalls();
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclCommDeregister"), 3);
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ncclMemFree"), 2);
+  const auto destroyed = std::find(calls.begin(), calls.end(), "ncclCommDestroy");
+  EXPECT_EQ(std::count(destroyed, calls.end(), "ncclMemFree"), 2) << "NCCL does not know it any more";
 }
 
-TEST_F(NcclCommunicatorTest, WithoutMemoryOfNcclsBatchesHaveTheirOwn) {
-  FusionBuffer buffer(&gpus_.nccl());
-  NcclCommunicator communicator(&gpus_.nccl(), gpu_);
-  Connect(communicator);
-  gpus_.FailNext("ncclMemAlloc", 1);
-  EXPECT_EQ(buffer.Take(1, communicator), nullptr);
-  EXPECT_EQ(buffer.Take(1, communicator), nullptr);
+TEST_F(NcclCommunicatorTest, WhoHasNoMemoryForFusedBatchesEndsTheEpochBeforeItHasOtherMemoryThanPeers) {
+  for (const char* call : {"ncclMemAlloc", "ncclCommRegister"}) {
+    NcclCommunicator communicator(&gpus_.nccl(), gpu_);
+    Connect(communicator);
+    gpus_.FailNext(call, 1);
+    EXPECT_THAT(communicator.FusionMemory(1).status().message(), HasSubstr(call));
+    EXPECT_FALSE(communicator.FusionMemory(1).ok());
+  }
 }
 
 TEST(GpuTest, KnowsItsCapability) {

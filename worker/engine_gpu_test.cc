@@ -179,6 +179,15 @@ TEST_P(EngineGpuTest, WhoHasJoinedContributesNothing) {
       auto rows = Late(rank, "rows", {static_cast<float>(rank)}, OpType::kAllgather);
       ASSERT_TRUE(epoch_->Run(rank, *rows).ok());
       EXPECT_EQ(rows->values.size(), size() - 1u);
+      std::vector<std::unique_ptr<TestTensor>> fused;
+      for (int i = 0; i < 30; ++i) {
+        fused.push_back(Late(rank, absl::StrCat("fused", i), {static_cast<float>(rank)}));
+        ASSERT_TRUE(epoch_->Submit(rank, *fused.back()).ok());
+      }
+      for (auto& one : fused) {
+        ASSERT_TRUE(epoch_->Wait(rank, *one).ok());
+        EXPECT_FLOAT_EQ(one->values[0], Sum());
+      }
     }
     const absl::StatusOr<int64_t> joining = epoch_->BeginJoining(rank, &last);
     ASSERT_TRUE(joining.ok());

@@ -282,6 +282,27 @@ TEST_P(EngineGpuTest, TheEndOfTheEpochEndsWhatHangsOnTheGpu) {
   });
 }
 
+TEST_P(EngineGpuTest, AnAbortDoesNotWaitForWhatTheProgramHasEnqueued) {
+  std::vector<std::unique_ptr<TestTensor>> tensors;
+  epoch_->OnEachRank([&](int rank) {
+    auto first = Late(rank, "first", {1.0f});
+    ASSERT_TRUE(epoch_->Run(rank, *first).ok());
+  });
+  for (int rank = 0; rank < size(); ++rank) tensors.push_back(Late(rank, "t", {1.0f}));
+  std::atomic<bool> is_computed{false};
+  for (int rank = 0; rank < size(); ++rank) gpus_.Block(streams_[rank], [&is_computed] { return is_computed.load(); });
+  epoch_->OnEachRank([&](int rank) {
+    ASSERT_TRUE(epoch_->Submit(rank, *tensors[rank]).ok());
+    ASSERT_TRUE(epoch_->engine(rank).Wait(tensors[rank]->handle, 60'000'000'000, true).ok());
+  });
+  epoch_->AbortAll(absl::AbortedError("rank 1 was lost"));
+  is_computed = true;
+  for (int rank = 0; rank < size(); ++rank) {
+    gpus_.Synchronize(streams_[rank]);
+    AwaitCollectives(rank);
+  }
+}
+
 TEST_P(EngineGpuTest, RefusesWhatNcclCannotDoAndAnotherGpu) {
   TensorView view;
   float value = 1;

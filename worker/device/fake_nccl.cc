@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "worker/device/fake_clique.h"
@@ -77,6 +78,7 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::pair<NcclComm, CudaStream> group_target;
 thread_local FakeNcclWork group_calls;
+thread_local std::vector<NcclComm> group_ends;
 
 }  // namespace
 
@@ -120,10 +122,19 @@ struct FakeNcclCalls {
     std::unique_lock<std::mutex> lock(fake.mutex_);
     if (const int failure = fake.Enter(call); failure != 0) return failure;
     comm->shared->is_aborted = true;
-    // As NCCL: what graphs hold is there as long as they are.
-    while (comm->shared->graphs > 0) fake.changed_.wait(lock);
-    --fake.communicators_;
-    delete comm;
+    group_ends.push_back(comm);
+    return group_depth > 0 ? 0 : EndAll(lock);
+  }
+  // As NCCL: what graphs hold is there as long as they are, and what streams are to run is waited for.
+  static int EndAll(std::unique_lock<std::mutex>& lock) {
+    if (!group_ends.empty() && !IsInFakeContext()) return kInvalidUsage;
+    FakeGpus& fake = TheFakeGpus();
+    for (const NcclComm comm : std::exchange(group_ends, {})) {
+      const Communicator& own = *comm->shared;
+      while (own.graphs > 0 || (own.stream != nullptr && !own.stream->tasks.empty())) fake.changed_.wait(lock);
+      --fake.communicators_;
+      delete comm;
+    }
     return 0;
   }
   static int Finalize(NcclComm comm) {
@@ -269,8 +280,8 @@ struct FakeNcclCalls {
   }
   static int GroupEnd() {
     FakeGpus& fake = TheFakeGpus();
-    const std::lock_guard<std::mutex> lock(fake.mutex_);
-    --group_depth;
+    std::unique_lock<std::mutex> lock(fake.mutex_);
+    if (--group_depth == 0 && !group_ends.empty()) return EndAll(lock);
     const FakeNcclWork calls = std::exchange(group_calls, {});
     if (calls.empty()) return 0;
     Communicator& own = *group_target.first->shared;

@@ -68,9 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::EndLocked(bool in_order) {
   const NcclComm comm = std::exchange(comm_, nullptr);
-  // With what it uses until then.
-  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order, stream = stream_, memory = std::move(fusion_memory_)](
-                       absl::Time limit, absl::Duration pause) {
+  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order](absl::Time limit, absl::Duration pause) {
     const Gpu::Scope scope(*gpu);
     if (in_order && scope.status().ok()) {
       FinishInOrder(nccl, comm, limit, pause);
@@ -78,11 +76,11 @@ void NcclCommunicator::EndLocked(bool in_order) {
       nccl.ncclCommAbort(comm);
     }
   };
-  if (is_captured_) {
-    QuietThread([end] { end(absl::InfiniteFuture(), kPauseForGraphs); }).detach();
-    return;
-  }
-  end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
+  if (!is_captured_) return end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
+  // With what it uses until then.
+  QuietThread([end, stream = stream_, memory = std::move(fusion_memory_)] {
+    end(absl::InfiniteFuture(), kPauseForGraphs);
+  }).detach();
 }
 
 absl::StatusOr<char*> NcclCommunicator::FusionMemory(size_t bytes) {

@@ -66,7 +66,8 @@ class NcclCommunicator {
   // batches. All ranks use it for the same collectives, since NCCL does not look for ranks whose memory is not
   // registered.
   absl::StatusOr<char*> FusionMemory(size_t bytes);
-  // Ends all that runs on the GPU for it, with `reason`; idempotent.
+  // Ends all that runs on the GPU for it, with `reason`; idempotent. Its streams are waited for: within a group of
+  // NCCL's, at the end of that.
   void Abort(const absl::Status& reason);
 
   Gpu& gpu() const { return *gpu_; }

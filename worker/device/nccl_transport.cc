@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/quiet_thread.h"
 #include "worker/clock.h"
 #include "worker/device/nccl_calls.h"
 
@@ -129,8 +130,8 @@ absl::StatusOr<NcclTransport::Group*> NcclTransport::GroupOf(const Collective& c
   const std::vector<int> ranks(collective.ranks.begin(), collective.ranks.end());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  std::unique_ptr<Group>& group = groups_[ranks];
-  if (group == nullptr) group = std::make_unique<Group>(nccl_, std::move(gpu));
+  std::shared_ptr<Group>& group = groups_[ranks];
+  if (group == nullptr) group = std::make_shared<Group>(nccl_, std::move(gpu));
   return group.get();
 }
 
@@ -142,14 +143,25 @@ absl::StatusOr<std::unique_ptr<Operation>> NcclTransport::Start(const Collective
   return operation;
 }
 
+NcclTransport::~NcclTransport() {
+  if (aborting_.joinable()) aborting_.join();
+}
+
 void NcclTransport::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = reason;
-  // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
-  nccl_->ncclGroupStart();
-  for (auto& [ranks, group] : groups_) group->communicator.Abort(reason);
-  nccl_->ncclGroupEnd();
+  std::vector<std::shared_ptr<Group>> groups;
+  for (auto& [ranks, group] : groups_) groups.push_back(group);
+  if (groups.empty()) return;
+  aborting_ = QuietThread([nccl = nccl_, groups = std::move(groups), reason] {
+    // NCCL goes back to the GPU that the thread had before.
+    const Gpu::Scope scope(groups[0]->communicator.gpu());
+    // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
+    nccl->ncclGroupStart();
+    for (const auto& group : groups) group->communicator.Abort(reason);
+    nccl->ncclGroupEnd();
+  });
 }
 
 bool NcclTransport::IsConnected(const std::vector<int>& ranks) {
@@ -169,7 +181,7 @@ absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
 }
 
 void NcclTransport::Forget(const std::vector<int>& ranks) {
-  std::unique_ptr<Group> forgotten;
+  std::shared_ptr<Group> forgotten;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = groups_.find(ranks);
   if (found == groups_.end()) return;
@@ -180,7 +192,7 @@ void NcclTransport::Forget(const std::vector<int>& ranks) {
 void NcclTransport::Finish() {
   // All is over, and measured. What is wrong is of no more use.
   watch_.Look(MonotonicNs()).status().IgnoreError();
-  std::map<std::vector<int>, std::unique_ptr<Group>> groups;
+  std::map<std::vector<int>, std::shared_ptr<Group>> groups;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     groups.swap(groups_);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,9 +31,13 @@ class NcclTransport {
   NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, GpuRecorder recorder = {})
       : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)), watch_(std::move(recorder)) {}
 
+  ~NcclTransport();
+
   // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
   // CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
+  // Does not wait: NCCL does, until the GPU has come to what it is to end, and that is behind all that the program has
+  // enqueued. Destruction waits for it.
   void Abort(const absl::Status& reason);
   // From any thread: whether these ranks have had a collective.
   bool IsConnected(const std::vector<int>& ranks);
@@ -59,9 +64,10 @@ class NcclTransport {
   const OwnGpu own_gpu_;
   // Guards the map and `failure_`, for Abort.
   std::mutex mutex_;
-  std::map<std::vector<int>, std::unique_ptr<Group>> groups_;
+  std::map<std::vector<int>, std::shared_ptr<Group>> groups_;
   GpuWatch watch_;
   absl::Status failure_;
+  std::thread aborting_;
 };
 
 }  // namespace farandole

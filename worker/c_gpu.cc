@@ -1,9 +1,11 @@
 // The part of the C interface that is about tensors in GPUs.
 #include "worker/c_gpu.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/c_call.h"
@@ -40,12 +42,12 @@ absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   if (!gpus.ok()) return gpus.status();
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = (*gpus)->Use(current.gpu);
   if (!gpu.ok()) return gpu.status();
-  absl::Status prepared = PrepareForNccl(request->name, **gpu, request->op, request->dtype, request->reduce_op,
-                                         request->prescale, request->postscale);
+  const std::vector<int> ranks = worker.engine().table().RanksOf(request->group).value_or(std::vector<int>());
+  absl::Status prepared =
+      PrepareForNccl(request->name, **gpu, request->op, request->dtype, request->reduce_op, request->prescale,
+                     request->postscale, std::max(static_cast<int>(ranks.size()), 1));
   if (!prepared.ok()) return prepared;
-  absl::StatusOr<GpuEvent> ready = (*gpus)->Record(**gpu, current.stream, [&worker, request] {
-    return worker.engine().table().RanksOf(request->group).value_or(std::vector<int>());
-  });
+  absl::StatusOr<GpuEvent> ready = (*gpus)->Record(**gpu, current.stream, ranks);
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
   request->nccl_version = (*worker.gpus())->nccl_version();

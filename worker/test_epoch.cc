@@ -176,9 +176,8 @@ absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* 
   if (tensor.stream == nullptr) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = gpus_[rank]->Use(rank);
   if (!gpu.ok()) return gpu.status();
-  absl::StatusOr<GpuEvent> ready = gpus_[rank]->Record(**gpu, tensor.stream, [this, rank, &tensor] {
-    return engines_[rank]->table().RanksOf(tensor.group).value_or(std::vector<int>());
-  });
+  absl::StatusOr<GpuEvent> ready = gpus_[rank]->Record(
+      **gpu, tensor.stream, engines_[rank]->table().RanksOf(tensor.group).value_or(std::vector<int>()));
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
   request->nccl_version = gpus_[rank]->nccl_version();

@@ -33,6 +33,7 @@ using CudaUuid = std::array<uint8_t, 16>;
 
 // CUresult.
 inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaOutOfMemory = 2;
 inline constexpr int kCudaNotReady = 600;
 // CUstream_flags, CUevent_flags, CUmemPool_attribute.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;

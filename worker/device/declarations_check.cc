@@ -87,7 +87,9 @@ CHECK_VERSIONED(cuEventDestroy, v2);
 CHECK_VERSIONED(cuEventElapsedTime, v2);
 CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
-static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY, "CUresult");
+static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY &&
+                  kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY,
+              "CUresult");
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING, "CUstream_flags");
 static_assert(kCudaCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
                   kCudaCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,

@@ -132,8 +132,14 @@ class Reckoning {
       factors.push_back((*calls)[index].factor);
     }
     const DType type = TypeOf(call.dtype);
+    ReduceOp op = OpOf(call.op);
+    // As NCCL, which divides sums of integers, and inputs that are floats.
+    if (op == ReduceOp::kAverage && IsFloating(type)) {
+      op = ReduceOp::kSum;
+      std::fill(factors.begin(), factors.end(), 1.0 / static_cast<double>(ranks_.size()));
+    }
     std::vector<char> output(count * SizeOf(type));
-    Reduce(type, OpOf(call.op), inputs, factors.data(), output.data(), static_cast<int64_t>(count), 1.0,
+    Reduce(type, op, inputs, factors.data(), output.data(), static_cast<int64_t>(count), 1.0,
            static_cast<int>(ranks_.size()));
     return output;
   }

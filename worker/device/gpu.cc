@@ -185,10 +185,17 @@ absl::Status Gpu::Wait(CudaStream stream, const GpuEvent& event) {
   if (!event.is_set()) return absl::OkStatus();
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
-  if (event.is_captured() && stream != capture_stream_) {
+  if (stream != capture_stream_) {
     const absl::StatusOr<bool> is_capturing = IsCapturing(stream);
     if (!is_capturing.ok()) return is_capturing.status();
-    if (!*is_capturing) return NotWhereItWasCaptured();
+    if (event.is_captured() && !*is_capturing) return NotWhereItWasCaptured();
+    // The driver would give up the capture.
+    if (!event.is_captured() && *is_capturing) {
+      return absl::FailedPreconditionError(
+          "this stream is capturing a CUDA graph, which cannot wait for a collective that was submitted before: wait "
+          "for "
+          "that before the capture begins");
+    }
   }
   return driver_->Check(driver_->cuStreamWaitEvent(stream, event.event_.get(), 0), "cuStreamWaitEvent");
 }
@@ -215,10 +222,11 @@ absl::StatusOr<void*> Gpu::Allocate(size_t bytes, CudaStream stream) {
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
   CudaAddress address = 0;
-  absl::Status status = driver_->Check(driver_->cuMemAllocAsync(&address, bytes, stream), "cuMemAllocAsync");
+  const int result = driver_->cuMemAllocAsync(&address, bytes, stream);
+  absl::Status status = driver_->Check(result, "cuMemAllocAsync");
   if (!status.ok()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(bytes, " bytes for a collective on GPU ", ordinal_, ": ", status.message()));
+    return absl::Status(result == kCudaOutOfMemory ? absl::StatusCode::kResourceExhausted : status.code(),
+                        absl::StrCat(bytes, " bytes for a collective on GPU ", ordinal_, ": ", status.message()));
   }
   return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }

@@ -77,11 +77,10 @@ absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::Use(int ordinal) {
   return UseLocked(ordinal);
 }
 
-absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream,
-                                                const std::function<std::vector<int>()>& ranks) {
+absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream, const std::vector<int>& ranks) {
   absl::StatusOr<GpuEvent> ready = gpu.Record(stream);
   // NCCL's communicators are not made within a capture.
-  if (ready.ok() && ready->is_captured() && !transport_->IsConnected(ranks())) {
+  if (ready.ok() && ready->is_captured() && !transport_->IsConnected(ranks)) {
     return absl::FailedPreconditionError(
         "this stream is capturing a CUDA graph, and these ranks had no collective on their GPUs yet: run what is to be "
         "captured once before");

@@ -59,9 +59,14 @@ absl::StatusOr<NcclReduction> PlanNcclReduction(DType dtype, ReduceOp op, double
     return NotOnGpus(absl::StrCat("an average or a scale factor of ", Name(dtype)));
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kAverage;
   const bool is_scaled = prescale != 1.0 || postscale != 1.0;
-  // Sums are linear: one factor does for all, and needs no pass over the memory.
-  if (is_scaled && adds && IsFloating(dtype) && IsNormal(dtype, prescale * postscale))
-    return NcclReduction{kNcclSum, prescale * postscale / (op == ReduceOp::kAverage ? size : 1)};
+  if (is_scaled && adds && IsFloating(dtype)) {
+    // Sums are linear: one factor does for all, and needs no pass over the memory. Else the kernel that follows
+    // divides, too, since NCCL's average multiplies each input by 1 / size first, in the type itself.
+    const double share = op == ReduceOp::kAverage ? 1.0 / size : 1.0;
+    const double factor = prescale * postscale * share;
+    if (IsNormal(dtype, factor)) return NcclReduction{kNcclSum, factor};
+    return NcclReduction{kNcclSum, 1.0, prescale, postscale * share};
+  }
   return NcclReduction{OpOf(op), 1.0, prescale, postscale};
 }
 
@@ -88,9 +93,9 @@ absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, Reduce
 }
 
 absl::Status PrepareForNccl(absl::string_view name, Gpu& gpu, OpType op, DType dtype, ReduceOp reduce_op,
-                            double prescale, double postscale) {
+                            double prescale, double postscale, int size) {
   if (!Reduces(op)) return absl::OkStatus();
-  const absl::StatusOr<NcclReduction> plan = PlanNcclReduction(dtype, reduce_op, prescale, postscale, 1);
+  const absl::StatusOr<NcclReduction> plan = PlanNcclReduction(dtype, reduce_op, prescale, postscale, size);
   if (!plan.ok() || !plan->ScalesByKernel()) return absl::OkStatus();
   const absl::Status loaded = gpu.LoadKernels();
   if (loaded.ok()) return loaded;

@@ -43,10 +43,10 @@ absl::Status CheckForNccl(absl::string_view name, OpType op, DType dtype, Reduce
                           double postscale, const NcclPlace& place);
 
 // To be called before a submission that is to run on this GPU, and without locks: loads the kernels that it wants, if
-// it wants some, or says why it cannot run.
+// it wants some, or says why it cannot run. `size`: ranks of its group.
 //   INVALID_ARGUMENT: they cannot be loaded
 absl::Status PrepareForNccl(absl::string_view name, Gpu& gpu, OpType op, DType dtype, ReduceOp reduce_op,
-                            double prescale, double postscale);
+                            double prescale, double postscale, int size);
 
 }  // namespace farandole
 

@@ -103,6 +103,7 @@ class GpuTestTransport final : public InprocTransport {
     const bool is_half = collective.dtype == DType::kF16 || collective.dtype == DType::kBF16;
     const bool rounds = collective.reduce_op != ReduceOp::kMin && collective.reduce_op != ReduceOp::kMax;
     if (!plan.ok() || collective.dtype == DType::kBool || plan->factor != 1.0) return false;
+    if (IsFloating(collective.dtype) && collective.reduce_op == ReduceOp::kAverage) return false;
     if (is_half && rounds && plan->postscale != 1.0) return false;
     return !plan->ScalesByKernel() || gpu_->LoadKernels().ok();
   }
@@ -187,7 +188,8 @@ TEST(NcclReductionTest, WhatNcclCannotScaleKernelsDo) {
   EXPECT_THAT(plan(DType::kI32, ReduceOp::kSum, 2, 1), ElementsAre(kNcclSum, 1, 2, 1));
   EXPECT_THAT(plan(DType::kI64, ReduceOp::kAverage, 2, 0.5), ElementsAre(kNcclAvg, 1, 2, 0.5));
   EXPECT_THAT(plan(DType::kF16, ReduceOp::kSum, 1e-9, 1), ElementsAre(kNcclSum, 1, 1e-9, 1));
-  EXPECT_THAT(plan(DType::kF16, ReduceOp::kAverage, 0, 1), ElementsAre(kNcclAvg, 1, 0, 1));
+  EXPECT_THAT(plan(DType::kF16, ReduceOp::kAverage, 0, 1), ElementsAre(kNcclSum, 1, 0, 0.25));
+  EXPECT_THAT(plan(DType::kF16, ReduceOp::kAverage, 1e-4, 1), ElementsAre(kNcclSum, 1, 1e-4, 0.25));
   EXPECT_THAT(plan(DType::kBF16, ReduceOp::kSum, 1e-9, 1), ElementsAre(kNcclSum, 1e-9, 1, 1));
   // Only a factor of 0 changes a bool.
   EXPECT_THAT(plan(DType::kBool, ReduceOp::kSum, 0.5, 0), ElementsAre(kNcclMax, 1, 1, 0));
@@ -198,7 +200,7 @@ TEST(NcclReductionTest, WhoCannotLoadKernelsHearsItBeforePeersBegin) {
   gpus.RefuseModules();
   const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
   const auto prepare = [&](DType dtype, ReduceOp op, double prescale) {
-    return PrepareForNccl("t", *gpu, OpType::kAllreduce, dtype, op, prescale, 1);
+    return PrepareForNccl("t", *gpu, OpType::kAllreduce, dtype, op, prescale, 1, 2);
   };
   EXPECT_TRUE(prepare(DType::kF32, ReduceOp::kSum, 2).ok());
   EXPECT_EQ(gpu->TakeWarning(), std::nullopt);

@@ -79,7 +79,7 @@ void Engine::OnTableChanged() {
 
 absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle) {
   *handle = 0;
-  if (!role_.try_lock()) {
+  if (request.ready.is_captured() || !role_.try_lock()) {
     absl::StatusOr<int64_t> submitted = Submit(request);
     if (!submitted.ok()) return submitted.status();
     *handle = *submitted;
@@ -104,10 +104,15 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("there is no handle ", handle, "; was it released?"));
-  if (!submission->complete.load() && limit_ns != 0) {
+  // What is captured is so by one thread at a time: who waits for some of it goes on when nothing of it is on its way.
+  const bool is_captured = submission->ready.is_captured();
+  if (is_captured && table_.EnterCaptured()) Kick();
+  auto done = [this, submission, is_captured] {
+    return submission->complete.load() && (!is_captured || table_.captured() == 0);
+  };
+  if (!done() && limit_ns != 0) {
     const int64_t started = MonotonicNs();
     const int64_t deadline = DeadlineAfter(started, limit_ns);
-    auto done = [submission] { return submission->complete.load(); };
     for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
       if (role_.try_lock()) {
         bell_.SetAttention(Attention::kPolling);
@@ -119,7 +124,9 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
     }
     wait_ns_.fetch_add(MonotonicNs() - started);
   }
-  return table_.DoneWaiting(submission, release);
+  if (!is_captured || done()) return table_.DoneWaiting(submission, release);
+  table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // who asks again hears of it
+  return false;
 }
 
 bool Engine::IsKnown(int64_t handle) {

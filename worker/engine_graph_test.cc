@@ -169,16 +169,57 @@ TEST_P(EngineGraphTest, RanksOfWhichOneCapturesDoNotAgree) {
 TEST_P(EngineGraphTest, WhatIsCapturedIsWaitedForWithinTheCapture) {
   WarmUp();
   epoch_->OnEachRank([&](int rank) {
-    auto tensor = Tensor(rank, "t", 1);
+    Engine& engine = epoch_->engine(rank);
+    auto early = Tensor(rank, "early", 1);
+    auto late = Tensor(rank, "late", 1);
     gpus_.BeginCapture(streams_[rank]);
+    ASSERT_TRUE(epoch_->Submit(rank, *early).ok());
+    ASSERT_TRUE(engine.Wait(early->handle, 60'000'000'000, false).ok());
+    EXPECT_TRUE(*engine.Completed(early->handle)->gpu->IsOver(engine.Completed(early->handle)->done));
+    ASSERT_TRUE(epoch_->Submit(rank, *late).ok());
+    // One is in the graph, and its end nowhere; the other has not been captured yet.
+    EXPECT_EQ(gpus_.EndCapture(streams_[rank]), nullptr);
+    for (TestTensor* tensor : {early.get(), late.get()}) {
+      const absl::Status status = epoch_->Wait(rank, *tensor);
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(status.message(), HasSubstr("before the capture ends"));
+    }
+    auto next = Tensor(rank, "late", 1);
+    EXPECT_TRUE(epoch_->Run(rank, *next).ok()) << "the epoch goes on";
+  });
+}
+
+TEST_P(EngineGraphTest, NothingIsCapturedWhileTheProgramMayCapture) {
+  WarmUp();
+  epoch_->OnEachRank([&](int rank) {
+    auto one = Tensor(rank, "one", 1);
+    auto other = Tensor(rank, "other", 1);
+    Capture(rank, [&] {
+      const int64_t batches = epoch_->engine(rank).counters().batches;
+      ASSERT_TRUE(epoch_->Submit(rank, *one).ok());
+      ASSERT_TRUE(epoch_->Submit(rank, *other).ok());
+      EXPECT_EQ(epoch_->engine(rank).counters().batches, batches);
+      ASSERT_TRUE(epoch_->Wait(rank, *one).ok());
+      EXPECT_EQ(epoch_->engine(rank).table().captured(), 0) << "the other one is captured as well";
+      ASSERT_TRUE(epoch_->Wait(rank, *other).ok());
+    });
+    EXPECT_NE(graphs_[rank], nullptr);
+  });
+}
+
+TEST_P(EngineGraphTest, ACaptureIsNotSpoiledByAWaitForWhatWasSubmittedBeforeIt) {
+  WarmUp();
+  epoch_->OnEachRank([&](int rank) {
+    auto tensor = Tensor(rank, "t", 1);
     ASSERT_TRUE(epoch_->Submit(rank, *tensor).ok());
     Engine& engine = epoch_->engine(rank);
     ASSERT_TRUE(engine.Wait(tensor->handle, 60'000'000'000, false).ok());
-    EXPECT_TRUE(*engine.Completed(tensor->handle)->gpu->IsOver(engine.Completed(tensor->handle)->done));
-    EXPECT_EQ(gpus_.EndCapture(streams_[rank]), nullptr);
-    const absl::Status status = epoch_->Wait(rank, *tensor);
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(status.message(), HasSubstr("before the capture ends"));
+    Capture(rank, [&] {
+      const Submission* submission = engine.Completed(tensor->handle);
+      EXPECT_THAT(submission->gpu->Wait(streams_[rank], submission->done).message(), HasSubstr("before the capture"));
+    });
+    EXPECT_NE(graphs_[rank], nullptr);
+    ASSERT_TRUE(epoch_->Wait(rank, *tensor).ok());
   });
 }
 

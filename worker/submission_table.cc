@@ -60,14 +60,6 @@ void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own
   }
 }
 
-bool TravelsInline(const Submission& submission) {
-  if (submission.gpu != nullptr) return false;
-  if (submission.op == OpType::kBarrier) return true;
-  if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
-  if (submission.reduce_op == ReduceOp::kAdasum) return false;
-  return submission.bytes() <= kInlineBytes;
-}
-
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
@@ -272,112 +264,14 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   ++counters_.submissions;
   last_submitted_ns_ = submission->submitted_ns;
   if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
-  Enter(submission, name);
+  if (submission->ready.is_captured()) {
+    captured_count_.fetch_add(1);
+    captured_.push_back(submission->handle);
+    name->waiting.push_back(submission);
+  } else {
+    Enter(submission, name);
+  }
   return submission;
-}
-
-void SubmissionTable::Enter(Submission* submission, Name* name) {
-  if (submission->op == OpType::kJoin) {
-    joining_ = submission;
-    has_joined_ = true;
-    name->posted.push_back(submission);
-    Describe(*submission, 0, 0, 0, 0);
-    return PostJoin();
-  }
-  if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
-  if (name->slot != 0) {
-    submission->slot = name->slot;
-    name->posted.push_back(submission);
-    PostOne(submission);
-    return;
-  }
-  name->waiting.push_back(submission);
-  if (!name->asked) Ask(name);
-}
-
-void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
-  name->slot = slot;
-  name->asked = false;
-  name->told.reset();
-  slots_[slot] = name;
-  if (rank_ == 0) {
-    news_.push_back(SlotAdded{slot, name->group});
-    has_news_.store(true);
-  }
-}
-
-void SubmissionTable::PostOne(Submission* submission) {
-  Post post;
-  post.slot = submission->slot;
-  post.op = submission->op;
-  post.dtype = submission->dtype;
-  post.signature = submission->signature;
-  post.count = submission->count;
-  if (submission->gpu != nullptr) post.flags |= kOnGpus;
-  if (submission->ready.is_captured()) post.flags |= kIsCaptured;
-  if (submission->op == OpType::kAllgather && submission->row_elements() == 0) {
-    post.flags |= kRowsAreEmpty;
-    post.count = submission->rows();
-  }
-  if (submission->op == OpType::kAlltoall) post.count = submission->row_elements();
-  post.root = submission->root;
-  post.reduce_op = submission->reduce_op;
-  post.prescale = submission->prescale;
-  post.postscale = submission->postscale;
-  post.is_inline = TravelsInline(*submission) ? 1 : 0;
-  const bool contributes = Reduces(submission->op) || groups_[submission->group].position == submission->root;
-  if (post.is_inline != 0 && contributes) {
-    for (const Fragment& fragment : submission->fragments) {
-      const size_t bytes = fragment.count * SizeOf(submission->dtype);
-      // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
-      ScaleCopy(submission->dtype, fragment.input, post.payload + post.payload_bytes, fragment.count,
-                submission->prescale);
-      post.payload_bytes = static_cast<uint16_t>(post.payload_bytes + bytes);
-    }
-  } else if (submission->op == OpType::kReducescatter) {
-    post.set_rows(submission->rows());
-  } else if (submission->op == OpType::kAllreduce && submission->reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
-    post.set_placement(arenas_->PlacementOf(submission->fragments, SizeOf(submission->dtype)));
-  }
-  Send(post);
-}
-
-void SubmissionTable::Send(const Post& post) {
-  if (unposted_.empty() && channel_->TryPost(post)) return;
-  unposted_.push_back(post);
-  unposted_count_.store(unposted_.size());
-}
-
-void SubmissionTable::PostJoin() {
-  if (joining_ == nullptr || is_join_posted_) return;
-  for (const auto& [number, group] : groups_) {
-    for (const auto& [key, name] : group.names) {
-      if (!name->waiting.empty()) return;
-    }
-  }
-  Post post;
-  post.kind = Post::Kind::kJoin;
-  post.count = returned_;
-  is_join_posted_ = true;
-  Send(post);
-}
-
-void SubmissionTable::PostLeave() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  Post post;
-  post.kind = Post::Kind::kLeave;
-  Send(post);
-}
-
-bool SubmissionTable::FlushPosts() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  bool any = false;
-  while (!unposted_.empty() && channel_->TryPost(unposted_.front())) {
-    unposted_.pop_front();
-    any = true;
-  }
-  unposted_count_.store(unposted_.size());
-  return any;
 }
 
 std::vector<OrdererNews> SubmissionTable::TakeNews() {
@@ -442,6 +336,7 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
   }
   if (submission == joining_) joining_ = nullptr;
   pending_count_.fetch_sub(1);
+  if (submission->ready.is_captured()) captured_count_.fetch_sub(1);
   ++counters_.completions;
   submission->status = status;
   submission->running = false;

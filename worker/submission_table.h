@@ -82,6 +82,12 @@ class SubmissionTable {
   // As Submit and BeginWaiting, by the thread that has the engine's role and drives it until the submission is complete
   // or somebody else is concerned.
   absl::StatusOr<Submission*> SubmitAndBeginWaiting(const Request& request);
+  // Submissions that are captured in a CUDA graph stay here until the thread that captures waits: CUDA wants one thread
+  // at a time about a graph, and the collectives are captured by others. This gives them to the ranks; those whose
+  // capture has ended fail. Whether there were any.
+  bool EnterCaptured();
+  // Of them, those that are not complete.
+  int captured() const { return captured_count_.load(); }
   // Finds a submission for a waiting thread, which must call DoneWaiting with it. Null: no such handle.
   Submission* BeginWaiting(int64_t handle);
   // Gives whether the submission is complete, or its error, and releases it if it is complete and `release` is set.
@@ -206,6 +212,7 @@ class SubmissionTable {
     Submission* submission;
   };
 
+  // What is captured goes to EnterCaptured.
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
   Submission* Allocate();
@@ -258,6 +265,8 @@ class SubmissionTable {
   std::vector<OrdererNews> news_;
   std::atomic<bool> has_news_{false};
   std::atomic<int64_t> pending_count_{0};
+  std::atomic<int> captured_count_{0};
+  std::vector<int64_t> captured_;  // handles that wait for EnterCaptured
   uint32_t last_own_slot_ = 0;
   // This rank's join; null: it has not joined, or its join has ended. Where it ended without all having joined, because
   // somebody has left, the rank counts as joined all the same.

@@ -39,7 +39,7 @@ bool IsInFakeContext() { return !contexts.empty(); }
 struct FakeCalls {
   static int NeedContext(const char* call) {
     if (!IsInFakeContext()) return kInvalidContext;
-    if (fake->captures_ > 0 && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
+    if (!fake->captured_.empty() && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
     return fake->Enter(call);
   }
   static int Init(unsigned) { return 0; }
@@ -107,7 +107,7 @@ struct FakeCalls {
   }
   static int IsCapturing(CudaStream stream, int* status) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    *status = stream->graph != nullptr ? 1 : kCudaCapturesNothing;
+    *status = stream->graph == nullptr ? kCudaCapturesNothing : stream->graph->is_spoiled() ? kCudaCaptureHasFailed : 1;
     return 0;
   }
   static int ExchangeMode(int* mode) {
@@ -118,12 +118,16 @@ struct FakeCalls {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
     if (const int failure = NeedContext("cuStreamWaitEvent"); failure != 0) return failure;
     if (event->graph != nullptr) {
+      if (fake->captured_.count(event->graph) == 0) return kCapturedEvent;
       if (stream->graph == nullptr) stream->graph = event->graph;
       if (stream->graph != event->graph) return kCapturedEvent;
       stream->graph->Wait(stream, event->point);
       return 0;
     }
-    if (stream->graph != nullptr) return kCaptureIsolation;
+    if (stream->graph != nullptr) {
+      stream->graph->Spoil();
+      return kCaptureIsolation;
+    }
     fake->Push(stream, [event, wanted = event->recorded] { return event->reached >= wanted; });
     return 0;
   }
@@ -159,7 +163,7 @@ struct FakeCalls {
   }
   static int EventQuery(CudaEvent event) {
     const std::lock_guard<std::mutex> lock(fake->mutex_);
-    if (fake->captures_ > 0 && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
+    if (!fake->captured_.empty() && capture_mode != kCudaCaptureRelaxed) return kCaptureUnsafe;
     if (event->graph != nullptr) return kCapturedEvent;
     return event->reached >= event->recorded ? kCudaSuccess : kCudaNotReady;
   }

@@ -146,7 +146,7 @@ class FakeGpus {
   int broken_ = 0;
   bool hangs_ = false;
   bool holds_ = false;
-  int captures_ = 0;
+  std::set<const FakeGraph*> captured_;  // now
   bool stopping_ = false;
   std::thread runner_;
 };

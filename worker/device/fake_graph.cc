@@ -44,7 +44,7 @@ std::map<CudaStream, std::vector<FakeGraph::Task>> FakeGraph::Run() const {
 void FakeGpus::BeginCapture(CudaStream stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   stream->graph = new FakeGraph(stream);
-  ++captures_;
+  captured_.insert(stream->graph);
 }
 
 std::unique_ptr<FakeGraph> FakeGpus::EndCapture(CudaStream stream) {
@@ -53,8 +53,8 @@ std::unique_ptr<FakeGraph> FakeGpus::EndCapture(CudaStream stream) {
   for (const CudaStream captured : streams_) {
     if (captured->graph == graph.get()) captured->graph = nullptr;
   }
-  --captures_;
-  if (graph->IsJoined()) return graph;
+  captured_.erase(graph.get());
+  if (graph->IsJoined() && !graph->is_spoiled()) return graph;
   DestroyLocked(std::move(graph));
   return nullptr;
 }

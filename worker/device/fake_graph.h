@@ -25,6 +25,9 @@ class FakeGraph {
   // The point that the stream has come to.
   uint64_t Record(CudaStream stream);
   void Wait(CudaStream stream, uint64_t point) { nodes_.push_back({stream, nullptr, 0, point}); }
+  // A call has been made that CUDA allows in no capture: nothing comes of it.
+  void Spoil() { is_spoiled_ = true; }
+  bool is_spoiled() const { return is_spoiled_; }
   // Whether all that was captured comes before the end of the stream that it began with.
   bool IsJoined() const;
 
@@ -47,6 +50,7 @@ class FakeGraph {
   const CudaStream origin_;
   std::vector<Node> nodes_;  // in the order of the capture
   uint64_t points_ = 0;
+  bool is_spoiled_ = false;
   std::vector<CudaAddress> memory_;
   std::vector<std::function<void()>> holds_;
 };

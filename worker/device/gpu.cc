@@ -169,7 +169,7 @@ absl::StatusOr<GpuEvent> Gpu::RecordIn(CudaStream stream, Events* events, unsign
   });
   absl::Status status = driver_->Check(driver_->cuEventRecord(*taken, stream), "cuEventRecord");
   if (!status.ok()) return status;
-  return GpuEvent(std::move(event), *is_captured);
+  return GpuEvent(std::move(event), *is_captured ? stream : nullptr);
 }
 
 absl::StatusOr<bool> Gpu::IsCapturing(CudaStream stream) const {
@@ -198,6 +198,14 @@ absl::Status Gpu::Wait(CudaStream stream, const GpuEvent& event) {
     }
   }
   return driver_->Check(driver_->cuStreamWaitEvent(stream, event.event_.get(), 0), "cuStreamWaitEvent");
+}
+
+absl::Status Gpu::CheckCapture(const GpuEvent& event) {
+  const Scope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  const absl::StatusOr<bool> is_capturing = IsCapturing(event.captured_in_);
+  if (!is_capturing.ok()) return is_capturing.status();
+  return *is_capturing ? absl::OkStatus() : NotWhereItWasCaptured();
 }
 
 absl::StatusOr<bool> Gpu::IsOver(const GpuEvent& event) {

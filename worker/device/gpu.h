@@ -25,14 +25,16 @@ class GpuEvent {
   GpuEvent() = default;
   bool is_set() const { return event_ != nullptr; }
   // It is a point in a CUDA graph, which is passed when the graph runs: only what is captured in it can wait for it.
-  bool is_captured() const { return is_captured_; }
+  bool is_captured() const { return captured_in_ != nullptr; }
 
  private:
   friend class Gpu;
-  GpuEvent(std::shared_ptr<CUevent_st> event, bool is_captured) : event_(std::move(event)), is_captured_(is_captured) {}
+  GpuEvent(std::shared_ptr<CUevent_st> event, CudaStream captured_in)
+      : event_(std::move(event)), captured_in_(captured_in) {}
 
   std::shared_ptr<CUevent_st> event_;
-  bool is_captured_ = false;
+  // Not null: the stream whose capture it is a point of.
+  CudaStream captured_in_ = nullptr;
 };
 
 // One GPU as this process uses it: in the context that the framework has, with streams for collectives. Thread-safe.
@@ -76,6 +78,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // What `stream` is given from now on waits for the event.
   //   FAILED_PRECONDITION: the event is captured, and the stream is no part of a capture
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
+  // FAILED_PRECONDITION: the event is a point of a capture that has ended
+  absl::Status CheckCapture(const GpuEvent& event);
   // Of one that is captured: true.
   absl::StatusOr<bool> IsOver(const GpuEvent& event);
   // The calling thread waits.

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
-#include "worker/kernels/scale.h"
 #include "worker/request_check.h"
 
 namespace farandole {

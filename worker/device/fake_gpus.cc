@@ -324,7 +324,7 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuLaunchKernel = FakeCalls::LaunchKernel;
   FillFakeNccl(&nccl_);
   // Nor does NCCL before 2.19 have memory.
-  if (seed % 5 == 2) nccl_.ncclMemAlloc = nullptr;
+  if (seed % kVersions == 2) nccl_.ncclMemAlloc = nullptr;
   runner_ = std::thread([this] { Run(); });
 }
 

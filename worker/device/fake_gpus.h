@@ -59,6 +59,9 @@ class FakeClique;
 // allocated and freed. Kernels are those of batch_kernel.cu, compiled for the host. One at a time.
 class FakeGpus {
  public:
+  // Seeds that are multiples of it are of the same libraries.
+  static constexpr uint32_t kVersions = 5;
+
   explicit FakeGpus(int gpus, uint32_t seed);
   // Everything that was made is destroyed before.
   ~FakeGpus();

@@ -41,7 +41,7 @@ extern "C" {
 
 void fake_begin(const char* directory) {
   const uint32_t process = static_cast<uint32_t>(getpid());
-  gpus = new FakeGpus(1, process);
+  gpus = new FakeGpus(1, process * FakeGpus::kVersions);
   gpus->ShareThrough(directory, process);
 }
 void* fake_framework_stream() { return FrameworkStream(); }
@@ -163,11 +163,7 @@ int ncclRecv(void* output, size_t count, int dtype, int peer, NcclComm comm, Cud
 }
 int ncclGroupStart() { return Gpus().nccl().ncclGroupStart(); }
 int ncclGroupEnd() { return Gpus().nccl().ncclGroupEnd(); }
-// Some processes' has no memory.
-int ncclMemAlloc(void** memory, size_t bytes) {
-  const auto allocate = Gpus().nccl().ncclMemAlloc;
-  return allocate == nullptr ? 1 : allocate(memory, bytes);
-}
+int ncclMemAlloc(void** memory, size_t bytes) { return Gpus().nccl().ncclMemAlloc(memory, bytes); }
 int ncclMemFree(void* memory) { return Gpus().nccl().ncclMemFree(memory); }
 int ncclCommRegister(NcclComm comm, void* memory, size_t bytes, void** handle) {
   return Gpus().nccl().ncclCommRegister(comm, memory, bytes, handle);

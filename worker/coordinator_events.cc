@@ -191,7 +191,17 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpus_ == nullptr) return;
   SendGpuStatus(now_ns);
   if (const auto warning = gpus_->TakeWarning(); warning.has_value()) log_.Write(LogLevel::kWarning, rank_, *warning);
-  const absl::StatusOr<GpuWatch::Late> late = gpus_->Look(now_ns);
+  if (!gpus_->is_used()) return;
+  if (gpu_lookout_ == nullptr)
+    gpu_lookout_ = std::make_unique<GpuLookout>([gpus = gpus_](int64_t looked_ns) { return gpus->Look(looked_ns); });
+  const GpuLookout::Answer answer = gpu_lookout_->Ask(now_ns);
+  if (answer.silent_ns > stall_warning_ns_ && now_ns - last_gpu_report_ns_ > stall_warning_ns_) {
+    last_gpu_report_ns_ = now_ns;
+    log_.Write(LogLevel::kWarning, rank_,
+               absl::StrCat("the driver of the GPU of ", who_[rank_], " has not answered for ",
+                            answer.silent_ns / 1'000'000'000, " s"));
+  }
+  const absl::StatusOr<GpuWatch::Late>& late = answer.late;
   if (!late.ok()) {
     return engine_->Abort(absl::Status(
         late.status().code(), absl::StrCat("the GPU of ", who_[rank_], " has failed: ", late.status().message())));

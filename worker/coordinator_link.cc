@@ -288,6 +288,7 @@ void CoordinatorLink::Silence() {
     is_silenced_ = true;
   }
   conversation_.reset();
+  gpu_lookout_.reset();
 }
 
 absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, uint32_t remove,

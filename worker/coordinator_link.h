@@ -19,6 +19,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "worker/control/conversation.h"
 #include "worker/device/gpu_collectives.h"
+#include "worker/device/gpu_lookout.h"
 #include "worker/device/nccl_ras.h"
 #include "worker/engine.h"
 #include "worker/hosts.h"
@@ -155,6 +156,7 @@ class CoordinatorLink final : public ControlLink {
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
   GpuCollectives* gpus_ = nullptr;
+  std::unique_ptr<GpuLookout> gpu_lookout_;  // from the first tensor in a GPU on
   std::unique_ptr<NcclRas> nccl_ras_;
   int64_t last_gpu_sample_ns_ = 0;  // 0: none counts
   std::vector<v1::CoordinatorMessage> early_;

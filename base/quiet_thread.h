@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -28,6 +29,17 @@ std::thread QuietThread(Body body) {
   };
   const Silence silence;
   return std::thread(std::move(body));
+}
+
+// The same, which nobody waits for. False: there are no more threads here, and it does not run.
+template <typename Body>
+bool DetachQuietly(Body body) {
+  try {
+    QuietThread(std::move(body)).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace farandole

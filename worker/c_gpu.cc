@@ -1,16 +1,14 @@
 // The part of the C interface that is about tensors in GPUs.
 #include "worker/c_gpu.h"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/c_call.h"
-#include "worker/device/nccl_reduction.h"
 #include "worker/farandole.h"
+#include "worker/gpu_request.h"
 
 namespace farandole {
 namespace {
@@ -40,19 +38,7 @@ absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   if (current.gpu < 0 || request->op == OpType::kBarrier || request->op == OpType::kJoin) return absl::OkStatus();
   const absl::StatusOr<GpuCollectives*> gpus = worker.gpus();
   if (!gpus.ok()) return gpus.status();
-  absl::StatusOr<std::shared_ptr<Gpu>> gpu = (*gpus)->Use(current.gpu);
-  if (!gpu.ok()) return gpu.status();
-  const std::vector<int> ranks = worker.engine().table().RanksOf(request->group).value_or(std::vector<int>());
-  absl::Status prepared =
-      PrepareForNccl(request->name, **gpu, request->op, request->dtype, request->reduce_op, request->prescale,
-                     request->postscale, std::max(static_cast<int>(ranks.size()), 1));
-  if (!prepared.ok()) return prepared;
-  absl::StatusOr<GpuEvent> ready = (*gpus)->Record(**gpu, current.stream, ranks);
-  if (!ready.ok()) return ready.status();
-  request->gpu = *std::move(gpu);
-  request->nccl_version = (*worker.gpus())->nccl_version();
-  request->ready = *std::move(ready);
-  return absl::OkStatus();
+  return PlaceInGpu(**gpus, worker.engine().table(), current.gpu, current.stream, request);
 }
 
 absl::StatusOr<bool> SettleOnGpu(Worker& worker, int64_t handle, absl::StatusOr<bool> complete, bool release) {

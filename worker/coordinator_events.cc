@@ -188,10 +188,9 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
 
 // What is enqueued on a GPU is complete for the table, and hangs there where nobody sees it.
 void CoordinatorLink::WatchGpu(int64_t now_ns) {
-  if (gpus_ == nullptr) return;
+  if (gpus_ == nullptr || !gpus_->is_used()) return;
   SendGpuStatus(now_ns);
   if (const auto warning = gpus_->TakeWarning(); warning.has_value()) log_.Write(LogLevel::kWarning, rank_, *warning);
-  if (!gpus_->is_used()) return;
   if (gpu_lookout_ == nullptr)
     gpu_lookout_ = std::make_unique<GpuLookout>([gpus = gpus_](int64_t looked_ns) { return gpus->Look(looked_ns); });
   const GpuLookout::Answer answer = gpu_lookout_->Ask(now_ns);

@@ -81,9 +81,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   if (!joins.ok()) return joins.status();
   if (entry.op == OpType::kAlltoall) return StartRowExchange();
   collective.contributes = !*joins;
-  if ((entry.flags & kOnGpus) != 0) {
-    if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
-  }
+  if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
   if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
     collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
   for (size_t item = 0; item < entry.items.size(); ++item) {
@@ -137,7 +135,9 @@ char* Engine::AllocateResult(Submission* submission) {
   return nullptr;
 }
 
+// Nothing where the tensors are the host's.
 absl::Status Engine::PrepareGpuBatch(const Entry& entry) {
+  if ((entry.flags & kOnGpus) == 0) return absl::OkStatus();
   RunningBatch& running = *running_;
   running.gpu_batch = GpuBatch();
   running.gpu_batch.is_fused = entry.items.size() > 1;
@@ -202,9 +202,7 @@ absl::Status Engine::StartRows(const Entry& entry) {
     received += running.counts[position] = running.received_rows[position] * row;
   }
   Submission* submission = running.submissions[0];
-  if ((entry.flags & kOnGpus) != 0) {
-    if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
-  }
+  if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
   // Who has joined gets what others have for it, and drops it.
   running.collective.contributes = submission != nullptr;
   if (submission != nullptr) {

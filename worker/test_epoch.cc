@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "worker/collectives/schedule_operation.h"
 #include "worker/collectives/start_collective.h"
+#include "worker/gpu_request.h"
 #include "worker/test_requests.h"
 #include "worker/transport/hosts_transport.h"
 #include "worker/transport/shm_transport.h"
@@ -174,15 +175,7 @@ absl::StatusOr<int64_t> TestEpoch::BeginJoining(int rank, int32_t* last) {
 
 absl::Status TestEpoch::PlaceOnGpu(int rank, const TestTensor& tensor, Request* request) {
   if (tensor.stream == nullptr) return absl::OkStatus();
-  absl::StatusOr<std::shared_ptr<Gpu>> gpu = gpus_[rank]->Use(rank);
-  if (!gpu.ok()) return gpu.status();
-  absl::StatusOr<GpuEvent> ready = gpus_[rank]->Record(
-      **gpu, tensor.stream, engines_[rank]->table().RanksOf(tensor.group).value_or(std::vector<int>()));
-  if (!ready.ok()) return ready.status();
-  request->gpu = *std::move(gpu);
-  request->nccl_version = gpus_[rank]->nccl_version();
-  request->ready = *std::move(ready);
-  return absl::OkStatus();
+  return PlaceInGpu(*gpus_[rank], engines_[rank]->table(), rank, tensor.stream, request);
 }
 
 absl::Status TestEpoch::AwaitOnGpu(int rank, TestTensor& tensor) {

@@ -63,7 +63,6 @@ ENVIRONMENT_READERS: Dict[str, str] = {
 # Sleeping elsewhere is waiting by polling. Each with the reason.
 SLEEPERS: Dict[str, str] = {
     "worker/device/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
-    "worker/device/nccl_memory.cc": "CUDA's own wait has no deadline",
 }
 
 WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"

@@ -69,13 +69,13 @@ absl::Status Gpu::Prepare() {
   int least = 0;
   // Collectives begin before what the framework has in its queues: peers wait for them.
   status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &priority_), "cuCtxGetStreamPriorityRange");
+  if (!status.ok()) return status;
   for (CudaStream* stream : {&stream_, &idle_stream_, &capture_stream_}) {
-    if (!status.ok()) return status;
     const absl::StatusOr<CudaStream> made = MakeStream();
-    status = made.status();
-    if (made.ok()) *stream = *made;
+    if (!made.ok()) return made.status();
+    *stream = *made;
   }
-  return status;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CudaStream> Gpu::MakeStream() {
@@ -192,9 +192,8 @@ absl::Status Gpu::Wait(CudaStream stream, const GpuEvent& event) {
     // The driver would give up the capture.
     if (!event.is_captured() && *is_capturing) {
       return absl::FailedPreconditionError(
-          "this stream is capturing a CUDA graph, which cannot wait for a collective that was submitted before: wait "
-          "for "
-          "that before the capture begins");
+          "this stream is capturing a CUDA graph, which cannot wait for a collective that was submitted before: "
+          "wait for that before the capture begins");
     }
   }
   return driver_->Check(driver_->cuStreamWaitEvent(stream, event.event_.get(), 0), "cuStreamWaitEvent");

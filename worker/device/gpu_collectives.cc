@@ -77,10 +77,11 @@ absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::Use(int ordinal) {
   return UseLocked(ordinal);
 }
 
-absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream, const std::vector<int>& ranks) {
+absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream,
+                                                absl::FunctionRef<std::vector<int>()> ranks) {
   absl::StatusOr<GpuEvent> ready = gpu.Record(stream);
   // NCCL's communicators are not made within a capture.
-  if (ready.ok() && ready->is_captured() && !transport_->IsConnected(ranks)) {
+  if (ready.ok() && ready->is_captured() && !transport_->IsConnected(ranks())) {
     return absl::FailedPreconditionError(
         "this stream is capturing a CUDA graph, and these ranks had no collective on their GPUs yet: run what is to be "
         "captured once before");
@@ -108,17 +109,10 @@ absl::StatusOr<std::unique_ptr<Operation>> GpuCollectives::Start(const Collectiv
 }
 
 bool GpuCollectives::AwaitAll(const std::function<bool()>& give_up) {
-  for (const CudaStream stream : gpu_->streams()) {
-    const absl::StatusOr<GpuEvent> last = gpu_->Record(stream);
-    absl::StatusOr<bool> is_over = last.ok();
-    while (last.ok() && !give_up()) {
-      is_over = gpu_->IsOver(*last);
-      if (!is_over.ok() || *is_over) break;
-      NcclCommunicator::Pause(/*is_connecting=*/true);
-    }
-    if (!is_over.ok() || !*is_over) return false;
-  }
-  return !give_up();
+  const std::vector<CudaStream> streams = gpu_->streams();
+  return std::all_of(streams.begin(), streams.end(),
+                     [&](CudaStream stream) { return AwaitStream(*gpu_, stream, give_up); }) &&
+         !give_up();
 }
 
 void GpuCollectives::Finish(const std::function<bool()>& give_up) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/device/gpu_meter.h"
@@ -56,7 +57,7 @@ class GpuCollectives {
   bool is_used() const { return is_used_.load(); }
   // The point at which a submission's tensors are there, of `stream` on that GPU. `ranks`: of its group.
   //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, before these ranks had any collective on their GPUs
-  absl::StatusOr<GpuEvent> Record(Gpu& gpu, CudaStream stream, const std::vector<int>& ranks);
+  absl::StatusOr<GpuEvent> Record(Gpu& gpu, CudaStream stream, absl::FunctionRef<std::vector<int>()> ranks);
 
   // As NcclTransport.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);

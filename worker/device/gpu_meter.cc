@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -71,11 +70,8 @@ GpuMeter::GpuMeter(Library library, const std::array<uint8_t, 16>& uuid, absl::D
   state_->library = std::move(library);
   state_->uuid = uuid;
   state_->period = period;
-  try {
-    QuietThread([state = state_] { state->Run(); }).detach();
-  } catch (const std::system_error&) {
-    // No more threads here: nobody needs this one.
-  }
+  // Where there are no more threads, nobody needs this one.
+  DetachQuietly([state = state_] { state->Run(); });
 }
 
 void GpuMeter::State::Run() {

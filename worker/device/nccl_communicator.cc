@@ -61,6 +61,16 @@ int NcclTypeOf(DType dtype) {
   return -1;
 }
 
+bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_up) {
+  const absl::StatusOr<GpuEvent> last = gpu.Record(stream);
+  while (last.ok() && !give_up()) {
+    const absl::StatusOr<bool> is_over = gpu.IsOver(*last);
+    if (!is_over.ok() || *is_over) return is_over.ok();
+    NcclCommunicator::Pause(/*is_connecting=*/true);
+  }
+  return false;
+}
+
 NcclCommunicator::~NcclCommunicator() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (comm_ != nullptr) EndLocked(failure_.ok());

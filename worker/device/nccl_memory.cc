@@ -5,13 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "worker/device/nccl_communicator.h"
 
 namespace farandole {
 namespace {
 
 // How long the program's own kernels may take that the last batches wait for.
 constexpr absl::Duration kPatience = absl::Seconds(10);
-constexpr absl::Duration kPause = absl::Microseconds(100);
 
 }  // namespace
 
@@ -27,19 +27,10 @@ absl::StatusOr<std::shared_ptr<NcclMemory>> NcclMemory::Allocate(const NcclLibra
       absl::StrCat(bytes, " bytes for fused tensors on GPU ", memory->gpu_->ordinal(), ": ", status.message()));
 }
 
-bool NcclMemory::AwaitStream() const {
-  const absl::StatusOr<GpuEvent> last = gpu_->Record(stream_.get());
-  if (!last.ok()) return false;
-  absl::StatusOr<bool> is_over = gpu_->IsOver(*last);
-  for (const absl::Time limit = absl::Now() + kPatience; is_over.ok() && !*is_over && absl::Now() < limit;) {
-    absl::SleepFor(kPause);
-    is_over = gpu_->IsOver(*last);
-  }
-  return is_over.ok() && *is_over;
-}
-
 NcclMemory::~NcclMemory() {
-  if (data_ == nullptr || !AwaitStream()) return;
+  if (data_ == nullptr) return;
+  const absl::Time limit = absl::Now() + kPatience;
+  if (!AwaitStream(*gpu_, stream_.get(), [limit] { return absl::Now() >= limit; })) return;
   const Gpu::Scope scope(*gpu_);
   if (scope.status().ok()) nccl_.ncclMemFree(data_);
 }

@@ -27,7 +27,6 @@ class NcclMemory {
  private:
   NcclMemory(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu, std::shared_ptr<CUstream_st> stream, size_t bytes)
       : nccl_(*nccl), gpu_(std::move(gpu)), stream_(std::move(stream)), bytes_(bytes) {}
-  bool AwaitStream() const;
 
   const NcclLibrary& nccl_;
   const std::shared_ptr<Gpu> gpu_;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -191,15 +190,12 @@ NcclRas::NcclRas(const std::string& address, const NcclRasBounds& bounds) : stat
 
 void NcclRas::Ask(Say say) {
   if (state_->address.empty() || state_->is_asking.exchange(true)) return;
-  try {
-    QuietThread([state = state_, say = std::move(say)] {
-      state->Run(say);
-      state->is_asking.store(false);
-    }).detach();
-  } catch (const std::system_error&) {
-    // No more threads here: nobody needs this one.
-    state_->is_asking.store(false);
-  }
+  const bool runs = DetachQuietly([state = state_, say = std::move(say)] {
+    state->Run(say);
+    state->is_asking.store(false);
+  });
+  // Where there are no more threads, nobody needs this one.
+  if (!runs) state_->is_asking.store(false);
 }
 
 void NcclRas::State::Run(const Say& say) const {

@@ -11,19 +11,19 @@ namespace farandole {
 // Owned by the engine's running batch.
 class NcclOperation final : public Operation {
  public:
-  NcclOperation(NcclTransport* transport, NcclTransport::Group* group, const Collective& collective)
-      : transport_(*transport), group_(*group), collective_(collective) {}
+  NcclOperation(NcclTransport* transport, NcclCommunicator* communicator, const Collective& collective)
+      : transport_(*transport), communicator_(*communicator), collective_(collective) {}
 
   absl::StatusOr<bool> Advance() override {
     if (stage_ == Stage::kId) return AwaitId();
-    const absl::StatusOr<bool> settled = group_.communicator.IsSettled();
+    const absl::StatusOr<bool> settled = communicator_.IsSettled();
     if (!settled.ok()) return settled.status();
     if (!*settled) {
       NcclCommunicator::Pause(stage_ == Stage::kConnect);
       return false;
     }
     if (stage_ == Stage::kConnect) {
-      group_.communicator.SetConnected();
+      communicator_.SetConnected();
       return Enqueue();
     }
     return Finish();
@@ -32,7 +32,7 @@ class NcclOperation final : public Operation {
   bool moved() const override { return stage_ != Stage::kId || id_operation_->moved(); }
 
   absl::Status Begin() {
-    if (!group_.communicator.is_connected()) return SendId();
+    if (!communicator_.is_connected()) return SendId();
     return Enqueue().status();
   }
 
@@ -65,34 +65,34 @@ class NcclOperation final : public Operation {
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
     absl::Status status =
-        group_.communicator.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
+        communicator_.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
     if (!status.ok()) return status;
     return false;
   }
 
   absl::StatusOr<bool> Enqueue() {
     stage_ = Stage::kEnqueue;
-    Gpu& gpu = group_.communicator.gpu();
-    const CudaStream stream = group_.communicator.StreamOf(*collective_.gpu_batch);
+    Gpu& gpu = communicator_.gpu();
+    const CudaStream stream = communicator_.StreamOf(*collective_.gpu_batch);
     for (const GpuEvent& event : collective_.gpu_batch->ready) {
       if (absl::Status status = gpu.Wait(stream, event); !status.ok()) return status;
     }
     if (collective_.gpu_batch->is_captured) {
-      group_.communicator.SetCaptured();
+      communicator_.SetCaptured();
     } else {
       absl::StatusOr<GpuEvent> begun = transport_.watch_.Begin(gpu, stream);
       if (!begun.ok()) return begun.status();
       begun_ = *std::move(begun);
     }
-    if (absl::Status status = calls_.Enqueue(collective_, group_.communicator); !status.ok()) return status;
+    if (absl::Status status = calls_.Enqueue(collective_, communicator_); !status.ok()) return status;
     return false;
   }
 
   absl::StatusOr<bool> Finish() {
-    Gpu& gpu = group_.communicator.gpu();
+    Gpu& gpu = communicator_.gpu();
     if (absl::Status status = calls_.Deliver(collective_, gpu); !status.ok()) return status;
     GpuBatch& batch = *collective_.gpu_batch;
-    const CudaStream stream = group_.communicator.StreamOf(batch);
+    const CudaStream stream = communicator_.StreamOf(batch);
     absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(stream) : gpu.Record(stream);
     if (!done.ok()) return done.status();
     batch.done = *std::move(done);
@@ -100,7 +100,7 @@ class NcclOperation final : public Operation {
     if (batch.is_captured) return true;
     transport_.watch_.Add({batch.label,
                            collective_.position == 0,
-                           group_.communicator.shared_gpu(),
+                           communicator_.shared_gpu(),
                            stream,
                            {batch.ready.begin(), batch.ready.end()},
                            begun_,
@@ -109,7 +109,7 @@ class NcclOperation final : public Operation {
   }
 
   NcclTransport& transport_;
-  NcclTransport::Group& group_;
+  NcclCommunicator& communicator_;
   const Collective& collective_;
   NcclCalls calls_;
   GpuEvent begun_;
@@ -120,7 +120,7 @@ class NcclOperation final : public Operation {
   std::unique_ptr<Operation> id_operation_;
 };
 
-absl::StatusOr<NcclTransport::Group*> NcclTransport::GroupOf(const Collective& collective) {
+absl::StatusOr<NcclCommunicator*> NcclTransport::CommunicatorOf(const Collective& collective) {
   std::shared_ptr<Gpu> gpu = collective.gpu_batch->gpu;
   if (gpu == nullptr) {
     absl::StatusOr<std::shared_ptr<Gpu>> own = own_gpu_();
@@ -130,15 +130,15 @@ absl::StatusOr<NcclTransport::Group*> NcclTransport::GroupOf(const Collective& c
   const std::vector<int> ranks(collective.ranks.begin(), collective.ranks.end());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  std::shared_ptr<Group>& group = groups_[ranks];
-  if (group == nullptr) group = std::make_shared<Group>(nccl_, std::move(gpu));
-  return group.get();
+  std::shared_ptr<NcclCommunicator>& communicator = communicators_[ranks];
+  if (communicator == nullptr) communicator = std::make_shared<NcclCommunicator>(nccl_, std::move(gpu));
+  return communicator.get();
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> NcclTransport::Start(const Collective& collective) {
-  const absl::StatusOr<Group*> group = GroupOf(collective);
-  if (!group.ok()) return group.status();
-  auto operation = std::make_unique<NcclOperation>(this, *group, collective);
+  const absl::StatusOr<NcclCommunicator*> communicator = CommunicatorOf(collective);
+  if (!communicator.ok()) return communicator.status();
+  auto operation = std::make_unique<NcclOperation>(this, *communicator, collective);
   if (absl::Status status = operation->Begin(); !status.ok()) return status;
   return operation;
 }
@@ -151,51 +151,51 @@ void NcclTransport::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = reason;
-  std::vector<std::shared_ptr<Group>> groups;
-  for (auto& [ranks, group] : groups_) groups.push_back(group);
-  if (groups.empty()) return;
-  aborting_ = QuietThread([nccl = nccl_, groups = std::move(groups), reason] {
+  std::vector<std::shared_ptr<NcclCommunicator>> communicators;
+  for (auto& [ranks, communicator] : communicators_) communicators.push_back(communicator);
+  if (communicators.empty()) return;
+  aborting_ = QuietThread([nccl = nccl_, communicators = std::move(communicators), reason] {
     // NCCL goes back to the GPU that the thread had before.
-    const Gpu::Scope scope(groups[0]->communicator.gpu());
+    const Gpu::Scope scope(communicators[0]->gpu());
     // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
     nccl->ncclGroupStart();
-    for (const auto& group : groups) group->communicator.Abort(reason);
+    for (const auto& communicator : communicators) communicator->Abort(reason);
     nccl->ncclGroupEnd();
   });
 }
 
 bool NcclTransport::IsConnected(const std::vector<int>& ranks) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = groups_.find(ranks);
-  return found != groups_.end() && found->second->communicator.is_connected();
+  const auto found = communicators_.find(ranks);
+  return found != communicators_.end() && found->second->is_connected();
 }
 
 absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& [ranks, group] : groups_) {
-      if (absl::Status status = group->communicator.Look(); !status.ok()) return status;
+    for (auto& [ranks, communicator] : communicators_) {
+      if (absl::Status status = communicator->Look(); !status.ok()) return status;
     }
   }
   return watch_.Look(now_ns);
 }
 
 void NcclTransport::Forget(const std::vector<int>& ranks) {
-  std::shared_ptr<Group> forgotten;
+  std::shared_ptr<NcclCommunicator> forgotten;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = groups_.find(ranks);
-  if (found == groups_.end()) return;
+  const auto found = communicators_.find(ranks);
+  if (found == communicators_.end()) return;
   forgotten = std::move(found->second);
-  groups_.erase(found);
+  communicators_.erase(found);
 }
 
 void NcclTransport::Finish() {
   // All is over, and measured. What is wrong is of no more use.
   watch_.Look(MonotonicNs()).status().IgnoreError();
-  std::map<std::vector<int>, std::shared_ptr<Group>> groups;
+  std::map<std::vector<int>, std::shared_ptr<NcclCommunicator>> communicators;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    groups.swap(groups_);
+    communicators.swap(communicators_);
     if (failure_.ok()) failure_ = absl::AbortedError("this worker has left its epoch");
   }
 }

@@ -51,20 +51,14 @@ class NcclTransport {
 
  private:
   friend class NcclOperation;
-  struct Group {
-    Group(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : communicator(nccl, std::move(gpu)) {}
-
-    NcclCommunicator communicator;
-  };
-
-  absl::StatusOr<Group*> GroupOf(const Collective& collective);
+  absl::StatusOr<NcclCommunicator*> CommunicatorOf(const Collective& collective);
 
   const NcclLibrary* const nccl_;
   const Starter host_;
   const OwnGpu own_gpu_;
   // Guards the map and `failure_`, for Abort.
   std::mutex mutex_;
-  std::map<std::vector<int>, std::shared_ptr<Group>> groups_;
+  std::map<std::vector<int>, std::shared_ptr<NcclCommunicator>> communicators_;
   GpuWatch watch_;
   absl::Status failure_;
   std::thread aborting_;

@@ -24,8 +24,8 @@ namespace farandole {
 // The element type by which NCCL knows one of ours; -1: it does not know it.
 int NcclTypeOf(DType dtype);
 
-// Returns when all is done that the stream was given so far, or when `give_up` gives true: whether it is done. CUDA's own
-// wait cannot be given up.
+// Returns when all is done that the stream was given so far, or when `give_up` gives true: whether it is done. CUDA's
+// own wait cannot be given up.
 bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_up);
 
 // One of NCCL's communicators, among the ranks of a group, on this rank's GPU. No call waits for a peer: what was begun

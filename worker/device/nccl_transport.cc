@@ -64,8 +64,7 @@ class NcclOperation final : public Operation {
     const absl::StatusOr<bool> complete = id_operation_->Advance();
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
-    absl::Status status =
-        communicator_.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
+    absl::Status status = communicator_.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
     if (!status.ok()) return status;
     return false;
   }

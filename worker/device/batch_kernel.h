@@ -13,7 +13,8 @@
 namespace farandole {
 
 // The kernels of batch_kernel.cu in one GPU's context. The library carries them in PTX, an assembly language of which
-// the driver makes what its GPU runs, the first time on a machine: it keeps what it has made. Calls are made in the context, and relaxed to captures (Gpu::Scope). Thread-safe.
+// the driver makes what its GPU runs, the first time on a machine: it keeps what it has made. Calls are made in the
+// context, and relaxed to captures (Gpu::Scope). Thread-safe.
 class BatchKernel {
  public:
   explicit BatchKernel(const CudaDriver* driver) : driver_(*driver) {}

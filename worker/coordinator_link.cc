@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   member.set_hostname(HostName());
   member.set_pid(getpid());
   for (const std::string& endpoint : endpoints) member.add_endpoints(endpoint);
+  member.set_local_slot(options.local_slot);
   member.set_gpu_transport(FindGpuTransport(options.nccl_library, options.nccl_blocks).value_or(""));
   CoordinatorClientOptions client;
   client.address = options.coordinator;

@@ -1,5 +1,6 @@
 #include "worker/hosts.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,28 @@ std::vector<int> Hosts::Shape(absl::Span<const int> ranks) const {
     ++shape.back();
   }
   return shape;
+}
+
+std::vector<int> LocalRanks(absl::Span<const int> slots) {
+  const auto size = static_cast<int>(slots.size());
+  std::vector<int> local_ranks(size, -1);
+  std::vector<bool> is_taken(size, false);
+  std::vector<int> others;
+  for (int i = 0; i < size; ++i) {
+    if (slots[i] >= size || is_taken[slots[i]]) {
+      others.push_back(i);
+    } else {
+      local_ranks[i] = slots[i];
+      is_taken[slots[i]] = true;
+    }
+  }
+  std::stable_sort(others.begin(), others.end(), [slots](int a, int b) { return slots[a] < slots[b]; });
+  auto next = is_taken.begin();
+  for (const int i : others) {
+    next = std::find(next, is_taken.end(), false);
+    local_ranks[i] = static_cast<int>(next++ - is_taken.begin());
+  }
+  return local_ranks;
 }
 
 }  // namespace farandole

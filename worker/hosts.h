@@ -38,6 +38,12 @@ class Hosts {
   std::vector<int> leaders_;
 };
 
+// The local ranks of a host's workers, 0 to one less than their number. `slots` are their places on the host, in the
+// order of their ranks: who has a place that is a local rank has that one, so that it is the same in all epochs, and
+// for nobody else while there is no other loss. The others, and of several with one place the later ones, have what is
+// left, by their places.
+std::vector<int> LocalRanks(absl::Span<const int> slots);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WORKER_HOSTS_H_

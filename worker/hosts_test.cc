@@ -32,6 +32,23 @@ TEST(HostsTest, RanksOfAHostThatAreNoNeighboursAreNamed) {
             absl::InternalError("ranks 0 and 2 are on one host, but rank 1 between them is not"));
 }
 
+TEST(HostsTest, LocalRanksAreThePlacesThatWorkersHave) {
+  using Ranks = std::vector<int>;
+  EXPECT_EQ(LocalRanks({}), Ranks{});
+  EXPECT_EQ(LocalRanks({0, 1, 2, 3}), (Ranks{0, 1, 2, 3}));
+  // Survivors come first in the order of ranks; 1 is new.
+  EXPECT_EQ(LocalRanks({0, 2, 3, 1}), (Ranks{0, 2, 3, 1}));
+  // It is not there yet: who has a place beyond the number of workers takes one that is left.
+  EXPECT_EQ(LocalRanks({0, 2, 3}), (Ranks{0, 2, 1}));
+  EXPECT_EQ(LocalRanks({3, 7, 5}), (Ranks{0, 2, 1}));
+  // Its worker was lost while the newcomer with place 1 was on its way, which is 1 all the same.
+  EXPECT_EQ(LocalRanks({2, 3, 1}), (Ranks{2, 0, 1}));
+  // Nobody has told them, or two launches serve the job.
+  EXPECT_EQ(LocalRanks({0, 0, 0}), (Ranks{0, 1, 2}));
+  EXPECT_EQ(LocalRanks({0, 1, 0, 1}), (Ranks{0, 1, 2, 3}));
+  EXPECT_EQ(LocalRanks({0, 65535}), (Ranks{0, 1}));
+}
+
 TEST(HostsTest, AGroupsShapeLeavesOutHostsWithoutRanksOfIt) {
   const Hosts hosts = Hosts::WithSizes({2, 1, 3});
   EXPECT_EQ(hosts.Shape({0, 1, 2, 3, 4, 5}), (std::vector<int>{2, 1, 3}));

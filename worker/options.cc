@@ -77,6 +77,9 @@ constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of worke
 // The C interface has it plus 1.
 constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 2'147'483'646,
                                         "the launcher's number for this worker, never given twice in a job"};
+constexpr NumberSetting kLocalSlot = {"FARANDOLE_LOCAL_SLOT", 0, 0, 65535,
+                                      "which of its host's places the launcher has given this worker: its local rank, "
+                                      "while the host has so many workers"};
 constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1, 86'400'000,
                                         "how long to wait for all workers"};
 constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
@@ -117,7 +120,8 @@ constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kC
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
-                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx};
+                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx,
+                                             &kLocalSlot};
 
 // Where NCCL's RAS listens by itself.
 constexpr char kNcclRas[] = "localhost:28028";
@@ -196,7 +200,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kMostCooldown, given.most_cooldown_ms},
               {kTimelineMarksCycles, 0},
               {kStallLimit, 0},
-              {kNvtx, 0}};
+              {kNvtx, 0},
+              {kLocalSlot, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -222,6 +227,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->most_cooldown = absl::Milliseconds(values[12]);
   options->timeline_marks_cycles = values[13] != 0;
   options->stall_limit = absl::Milliseconds(values[14]);
+  options->local_slot = static_cast<int>(values[16]);
   if (values[15] != 0) options->profiler = Find({}, "NVTX_INJECTION64_PATH");
   return absl::OkStatus();
 }
@@ -327,6 +333,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
   const std::string name = NameMembers(members);
   if (!options->job.empty()) options->job = absl::StrCat(options->job.substr(0, kMostParentBytes), ".", name);
   options->launch_index = static_cast<int>(own - members.begin());
+  options->local_slot = 0;
   if (options->launch.has_value()) {
     ForeignLaunch& launch = *options->launch;
     const bool is_one_host = launch.local_size == launch.size;

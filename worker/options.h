@@ -35,6 +35,8 @@ struct WorkerOptions {
   std::optional<ForeignLaunch> launch;
   int size = 1;
   int launch_index = 0;
+  // As v1::Member.local_slot.
+  int local_slot = 0;
   // An elastic job's fewest and most workers; 0: the job is not elastic. What follows is as in v1::Elastic.
   int min_size = 0;
   int max_size = 0;

@@ -94,10 +94,12 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
   place_.epoch = epoch.number();
   place_.rank = -1;
   std::vector<std::string> host_ids;
+  std::vector<int> slots;
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
     const v1::Member& member = epoch.members(rank);
     who_.push_back(absl::StrCat("rank ", rank, " (pid ", member.pid(), " on ", member.hostname(), ")"));
     host_ids.push_back(member.host_id());
+    slots.push_back(static_cast<int>(member.local_slot()));
     if (member.incarnation() == link_->incarnation()) place_.rank = rank;
     if (member.endpoints().empty()) {
       return absl::InternalError(absl::StrCat("the coordinator does not say where ", who_.back(), " is reached"));
@@ -109,8 +111,9 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
   if (!hosts.ok()) return hosts.status();
   hosts_ = *std::move(hosts);
   const int own_host = hosts_.HostOf(place_.rank);
-  place_.local_rank = hosts_.LocalIndex(place_.rank);
   place_.local_size = hosts_.RanksOn(own_host);
+  const absl::Span<const int> here = absl::MakeSpan(slots).subspan(hosts_.Leader(own_host), place_.local_size);
+  place_.local_rank = LocalRanks(here)[hosts_.LocalIndex(place_.rank)];
   // Among the hosts that have a rank with this local rank.
   place_.cross_size = 0;
   for (int host = 0; host < hosts_.count(); ++host) {

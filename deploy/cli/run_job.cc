@@ -329,8 +329,8 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   }
   plan.command.executable = executable;
   plan.command.arguments = options.command;
-  plan.command.environment = [&settings](int worker, int local_rank, int local_size) {
-    return settings.Environment(worker, local_rank, local_size);
+  plan.command.environment = [&settings](int worker, int slot, int local_size) {
+    return settings.Environment(worker, slot, local_size);
   };
   plan.command.ends_groups = options.is_elastic();
   if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, reporter.get());

@@ -105,6 +105,14 @@ TEST(ElasticLaunchTest, AWorkerThatFailsIsNamedAndReplacedUnderANewIndex) {
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
 }
 
+TEST(ElasticLaunchTest, AReplacementHasThePlaceOfWhomItReplaces) {
+  LaunchedRun run(Elastic(3,
+                          "echo $SLOT; case $INDEX in 1) kill -9 $$;; 0|2) read x <$DIR/gate$((INDEX / 2));; "
+                          "3) echo go >$DIR/gate0; echo go >$DIR/gate1;; esac"));
+  EXPECT_EQ(run.Wait(), 0);
+  for (const char* line : {"[0] 0\n", "[1] 1\n", "[2] 2\n", "[3] 1\n"}) EXPECT_THAT(run.Out(), HasSubstr(line));
+}
+
 TEST(ElasticLaunchTest, ADiscoveryThatHasNeverWorkedEndsTheRun) {
   Scenario scenario = Discovered(testing::TempDir() + "/unused_hosts", "", "true");
   scenario.elastic->discovery->command = "echo no such cluster >&2; exit 7";

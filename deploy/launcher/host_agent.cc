@@ -191,8 +191,8 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
       settings.coordinator = *found;
     }
   }
-  command.environment = [settings](int worker, int local_rank, int local_size) {
-    return settings.Environment(worker, local_rank, local_size);
+  command.environment = [settings](int worker, int slot, int local_size) {
+    return settings.Environment(worker, slot, local_size);
   };
   place_->SetCommand(std::move(command));
   return absl::OkStatus();

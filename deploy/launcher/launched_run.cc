@@ -80,8 +80,8 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     if (command.arguments.empty()) command.arguments = {"sh", "-c", scenario.script};
     absl::StatusOr<std::string> executable = FindExecutable(command.arguments[0], "/usr/bin:/bin");
     plan.workers = scenario.workers;
-    command.environment = [this](int index, int /*local_rank*/, int /*local_size*/) {
-      return std::vector<std::string>{"PATH=/usr/bin:/bin", absl::StrCat("INDEX=", index),
+    command.environment = [this](int index, int slot, int /*local_size*/) {
+      return std::vector<std::string>{"PATH=/usr/bin:/bin", absl::StrCat("INDEX=", index), absl::StrCat("SLOT=", slot),
                                       absl::StrCat("DIR=", directory_)};
     };
     plan.output_directory = scenario.output_directory;

@@ -13,8 +13,8 @@ namespace farandole::launcher {
 
 // For tests: a whole launcher (guard, launcher process, workers) that runs `sh -c SCRIPT` as each worker, beside the
 // test. The test's process adopts what it leaves behind, so that a descendant that outlives it is found.
-// Every worker's environment has INDEX, its launch index, and DIR, a directory of the test's own with the fifos marks,
-// gate0 and gate1.
+// Every worker's environment has INDEX, its launch index, SLOT, its place on the host, and DIR, a directory of the
+// test's own with the fifos marks, gate0 and gate1.
 class LaunchedRun {
  public:
   struct Scenario {

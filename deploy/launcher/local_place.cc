@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,8 +61,7 @@ void LocalPlace::Start(const std::vector<int>& workers) {
   size_t started = 0;
   for (; started < workers.size() && status.ok(); ++started) {
     const int number = workers[started];
-    status = StartOne(number, command_.environment(number, static_cast<int>(started), static_cast<int>(workers.size())),
-                      number == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
+    status = StartOne(number, static_cast<int>(workers.size()), number == 0 && input_fd_ >= 0 ? input_fd_ : null_fd);
     if (!status.ok()) break;
   }
   if (null_fd >= 0) close(null_fd);
@@ -71,12 +71,24 @@ void LocalPlace::Start(const std::vector<int>& workers) {
   for (; started < workers.size(); ++started) listener_->OnEnded(workers[started], WorkerEnd{127, 0});
 }
 
-absl::Status LocalPlace::StartOne(int number, std::vector<std::string> environment, int stdin_fd) {
-  const absl::StatusOr<WorkerProcess> process =
-      StartWorker(WorkerCommand{command_.executable, command_.arguments, std::move(environment), stdin_fd});
+int LocalPlace::LowestFreeSlot() const {
+  std::set<int> taken;
+  for (const auto& [number, worker] : workers_) {
+    if (worker.is_running) taken.insert(worker.slot);
+  }
+  int slot = 0;
+  while (taken.count(slot) > 0) ++slot;
+  return slot;
+}
+
+absl::Status LocalPlace::StartOne(int number, int local_size, int stdin_fd) {
+  const int slot = LowestFreeSlot();
+  const absl::StatusOr<WorkerProcess> process = StartWorker(
+      WorkerCommand{command_.executable, command_.arguments, command_.environment(number, slot, local_size), stdin_fd});
   if (!process.ok()) return process.status();
   Worker& worker = workers_[number];
   worker.pid = process->pid;
+  worker.slot = slot;
   worker.is_running = true;
   const auto pipe = [&](int fd, Console::Stream stream) {
     return std::make_unique<WorkerPipe>(

@@ -25,8 +25,9 @@ class LocalPlace final : public Place {
     // The program's path (FindExecutable), and its arguments, beginning with its name as the user wrote it.
     std::string executable;
     std::vector<std::string> arguments;
-    // All "NAME=value" of a worker.
-    std::function<std::vector<std::string>(int worker, int local_rank, int local_size)> environment;
+    // All "NAME=value" of a worker. `slot`: the lowest place that no worker has who is here and has not ended.
+    // `local_size`: how many are started with it.
+    std::function<std::vector<std::string>(int worker, int slot, int local_size)> environment;
     // What a worker leaves in its process group ends with it (SIGTERM); otherwise with the place.
     bool ends_groups = false;
   };
@@ -54,13 +55,15 @@ class LocalPlace final : public Place {
  private:
   struct Worker {
     pid_t pid = -1;
+    int slot = 0;
     bool is_running = false;
     std::unique_ptr<WorkerPipe> out;
     std::unique_ptr<WorkerPipe> err;
   };
   enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
 
-  absl::Status StartOne(int number, std::vector<std::string> environment, int stdin_fd);
+  absl::Status StartOne(int number, int local_size, int stdin_fd);
+  int LowestFreeSlot() const;
   static void SendSignal(const Worker& worker, int signal, bool whole_group);
   void Drain(Worker* worker);
   void SweepHard();

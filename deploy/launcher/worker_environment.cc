@@ -78,11 +78,12 @@ int WorkerSettings::OmpThreads() const { return std::max(1, cores / size_here); 
 
 bool WorkerSettings::SetsOmpThreads() const { return !Has(inherited, "OMP_NUM_THREADS"); }
 
-std::vector<std::string> WorkerSettings::Environment(int worker, int local_rank, int local_size) const {
+std::vector<std::string> WorkerSettings::Environment(int worker, int slot, int local_size) const {
   std::map<std::string, std::string> told = {
       {"FARANDOLE_JOB", job},
       {"FARANDOLE_SIZE", absl::StrCat(size)},
       {"FARANDOLE_LAUNCH_INDEX", absl::StrCat(first_index + worker)},
+      {"FARANDOLE_LOCAL_SLOT", absl::StrCat(slot)},
   };
   if (!coordinator.empty()) {
     told["FARANDOLE_COORDINATOR"] = coordinator;
@@ -103,8 +104,8 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int local_rank,
       told["HOROVOD_SIZE"] = told["FARANDOLE_SIZE"];
       told["HOROVOD_RANK"] = told["FARANDOLE_LAUNCH_INDEX"];
       told["HOROVOD_LOCAL_SIZE"] = absl::StrCat(local_size);
-      told["HOROVOD_LOCAL_RANK"] = absl::StrCat(local_rank);
-      const CrossPlace cross = FindCrossPlace(shares, host, local_rank);
+      told["HOROVOD_LOCAL_RANK"] = absl::StrCat(slot);
+      const CrossPlace cross = FindCrossPlace(shares, host, slot);
       told["HOROVOD_CROSS_SIZE"] = absl::StrCat(cross.size);
       told["HOROVOD_CROSS_RANK"] = absl::StrCat(cross.rank);
     }

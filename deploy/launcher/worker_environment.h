@@ -68,8 +68,8 @@ struct WorkerSettings {
 
   // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 where the user has not set it:
   // Python would hold back what it prints to a pipe.
-  // `local_rank` of `local_size`: among those that are started on this host at the same time.
-  std::vector<std::string> Environment(int worker, int local_rank, int local_size) const;
+  // `slot`: its place on this host. `local_size`: how many are started on this host at the same time.
+  std::vector<std::string> Environment(int worker, int slot, int local_size) const;
 };
 
 }  // namespace farandole::launcher

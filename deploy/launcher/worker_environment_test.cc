@@ -29,8 +29,8 @@ TEST(WorkerEnvironmentTest, AWorkerIsToldWhoItIsAndWhereToJoin) {
   EXPECT_THAT(settings.Environment(2, 2, 3),
               UnorderedElementsAre("HOME=/home/me", "EMPTY=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
-                                   "FARANDOLE_LAUNCH_INDEX=2", "FARANDOLE_JOIN_TIMEOUT_MS=1500", "OMP_NUM_THREADS=2",
-                                   "PYTHONUNBUFFERED=1"));
+                                   "FARANDOLE_LAUNCH_INDEX=2", "FARANDOLE_LOCAL_SLOT=2",
+                                   "FARANDOLE_JOIN_TIMEOUT_MS=1500", "OMP_NUM_THREADS=2", "PYTHONUNBUFFERED=1"));
 }
 
 TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
@@ -40,7 +40,7 @@ TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
   EXPECT_THAT(settings.Environment(0, 0, 3),
               UnorderedElementsAre("OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
-                                   "FARANDOLE_LAUNCH_INDEX=0"));
+                                   "FARANDOLE_LAUNCH_INDEX=0", "FARANDOLE_LOCAL_SLOT=0"));
 }
 
 TEST(WorkerEnvironmentTest, HorovodsNamesGoInFrontOfThePythonPath) {

@@ -69,6 +69,7 @@ absl::Status CheckMember(const v1::Member& member) {
   for (const std::string& endpoint : member.endpoints()) {
     if (absl::Status status = CheckLength("an endpoint", endpoint, 1, 256); !status.ok()) return status;
   }
+  if (absl::Status status = CheckNumber("local_slot", member.local_slot(), 0, 65535); !status.ok()) return status;
   return CheckLength("gpu_transport", member.gpu_transport(), 0, 64);
 }
 

@@ -8,6 +8,7 @@ a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where th
 import argparse
 import os
 import signal
+import socket
 import sys
 from typing import Any, Callable, Dict, List
 
@@ -32,13 +33,12 @@ ELEMENTS = 1000
 WIDTHS = {"cuda": 4096, "cpu": 512}
 
 
-def place_for(kind: str, shares: bool = False) -> torch.device:
-    """This rank's device. Ranks that share one, or may come to, are hosts of their own to NCCL, which refuses them
-    otherwise."""
+def place_for(kind: str) -> torch.device:
+    """This rank's device. Ranks that share one are hosts of their own to NCCL, which refuses them otherwise."""
     if kind == "cpu":
         return torch.device("cpu")
     count = torch.cuda.device_count()
-    if shares or count < hvd.local_size():
+    if count < hvd.local_size():
         os.environ["NCCL_HOSTID"] = f"process{os.getpid()}"
     device = torch.device("cuda", hvd.local_rank() % count)
     torch.cuda.set_device(device)
@@ -379,15 +379,19 @@ def compiled(device: torch.device) -> None:
 
 
 def elastic(device: torch.device) -> None:
-    """The worker with launch index 1 is killed in its seventh step; another one takes its place."""
+    """The worker with launch index 1 is killed in its seventh step; another one takes its place, and its GPU."""
+    # With which it has chosen its GPU.
+    place = (socket.gethostname(), hvd.local_rank())
     random = torch.Generator().manual_seed(1)
     model = make_model(device, random)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), model.named_parameters())
     inputs = torch.randn(32, 64, generator=random).to(device)
 
+    all_of_them = int(os.environ["FARANDOLE_SIZE"])
+
     @hvd.elastic.run
     def go_on(state: hvd.elastic.TorchState) -> None:
-        while state.step < 20:
+        while state.step < 20 or hvd.size() < all_of_them:
             if state.step == 7 and os.environ["FARANDOLE_LAUNCH_INDEX"] == "1":
                 os.kill(os.getpid(), signal.SIGKILL)
             optimizer.zero_grad()
@@ -398,6 +402,8 @@ def elastic(device: torch.device) -> None:
                 state.commit()
 
     go_on(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0))
+    places = hvd.allgather_object(place)
+    assert len(set(places)) == len(places), f"workers have one GPU together: {places}"
     for parameter in model.parameters():
         mine = parameter.detach()
         assert torch.equal(hvd.broadcast(mine, 0, name="bits"), mine), "ranks differ"
@@ -421,8 +427,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments = parser.parse_args()
     hvd.init()
-    # A newcomer may have the local rank, and so the GPU, that a survivor began with.
-    device = place_for(arguments.device, shares=arguments.check == "elastic")
+    device = place_for(arguments.device)
     CHECKS[arguments.check](device)
     if hvd.rank() == 0:
         print(f"{arguments.check}: well on {hvd.size()} ranks, {device}", flush=True)

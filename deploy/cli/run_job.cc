@@ -31,6 +31,7 @@
 #include "deploy/launcher/drop_in.h"
 #include "deploy/launcher/guard.h"
 #include "deploy/launcher/launch.h"
+#include "deploy/launcher/nccl_interfaces.h"
 #include "deploy/launcher/worker_environment.h"
 #include "deploy/launcher/worker_process.h"
 
@@ -276,6 +277,8 @@ WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& env
   settings.join_timeout_ms = std::lround(std::ceil(options.start_timeout_s * 1000));
   settings.cores = UsableCores();
   settings.is_elastic = options.is_elastic();
+  settings.nccl_interfaces =
+      NcclInterfaces(settings.inherited, ListInterfaceAddresses().value_or(std::vector<InterfaceAddress>()));
   settings.host = NameHere(options);
   settings.shares = options.shares;
   if (settings.shares.empty()) settings.shares.push_back({settings.host, 0, options.workers, true});

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "deploy/launcher/drop_in.h"
+#include "deploy/launcher/nccl_interfaces.h"
 #include "deploy/launcher/private_file.h"
 #include "deploy/launcher/worker_environment.h"
 #include "deploy/launcher/worker_process.h"
@@ -161,6 +162,8 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
   settings.cores = plan_.cores;
   settings.is_elastic = order.is_elastic;
+  settings.nccl_interfaces =
+      NcclInterfaces(settings.inherited, ListInterfaceAddresses().value_or(std::vector<InterfaceAddress>()));
   settings.host = order.host;
   settings.shares = order.shares;
   if (ValueOf(order.environment, "FARANDOLE_HOROVOD") == "1") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,9 +19,17 @@ bool Has(const std::vector<std::string>& variables, absl::string_view name) {
                      [name](const std::string& variable) { return NameOf(variable) == name; });
 }
 
-bool Travels(absl::string_view name) {
-  return name == "PATH" || name == "PYTHONPATH" || name == "LD_LIBRARY_PATH" || name == "VIRTUAL_ENV" ||
-         absl::StartsWith(name, "HOROVOD_") || absl::StartsWith(name, "FARANDOLE_");
+// It says something of the host, the user there, or the session in which the launcher was started.
+bool IsBoundToHost(absl::string_view name) {
+  static const auto* const names = new std::set<absl::string_view>{
+      "_",      "DISPLAY", "HOME",  "HOSTNAME", "INVOCATION_ID", "LOGNAME",   "LS_COLORS", "MAIL",
+      "OLDPWD", "PWD",     "SHELL", "SHLVL",    "STY",           "TEMP",      "TERM",      "TMP",
+      "TMPDIR", "TMUX",    "TTY",   "USER",     "WINDOWID",      "XAUTHORITY"};
+  if (names->count(name) > 0 || absl::EndsWith(name, "_VISIBLE_DEVICES")) return true;
+  for (const absl::string_view prefix : {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_", "SYSTEMD_", "TMUX_", "XDG_"}) {
+    if (absl::StartsWith(name, prefix)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -52,8 +61,8 @@ std::vector<std::string> TravellingVariables(const std::vector<std::string>& all
   for (const std::string& variable : all) {
     const absl::string_view name = NameOf(variable);
     const bool is_exported = std::find(exported.begin(), exported.end(), name) != exported.end();
-    if (variable.size() > name.size() && !name.empty() && (Travels(name) || is_exported))
-      travelling.push_back(variable);
+    const bool is_variable = variable.size() > name.size() && !name.empty();
+    if (is_variable && (is_exported || !IsBoundToHost(name))) travelling.push_back(variable);
   }
   return OverlayVariables(travelling, given);
 }
@@ -93,6 +102,7 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int slot, int l
   }
   if (join_timeout_ms > 0) told["FARANDOLE_JOIN_TIMEOUT_MS"] = absl::StrCat(join_timeout_ms);
   if (SetsOmpThreads()) told["OMP_NUM_THREADS"] = absl::StrCat(OmpThreads());
+  if (!nccl_interfaces.empty()) told["NCCL_SOCKET_IFNAME"] = nccl_interfaces;
   if (!Has(inherited, "PYTHONUNBUFFERED")) told["PYTHONUNBUFFERED"] = "1";
   if (!drop_in.empty()) {
     const std::string path = ValueOf(inherited, "PYTHONPATH");

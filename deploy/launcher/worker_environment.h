@@ -16,8 +16,9 @@ std::string ValueOf(const std::vector<std::string>& variables, const std::string
 std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
                                           const std::vector<std::string>& overlay);
 
-// The variables that go to other hosts: PATH, PYTHONPATH, LD_LIBRARY_PATH, VIRTUAL_ENV, HOROVOD_* and FARANDOLE_*, and
-// those that `exported` names: NAME (as it is in `all`; left out where it is not there) or NAME=value.
+// The variables that go to other hosts: all but those of this host, of its user and of this session (HOME, TMPDIR,
+// SSH_*, CUDA_VISIBLE_DEVICES, ...), and those too that `exported` names: NAME (as it is in `all`; left out where it is
+// not there) or NAME=value.
 std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
                                              const std::vector<std::string>& exported);
 
@@ -57,6 +58,8 @@ struct WorkerSettings {
   // elastic, with HOROVOD_CROSS_SIZE and HOROVOD_CROSS_RANK. Else HOROVOD_ELASTIC. Always HOROVOD_HOSTNAME.
   std::string drop_in;
   bool is_elastic = false;
+  // NCCL_SOCKET_IFNAME (NcclInterfaces); "": not set.
+  std::string nccl_interfaces;
   // This host as the launcher names it, and all hosts of the job, which are not known where it is elastic.
   std::string host;
   std::vector<HostShare> shares;

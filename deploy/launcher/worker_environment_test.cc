@@ -104,13 +104,22 @@ TEST(WorkerEnvironmentTest, WithoutACoordinatorTheUsersIsLeftAlone) {
               IsSupersetOf({"FARANDOLE_COORDINATOR=far:1", "FARANDOLE_TOKEN_FILE=/t", "FARANDOLE_CA_FILE=/c"}));
 }
 
-TEST(WorkerEnvironmentTest, OtherHostsGetWhatProgramsAreFoundByAndWhatTheUserNames) {
-  const std::vector<std::string> all = {"PATH=/bin",      "HOME=/home/me",      "HOROVOD_CYCLE_TIME=1",
-                                        "FARANDOLE_X=y",  "SECRET=s",           "MINE=1",
-                                        "PYTHONPATH=a=b", "LD_LIBRARY_PATH=/l", "VIRTUAL_ENV=/v"};
-  EXPECT_THAT(TravellingVariables(all, {"MINE", "GIVEN=2=3", "PATH=/other", "ABSENT"}),
-              UnorderedElementsAre("PATH=/other", "HOROVOD_CYCLE_TIME=1", "FARANDOLE_X=y", "MINE=1", "PYTHONPATH=a=b",
-                                   "LD_LIBRARY_PATH=/l", "VIRTUAL_ENV=/v", "GIVEN=2=3"));
+TEST(WorkerEnvironmentTest, OtherHostsGetWhatIsNotOfThisHostAndWhatTheUserNames) {
+  const std::vector<std::string> all = {"PATH=/bin",          "HOME=/home/me",           "HOROVOD_CYCLE_TIME=1",
+                                        "NCCL_DEBUG=INFO",    "TMPDIR=/scratch/7",       "CUDA_VISIBLE_DEVICES=0,1",
+                                        "PYTHONPATH=a=b",     "SSH_CONNECTION=1 2 3 4",  "ROCR_VISIBLE_DEVICES=2",
+                                        "XDG_RUNTIME_DIR=/x", "BASH_FUNC_f%%=() { :; }", "EMPTY=",
+                                        "HOSTNAME=node-1"};
+  EXPECT_THAT(TravellingVariables(all, {"TMPDIR", "GIVEN=2=3", "PATH=/other", "ABSENT"}),
+              UnorderedElementsAre("PATH=/other", "HOROVOD_CYCLE_TIME=1", "NCCL_DEBUG=INFO", "TMPDIR=/scratch/7",
+                                   "PYTHONPATH=a=b", "EMPTY=", "GIVEN=2=3"));
+}
+
+TEST(WorkerEnvironmentTest, NcclIsToldTheInterfaces) {
+  WorkerSettings settings = Settings();
+  EXPECT_THAT(settings.Environment(0, 0, 3), Not(Contains(testing::StartsWith("NCCL_"))));
+  settings.nccl_interfaces = "=eth0";
+  EXPECT_THAT(settings.Environment(0, 0, 3), Contains("NCCL_SOCKET_IFNAME==eth0"));
 }
 
 TEST(WorkerEnvironmentTest, AnOverlayReplacesVariablesOfTheSameName) {

@@ -1,0 +1,27 @@
+#include "deploy/launcher/nccl_interfaces.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "deploy/launcher/worker_environment.h"
+
+namespace farandole::launcher {
+
+std::string NcclInterfaces(const std::vector<std::string>& variables, const std::vector<InterfaceAddress>& own) {
+  if (!ValueOf(variables, "NCCL_SOCKET_IFNAME").empty()) return "";
+  std::string listed = ValueOf(variables, "FARANDOLE_NETWORK_INTERFACES");
+  if (listed.empty()) listed = ValueOf(variables, "HOROVOD_GLOO_IFACE");
+  const std::vector<std::string> wanted = absl::StrSplit(listed, ',', absl::SkipWhitespace());
+  if (wanted.empty()) return "";
+  const absl::StatusOr<std::vector<InterfaceAddress>> chosen = ChooseAddresses(own, wanted);
+  if (!chosen.ok()) return "";
+  std::vector<std::string> names;
+  for (const InterfaceAddress& address : *chosen) {
+    if (!absl::c_linear_search(names, address.interface)) names.push_back(address.interface);
+  }
+  // Without the sign they are the beginnings of names.
+  return absl::StrCat("=", absl::StrJoin(names, ","));
+}
+
+}  // namespace farandole::launcher

@@ -83,9 +83,13 @@ class FakeLink final : public JobLink {
     return std::vector<LostWorker>{{std::stoi(lost), absl::Now() - lost_since_, "it is silent"}};
   }
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override {
+    if (refusals-- > 0) return absl::UnavailableError("it is restarting");
     std::ofstream(path("ended")) << reason << "\n";
     return true;
   }
+
+  // How often the job cannot be ended.
+  int refusals = 0;
 
  private:
   const std::string prefix_;
@@ -246,6 +250,22 @@ TEST(ElasticLaunchTest, AProgramThatFailsAgainAndAgainIsNotStartedForEver) {
   EXPECT_EQ(link.Read("ended"), claim + ", and the 1 left cannot go on: at least 2 are needed\n");
   EXPECT_THAT(run.Err(), HasSubstr("worker 5 is started"));
   EXPECT_THAT(run.Err(), Not(HasSubstr("worker 6 is started")));
+}
+
+TEST(ElasticLaunchTest, WhereTheCoordinatorCannotEndTheJobItIsAskedAgain) {
+  FakeLink link("refused.");
+  link.refusals = 3;
+  Scenario scenario = Elastic(
+      2, absl::StrCat("[ $INDEX = 0 ] || exit 3; until [ -s ", link.path("ended"), " ]; do sleep 0.01; done; exit 1"));
+  scenario.elastic->staff.rest = absl::Milliseconds(10);
+  scenario.elastic->least = 2;
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 3);
+  const std::string said = run.Err(), remark = "the job is not ended: it is restarting\n";
+  EXPECT_THAT(said, HasSubstr(remark));
+  EXPECT_EQ(said.find(remark), said.rfind(remark)) << "it is said once: " << said;
 }
 
 TEST(ElasticLaunchTest, WithoutAnyHostTheRunEndsAfterItsLimit) {

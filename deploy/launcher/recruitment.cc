@@ -142,16 +142,21 @@ void Recruitment::OnHostGivenUp(const std::string& host, const WorkerEnd& last) 
   employer_->OnRemark(absl::StrCat(claim_, ": no more are started", plan_.names_hosts ? " there" : ""));
 }
 
-void Recruitment::GiveUpJob() {
+void Recruitment::GiveUpIfHopeless() {
+  const bool is_short = !running_.empty() && static_cast<int>(running_.size()) < plan_.least;
+  const bool is_hopeless = discovery_ == nullptr && staffing_.all_given_up() && is_short;
+  if (!is_hopeless || is_closed_ || is_giving_up_) return;
   is_giving_up_ = true;
   const std::string reason =
       absl::StrCat(claim_, ", and the ", running_.size(), " left cannot go on: at least ", plan_.least, " are needed");
   errands_->Add([this, reason] {
     const absl::StatusOr<bool> ended = plan_.link->EndIfShort(reason);
     return [this, ended] {
-      // Others may have started workers, and end later.
+      // Others may have started workers, and end later; it is asked again with each look at who is lost.
       is_giving_up_ = ended.ok() && *ended;
-      if (!ended.ok()) employer_->OnRemark(absl::StrCat("the job is not ended: ", ended.status().message()));
+      const std::string refusal(ended.status().message());
+      if (!ended.ok() && refusal != refusal_) employer_->OnRemark(absl::StrCat("the job is not ended: ", refusal));
+      refusal_ = refusal;
     };
   });
 }
@@ -163,6 +168,7 @@ void Recruitment::Look() {
     return [this, lost] {
       look_at_ = employer_->Now() + plan_.look_interval;
       if (lost.ok()) OnLost(*lost);
+      GiveUpIfHopeless();
     };
   });
 }
@@ -214,9 +220,7 @@ void Recruitment::OnAnswer(int worker, const std::string& host, const absl::Stat
     employer_->OnRemark(
         absl::StrCat("host ", host, " is barred for ", FormatSeconds(answer->barred), ": ", answer->barred_because));
   }
-  const bool is_short = !running_.empty() && static_cast<int>(running_.size()) < plan_.least;
-  const bool is_hopeless = discovery_ == nullptr && staffing_.all_given_up() && is_short;
-  if (is_hopeless && !is_closed_ && !is_giving_up_) GiveUpJob();
+  GiveUpIfHopeless();
 }
 
 bool Recruitment::OnChildEnded(pid_t pid, WorkerEnd end) {

@@ -108,8 +108,8 @@ class Recruitment {
   void Dismiss(const Staffing::Cut& cut);
   void Terminate(int worker);
   void OnHostGivenUp(const std::string& host, const WorkerEnd& last);
-  // Nothing can be started any more, and those left are too few.
-  void GiveUpJob();
+  // Asks the coordinator to end the job where nothing can be started any more, and those left are too few.
+  void GiveUpIfHopeless();
   // Asks the coordinator for workers that it has lost.
   void Look();
   void OnLost(const std::vector<JobLink::LostWorker>& lost);
@@ -142,6 +142,8 @@ class Recruitment {
   // Why the last host was given up.
   std::string claim_;
   bool is_giving_up_ = false;
+  // Why the job was not ended when that was asked last; "": it was, or there was no error.
+  std::string refusal_;
   bool has_started_ = false;
   // The discovery has had an answer.
   bool has_hosts_ = false;

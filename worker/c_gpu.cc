@@ -28,8 +28,10 @@ absl::StatusOr<std::shared_ptr<Gpu>> Use(Worker& worker, int ordinal) {
 absl::Status AwaitOutputs(Submission& submission) {
   if (!submission.done.is_set()) return absl::OkStatus();
   if (submission.gpu->ordinal() != current.gpu) return submission.gpu->Await(submission.done);
-  submission.gpu_result.FreeAfter(current.stream);
-  return submission.gpu->Wait(current.stream, submission.done);
+  absl::Status waits = submission.gpu->Wait(current.stream, submission.done);
+  // A stream that captures a graph cannot wait for what is not in it, and must not free it either.
+  if (waits.ok()) submission.gpu_result.FreeAfter(current.stream);
+  return waits;
 }
 
 }  // namespace

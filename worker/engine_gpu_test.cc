@@ -5,6 +5,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -278,6 +279,34 @@ TEST_P(EngineGpuTest, TheEndOfTheEpochEndsWhatHangsOnTheGpu) {
     auto next = Late(rank, "next", {1.0f});
     EXPECT_EQ(epoch_->Run(rank, *next), absl::AbortedError("rank 1 was lost"));
     epoch_->engine(rank).Release(tensors[rank]->handle);
+    gpus_.Synchronize(streams_[rank]);
+  });
+}
+
+TEST_P(EngineGpuTest, WhoFreesInAFullStreamDoesNotHoldUpTheEndOfTheEpoch) {
+  if (size() < 2) return;
+  std::vector<std::unique_ptr<TestTensor>> rows, hung;
+  for (int rank = 0; rank < size(); ++rank) {
+    rows.push_back(Late(rank, "rows", {1.0f}, OpType::kAllgather));
+    hung.push_back(Late(rank, "hung", {1.0f}));
+  }
+  const auto enqueue = [this](int rank, TestTensor& tensor) {
+    ASSERT_TRUE(epoch_->Submit(rank, tensor).ok());
+    const absl::StatusOr<bool> enqueued = epoch_->engine(rank).Wait(tensor.handle, 60'000'000'000, false);
+    ASSERT_TRUE(enqueued.ok()) << enqueued.status();
+  };
+  epoch_->OnEachRank([&](int rank) { enqueue(rank, *rows[rank]); });
+  gpus_.HangCollectives(true);
+  epoch_->OnEachRank([&](int rank) { enqueue(rank, *hung[rank]); });
+  gpus_.FillStreams();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size(); ++rank)
+    threads.emplace_back([&, rank] { epoch_->engine(rank).Release(rows[rank]->handle); });
+  gpus_.AwaitBlocked(size());
+  epoch_->AbortAll(absl::AbortedError("rank 1 was lost"));
+  for (std::thread& thread : threads) thread.join();
+  epoch_->OnEachRank([&](int rank) {
+    epoch_->engine(rank).Release(hung[rank]->handle);
     gpus_.Synchronize(streams_[rank]);
   });
 }

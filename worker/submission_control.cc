@@ -58,7 +58,7 @@ void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group
 }
 
 void SubmissionTable::OnMismatch(const Disagreement& told) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   ++counters_.negotiation_messages;
   const absl::Status status = absl::InvalidArgumentError(told.sentence);
   Name* name = FindName(told.group, told.name);
@@ -100,7 +100,7 @@ void SubmissionTable::OnGroupAdded(uint32_t number, std::vector<int> ranks) {
 }
 
 void SubmissionTable::OnGroupRemoved(uint32_t number) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   auto found = groups_.find(number);
   if (found == groups_.end()) return;
   const absl::Status removed = absl::InvalidArgumentError(absl::StrCat("process set ", number, " was removed"));
@@ -130,7 +130,7 @@ void SubmissionTable::AskAgain() {
 }
 
 void SubmissionTable::OnRootHasJoined(const Entry& entry) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   Submission* submission = TakePosted(entry.slot);
   if (submission == nullptr) return;
   const int root = groups_[submission->group].ranks[entry.root];
@@ -143,7 +143,7 @@ void SubmissionTable::OnRootHasJoined(const Entry& entry) {
 }
 
 void SubmissionTable::OnAllJoined(int rank) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   ++joins_;
   is_join_posted_ = false;
   has_joined_ = false;
@@ -163,7 +163,7 @@ bool SubmissionTable::HasJoined() const {
 }
 
 void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   Submission* submission = TakePosted(slot);
   if (submission == nullptr) return;
   submission->disputants = disputants;
@@ -172,7 +172,7 @@ void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt, uint32_t disput
 }
 
 void SubmissionTable::OnRetired(uint32_t slot) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   if (rank_ == 0 && link_ != nullptr) {
     ++counters_.negotiation_messages;
     link_->ReportRetired(slot);
@@ -222,7 +222,7 @@ void SubmissionTable::FailDisputed(uint32_t number, const absl::Status& reason) 
 }
 
 void SubmissionTable::OnLeft(int rank, const std::string& who) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   if (rank != rank_) left_.push_back(rank);
   for (auto& [number, group] : groups_) {
     if (!std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
@@ -238,7 +238,7 @@ void SubmissionTable::OnLeft(int rank, const std::string& who) {
 }
 
 void SubmissionTable::End(const absl::Status& reason) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   if (ended_.ok()) ended_ = reason;
   for (auto& [number, group] : groups_) {
     FailPending(number, ended_);

@@ -39,7 +39,7 @@ bool SubmissionTable::EnterCaptured() {
   }
   // Without the lock: drivers may take their time.
   for (Captured& one : entering) one.status = one.gpu->CheckCapture(one.ready);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   for (const Captured& one : entering) {
     Submission* submission = Find(one.handle);
     if (submission == nullptr || submission->complete.load()) continue;

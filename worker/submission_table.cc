@@ -148,9 +148,8 @@ void SubmissionTable::Recycle(Submission* submission) {
   submission->splits.clear();
   submission->result.reset();
   if (submission->gpu != nullptr) {
-    submission->gpu_result = GpuMemory();
-    submission->ready = submission->done = GpuEvent();
-    submission->gpu.reset();
+    dropped_.push_back({std::exchange(submission->gpu, nullptr), std::move(submission->gpu_result),
+                        std::exchange(submission->ready, GpuEvent()), std::exchange(submission->done, GpuEvent())});
   }
   submission->result_bytes = 0;
   submission->rows_by_position.clear();
@@ -287,7 +286,7 @@ Submission* SubmissionTable::BeginWaiting(int64_t handle) {
 }
 
 absl::StatusOr<bool> SubmissionTable::DoneWaiting(Submission* submission, bool release) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   --submission->waiters;
   if (!submission->complete.load()) return false;
   const absl::Status status = submission->status;
@@ -298,7 +297,7 @@ absl::StatusOr<bool> SubmissionTable::DoneWaiting(Submission* submission, bool r
 }
 
 void SubmissionTable::Release(int64_t handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   Submission* submission = Find(handle);
   if (submission == nullptr) return;
   submission->released = true;
@@ -368,7 +367,7 @@ void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 
 }
 
 void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   for (Submission* submission : submissions) {
     if (submission != nullptr) Finish(submission, status);
   }
@@ -376,7 +375,7 @@ void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const 
 }
 
 int64_t SubmissionTable::CompleteInline(const Entry& entry) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   Submission* submission = TakePosted(entry.slot);
   if (submission == nullptr) return -1;
   const int64_t bytes = submission->bytes();

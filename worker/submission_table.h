@@ -212,6 +212,30 @@ class SubmissionTable {
     Submission* submission;
   };
 
+  // What a submission had of a GPU.
+  struct OnGpu {
+    std::shared_ptr<Gpu> gpu;
+    GpuMemory result;
+    GpuEvent ready;
+    GpuEvent done;
+  };
+  // For whoever may recycle submissions: what they had of GPUs is given back when the lock is not held any more. That
+  // is the driver's work, and a driver makes whoever gives it some wait while its streams are full of what hangs; those
+  // who end that want the lock first.
+  class Lock {
+   public:
+    explicit Lock(SubmissionTable* table) : table_(table), held_(table->mutex_) {}
+    ~Lock() { dropped_.swap(table_->dropped_); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    SubmissionTable* const table_;
+    // Destroyed after `held_`.
+    std::vector<OnGpu> dropped_;
+    const std::lock_guard<std::mutex> held_;
+  };
+
   // What is captured goes to EnterCaptured.
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
@@ -259,6 +283,8 @@ class SubmissionTable {
   std::vector<Disputed> disputed_;
   std::deque<Submission> pool_;
   std::vector<Submission*> free_;
+  // Of submissions that were recycled since the lock was taken.
+  std::vector<OnGpu> dropped_;
   int64_t last_handle_;
   std::deque<Post> unposted_;
   std::atomic<size_t> unposted_count_{0};

@@ -20,6 +20,8 @@ ROUNDS = 9
 QUICK_ROUNDS = 3
 # What a round of one contender is to take, in seconds, once it is known how long a call takes.
 ROUND_S = 0.05
+# Of a call that takes longer there are few rounds.
+SLOW_S = 0.5
 Times = Dict[str, List[Tuple[float, float]]]
 
 
@@ -44,8 +46,10 @@ def seconds_of(call: Callable[[], object], calls: int, device: torch.device) -> 
 def compare(ours: Callable[[], object], theirs: Callable[[], object], rounds: int, device: torch.device) -> list:
     """Seconds of both in each round. They begin in turns."""
     for call in (ours, theirs):
-        seconds_of(call, 3, device)
-    calls = {call: max(1, min(200, int(ROUND_S / seconds_of(call, 2, device)))) for call in (ours, theirs)}
+        seconds_of(call, 1, device)
+    took = {call: seconds_of(call, 2, device) for call in (ours, theirs)}
+    calls = {call: max(1, min(200, int(ROUND_S / took[call]))) for call in took}
+    rounds = min(rounds, QUICK_ROUNDS) if max(took.values()) > SLOW_S else rounds
     pairs = []
     for number in range(rounds):
         order = (ours, theirs) if number % 2 == 0 else (theirs, ours)

@@ -40,6 +40,7 @@ def place_for(kind: str) -> torch.device:
     count = torch.cuda.device_count()
     if count < hvd.local_size():
         os.environ["NCCL_HOSTID"] = f"process{os.getpid()}"
+        os.environ["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"  # as NCCL 2.30 wants it
     device = torch.device("cuda", hvd.local_rank() % count)
     torch.cuda.set_device(device)
     return device
@@ -328,8 +329,24 @@ def train(
     return [parameter.detach().cpu() for parameter in model.parameters()]
 
 
+def optimizer_state(device: torch.device) -> None:
+    """The root's comes to ranks that have none: tensors on the GPU, and counters, which are not."""
+    model = make_model(device, torch.Generator().manual_seed(1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    if hvd.rank() == 0:
+        model(torch.ones(4, 64, device=device)).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    for parameter in model.parameters():
+        state = optimizer.state[parameter]
+        average = state["exp_avg"]
+        assert average.device == parameter.device and state["step"].item() == 1, state
+        assert torch.equal(hvd.broadcast(average, 0, name="average"), average), "ranks differ"
+
+
 def training(device: torch.device, compiles: bool = False) -> None:
     """All ranks together come to what one has with the whole batch, and to equal bits."""
+    optimizer_state(device)
     together, alone = train(device, 20, True, compiles), train(device, 20, False)
     for mine, whole in zip(together, alone):
         torch.testing.assert_close(mine, whole, rtol=1e-3, atol=1e-5)
@@ -384,7 +401,9 @@ def elastic(device: torch.device) -> None:
     place = (socket.gethostname(), hvd.local_rank())
     random = torch.Generator().manual_seed(1)
     model = make_model(device, random)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), model.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), model.named_parameters()
+    )
     inputs = torch.randn(32, 64, generator=random).to(device)
 
     all_of_them = int(os.environ["FARANDOLE_SIZE"])

@@ -1,7 +1,7 @@
-"""Runs checks.py on the GPUs of this machine: `python tests/gpu/run.py [-np N] [--device cpu]`.
+"""Runs checks.py on the GPUs of this machine: `python tests/gpu/run.py [-np N] [--check NAME] [--device cpu]`.
 
 Needs PyTorch and the wheel of farandole, and nothing else of this repository. Ends with a line that counts, and with 1
-if a check has failed or there is no GPU.
+if a check has failed or there is no GPU. The output of what fails, or takes too long, is printed.
 """
 
 import argparse
@@ -10,11 +10,17 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
+from typing import List
 
 import torch
 
 CHECKS = pathlib.Path(__file__).resolve().with_name("checks.py")
-LIMIT_S = 300
+LIMIT_S = 120
+# Compilers take a while.
+LIMITS_S = {"compiled": 240}
+# So that a hang says what hangs, and ends before the limit.
+SETTINGS = {"NCCL_DEBUG": "WARN", "FARANDOLE_STALL_WARNING_MS": "10000", "FARANDOLE_STALL_LIMIT_MS": "60000"}
 
 
 def farandole() -> str:
@@ -30,24 +36,40 @@ def run(check: str, ranks: int, device: str) -> bool:
     """Whether a check has passed on so many ranks; else its output is printed."""
     sizes = ["-np", str(ranks), *(["--min-np", "1"] if check == "elastic" else [])]
     command = [farandole(), "run", *sizes, sys.executable, str(CHECKS), check, "--device", device]
+    limit = LIMITS_S.get(check, LIMIT_S)
+    one = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "env": {**SETTINGS, **os.environ}}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=os.environ)
-        said, code = done.stdout + done.stderr, done.returncode
+        done = subprocess.run(command, **one, timeout=limit, check=False)
+        said, code = done.stdout.decode(errors="replace"), done.returncode
     except subprocess.TimeoutExpired as expired:
-        said, code = f"{expired.stdout!r}\nit hung for {LIMIT_S} s", -1
+        said, code = (expired.stdout or b"").decode(errors="replace") + f"\nit hung for {limit} s", -1
     # Who has killed himself is the cause; the others have been told.
     told = said.count("told: ") == ranks - 1
     passed = (code == 128 + 9 and told) if check == "death" else code == 0
-    print(f"{check} on {ranks} ranks: {'passed' if passed else 'FAILED'}")
+    print(f"{check} on {ranks} ranks: {'passed' if passed else 'FAILED'}", flush=True)
     if not passed:
-        print(said)
+        print(said, flush=True)
     return passed
+
+
+def can_compile() -> bool:
+    """Whether torch.compile finds on this machine what it builds kernels' launchers with."""
+    headers = pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists()
+    return headers and any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+
+
+def checks_of(ranks: int, device: str) -> List[str]:
+    """What there is for so many ranks."""
+    names = ["operations", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
+    # Of a host nothing of these is ours.
+    return names + (["compiled", "graphs"] if device == "cuda" else [])
 
 
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-np", type=int, default=0, help="ranks; default: 2, and one for each GPU if there are more")
+    parser.add_argument("--check", action="append", help="one of checks.py; may be repeated; default: all")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
@@ -55,14 +77,14 @@ def main() -> int:
         return 1
     gpus = torch.cuda.device_count() if arguments.device == "cuda" else 0
     sizes = [arguments.np] if arguments.np else sorted({1, 2, max(2, gpus)})
-    results = []
-    for ranks in sizes:
-        checks = ["operations", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
-        # Compilers take a while, and on the host nothing of it is ours.
-        checks += ["compiled", "graphs"] if arguments.device == "cuda" else []
-        results += [run(check, ranks, arguments.device) for check in checks]
+    plan = [(check, ranks) for ranks in sizes for check in checks_of(ranks, arguments.device)]
+    plan = [each for each in plan if not arguments.check or each[0] in arguments.check]
+    if not can_compile() and any(check == "compiled" for check, _ in plan):
+        print("compiled: skipped, as this machine has no C compiler, or no headers of Python, for torch.compile")
+        plan = [each for each in plan if each[0] != "compiled"]
+    results = [run(check, ranks, arguments.device) for check, ranks in plan]
     print(f"{results.count(True)} passed, {results.count(False)} failed")
-    return 0 if all(results) else 1
+    return 0 if results and all(results) else 1
 
 
 if __name__ == "__main__":

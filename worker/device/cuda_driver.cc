@@ -44,7 +44,6 @@ absl::Status FindAll(CudaDriver* driver) {
   find("cuEventElapsedTime", &driver->cuEventElapsedTime);
   find("cuMemAllocAsync", &driver->cuMemAllocAsync);
   find("cuMemFreeAsync", &driver->cuMemFreeAsync);
-  find("cuMemcpyHtoDAsync_v2", &driver->cuMemcpyHtoDAsync);
   find("cuMemcpyDtoDAsync_v2", &driver->cuMemcpyDtoDAsync);
   find("cuMemsetD8Async", &driver->cuMemsetD8Async);
   find("cuModuleLoadData", &driver->cuModuleLoadData);

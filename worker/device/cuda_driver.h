@@ -77,7 +77,6 @@ struct CudaDriver {
   int (*cuEventElapsedTime)(float* milliseconds, CudaEvent from, CudaEvent to);
   int (*cuMemAllocAsync)(CudaAddress* address, size_t bytes, CudaStream stream);
   int (*cuMemFreeAsync)(CudaAddress address, CudaStream stream);
-  int (*cuMemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CudaStream stream);
   int (*cuMemcpyDtoDAsync)(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream);
   int (*cuMemsetD8Async)(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream);
   int (*cuModuleLoadData)(CudaModule* module, const void* image);

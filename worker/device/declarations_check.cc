@@ -14,7 +14,6 @@
 #undef cuStreamDestroy
 #undef cuEventDestroy
 #undef cuEventElapsedTime
-#undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoDAsync
 
 #include "worker/device/cuda_driver.h"
@@ -85,7 +84,6 @@ CHECK_VERSIONED(cuCtxPopCurrent, v2);
 CHECK_VERSIONED(cuStreamDestroy, v2);
 CHECK_VERSIONED(cuEventDestroy, v2);
 CHECK_VERSIONED(cuEventElapsedTime, v2);
-CHECK_VERSIONED(cuMemcpyHtoDAsync, v2);
 CHECK_VERSIONED(cuMemcpyDtoDAsync, v2);
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY &&
                   kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY,
@@ -141,7 +139,9 @@ static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t), "ncclConfig_t");
 static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking), "ncclConfig_t.blocking");
 static_assert(offsetof(NcclConfig, net_name) == offsetof(ncclConfig_t, netName), "ncclConfig_t.netName");
 static_assert(offsetof(NcclConfig, split_share) == offsetof(ncclConfig_t, splitShare), "ncclConfig_t.splitShare");
-static_assert(NcclConfig().magic == NCCL_API_MAGIC && NcclConfig::kUndefined == NCCL_CONFIG_UNDEF_INT, "ncclConfig_t");
+static_assert(NcclConfig::kUndefined == NCCL_CONFIG_UNDEF_INT, "ncclConfig_t");
+constexpr ncclConfig_t kTheirs = NCCL_CONFIG_INITIALIZER;
+static_assert(NcclConfig().magic == kTheirs.magic, "ncclConfig_t.magic");
 
 }  // namespace
 }  // namespace farandole

@@ -115,7 +115,7 @@ struct FakeCalls {
     return 0;
   }
   static int StreamWait(CudaStream stream, CudaEvent event, unsigned) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuStreamWaitEvent"); failure != 0) return failure;
     if (event->graph != nullptr) {
       if (fake->captured_.count(event->graph) == 0) return kCapturedEvent;
@@ -147,7 +147,7 @@ struct FakeCalls {
     return 0;
   }
   static int EventRecord(CudaEvent event, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuEventRecord"); failure != 0) return failure;
     event->graph = stream->graph;
     if (stream->graph != nullptr) {
@@ -181,7 +181,7 @@ struct FakeCalls {
     return 0;
   }
   static int Alloc(CudaAddress* address, size_t bytes, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuMemAllocAsync"); failure != 0) return failure;
     auto block = std::make_unique<std::vector<char>>(bytes, '\xcd');
     *address = reinterpret_cast<uintptr_t>(block->data());
@@ -200,7 +200,7 @@ struct FakeCalls {
     });
   }
   static int Free(CudaAddress address, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuMemFreeAsync"); failure != 0) return failure;
     if (stream->graph != nullptr) {
       const std::vector<CudaAddress>& own = stream->graph->memory();
@@ -216,18 +216,8 @@ struct FakeCalls {
     });
     return 0;
   }
-  static int CopyFromHost(CudaAddress to, const void* from, size_t bytes, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
-    if (const int failure = NeedContext("cuMemcpyHtoDAsync"); failure != 0) return failure;
-    const auto* begin = static_cast<const char*>(from);
-    fake->Push(stream, [to, held = std::vector<char>(begin, begin + bytes)] {
-      std::memcpy(reinterpret_cast<void*>(to), held.data(), held.size());
-      return true;
-    });
-    return 0;
-  }
   static int Copy(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuMemcpyDtoDAsync"); failure != 0) return failure;
     fake->Push(stream, [to, from, bytes] {
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
@@ -236,7 +226,7 @@ struct FakeCalls {
     return 0;
   }
   static int Fill(CudaAddress to, unsigned char value, size_t bytes, CudaStream stream) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuMemsetD8Async"); failure != 0) return failure;
     fake->Push(stream, [to, value, bytes] {
       std::memset(reinterpret_cast<void*>(to), value, bytes);
@@ -272,7 +262,7 @@ struct FakeCalls {
   static int LaunchKernel(CudaFunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
                           unsigned threads, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
                           CudaStream stream, void** parameters, void** extra) {
-    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::unique_lock<std::mutex> lock = fake->LockWithRoom();
     if (const int failure = NeedContext("cuLaunchKernel"); failure != 0) return failure;
     const bool is_flat = blocks_y == 1 && blocks_z == 1 && threads_y == 1 && threads_z == 1;
     if (!is_flat || blocks == 0 || threads > kMostThreads || shared_bytes != 0 || extra != nullptr)
@@ -315,7 +305,6 @@ FakeGpus::FakeGpus(int gpus, uint32_t seed) : gpus_(gpus), random_(seed) {
   driver_.cuEventElapsedTime = FakeCalls::Elapsed;
   driver_.cuMemAllocAsync = FakeCalls::Alloc;
   driver_.cuMemFreeAsync = FakeCalls::Free;
-  driver_.cuMemcpyHtoDAsync = FakeCalls::CopyFromHost;
   driver_.cuMemcpyDtoDAsync = FakeCalls::Copy;
   driver_.cuMemsetD8Async = FakeCalls::Fill;
   driver_.cuModuleLoadData = FakeCalls::LoadModule;
@@ -357,6 +346,26 @@ int FakeGpus::Enter(const char* call) {
 CudaStream FakeGpus::MakeStream() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return *streams_.insert(new CUstream_st).first;
+}
+
+void FakeGpus::FillStreams() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  are_full_ = true;
+}
+
+void FakeGpus::AwaitBlocked(int threads) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (blocked_ < threads) changed_.wait(lock);
+}
+
+std::unique_lock<std::mutex> FakeGpus::LockWithRoom() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!are_full_) return lock;
+  ++blocked_;
+  changed_.notify_all();
+  while (are_full_) changed_.wait(lock);
+  --blocked_;
+  return lock;
 }
 
 void FakeGpus::Push(CudaStream stream, std::function<bool()> task) {

@@ -90,6 +90,11 @@ class FakeGpus {
   void RefuseModules();
   // No stream gets on.
   void HoldStreams(bool hold);
+  // Streams take nothing more, as behind some thousand calls that wait for what hangs: whoever gives them more waits,
+  // until a communicator is aborted.
+  void FillStreams();
+  // Waits until so many threads do.
+  void AwaitBlocked(int threads);
   // As GetAsyncError tells it of all communicators.
   void BreakCommunicators(int result);
   // Of all GPUs and NCCL, before they are used: another version, and another compute capability (86: 8.6).
@@ -111,6 +116,8 @@ class FakeGpus {
  private:
   friend struct FakeCalls;
   friend struct FakeNcclCalls;
+  // The lock, for a call that gives a stream something.
+  std::unique_lock<std::mutex> LockWithRoom();
   // Locked: whether the call is to fail, with what; else 0.
   int Enter(const char* call);
   void Run();
@@ -128,6 +135,8 @@ class FakeGpus {
   NcclLibrary nccl_ = {};
   const int gpus_;
   int capability_ = 90;
+  bool are_full_ = false;
+  int blocked_ = 0;  // threads that wait for room
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::mt19937 random_;

@@ -101,9 +101,6 @@ int cuMemAllocAsync(CudaAddress* address, size_t bytes, CudaStream stream) {
   return Gpus().driver().cuMemAllocAsync(address, bytes, stream);
 }
 int cuMemFreeAsync(CudaAddress address, CudaStream stream) { return Gpus().driver().cuMemFreeAsync(address, stream); }
-int cuMemcpyHtoDAsync_v2(CudaAddress to, const void* from, size_t bytes, CudaStream stream) {
-  return Settle(Gpus().driver().cuMemcpyHtoDAsync(to, from, bytes, stream), stream);
-}
 int cuMemcpyDtoDAsync_v2(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream) {
   return Settle(Gpus().driver().cuMemcpyDtoDAsync(to, from, bytes, stream), stream);
 }

@@ -145,7 +145,15 @@ struct FakeNcclCalls {
     return comm->shared->graphs > 0 ? kNcclInProgress : kNcclSuccess;
   }
   static int Destroy(NcclComm comm) { return End(comm, "ncclCommDestroy"); }
-  static int Abort(NcclComm comm) { return End(comm, "ncclCommAbort"); }
+  static int Abort(NcclComm comm) {
+    FakeGpus& fake = TheFakeGpus();
+    {
+      const std::lock_guard<std::mutex> lock(fake.mutex_);
+      fake.are_full_ = false;
+      fake.changed_.notify_all();
+    }
+    return End(comm, "ncclCommAbort");
+  }
 
   static int AsyncError(NcclComm comm, int* state) {
     FakeGpus& fake = TheFakeGpus();

@@ -283,19 +283,30 @@ std::optional<std::string> Gpu::TakeWarning() {
                       "): tensors are packed one by one, and scale factors that NCCL cannot apply are refused");
 }
 
-absl::Status Gpu::Zero(void* memory, size_t bytes, CudaStream stream) {
-  if (bytes == 0) return absl::OkStatus();
+absl::Status Gpu::Fill(void* memory, absl::string_view element, size_t count, CudaStream stream) {
+  if (count == 0) return absl::OkStatus();
   const Scope scope(*this);
   if (!scope.status().ok()) return scope.status();
-  return driver_->Check(driver_->cuMemsetD8Async(AddressOf(memory), 0, bytes, stream), "cuMemsetD8Async");
-}
-
-absl::Status Gpu::CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream) {
-  if (bytes == 0) return absl::OkStatus();
-  const Scope scope(*this);
-  if (!scope.status().ok()) return scope.status();
-  // The driver has copied pageable memory when it returns.
-  return driver_->Check(driver_->cuMemcpyHtoDAsync(AddressOf(to), from, bytes, stream), "cuMemcpyHtoDAsync");
+  const size_t bytes = element.size() * count;
+  const bool is_one_byte =
+      std::count(element.begin(), element.end(), element[0]) == static_cast<int64_t>(element.size());
+  absl::Status status;
+  // The first element, byte by byte, and copies of what is there already, twice as long each time: the host's memory
+  // would have to stay until the stream has come to it.
+  const size_t step = is_one_byte ? bytes : 1;
+  size_t filled = 0;
+  for (; filled < element.size() && filled < bytes && status.ok(); filled += step) {
+    const auto value = static_cast<unsigned char>(element[filled]);
+    const int result = driver_->cuMemsetD8Async(AddressOf(memory) + filled, value, step, stream);
+    status = driver_->Check(result, "cuMemsetD8Async");
+  }
+  while (filled < bytes && status.ok()) {
+    const size_t more = std::min(filled, bytes - filled);
+    const int result = driver_->cuMemcpyDtoDAsync(AddressOf(memory) + filled, AddressOf(memory), more, stream);
+    status = driver_->Check(result, "cuMemcpyDtoDAsync");
+    filled += more;
+  }
+  return status;
 }
 
 absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::shared_ptr<Gpu> gpu, size_t bytes, CudaStream stream) {

@@ -100,9 +100,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::Status LoadKernels();
   // Why the kernels could not be loaded that CopyAll would have, in a sentence; once.
   std::optional<std::string> TakeWarning();
-  absl::Status Zero(void* memory, size_t bytes, CudaStream stream);
-  // From the host's memory, which may be changed at once.
-  absl::Status CopyFromHost(void* to, const void* from, size_t bytes, CudaStream stream);
+  // `count` times the bytes of `element`.
+  absl::Status Fill(void* memory, absl::string_view element, size_t count, CudaStream stream);
 
   // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it, and what it does breaks no
   // capture of a CUDA graph that another thread is about.

@@ -49,14 +49,6 @@ bool AllEqual(absl::Span<const int64_t> counts) {
   return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
 }
 
-// Whether what changes nothing is all zeros, in memory as well.
-bool HasZeroIdentity(const Collective& collective) {
-  double one = -1;  // of any element type
-  FillIdentity(collective.dtype, collective.reduce_op, &one, 1);
-  const auto* bytes = reinterpret_cast<const char*>(&one);
-  return std::all_of(bytes, bytes + SizeOf(collective.dtype), [](char byte) { return byte == 0; });
-}
-
 // A factor of 1 moves bytes.
 absl::Status Move(absl::Span<const GpuCopy> copies, DType dtype, double factor, Gpu& gpu, CudaStream stream) {
   if (factor == 1.0) return gpu.CopyAll(copies, stream);
@@ -144,11 +136,9 @@ absl::Status NcclCalls::PrepareAlone(const Collective& collective, Gpu& gpu) {
 absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
   char* to = packed_input_;
   if (!collective.contributes) {
-    const size_t bytes = static_cast<size_t>(collective.count * element_bytes_);
-    if (HasZeroIdentity(collective)) return gpu.Zero(to, bytes, stream_);
-    std::vector<char> identity(bytes);
-    FillIdentity(collective.dtype, collective.reduce_op, identity.data(), collective.count);
-    return gpu.CopyFromHost(to, identity.data(), identity.size(), stream_);
+    std::string identity(static_cast<size_t>(element_bytes_), '\0');
+    FillIdentity(collective.dtype, collective.reduce_op, identity.data(), 1);
+    return gpu.Fill(to, identity, static_cast<size_t>(collective.count), stream_);
   }
   std::vector<GpuCopy> copies;
   for (const Fragment& fragment : collective.fragments) {

@@ -1,5 +1,8 @@
 #include "worker/device/nccl_communicator.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <shared_mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -15,19 +18,70 @@ namespace {
 constexpr absl::Duration kLeaveLimit = absl::Seconds(5);
 constexpr absl::Duration kPauseWhileConnecting = absl::Microseconds(100);
 constexpr absl::Duration kPauseForGraphs = absl::Milliseconds(20);
+constexpr std::chrono::seconds kExitLimit{2};
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
 constexpr size_t kLeastFusionBytes = size_t{4} << 20;
 
-// The end of one of NCCL's communicators, which peers end as well.
-void FinishInOrder(const NcclLibrary& nccl, NcclComm comm, absl::Time limit, absl::Duration pause) {
-  int state = nccl.ncclCommFinalize(comm);
-  while (state == kNcclInProgress && absl::Now() < limit) {
-    absl::SleepFor(pause);
-    if (nccl.ncclCommGetAsyncError(comm, &state) != kNcclSuccess) break;
+// The end of one of NCCL's communicators: in order, which peers do as well, or by an abort.
+class NcclEnd {
+ public:
+  NcclEnd(const NcclLibrary* nccl, NcclComm comm, std::shared_ptr<Gpu> gpu, bool in_order)
+      : nccl_(*nccl), comm_(comm), gpu_(std::move(gpu)), in_order_(in_order) {}
+
+  // Goes on; true: it has ended. `gives_up`: it is aborted now.
+  bool Advance(bool gives_up) {
+    const Gpu::Scope scope(*gpu_);
+    const bool is_in_order = in_order_ && scope.status().ok();
+    int state = kNcclSuccess;
+    if (is_in_order) {
+      const int result = is_begun_ ? nccl_.ncclCommGetAsyncError(comm_, &state) : nccl_.ncclCommFinalize(comm_);
+      if (!is_begun_ || result != kNcclSuccess) state = result;
+      is_begun_ = true;
+    }
+    if (state == kNcclInProgress && !gives_up) return false;
+    is_in_order&& state == kNcclSuccess ? nccl_.ncclCommDestroy(comm_) : nccl_.ncclCommAbort(comm_);
+    return true;
   }
-  state == kNcclSuccess ? nccl.ncclCommDestroy(comm) : nccl.ncclCommAbort(comm);
-}
+
+ private:
+  const NcclLibrary& nccl_;
+  const NcclComm comm_;
+  const std::shared_ptr<Gpu> gpu_;
+  const bool in_order_;
+  bool is_begun_ = false;
+};
+
+// Calls of threads that nobody waits for: none is made when the process has begun to exit, which takes NCCL and CUDA
+// down beneath them.
+class LateCalls {
+ public:
+  // False: the process exits, and nothing was called.
+  static bool Make(absl::FunctionRef<void()> calls) {
+    LateCalls& all = All();
+    const std::shared_lock<std::shared_timed_mutex> lock(all.mutex_);
+    if (all.is_exiting_) return false;
+    calls();
+    return true;
+  }
+
+ private:
+  static LateCalls& All() {
+    static LateCalls* const all = [] {
+      // Registered after what the libraries have registered, and so called before that.
+      std::atexit([] {
+        // An abort waits for graphs, of which there may still be some.
+        const std::unique_lock<std::shared_timed_mutex> lock(All().mutex_, kExitLimit);
+        if (lock.owns_lock()) All().is_exiting_ = true;
+      });
+      return new LateCalls;
+    }();
+    return *all;
+  }
+
+  std::shared_timed_mutex mutex_;
+  bool is_exiting_ = false;
+};
 
 }  // namespace
 
@@ -77,34 +131,45 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::EndLocked(bool in_order) {
-  const NcclComm comm = std::exchange(comm_, nullptr);
-  const auto end = [gpu = gpu_, &nccl = nccl_, comm, in_order](absl::Time limit, absl::Duration pause) {
-    const Gpu::Scope scope(*gpu);
-    if (in_order && scope.status().ok()) {
-      FinishInOrder(nccl, comm, limit, pause);
-    } else {
-      nccl.ncclCommAbort(comm);
-    }
+  NcclEnd end(&nccl_, std::exchange(comm_, nullptr), gpu_, in_order);
+  if (!is_captured_) {
+    const absl::Time limit = absl::Now() + kLeaveLimit;
+    while (!end.Advance(absl::Now() >= limit)) absl::SleepFor(kPauseWhileConnecting);
+    return;
+  }
+  // With what it uses until then. Where there are no more threads, it stays.
+  struct Used {
+    std::shared_ptr<CUstream_st> stream;
+    std::vector<std::shared_ptr<NcclMemory>> memory;
   };
-  if (!is_captured_) return end(absl::Now() + kLeaveLimit, kPauseWhileConnecting);
-  // With what it uses until then.
-  QuietThread([end, stream = stream_, memory = std::move(fusion_memory_)] {
-    end(absl::InfiniteFuture(), kPauseForGraphs);
-  }).detach();
+  Used* const used = new Used{stream_, std::move(fusion_memory_)};
+  DetachQuietly([end, used]() mutable {
+    bool is_over = false;
+    const auto go_on = [&] {
+      is_over = end.Advance(/*gives_up=*/false);
+      if (is_over) delete used;
+    };
+    while (!is_over && LateCalls::Make(go_on)) absl::SleepFor(kPauseForGraphs);
+  });
 }
 
 absl::StatusOr<char*> NcclCommunicator::FusionMemory(size_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_.ok()) return failure_;
-  if (!fusion_memory_.empty() && fusion_memory_.back()->bytes() >= bytes) return fusion_memory_.back()->data();
   size_t wanted = kLeastFusionBytes;
   while (wanted < bytes) wanted *= 2;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    if (!fusion_memory_.empty() && fusion_memory_.back()->bytes() >= bytes) return fusion_memory_.back()->data();
+  }
+  // Without the lock, which an abort wants: CUDA may wait for what hangs.
   absl::StatusOr<std::shared_ptr<NcclMemory>> memory = NcclMemory::Allocate(&nccl_, gpu_, stream_, wanted);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
   if (!memory.ok()) return Fail(memory.status());
-  fusion_memory_.push_back(*std::move(memory));
+  fusion_memory_.push_back(*memory);
   const Gpu::Scope scope(*gpu_);
   if (!scope.status().ok()) return Fail(scope.status());
-  char* const data = fusion_memory_.back()->data();
+  char* const data = (*memory)->data();
   // NCCL drops the handle with the communicator.
   void* handle = nullptr;
   absl::Status status = nccl_.Check(nccl_.ncclCommRegister(comm_, data, wanted, &handle), "ncclCommRegister", comm_);

@@ -354,7 +354,7 @@ TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
     EXPECT_EQ(gpus.live(), 2);  // the context, and one event
     std::vector<char> bytes(8, 'x');
     GpuMemory memory = *GpuMemory::Allocate(gpu, 8, gpu->stream());
-    ASSERT_TRUE(gpu->CopyFromHost(memory.data(), "12345678", 8, gpu->stream()).ok());
+    ASSERT_TRUE(gpu->Fill(memory.data(), "12345678", 1, gpu->stream()).ok());
     const CudaStream reader = gpus.MakeStream();
     ASSERT_TRUE(gpu->Wait(reader, *gpu->Record(gpu->stream())).ok());
     ASSERT_TRUE(gpu->Copy(bytes.data(), memory.data(), 8, reader).ok());
@@ -362,6 +362,26 @@ TEST(GpuTest, EventsAreUsedAgainAndMemoryIsFreedInTheStreamsOrder) {
     memory = GpuMemory();
     gpus.Synchronize(reader);
     EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "12345678");
+  }
+  EXPECT_EQ(gpus.live(), 0);
+}
+
+TEST(GpuTest, FillsMemoryWithElementsOfAnySize) {
+  FakeGpus gpus(1, 1);
+  {
+    const std::shared_ptr<Gpu> gpu = *Gpu::Open(&gpus.driver(), 0);
+    for (const std::string element : {"a", "aa", "ab", "abcd", "abcdefgh"}) {
+      for (const size_t count : {0, 1, 2, 3, 64, 1000}) {
+        std::string wanted;
+        for (size_t i = 0; i < count; ++i) wanted += element;
+        std::string memory(wanted.size() + 1, '.');
+        gpus.TakeCalls();
+        ASSERT_TRUE(gpu->Fill(memory.data(), element, count, gpu->stream()).ok());
+        EXPECT_LE(gpus.TakeCalls().size(), element == "a" || element == "aa" ? 1u : 8u + 10u);
+        gpus.Synchronize(gpu->stream());
+        EXPECT_EQ(memory, wanted + ".");
+      }
+    }
   }
   EXPECT_EQ(gpus.live(), 0);
 }

@@ -29,8 +29,8 @@ def main() -> None:
     print("process", os.getpid(), "loaders", *(child.pid for child in batches._workers))
     for step, batch in enumerate(batches):
         optimizer.zero_grad()
-        model(batch).sum().backward()
         try:
+            model(batch).sum().backward()
             optimizer.step()
         except hvd.EpochEnded as error:
             print(f"EpochEnded: {error}")

@@ -1,9 +1,10 @@
 """Starting from one state: parameters, optimizer state, objects."""
 
-from typing import Any
+from typing import Any, Dict, List
 
 import farandole.torch as hvd
 import torch
+from farandole.torch import state as states
 from harness import Checks
 from torch import nn
 
@@ -69,6 +70,18 @@ def optimizer_state_of_the_root_alone_comes_to_all(kind: str) -> None:
     assert state["param_groups"][0]["lr"] == 0.1
     assert state["state"], "the state is there"
     expect_same_everywhere(state)
+
+
+@check
+def tensors_of_a_gpu_are_received_on_ones_own() -> None:
+    """Counters of the host stay there. (`meta` stands for a GPU.)"""
+    sent: List[torch.Tensor] = []
+    skeleton = states._take_tensors({"average": torch.ones(2, 3), "steps": [torch.ones(())]}, sent)
+    skeleton["average"].is_cuda, skeleton["steps"][0].is_cuda = True, False
+    received: Dict[int, torch.Tensor] = {}
+    states._put_tensors(skeleton, received, torch.device("meta"))
+    assert [each.device.type for each in received.values()] == ["meta", "cpu"]
+    assert [each.shape for each in received.values()] == [each.shape for each in sent]
 
 
 @check

@@ -60,15 +60,15 @@ def _synchronize_all(handles: List[_ops.Handle]) -> None:
 class _TensorPlace:
     """Stands in a state for a tensor that is sent on its own."""
 
-    def __init__(self, index: int, shape: Tuple[int, ...], dtype: torch.dtype) -> None:
-        self.index, self.shape, self.dtype = index, tuple(shape), dtype
+    def __init__(self, index: int, like: torch.Tensor) -> None:
+        self.index, self.shape, self.dtype, self.is_cuda = index, tuple(like.shape), like.dtype, like.is_cuda
 
 
 def _take_tensors(state: Any, tensors: List[torch.Tensor]) -> Any:
     """A copy of `state` with places in place of its tensors, which are appended to `tensors`."""
     if isinstance(state, torch.Tensor):
         tensors.append(state)
-        return _TensorPlace(len(tensors) - 1, state.shape, state.dtype)
+        return _TensorPlace(len(tensors) - 1, state)
     if isinstance(state, dict):
         return {key: _take_tensors(value, tensors) for key, value in state.items()}
     if type(state) in (list, tuple):
@@ -76,15 +76,23 @@ def _take_tensors(state: Any, tensors: List[torch.Tensor]) -> Any:
     return state
 
 
-def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor]) -> Any:
-    """The opposite: new tensors in their places, which are also entered into `tensors`."""
+def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor], gpu: torch.device) -> Any:
+    """The opposite: new tensors in their places, which are also entered into `tensors`; on `gpu` where the sender's were
+    on one, as ranks have tensors of one kind."""
     if isinstance(state, _TensorPlace):
-        return tensors.setdefault(state.index, torch.empty(state.shape, dtype=state.dtype))
+        device = gpu if state.is_cuda else None
+        return tensors.setdefault(state.index, torch.empty(state.shape, dtype=state.dtype, device=device))
     if isinstance(state, dict):
-        return {key: _put_tensors(value, tensors) for key, value in state.items()}
+        return {key: _put_tensors(value, tensors, gpu) for key, value in state.items()}
     if type(state) in (list, tuple):
-        return type(state)(_put_tensors(value, tensors) for value in state)
+        return type(state)(_put_tensors(value, tensors, gpu) for value in state)
     return state
+
+
+def _gpu_of(optimizer: torch.optim.Optimizer) -> torch.device:
+    """That of its parameters, of which this rank has one; where they are on none, that of the host."""
+    devices = (parameter.device for group in optimizer.param_groups for parameter in group["params"])
+    return next((device for device in devices if device.type == "cuda"), torch.device("cpu"))
 
 
 def broadcast_optimizer_state(
@@ -104,7 +112,7 @@ def broadcast_optimizer_state(
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
     skeleton = broadcast_object(skeleton, root_rank, "broadcast_optimizer_state", process_set)
     received: Dict[int, torch.Tensor] = dict(enumerate(sent))
-    state = None if root else _put_tensors(skeleton, received)
+    state = None if root else _put_tensors(skeleton, received, _gpu_of(optimizer))
     _synchronize_all(
         [
             ops.broadcast_async_(received[index], root_rank, f"broadcast_optimizer_state.{index}", process_set)

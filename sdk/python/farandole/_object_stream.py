@@ -3,15 +3,7 @@
 import io
 from typing import Any, Callable, Tuple
 
-try:  # It also pickles lambdas and classes of __main__; what it writes, pickle reads.
-    from cloudpickle import CloudPickler as Pickler
-    from cloudpickle import dumps
-except ImportError:
-    from pickle import Pickler, dumps
-
-from pickle import Unpickler
-
-__all__ = ["dumps", "receive", "send"]
+from ._pickles import Pickler, Unpickler
 
 # Large enough to travel at full speed, small enough to be forgotten.
 CHUNK_BYTES = 16 << 20

@@ -4,7 +4,6 @@ A worker connects to fetch the call, and again to deliver its outcome. Both side
 unpickled; what travels is not encrypted.
 """
 
-import pickle
 import secrets
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from multiprocessing.connection import (
 from typing import Any, List, NamedTuple, Union
 
 from . import _options
-from ._object_stream import dumps
+from ._pickles import dumps, loads
 from .exceptions import EpochEnded
 
 FETCH, DELIVER = b"fetch", b"deliver"
@@ -58,7 +57,7 @@ class Failure(NamedTuple):
         """Of the exception that is being handled."""
         try:
             pickled = dumps(error)
-            pickle.loads(pickled)
+            loads(pickled)
         except Exception:  # pylint: disable=broad-except; exceptions may have any content
             pickled = b""
         return cls(rank, pickled, f"on rank {rank}:\n{traceback.format_exc()}", isinstance(error, EpochEnded))
@@ -69,7 +68,7 @@ class Failure(NamedTuple):
         error: BaseException = RuntimeError(f"rank {self.rank} of run() has failed: {last}")
         if self.pickled:
             try:
-                error = pickle.loads(self.pickled)
+                error = loads(self.pickled)
             except Exception:  # pylint: disable=broad-except; its class may be of the workers' modules only
                 pass
         error.__cause__ = RemoteError(self.text)
@@ -112,7 +111,7 @@ class Exchange:
     def outcomes(self) -> List[Outcome]:
         """What was delivered, in that order. Workers that have ended with it have delivered."""
         with self._lock:
-            return [pickle.loads(outcome) for outcome in self._outcomes]
+            return [loads(outcome) for outcome in self._outcomes]
 
     def _serve(self) -> None:
         while True:
@@ -158,9 +157,9 @@ def fetch() -> Any:
     """On a worker: what the driver's Exchange was made with, whose modules are looked for where the driver does."""
     with _call_driver() as connection:
         connection.send_bytes(FETCH)
-        paths, call = pickle.loads(connection.recv_bytes())
+        paths, call = loads(connection.recv_bytes())
     sys.path.extend(path for path in paths if path not in sys.path)
-    return pickle.loads(call)
+    return loads(call)
 
 
 def deliver(outcome: Outcome) -> None:

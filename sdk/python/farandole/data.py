@@ -4,8 +4,9 @@ class AsyncLoader(AsyncDataLoaderMixin, Loader): ...   # Loader is a BaseDataLoa
 """
 
 import queue
+import sys
 import threading
-from typing import Any, Iterable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 __all__ = ["AsyncDataLoaderMixin", "BaseDataLoader"]
 
@@ -37,6 +38,15 @@ class _End:
         self.error = error
 
 
+def _gpu_of_thread() -> Callable[[], None]:
+    """A function by which another thread comes to use the CUDA GPU that this one does; new threads use the first."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return lambda: None
+    index = torch.cuda.current_device()
+    return lambda: torch.cuda.set_device(index)
+
+
 class _Pass:
     """One pass of a loader in a thread of its own, at most `ahead` batches ahead of who takes them."""
 
@@ -45,12 +55,14 @@ class _Pass:
         self._queue: "queue.Queue[Any]" = queue.Queue()
         self._room = threading.Semaphore(ahead)
         self._is_closed = False
+        self._take_gpu = _gpu_of_thread()
         self._thread = threading.Thread(target=self._read, name="farandole-data", daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
         end = _End()
         try:
+            self._take_gpu()
             for batch in self._batches:
                 self._room.acquire()
                 if self._is_closed:
@@ -81,7 +93,7 @@ class _Pass:
 class AsyncDataLoaderMixin:
     """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
 
-    A pass is read while it is taken; one that is left early ends with the next one, or with close_async_loader(). What
+    The thread uses the CUDA GPU of whoever begins the pass, and its default stream. A pass is read while it is taken; one that is left early ends with the next one, or with close_async_loader(). What
     _iterate raises is raised in the loop.
     """
 

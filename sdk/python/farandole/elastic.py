@@ -89,6 +89,7 @@ class State:
 
         All ranks call it at the same points of the program. Costs a copy of the state in memory.
         """
+        self.settle()
         self.save()
         self._commits += 1
         self.check_host_updates()
@@ -115,6 +116,13 @@ class State:
         if added or removed:
             raise HostsUpdatedInterrupt(skip_sync=not added)
 
+    def settle(self) -> None:
+        """Waits, on all ranks together, until what collectives have given is there and sound: called before save(), where
+        results are kept that a loss would go back to. Here it is nothing: they are when a collective has returned.
+
+        EpochEnded: they are not.
+        """
+
     def save(self) -> None:
         """Keeps a copy of the state in this process's memory."""
         raise NotImplementedError
@@ -130,6 +138,7 @@ class State:
         """
         commits, root = self._most_advanced()
         self.sync_from(root)
+        self.settle()
         self.save()
         self._commits = commits
 
@@ -233,6 +242,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
             # What a later loss goes back to, and what newcomers get, is the state that all have agreed to leave with.
             wants_sync = not interrupt.skip_sync
             try:
+                state.settle()
                 state.save()
             except EpochEnded:
                 is_torn = not _restored(state)

@@ -1,10 +1,9 @@
 """Python objects over the data plane: pickled, as bytes. Use them among workers that trust each other, which those of
 a job do."""
 
-import pickle
 from typing import Any, List, Optional, Sequence, Tuple
 
-from . import _handles, _object_stream, _ops
+from . import _handles, _object_stream, _ops, _pickles
 from ._handles import Handle
 from ._library import SURFACE_MS, ffi, lib
 from .basics import rank
@@ -61,7 +60,7 @@ def broadcast_object(
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
     """Returns the objects of all ranks of the set, in the order of ranks."""
     group = group_of(process_set)
-    memory = bytearray(_object_stream.dumps(obj))
+    memory = bytearray(_pickles.dumps(obj))
     shape = ffi.new("int64_t[]", [len(memory)])
 
     def collect(ids: Sequence[int]) -> List[Any]:
@@ -69,7 +68,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         everything = memoryview(ffi.buffer(data, size))
         objects, start = [], 0
         for count in rows:
-            objects.append(pickle.loads(everything[start : start + count]))
+            objects.append(_pickles.loads(everything[start : start + count]))
             start += count
         return objects
 

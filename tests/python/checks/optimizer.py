@@ -3,7 +3,7 @@
 import copy
 import gc
 import warnings
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import farandole.torch as hvd
 import torch
@@ -121,6 +121,47 @@ def compressed_gradients_are_close(kind: str) -> None:
 def channels_last_gradients_travel_as_they_lie() -> None:
     model = make_model().to(memory_format=torch.channels_last)
     torch.testing.assert_close(together(sgd, model), alone(sgd), rtol=1e-10, atol=1e-12)
+
+
+@check.each("plain", "grouped", "compressed")
+def gradients_may_lie_otherwise_in_memory_than_those_of_others(kind: str) -> None:
+    """As cuDNN leaves them for convolutions of 1x1, or where some rank has none."""
+    if hvd.size() == 1:  # gradients do not travel
+        return
+    options: Dict[str, Any] = {"grouped": {"groups": 1}, "compressed": {"compression": hvd.Compression.bf16}}.get(
+        kind, {}
+    )
+    for size, model_format in ((1, torch.contiguous_format), (3, torch.contiguous_format), (3, torch.channels_last)):
+        model = nn.Conv2d(4, 8, size, bias=False, dtype=torch.float64).to(memory_format=model_format)
+        weight = model.weight
+        optimizer = hvd.DistributedOptimizer(sgd([weight]), named_parameters=[("weight", weight)], **options)
+        for odd in (True, False):
+            optimizer.zero_grad()
+            if hvd.rank() > 0:
+                values = torch.arange(weight.numel(), dtype=weight.dtype).reshape(weight.shape)
+                weight.grad = values.to(memory_format=torch.channels_last if odd else torch.contiguous_format)
+                if size == 1 and odd:
+                    weight.grad = values.as_strided(weight.shape, (4, 1, 4, 4))
+            optimizer.synchronize()
+            mean = torch.arange(weight.numel(), dtype=weight.dtype).reshape(weight.shape) * (1 - 1 / hvd.size())
+            limit = 1e-9 if kind != "compressed" else 0.01
+            torch.testing.assert_close(weight.grad, mean, rtol=limit, atol=limit)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+
+
+@check
+def hooks_of_steps_are_called_once_also_after_a_state_was_loaded() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), named_parameters=model.named_parameters())
+    calls: List[Any] = []
+    optimizer.register_step_post_hook(lambda *given: calls.append(given))
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(shard(data(0)[0])).sum().backward()
+        optimizer.step()
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert len(calls) == 2
 
 
 @check

@@ -1,5 +1,6 @@
 """Starting from one state: parameters, optimizer state, objects."""
 
+import io
 from typing import Any, Dict, List
 
 import farandole.torch as hvd
@@ -82,6 +83,42 @@ def tensors_of_a_gpu_are_received_on_ones_own() -> None:
     states._put_tensors(skeleton, received, torch.device("meta"))
     assert [each.device.type for each in received.values()] == ["meta", "cpu"]
     assert [each.shape for each in received.values()] == [each.shape for each in sent]
+
+
+@check
+def optimizer_state_lies_in_memory_as_the_roots() -> None:
+    """Fused optimizers take it for the parameter's order."""
+    model = nn.Conv2d(4, 8, 3).to(memory_format=torch.channels_last)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    images = torch.ones(2, 4, 5, 5)
+    if hvd.rank() == 0:
+        model(images).pow(2).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    assert optimizer.state[model.weight]["exp_avg"].stride() == model.weight.stride()
+    optimizer.zero_grad()
+    model(images).pow(2).sum().backward()
+    optimizer.step()
+    expect_same_everywhere(model.state_dict())
+
+
+@check
+def objects_with_tensors_of_a_gpu_come_to_the_receivers_own() -> None:
+    """Here: into the host's memory, as there is none. A pickle names the sender's by its number."""
+    buffer = io.BytesIO()
+    torch.save(torch.arange(6.0)._typed_storage(), buffer, _use_new_zipfile_serialization=False)
+    here, there = b"X\x03\x00\x00\x00cpu", b"X\x06\x00\x00\x00cuda:3"
+    assert buffer.getvalue().count(here) == 1
+
+    class Forged:
+        def __reduce__(self) -> Any:
+            return torch.storage._load_from_bytes, (buffer.getvalue().replace(here, there),)
+
+    for got in (hvd.broadcast_object([Forged(), "two"], hvd.size() - 1), *hvd.allgather_object([Forged(), "two"])):
+        if not isinstance(got[0], Forged):
+            assert bytes(got[0]._untyped_storage.tolist()) == torch.arange(6.0).numpy().tobytes() and got[1] == "two"
 
 
 @check

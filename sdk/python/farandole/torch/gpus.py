@@ -58,14 +58,19 @@ def agree() -> None:
         barrier(global_process_set)
 
 
+def wait() -> None:
+    """Until GPUs have done what they were given, also where the epoch has ended: then NCCL's kernels end by an abort."""
+    for index in _used:
+        torch.cuda.synchronize(index)
+
+
 def settle() -> None:
     """To be called before results are kept: waits until GPUs have done what they were given. Where the epoch has ended
     meanwhile, NCCL's kernels have left whatever was there.
 
     EpochEnded: so it is.
     """
-    for index in _used:
-        torch.cuda.synchronize(index)
+    wait()
     code = lib.farandole_epoch_ended() if _used else OK
     if code != OK:
         raise failure(code)

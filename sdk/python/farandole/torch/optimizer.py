@@ -126,6 +126,8 @@ def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
     """An optimizer of a class of its own, which has the methods of `base` and, for the rest, all of this one's."""
     # Programs for Horovod look for its name in that of the class.
     module = "horovod.torch.optimizer" if "horovod" in sys.modules else __name__
+    # So that loading a state does not have torch call the hooks of steps here too: the inner step does.
+    base.step.hooked = True
     made = type(type(optimizer).__name__, (base, type(optimizer)), {"__module__": module})
     distributed = made.__new__(made)
     # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.

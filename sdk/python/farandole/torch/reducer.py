@@ -75,12 +75,14 @@ class _Unit:
             gradient.unit = self
 
 
-def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous view of a dense tensor with other strides (channels_last), which has no copy to pay for; else the
-    tensor."""
-    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-    view = tensor.permute(order)
-    return view if view.is_contiguous() else tensor
+def _in_memory_order(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """A view of a gradient in the order in which the parameter's elements lie in memory (channels_last), as its own mostly
+    do: then it has no copy to pay for. By the parameter, which is alike on all ranks: gradients may lie otherwise on some,
+    where they are zeros or cuDNN has made them."""
+    if parameter.is_contiguous() or tensor.shape != parameter.shape:
+        return tensor
+    order = sorted(range(parameter.dim()), key=parameter.stride, reverse=True)
+    return tensor.permute(order) if parameter.permute(order).is_contiguous() else tensor
 
 
 def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:
@@ -227,7 +229,7 @@ class Reducer:
             len(unit.gradients) > 1
             or self._settings.compression is not Compression.none
             or grad.layout is not torch.strided
-            or not (grad.is_cpu and grad.is_contiguous())
+            or not (grad.is_cpu and grad.is_contiguous() and unit.parameter.is_contiguous())
         ):
             self._submit_any(unit)
             return
@@ -262,7 +264,9 @@ class Reducer:
             self._submitted += 1
             return
         unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
-        tensors = [_in_memory_order(tensor) for tensor, _ in unit.sent]
+        tensors = [
+            _in_memory_order(tensor, gradient.parameter) for gradient, (tensor, _) in zip(unit.gradients, unit.sent)
+        ]
         call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
         if len(tensors) == 1:
             unit.handle = _ops.allreduce(ops.adapter, tensors[0], True, *call)

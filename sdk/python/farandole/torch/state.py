@@ -62,6 +62,19 @@ class _TensorPlace:
 
     def __init__(self, index: int, like: torch.Tensor) -> None:
         self.index, self.shape, self.dtype, self.is_cuda = index, tuple(like.shape), like.dtype, like.is_cuda
+        # How its elements follow each other in memory; kernels of optimizers want those of the parameter (channels_last).
+        self.strides = like.stride() if like.permute(_order_of(like)).is_contiguous() else None
+
+    def make(self, gpu: torch.device) -> torch.Tensor:
+        """A tensor like the sender's, on `gpu` if that was on one."""
+        device = gpu if self.is_cuda else None
+        if self.strides is None:
+            return torch.empty(self.shape, dtype=self.dtype, device=device)
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+
+
+def _order_of(tensor: torch.Tensor) -> List[int]:
+    return sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
 
 
 def _take_tensors(state: Any, tensors: List[torch.Tensor]) -> Any:
@@ -80,8 +93,7 @@ def _put_tensors(state: Any, tensors: Dict[int, torch.Tensor], gpu: torch.device
     """The opposite: new tensors in their places, which are also entered into `tensors`; on `gpu` where the sender's were
     on one, as ranks have tensors of one kind."""
     if isinstance(state, _TensorPlace):
-        device = gpu if state.is_cuda else None
-        return tensors.setdefault(state.index, torch.empty(state.shape, dtype=state.dtype, device=device))
+        return tensors.setdefault(state.index, state.make(gpu))
     if isinstance(state, dict):
         return {key: _put_tensors(value, tensors, gpu) for key, value in state.items()}
     if type(state) in (list, tuple):
@@ -120,7 +132,7 @@ def broadcast_optimizer_state(
         ]
     )
     if not root:
-        _load_exactly(optimizer, state)
+        load_exactly(optimizer, state)
     if not skeleton["state"] and not isinstance(optimizer, torch.optim.SparseAdam):
         _begin_gradients(optimizer, model)
 
@@ -134,13 +146,14 @@ def _begin_gradients(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.
                 parameter.grad = torch.zeros_like(parameter)
 
 
-def _load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
-    """load_state_dict, which makes counters and factors of the parameter's element type too: they would then be others than
-    the root's."""
+def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
+    """load_state_dict, which gives counters and factors the parameter's element type and device: they would then be others
+    than those of whoever has saved them, and on a GPU be waited for in each step."""
     optimizer.load_state_dict(state)
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):
         for name, value in state["state"].get(number, {}).items():
-            if isinstance(value, torch.Tensor) and optimizer.state[parameter][name].dtype != value.dtype:
-                optimizer.state[parameter][name] = value.to(optimizer.state[parameter][name].device)
+            loaded = optimizer.state[parameter][name]
+            if isinstance(value, torch.Tensor) and (value.dtype, value.is_cpu) != (loaded.dtype, loaded.is_cpu):
+                optimizer.state[parameter][name] = value if value.is_cpu else value.to(loaded.device)

@@ -8,7 +8,7 @@ import torch
 from ...elastic import ObjectState
 from ...objects import broadcast_object
 from .. import gpus
-from ..state import broadcast_optimizer_state, broadcast_parameters
+from ..state import broadcast_optimizer_state, broadcast_parameters, load_exactly
 from .sampler import ElasticSampler
 
 
@@ -73,7 +73,7 @@ class _StateDictKeeper(StateHandler):
         self._saved = _snapshot(self.value.state_dict(), self._saved)
 
     def restore(self) -> None:
-        # A copy: an optimizer goes on with the very tensors that it loads.
+        # A copy: what was saved stays so.
         self.value.load_state_dict(_snapshot(self._saved))
 
     def sync(self) -> None:
@@ -92,6 +92,10 @@ class ModelStateHandler(_StateDictKeeper):
 
 class OptimizerStateHandler(_StateDictKeeper):
     """Of a torch.optim.Optimizer, a DistributedOptimizer too."""
+
+    def restore(self) -> None:
+        # In the memory of the tensors that are there: it goes on with the very tensors that it loads.
+        load_exactly(self.value, _snapshot(self._saved, self.value.state_dict()))
 
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, self.root_rank)
@@ -163,9 +167,8 @@ class TorchState(ObjectState):
         if name in self._handlers:
             self._handlers[name].set_value(value)
 
-    def commit(self) -> None:
+    def settle(self) -> None:
         gpus.agree()
-        super().commit()
 
     def save(self) -> None:
         gpus.settle()
@@ -174,6 +177,8 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
+        # What was enqueued when the epoch ended would write into what is restored.
+        gpus.wait()
         for handler in self._handlers.values():
             handler.restore()
         super().restore()

@@ -1,10 +1,13 @@
 """DistributedOptimizer with every optimizer of torch.optim, and with what programs put around it."""
 
 import copy
-from typing import Any, Dict, List
+import threading
+from typing import Any, Dict, Iterator, List
+from unittest import mock
 
 import farandole.torch as hvd
 import torch
+from farandole.data import AsyncDataLoaderMixin, BaseDataLoader
 from harness import Checks, expect_error
 from torch import nn
 
@@ -209,3 +212,27 @@ def learning_rates_warm_up_as_the_guide_tells() -> None:
         warmup.step()
     grown = [0.0125 * (1 + done * (hvd.size() - 1) / 5) for done in range(6)]
     torch.testing.assert_close(torch.tensor(rates), torch.tensor([*grown, 0.0125 * hvd.size()]))
+
+
+class Numbers(AsyncDataLoaderMixin, BaseDataLoader):
+    """0, 1 and 2."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def _iterate(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+@check
+def a_loaders_thread_uses_the_gpu_of_its_loop() -> None:
+    """CUDA's threads begin with the first one."""
+    used: List[Any] = []
+    of_thread = {
+        "is_initialized": lambda: True,
+        "current_device": lambda: 3,
+        "set_device": lambda index: used.append((index, threading.current_thread().name)),
+    }
+    with mock.patch.multiple(torch.cuda, **of_thread):
+        assert list(Numbers()) == [0, 1, 2]
+    assert used == [(3, "farandole-data")]

@@ -175,19 +175,32 @@ def sets_and_groups(device: torch.device) -> None:
 
 
 def batch_norm(device: torch.device) -> None:
-    """SyncBatchNorm of a share of the batch is BatchNorm of all of it."""
+    """SyncBatchNorm of a share of the batch, which may be empty, is BatchNorm of all of it."""
+    counts = [0 if rank == 0 and hvd.size() > 1 else 3 * rank + 4 for rank in range(hvd.size())]
+    own = slice(sum(counts[: hvd.rank()]), sum(counts[: hvd.rank() + 1]))
     random = torch.Generator().manual_seed(3)
-    batch = torch.randn(4 * hvd.size(), 3, 5, 5, generator=random)
-    own = slice(4 * hvd.rank(), 4 * hvd.rank() + 4)
-    synced, plain = hvd.SyncBatchNorm(3).to(device), torch.nn.BatchNorm2d(3).to(device)
-    share = batch[own].to(device).requires_grad_()
-    whole = batch.to(device).requires_grad_()
-    found, wanted = synced(share), plain(whole)
-    found.square().mean().backward()
-    (wanted.square().mean() * hvd.size()).backward()
-    for mine, all_of_it in ((found, wanted), (share.grad, whole.grad)):
-        torch.testing.assert_close(mine, all_of_it[own], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(synced.running_var, plain.running_var)
+    for dtype, order, momentum, close in (
+        (torch.float32, torch.contiguous_format, 0.1, 1e-4),
+        (torch.float32, torch.channels_last, None, 1e-4),
+        (torch.float16, torch.channels_last, 0.1, 1e-2),
+        (torch.bfloat16, torch.contiguous_format, None, 5e-2),
+        (torch.float64, torch.contiguous_format, 0.1, 1e-9),
+    ):
+        kind = torch.promote_types(dtype, torch.float32)
+        batch = torch.randn(sum(counts), 3, 5, 5, generator=random, dtype=torch.float64).to(dtype)
+        layers = [each(3, momentum=momentum).to(device, kind) for each in (hvd.SyncBatchNorm, torch.nn.BatchNorm2d)]
+        share = batch[own].to(device).contiguous(memory_format=order).requires_grad_()
+        whole = batch.to(device, kind).requires_grad_()
+        found, wanted = layers[0](share), layers[1](whole)
+        for output in (found, wanted):
+            output.to(kind).pow(3).sum().backward()
+        for mine, all_of_it in ((found, wanted), (share.grad, whole.grad)):
+            torch.testing.assert_close(mine, all_of_it[own].to(dtype), rtol=close, atol=close)
+        for mine, all_of_it in zip(layers[0].parameters(), layers[1].parameters()):
+            total = hvd.allreduce(mine.grad, op=hvd.Sum)
+            torch.testing.assert_close(total, all_of_it.grad, rtol=close, atol=close * sum(counts))
+        for mine, all_of_it in zip(layers[0].buffers(), layers[1].buffers()):
+            torch.testing.assert_close(mine, all_of_it, rtol=close, atol=close)
 
 
 def beside_graphs(device: torch.device) -> None:
@@ -239,6 +252,33 @@ def captured_collectives(device: torch.device) -> None:
         equal(hvd.allreduce(given, op=hvd.Sum, name="beside"), [total] * 1000, "a sum beside a graph")
 
 
+def captured_batch_norm(device: torch.device) -> None:
+    """SyncBatchNorm in a graph, for which nothing in it may wait for the GPU, goes on as another one outside."""
+    inside, outside = (hvd.SyncBatchNorm(8, momentum=None).to(device) for _ in range(2))
+    inputs = torch.zeros(4, 8, 6, 6, device=device, dtype=torch.float16, requires_grad=True)
+
+    def step(layer: torch.nn.Module) -> List[torch.Tensor]:
+        output = layer(inputs)
+        given = [inputs, *layer.parameters()]
+        return [output, *torch.autograd.grad(output.float().pow(3).sum(), given), *layer.buffers()]
+
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for layer in (inside, outside, inside, outside):
+            step(layer)
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step(inside)
+    for _ in range(3):
+        with torch.no_grad():
+            inputs.normal_()
+        graph.replay()
+        for mine, wanted in zip(results, step(outside)):
+            torch.testing.assert_close(mine, wanted, rtol=1e-4, atol=1e-4)
+
+
 def captured_training(device: torch.device) -> None:
     """A whole step of DistributedOptimizer as one graph comes to what one process has."""
     random = torch.Generator().manual_seed(1)
@@ -282,6 +322,7 @@ def graphs(device: torch.device) -> None:
     beside_graphs(device)
     if device.type == "cuda":
         captured_collectives(device)
+        captured_batch_norm(device)
         captured_training(device)
 
 

@@ -28,6 +28,7 @@ SIZES = {
     "optimizer": (1, 2, 3, 4),
     "training": (1, 2, 3, 4),
     "horovod_names": (1, 2, 3, 4),
+    "batch_norm": (1, 2, 3, 4),
     "arena": (1, 2, 3, 4),
     "disagreement": (2, 3, 4),
     "elastic": (1, 2, 3, 4),
@@ -71,9 +72,18 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
     Setup(4, hosts=2): ("torch_ops", "optimizer"),
     Setup(4, hosts=2, transport="gloo"): ("torch_ops",),
-    Setup(2, gpus=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join", "disagreement"),
-    Setup(3, gpus=True): ("torch_ops", "groups", "join"),
-    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join"),
+    Setup(2, gpus=True): (
+        "torch_ops",
+        "state",
+        "optimizer",
+        "adasum",
+        "compression",
+        "join",
+        "disagreement",
+        "batch_norm",
+    ),
+    Setup(3, gpus=True): ("torch_ops", "groups", "join", "batch_norm"),
+    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join", "batch_norm"),
 }
 
 
@@ -248,6 +258,7 @@ def put_tensors_into_gpus() -> None:
     import ctypes
     import types
 
+    import batch_norm_kernels
     import torch
     from farandole.torch import ops
 
@@ -269,6 +280,8 @@ def put_tensors_into_gpus() -> None:
     torch.cuda.current_stream = lambda _index=None: stream
     torch.cuda.synchronize = lambda _index=None: None
     torch.cuda.get_device_capability = lambda _device=None: (9, 0)
+    for name, kernel in batch_norm_kernels.KERNELS.items():
+        setattr(torch, name, kernel)
 
 
 def main() -> int:

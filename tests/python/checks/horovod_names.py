@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from typing import Any, Dict, List
+from typing import Any, List
 from unittest import mock
 
 import farandole.torch
@@ -179,58 +179,6 @@ def parameters_may_come_without_names() -> None:
     hvd.broadcast_parameters(model.parameters(), root_rank=hvd.size() - 1)
     assert (model.weight == hvd.size() + 4).all()
     expect_error(ValueError, lambda: hvd.broadcast_parameters("weights", 0), "invalid params of type")
-
-
-def _batch_norm(input: torch.Tensor, layer: torch.nn.Module) -> Dict[str, Any]:
-    input = input.clone().requires_grad_()
-    output = layer(input)
-    (output * torch.arange(output.shape[1]).view(1, -1, *[1] * (input.dim() - 2)) * output).sum().backward()
-    return {
-        "output": output.detach(),
-        "input": input.grad,
-        "weight": layer.weight.grad,
-        "bias": layer.bias.grad,
-        "mean": layer.running_mean,
-        "variance": layer.running_var,
-    }
-
-
-@check.each("0.1", "None", "bfloat16")
-def batches_of_all_ranks_are_normalized_as_one(kind: str) -> None:
-    momentum = None if kind == "None" else 0.1
-    dtype = torch.bfloat16 if kind == "bfloat16" else torch.float64
-    generator = torch.Generator().manual_seed(4)
-    # Rank r has r + 1 samples, and the first one none where there are several.
-    counts = [0 if r == 0 and hvd.size() > 1 else r + 1 for r in range(hvd.size())]
-    everything = (3 * torch.randn(sum(counts), 4, 5, generator=generator, dtype=torch.float64) + 1).to(dtype)
-    start = sum(counts[: hvd.rank()])
-    mine = slice(start, start + counts[hvd.rank()])
-    whole = _batch_norm(everything, torch.nn.BatchNorm1d(4, momentum=momentum).to(dtype))
-    layer = hvd.SyncBatchNorm(4, momentum=momentum).to(dtype)
-    own = _batch_norm(everything[mine], layer)
-    close = {"rtol": 0.05, "atol": 0.2} if kind == "bfloat16" else {"rtol": 1e-9, "atol": 1e-9}
-    for name in ("output", "input"):
-        torch.testing.assert_close(own[name], whole[name][mine], **close)
-    if kind != "bfloat16":
-        for name in ("weight", "bias"):
-            torch.testing.assert_close(hvd.allreduce(own[name], op=hvd.Sum), whole[name], **close)
-        for name in ("mean", "variance"):
-            torch.testing.assert_close(own[name], whole[name], **close)
-    layer.eval()
-    assert layer(everything[:1]).shape == everything[:1].shape, "in evaluation nothing travels"
-    expect_error(ValueError, lambda: layer(torch.ones(3)), "at least 2D")
-
-
-@check
-def batch_norms_are_converted_as_torch_does_it() -> None:
-    inner = torch.nn.BatchNorm2d(3, eps=0.5, momentum=None, affine=False)
-    model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Sequential(inner), torch.nn.Linear(4, 4)).eval()
-    weight, own = model[0].weight, hvd.SyncBatchNorm(2)
-    converted = farandole.torch.convert_sync_batchnorm(model)
-    assert converted is model and isinstance(model[0], hvd.SyncBatchNorm) and isinstance(model[1][0], hvd.SyncBatchNorm)
-    assert model[0].weight is weight and not model[0].training and model[1][0].running_mean is inner.running_mean
-    assert (model[1][0].eps, model[1][0].momentum, model[1][0].affine) == (0.5, None, False)
-    assert farandole.torch.convert_sync_batchnorm(own) is own and isinstance(model[2], torch.nn.Linear)
 
 
 class Numbers(BaseDataLoader):

@@ -116,7 +116,7 @@ void SubmissionTable::OnGroupRemoved(uint32_t number) {
 }
 
 void SubmissionTable::AskAgain() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(this);
   for (auto& [number, group] : groups_) {
     for (auto& [key, name] : group.names) {
       if (name->asked && !name->waiting.empty()) Ask(name.get());

@@ -19,14 +19,45 @@ bool Has(const std::vector<std::string>& variables, absl::string_view name) {
                      [name](const std::string& variable) { return NameOf(variable) == name; });
 }
 
-// It says something of the host, the user there, or the session in which the launcher was started.
+// It says something of the host, the user there, or the session or task in which the launcher was started.
 bool IsBoundToHost(absl::string_view name) {
-  static const auto* const names = new std::set<absl::string_view>{
-      "_",      "DISPLAY", "HOME",  "HOSTNAME", "INVOCATION_ID", "LOGNAME",   "LS_COLORS", "MAIL",
-      "OLDPWD", "PWD",     "SHELL", "SHLVL",    "STY",           "TEMP",      "TERM",      "TMP",
-      "TMPDIR", "TMUX",    "TTY",   "USER",     "WINDOWID",      "XAUTHORITY"};
+  static const auto* const names = new std::set<absl::string_view>{"_",
+                                                                   "DISPLAY",
+                                                                   "GPU_DEVICE_ORDINAL",
+                                                                   "HOME",
+                                                                   "HOST",
+                                                                   "HOSTNAME",
+                                                                   "INVOCATION_ID",
+                                                                   "JOURNAL_STREAM",
+                                                                   "KRB5CCNAME",
+                                                                   "LOGNAME",
+                                                                   "LS_COLORS",
+                                                                   "MAIL",
+                                                                   "MPI_LOCALNRANKS",
+                                                                   "MPI_LOCALRANKID",
+                                                                   "NOTIFY_SOCKET",
+                                                                   "OLDPWD",
+                                                                   "PWD",
+                                                                   "PYTHONHOME",
+                                                                   "SHELL",
+                                                                   "SHLVL",
+                                                                   "SLURMD_NODENAME",
+                                                                   "SLURM_LOCALID",
+                                                                   "SLURM_NODEID",
+                                                                   "SLURM_PROCID",
+                                                                   "STY",
+                                                                   "TEMP",
+                                                                   "TERM",
+                                                                   "TMP",
+                                                                   "TMPDIR",
+                                                                   "TMUX",
+                                                                   "TTY",
+                                                                   "USER",
+                                                                   "WINDOWID",
+                                                                   "XAUTHORITY"};
   if (names->count(name) > 0 || absl::EndsWith(name, "_VISIBLE_DEVICES")) return true;
-  for (const absl::string_view prefix : {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_", "SYSTEMD_", "TMUX_", "XDG_"}) {
+  for (const absl::string_view prefix : {"BASH_FUNC_", "DBUS_", "GPG_", "LISTEN_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_",
+                                         "SSH_", "SUDO_", "SYSTEMD_", "TMUX_", "XDG_"}) {
     if (absl::StartsWith(name, prefix)) return true;
   }
   return false;

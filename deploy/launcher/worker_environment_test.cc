@@ -105,11 +105,21 @@ TEST(WorkerEnvironmentTest, WithoutACoordinatorTheUsersIsLeftAlone) {
 }
 
 TEST(WorkerEnvironmentTest, OtherHostsGetWhatIsNotOfThisHostAndWhatTheUserNames) {
-  const std::vector<std::string> all = {"PATH=/bin",          "HOME=/home/me",           "HOROVOD_CYCLE_TIME=1",
-                                        "NCCL_DEBUG=INFO",    "TMPDIR=/scratch/7",       "CUDA_VISIBLE_DEVICES=0,1",
-                                        "PYTHONPATH=a=b",     "SSH_CONNECTION=1 2 3 4",  "ROCR_VISIBLE_DEVICES=2",
-                                        "XDG_RUNTIME_DIR=/x", "BASH_FUNC_f%%=() { :; }", "EMPTY=",
-                                        "HOSTNAME=node-1"};
+  const std::vector<std::string> all = {"PATH=/bin",
+                                        "HOME=/home/me",
+                                        "HOROVOD_CYCLE_TIME=1",
+                                        "NCCL_DEBUG=INFO",
+                                        "TMPDIR=/scratch/7",
+                                        "CUDA_VISIBLE_DEVICES=0,1",
+                                        "PYTHONPATH=a=b",
+                                        "SSH_CONNECTION=1 2 3 4",
+                                        "ROCR_VISIBLE_DEVICES=2",
+                                        "XDG_RUNTIME_DIR=/x",
+                                        "BASH_FUNC_f%%=() { :; }",
+                                        "EMPTY=",
+                                        "HOSTNAME=node-1",
+                                        "PMIX_RANK=0",
+                                        "OMPI_COMM_WORLD_RANK=0"};
   EXPECT_THAT(TravellingVariables(all, {"TMPDIR", "GIVEN=2=3", "PATH=/other", "ABSENT"}),
               UnorderedElementsAre("PATH=/other", "HOROVOD_CYCLE_TIME=1", "NCCL_DEBUG=INFO", "TMPDIR=/scratch/7",
                                    "PYTHONPATH=a=b", "EMPTY=", "GIVEN=2=3"));

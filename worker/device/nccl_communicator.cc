@@ -137,17 +137,19 @@ void NcclCommunicator::EndLocked(bool in_order) {
     while (!end.Advance(absl::Now() >= limit)) absl::SleepFor(kPauseWhileConnecting);
     return;
   }
-  // With what it uses until then. Where there are no more threads, it stays.
-  struct Used {
+  // With what it uses until then, of which the last may be given back with it. Where there are no more threads, it
+  // stays.
+  struct Late {
+    NcclEnd end;
     std::shared_ptr<CUstream_st> stream;
     std::vector<std::shared_ptr<NcclMemory>> memory;
   };
-  Used* const used = new Used{stream_, std::move(fusion_memory_)};
-  DetachQuietly([end, used]() mutable {
+  Late* const late = new Late{std::move(end), stream_, std::move(fusion_memory_)};
+  DetachQuietly([late] {
     bool is_over = false;
     const auto go_on = [&] {
-      is_over = end.Advance(/*gives_up=*/false);
-      if (is_over) delete used;
+      is_over = late->end.Advance(/*gives_up=*/false);
+      if (is_over) delete late;
     };
     while (!is_over && LateCalls::Make(go_on)) absl::SleepFor(kPauseForGraphs);
   });

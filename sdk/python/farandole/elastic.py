@@ -89,7 +89,7 @@ class State:
 
         All ranks call it at the same points of the program. Costs a copy of the state in memory.
         """
-        self.settle()
+        self._settle()
         self.save()
         self._commits += 1
         self.check_host_updates()
@@ -114,9 +114,11 @@ class State:
             [self._updates & HostUpdateResult.added, self._updates & HostUpdateResult.removed],
         )
         if added or removed:
+            # The state is saved next, and all ranks are here.
+            self._settle()
             raise HostsUpdatedInterrupt(skip_sync=not added)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Waits, on all ranks together, until what collectives have given is there and sound: called before save(), where
         results are kept that a loss would go back to. Here it is nothing: they are when a collective has returned.
 
@@ -138,7 +140,7 @@ class State:
         """
         commits, root = self._most_advanced()
         self.sync_from(root)
-        self.settle()
+        self._settle()
         self.save()
         self._commits = commits
 
@@ -242,7 +244,6 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
             # What a later loss goes back to, and what newcomers get, is the state that all have agreed to leave with.
             wants_sync = not interrupt.skip_sync
             try:
-                state.settle()
                 state.save()
             except EpochEnded:
                 is_torn = not _restored(state)

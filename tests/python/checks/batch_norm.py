@@ -118,6 +118,17 @@ def a_parameter_may_stand_alone() -> None:
 
 
 @check
+def running_statistics_may_be_taken_away() -> None:
+    """As programs do that always want those of the batch."""
+    layer = hvd.SyncBatchNorm(4)
+    layer.running_mean = layer.running_var = None
+    for training in (True, False):
+        output = layer.train(training)(torch.randn(hvd.rank() + 2, 4))
+        everyone = hvd.allgather(output.detach())
+        torch.testing.assert_close(everyone.mean(0), torch.zeros(4), rtol=0, atol=1e-5)
+
+
+@check
 def batches_without_elements_everywhere_are_refused() -> None:
     if hvd.size() > 1:
         expect_error(ValueError, lambda: hvd.SyncBatchNorm(4)(torch.empty(0, 4, 2)), "batches of all ranks are empty")

@@ -201,3 +201,26 @@ def object_that_cannot_be_pickled_in_a_later_chunk_is_named() -> None:
     else:
         raise AssertionError("no error")
     assert hvd.broadcast_object("next", 0) == "next"
+
+
+@check
+def what_an_optimizer_keeps_comes_back_in_its_own_types() -> None:
+    """Also what torch knows nothing of: a copy of the weights that is trained, and numbers in dicts and lists."""
+    model = torch.nn.Linear(2, 2, bias=False, dtype=torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = {
+        "master": torch.full((2, 2), 1 / 3, requires_grad=True),
+        "more": {"steps": torch.tensor(257), "old": [0, 0]},
+    }
+    kept["more"]["old"] = [torch.tensor([0.1], dtype=torch.float64), torch.ones(2, 2)]
+    optimizer.state[model.weight] = kept
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer)
+    for _ in range(2):
+        optimizer.state[model.weight]["more"]["steps"].add_(1)
+        optimizer.state[model.weight]["more"]["old"][1].zero_()
+        state.restore()
+        found = optimizer.state[model.weight]
+        assert torch.equal(found["master"], torch.full((2, 2), 1 / 3)), found
+        assert found["more"]["steps"].dtype == torch.int64 and found["more"]["steps"].item() == 257, found
+        old = found["more"]["old"]
+        assert [each.dtype for each in old] == [torch.float64, torch.float32] and old[1].eq(1).all(), found

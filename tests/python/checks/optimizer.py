@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import farandole.torch as hvd
 import torch
+from farandole.torch import reducer
 from harness import Checks, rounds_once
 from torch import nn
 from torch.nn import functional
@@ -148,6 +149,18 @@ def gradients_may_lie_otherwise_in_memory_than_those_of_others(kind: str) -> Non
             torch.testing.assert_close(weight.grad, mean, rtol=limit, atol=limit)
             with optimizer.skip_synchronize():
                 optimizer.step()
+
+
+@check
+def dimensions_of_size_1_do_not_decide_how_gradients_travel() -> None:
+    """Their strides may be any, and differ between ranks."""
+    values = torch.zeros(64 * 48)
+    shapes = set()
+    for strides in ((48, 1, 48, 16), (48, 1, 1, 16)):
+        weight = values.as_strided((64, 16, 1, 3), strides)
+        shapes.add(tuple(reducer._in_memory_order(weight, weight).shape))
+        assert reducer._in_memory_order(weight, weight).is_contiguous()
+    assert len(shapes) == 1, shapes
 
 
 @check

@@ -75,12 +75,13 @@ def optimizer_state_of_the_root_alone_comes_to_all(kind: str) -> None:
 
 @check
 def tensors_of_a_gpu_are_received_on_ones_own() -> None:
-    """Counters of the host stay there. (`meta` stands for a GPU.)"""
+    """Counters of the host stay there, whatever the program's default is. (`meta` stands for a GPU.)"""
     sent: List[torch.Tensor] = []
     skeleton = states._take_tensors({"average": torch.ones(2, 3), "steps": [torch.ones(())]}, sent)
     skeleton["average"].is_cuda, skeleton["steps"][0].is_cuda = True, False
     received: Dict[int, torch.Tensor] = {}
-    states._put_tensors(skeleton, received, torch.device("meta"))
+    with torch.device("meta"):
+        states._put_tensors(skeleton, received, torch.device("meta"))
     assert [each.device.type for each in received.values()] == ["meta", "cpu"]
     assert [each.shape for each in received.values()] == [each.shape for each in sent]
 

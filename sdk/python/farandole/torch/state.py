@@ -67,7 +67,7 @@ class _TensorPlace:
 
     def make(self, gpu: torch.device) -> torch.Tensor:
         """A tensor like the sender's, on `gpu` if that was on one."""
-        device = gpu if self.is_cuda else None
+        device = gpu if self.is_cuda else torch.device("cpu")  # not the program's default
         if self.strides is None:
             return torch.empty(self.shape, dtype=self.dtype, device=device)
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
@@ -153,7 +153,18 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):
-        for name, value in state["state"].get(number, {}).items():
-            loaded = optimizer.state[parameter][name]
-            if isinstance(value, torch.Tensor) and (value.dtype, value.is_cpu) != (loaded.dtype, loaded.is_cpu):
-                optimizer.state[parameter][name] = value if value.is_cpu else value.to(loaded.device)
+        if number in state["state"] and parameter in optimizer.state:
+            optimizer.state[parameter] = _as_saved(optimizer.state[parameter], state["state"][number])
+
+
+def _as_saved(loaded: Any, saved: Any) -> Any:
+    """What was loaded, with the element types of what was saved, and on the host what was there."""
+    if isinstance(loaded, torch.Tensor) and isinstance(saved, torch.Tensor):
+        if (loaded.dtype, loaded.is_cpu) == (saved.dtype, saved.is_cpu):
+            return loaded
+        return saved if saved.is_cpu else saved.to(loaded.device)
+    if isinstance(loaded, dict) and isinstance(saved, dict):
+        loaded.update((key, _as_saved(value, saved[key])) for key, value in list(loaded.items()) if key in saved)
+    elif type(loaded) in (list, tuple) and type(saved) is type(loaded) and len(saved) == len(loaded):
+        return type(loaded)(_as_saved(*pair) for pair in zip(loaded, saved))
+    return loaded

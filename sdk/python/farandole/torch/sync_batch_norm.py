@@ -31,7 +31,8 @@ class SyncBatchNorm(_BatchNorm):
         running = None
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
-            running = _Running(self.running_mean, self.running_var, self._share())
+            if self.running_mean is not None and self.running_var is not None:
+                running = _Running(self.running_mean, self.running_var, self._share())
         function = _NormalizeOnGpu if input.is_cuda else _Normalize
         return function.apply(input, self.weight, self.bias, running, self.eps)
 

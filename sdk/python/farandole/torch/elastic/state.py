@@ -15,13 +15,7 @@ from .sampler import ElasticSampler
 def _snapshot(value: Any, previous: Any = None) -> Any:
     """A copy of a state_dict that shares no memory with it, in the memory of an earlier copy where that fits."""
     if isinstance(value, torch.Tensor):
-        if (
-            isinstance(previous, torch.Tensor)
-            and (previous.shape, previous.dtype, previous.device) == (value.shape, value.dtype, value.device)
-            and previous.layout is value.layout is torch.strided
-        ):
-            return previous.copy_(value.detach())
-        return value.detach().clone()
+        return previous.copy_(value.detach()) if _can_hold(previous, value) else value.detach().clone()
     if isinstance(value, dict):
         made = copy.copy(value)  # with the attributes that torch gives a model's
         earlier = previous if isinstance(previous, dict) else {}
@@ -29,6 +23,16 @@ def _snapshot(value: Any, previous: Any = None) -> Any:
             made[key] = _snapshot(part, earlier.get(key))
         return made
     return copy.deepcopy(value)
+
+
+def _can_hold(previous: Any, value: torch.Tensor) -> bool:
+    """Whether an earlier copy's memory may be written over."""
+    return (
+        isinstance(previous, torch.Tensor)
+        and (previous.shape, previous.dtype, previous.device) == (value.shape, value.dtype, value.device)
+        and previous.layout is value.layout is torch.strided
+        and not (previous.requires_grad or previous.is_inference() or 0 in previous.stride())
+    )
 
 
 class StateHandler:
@@ -167,7 +171,7 @@ class TorchState(ObjectState):
         if name in self._handlers:
             self._handlers[name].set_value(value)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         gpus.agree()
 
     def save(self) -> None:

@@ -227,8 +227,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->most_cooldown = absl::Milliseconds(values[12]);
   options->timeline_marks_cycles = values[13] != 0;
   options->stall_limit = absl::Milliseconds(values[14]);
-  options->local_slot = static_cast<int>(values[16]);
   if (values[15] != 0) options->profiler = Find({}, "NVTX_INJECTION64_PATH");
+  options->local_slot = static_cast<int>(values[16]);
   return absl::OkStatus();
 }
 

@@ -277,8 +277,7 @@ WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& env
   settings.join_timeout_ms = std::lround(std::ceil(options.start_timeout_s * 1000));
   settings.cores = UsableCores();
   settings.is_elastic = options.is_elastic();
-  settings.nccl_interfaces =
-      NcclInterfaces(settings.inherited, ListInterfaceAddresses().value_or(std::vector<InterfaceAddress>()));
+  settings.nccl_interfaces = NcclInterfaces(settings.inherited, ListInterfaceAddresses);
   settings.host = NameHere(options);
   settings.shares = options.shares;
   if (settings.shares.empty()) settings.shares.push_back({settings.host, 0, options.workers, true});

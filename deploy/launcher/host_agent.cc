@@ -162,8 +162,7 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
   settings.cores = plan_.cores;
   settings.is_elastic = order.is_elastic;
-  settings.nccl_interfaces =
-      NcclInterfaces(settings.inherited, ListInterfaceAddresses().value_or(std::vector<InterfaceAddress>()));
+  settings.nccl_interfaces = NcclInterfaces(settings.inherited, ListInterfaceAddresses);
   settings.host = order.host;
   settings.shares = order.shares;
   if (ValueOf(order.environment, "FARANDOLE_HOROVOD") == "1") {

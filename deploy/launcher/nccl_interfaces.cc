@@ -8,13 +8,16 @@
 
 namespace farandole::launcher {
 
-std::string NcclInterfaces(const std::vector<std::string>& variables, const std::vector<InterfaceAddress>& own) {
+std::string NcclInterfaces(const std::vector<std::string>& variables,
+                           absl::FunctionRef<absl::StatusOr<std::vector<InterfaceAddress>>()> list) {
   if (!ValueOf(variables, "NCCL_SOCKET_IFNAME").empty()) return "";
   std::string listed = ValueOf(variables, "FARANDOLE_NETWORK_INTERFACES");
   if (listed.empty()) listed = ValueOf(variables, "HOROVOD_GLOO_IFACE");
   const std::vector<std::string> wanted = absl::StrSplit(listed, ',', absl::SkipWhitespace());
   if (wanted.empty()) return "";
-  const absl::StatusOr<std::vector<InterfaceAddress>> chosen = ChooseAddresses(own, wanted);
+  const absl::StatusOr<std::vector<InterfaceAddress>> own = list();
+  if (!own.ok()) return "";
+  const absl::StatusOr<std::vector<InterfaceAddress>> chosen = ChooseAddresses(*own, wanted);
   if (!chosen.ok()) return "";
   std::vector<std::string> names;
   for (const InterfaceAddress& address : *chosen) {

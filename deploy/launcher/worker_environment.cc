@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -19,48 +19,48 @@ bool Has(const std::vector<std::string>& variables, absl::string_view name) {
                      [name](const std::string& variable) { return NameOf(variable) == name; });
 }
 
-// It says something of the host, the user there, or the session or task in which the launcher was started.
+// What says something of a host, its user, or the session or task in which the launcher was started.
+constexpr absl::string_view kOfHost[] = {"_",
+                                         "DISPLAY",
+                                         "GPU_DEVICE_ORDINAL",
+                                         "HOME",
+                                         "HOST",
+                                         "HOSTNAME",
+                                         "INVOCATION_ID",
+                                         "JOURNAL_STREAM",
+                                         "KRB5CCNAME",
+                                         "LOGNAME",
+                                         "LS_COLORS",
+                                         "MAIL",
+                                         "MPI_LOCALNRANKS",
+                                         "MPI_LOCALRANKID",
+                                         "NOTIFY_SOCKET",
+                                         "OLDPWD",
+                                         "PWD",
+                                         "PYTHONHOME",
+                                         "SHELL",
+                                         "SHLVL",
+                                         "SLURMD_NODENAME",
+                                         "SLURM_LOCALID",
+                                         "SLURM_NODEID",
+                                         "SLURM_PROCID",
+                                         "STY",
+                                         "TEMP",
+                                         "TERM",
+                                         "TMP",
+                                         "TMPDIR",
+                                         "TMUX",
+                                         "TTY",
+                                         "USER",
+                                         "WINDOWID",
+                                         "XAUTHORITY"};
+constexpr absl::string_view kPrefixesOfHost[] = {"BASH_FUNC_", "DBUS_", "GPG_", "LISTEN_", "OMPI_COMM_WORLD_",
+                                                 "PMI_",       "PMIX_", "SSH_", "SUDO_",   "SYSTEMD_",
+                                                 "TMUX_",      "XDG_"};
+
 bool IsBoundToHost(absl::string_view name) {
-  static const auto* const names = new std::set<absl::string_view>{"_",
-                                                                   "DISPLAY",
-                                                                   "GPU_DEVICE_ORDINAL",
-                                                                   "HOME",
-                                                                   "HOST",
-                                                                   "HOSTNAME",
-                                                                   "INVOCATION_ID",
-                                                                   "JOURNAL_STREAM",
-                                                                   "KRB5CCNAME",
-                                                                   "LOGNAME",
-                                                                   "LS_COLORS",
-                                                                   "MAIL",
-                                                                   "MPI_LOCALNRANKS",
-                                                                   "MPI_LOCALRANKID",
-                                                                   "NOTIFY_SOCKET",
-                                                                   "OLDPWD",
-                                                                   "PWD",
-                                                                   "PYTHONHOME",
-                                                                   "SHELL",
-                                                                   "SHLVL",
-                                                                   "SLURMD_NODENAME",
-                                                                   "SLURM_LOCALID",
-                                                                   "SLURM_NODEID",
-                                                                   "SLURM_PROCID",
-                                                                   "STY",
-                                                                   "TEMP",
-                                                                   "TERM",
-                                                                   "TMP",
-                                                                   "TMPDIR",
-                                                                   "TMUX",
-                                                                   "TTY",
-                                                                   "USER",
-                                                                   "WINDOWID",
-                                                                   "XAUTHORITY"};
-  if (names->count(name) > 0 || absl::EndsWith(name, "_VISIBLE_DEVICES")) return true;
-  for (const absl::string_view prefix : {"BASH_FUNC_", "DBUS_", "GPG_", "LISTEN_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_",
-                                         "SSH_", "SUDO_", "SYSTEMD_", "TMUX_", "XDG_"}) {
-    if (absl::StartsWith(name, prefix)) return true;
-  }
-  return false;
+  return absl::c_linear_search(kOfHost, name) || absl::EndsWith(name, "_VISIBLE_DEVICES") ||
+         absl::c_any_of(kPrefixesOfHost, [name](absl::string_view prefix) { return absl::StartsWith(name, prefix); });
 }
 
 }  // namespace

@@ -93,7 +93,8 @@ class _Pass:
 class AsyncDataLoaderMixin:
     """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
 
-    The thread uses the CUDA GPU of whoever begins the pass, and its default stream. A pass is read while it is taken; one that is left early ends with the next one, or with close_async_loader(). What
+    The thread uses the CUDA GPU of whoever begins the pass, and its default stream. A pass is read while it is taken;
+    one that is left early ends with the next one, or with close_async_loader(). What
     _iterate raises is raised in the loop.
     """
 

@@ -59,6 +59,13 @@ def check_tensor(tensor: Any) -> None:
         raise ValueError(f"a tensor of {tensor.dtype} cannot be sent: farandole has no such element type")
 
 
+def memory_order(tensor: torch.Tensor) -> Optional[List[int]]:
+    """The dimensions in the order in which elements follow each other in memory (channels_last), in which the tensor is
+    contiguous; None where there are gaps or overlaps. Strides of dimensions of size 1 mean nothing: those come last."""
+    order = sorted(range(tensor.dim()), key=lambda i: (tensor.size(i) == 1, -tensor.stride(i)))
+    return order if tensor.permute(order).is_contiguous() else None
+
+
 class _TorchAdapter:
     """The view of a torch.Tensor."""
 

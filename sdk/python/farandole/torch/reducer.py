@@ -81,12 +81,8 @@ def _in_memory_order(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Ten
     where they are zeros or cuDNN has made them."""
     if parameter.is_contiguous() or tensor.shape != parameter.shape:
         return tensor
-    # Strides of dimensions of size 1 mean nothing.
-    long, short = (
-        [i for i in range(parameter.dim()) if (parameter.size(i) == 1) == is_one] for is_one in (False, True)
-    )
-    order = sorted(long, key=parameter.stride, reverse=True) + short
-    return tensor.permute(order) if parameter.permute(order).is_contiguous() else tensor
+    order = ops.memory_order(parameter)
+    return tensor if order is None else tensor.permute(order)
 
 
 def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:

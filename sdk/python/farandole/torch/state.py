@@ -63,7 +63,7 @@ class _TensorPlace:
     def __init__(self, index: int, like: torch.Tensor) -> None:
         self.index, self.shape, self.dtype, self.is_cuda = index, tuple(like.shape), like.dtype, like.is_cuda
         # How its elements follow each other in memory; kernels of optimizers want those of the parameter (channels_last).
-        self.strides = like.stride() if like.permute(_order_of(like)).is_contiguous() else None
+        self.strides = None if ops.memory_order(like) is None else like.stride()
 
     def make(self, gpu: torch.device) -> torch.Tensor:
         """A tensor like the sender's, on `gpu` if that was on one."""
@@ -71,10 +71,6 @@ class _TensorPlace:
         if self.strides is None:
             return torch.empty(self.shape, dtype=self.dtype, device=device)
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
-
-
-def _order_of(tensor: torch.Tensor) -> List[int]:
-    return sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
 
 
 def _take_tensors(state: Any, tensors: List[torch.Tensor]) -> Any:

@@ -41,6 +41,7 @@ void Engine::OnBatch(const Entry& entry) {
   running.exchanges_rows = false;
   running.started_ns = MonotonicNs();
   running.collective = Collective();
+  running.collective.group = entry.group;
   running.collective.ranks = running.ranks;
   running.collective.position = position;
   running.collective.counts = running.counts;

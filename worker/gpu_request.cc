@@ -13,15 +13,14 @@ absl::Status PlaceInGpu(GpuCollectives& gpus, const SubmissionTable& table, int 
                         Request* request) {
   absl::StatusOr<std::shared_ptr<Gpu>> gpu = gpus.Use(ordinal);
   if (!gpu.ok()) return gpu.status();
-  // Few want to know.
-  const auto ranks = [&] { return table.RanksOf(request->group).value_or(std::vector<int>()); };
   if (request->prescale != 1.0 || request->postscale != 1.0) {
+    const std::vector<int> ranks = table.RanksOf(request->group).value_or(std::vector<int>());
     absl::Status prepared =
         PrepareForNccl(request->name, **gpu, request->op, request->dtype, request->reduce_op, request->prescale,
-                       request->postscale, std::max(static_cast<int>(ranks().size()), 1));
+                       request->postscale, std::max(static_cast<int>(ranks.size()), 1));
     if (!prepared.ok()) return prepared;
   }
-  absl::StatusOr<GpuEvent> ready = gpus.Record(**gpu, stream, ranks);
+  absl::StatusOr<GpuEvent> ready = gpus.Record(**gpu, stream, request->group);
   if (!ready.ok()) return ready.status();
   request->gpu = *std::move(gpu);
   request->nccl_version = gpus.nccl_version();

@@ -93,6 +93,7 @@ void SubmissionTable::OnGroupAdded(uint32_t number, std::vector<int> ranks) {
   group.ranks = ranks;
   group.broken = ended_;
   groups_[number] = std::move(group);
+  newest_group_ = std::max(newest_group_, number);
   if (rank_ == 0) {
     news_.push_back(GroupAdded{number, std::move(ranks)});
     has_news_.store(true);
@@ -295,11 +296,11 @@ std::vector<Disagreement> SubmissionTable::Told() const {
   return told;
 }
 
-std::vector<std::pair<uint32_t, std::vector<int>>> SubmissionTable::Groups() const {
+std::map<uint32_t, std::vector<int>> SubmissionTable::Groups() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<std::pair<uint32_t, std::vector<int>>> groups;
+  std::map<uint32_t, std::vector<int>> groups;
   for (const auto& [number, group] : groups_) {
-    if (number != 0) groups.emplace_back(number, group.ranks);
+    if (number != 0) groups[number] = group.ranks;
   }
   return groups;
 }
@@ -321,9 +322,9 @@ absl::StatusOr<std::vector<int>> SubmissionTable::RanksOf(uint32_t group) const 
   return found->second.ranks;
 }
 
-bool SubmissionTable::HasGroupOf(const std::vector<int>& ranks) const {
+bool SubmissionTable::WasRemoved(uint32_t group) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& one) { return one.second.ranks == ranks; });
+  return group <= newest_group_ && groups_.count(group) == 0;
 }
 
 bool SubmissionTable::IsIdle(uint32_t group) const {

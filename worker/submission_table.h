@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -145,8 +146,8 @@ class SubmissionTable {
   std::vector<int> left() const;
   // Ranks of the group; NOT_FOUND: there is no such group.
   absl::StatusOr<std::vector<int>> RanksOf(uint32_t group) const;
-  // Whether there is a process set of just these ranks.
-  bool HasGroupOf(const std::vector<int>& ranks) const;
+  // Whether this rank has heard that the group is no more.
+  bool WasRemoved(uint32_t group) const;
   bool IsIdle(uint32_t group) const;
 
   struct Pending {
@@ -173,7 +174,7 @@ class SubmissionTable {
   // For the hello of a reattachment: what was told last of each name without a slot, and of each slot.
   std::vector<Disagreement> Told() const;
   std::vector<SlotName> Slots() const;
-  std::vector<std::pair<uint32_t, std::vector<int>>> Groups() const;
+  std::map<uint32_t, std::vector<int>> Groups() const;
 
   struct Counters {
     uint64_t submissions = 0;
@@ -279,6 +280,7 @@ class SubmissionTable {
   absl::Status ended_;
   std::vector<int> left_;
   absl::flat_hash_map<uint32_t, Group> groups_;
+  uint32_t newest_group_ = 0;  // that there was: numbers ascend
   absl::flat_hash_map<uint32_t, Name*> slots_;
   std::vector<Disputed> disputed_;
   std::deque<Submission> pool_;

@@ -85,9 +85,12 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
     Transport* transport = transports_[rank].get();
     engine_options.rank = rank;
     engine_options.arenas = arenas_[rank].get();
+    const NcclTransport::Sets sets = {
+        [this, rank] { return engines_[rank]->table().Groups(); },
+        [this, rank](uint32_t group) { return engines_[rank]->table().WasRemoved(group); }};
     gpus_.push_back(std::make_unique<GpuCollectives>(
         options.gpus.value_or(GpuLibraries()), [this, rank](const Collective& batch) { return Start(rank, batch); },
-        rank, options.gpu_recorder));
+        sets, rank, options.gpu_recorder));
     GpuCollectives* gpus = gpus_.back().get();
     engines_.push_back(std::make_unique<Engine>(
         engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },

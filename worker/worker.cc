@@ -181,8 +181,10 @@ void Worker::MakeEngine(int64_t next_handles) {
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
   };
-  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, place_.local_rank,
-                                           timeline_->GpuTimes());
+  const NcclTransport::Sets sets = {[this] { return engine_->table().Groups(); },
+                                    [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
+  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
+                                           place_.local_rank, timeline_->GpuTimes());
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this, start](const Collective& collective) {
@@ -285,7 +287,7 @@ absl::StatusOr<uint32_t> Worker::AddGroup(const std::vector<int>& ranks, const I
 
 absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted) {
   if (group == 0) return absl::InvalidArgumentError("process set 0, all ranks, cannot be removed");
-  absl::StatusOr<std::vector<int>> ranks = engine_->table().RanksOf(group);
+  const absl::StatusOr<std::vector<int>> ranks = engine_->table().RanksOf(group);
   if (!ranks.ok()) return absl::InvalidArgumentError(ranks.status().message());
   if (!engine_->table().IsIdle(group)) {
     return absl::FailedPreconditionError(absl::StrCat("process set ", group, " of ranks [", absl::StrJoin(*ranks, ","),
@@ -298,8 +300,7 @@ absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted)
     return removed;
   }
   // A rank that has joined may still run a batch of it.
-  if (!engine_->table().HasJoined() && !engine_->table().HasGroupOf(*ranks))
-    gpus_->Forget(*ranks, [this, &interrupted] { return GivesUp(interrupted); });
+  if (!engine_->table().HasJoined()) gpus_->Forget(group, [this, &interrupted] { return GivesUp(interrupted); });
   return absl::OkStatus();
 }
 

@@ -60,7 +60,7 @@ def can_compile() -> bool:
 
 def checks_of(ranks: int, device: str) -> List[str]:
     """What there is for so many ranks."""
-    names = ["operations", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
+    names = ["operations", "process_sets", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
     # Of a host nothing of these is ours.
     return names + (["compiled", "graphs"] if device == "cuda" else [])
 

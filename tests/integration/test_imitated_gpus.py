@@ -21,12 +21,12 @@ PROGRAM = pathlib.Path(__file__).parent / "programs" / "imitated_gpus.py"
 
 @pytest.fixture
 def gpu_job(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Program]:
-    """Starts a job of two ranks with imitated GPUs: arguments of the program, options of `farandole run`, variables."""
+    """Starts a job with imitated GPUs: arguments of the program, options of `farandole run`, its variables."""
 
-    def runs(*arguments: str, options: "tuple[str, ...]" = (), **variables: str) -> Program:
+    def runs(*arguments: str, options: "tuple[str, ...]" = (), ranks: int = 2, **variables: str) -> Program:
         given: Dict[str, Any] = {**harness.imitate_gpus(tmp_path / "gpus"), **variables}
         state = () if "--coordinator" in options else ("--state-dir", str(tmp_path))
-        command = ["run", "-np", "2", *state, *options, sys.executable, str(PROGRAM), *arguments]
+        command = ["run", "-np", str(ranks), *state, *options, sys.executable, str(PROGRAM), *arguments]
         return start(str(harness.CLI), *command, **given)
 
     return runs
@@ -82,6 +82,15 @@ def test_a_check_of_gpus_holds(check: str, gpu_job: Callable[..., Program]) -> N
     run.require_end(0, START_SECONDS)
     assert f"{check}: well on 2 ranks" in run.output
     assert "copied to the host's memory" not in run.output
+
+
+def test_process_sets_have_communicators_split_and_made_alone(
+    gpu_job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    run = gpu_job("process_sets", ranks=4)
+    run.require_end(0, START_SECONDS)
+    assert "process_sets: well on 4 ranks" in run.output
+    assert len(list((tmp_path / "gpus").glob("*.split.*"))) == 2 * 4, "pairs of a grid are two splits"
 
 
 def test_gpus_that_cannot_load_kernels_do_without(gpu_job: Callable[..., Program], tmp_path: pathlib.Path) -> None:

@@ -101,6 +101,7 @@ static_assert(kCudaPoolReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, "C
 
 #define CHECK_NCCL(name) static_assert(Fit(decltype(&::name){}, decltype(NcclLibrary::name){}), #name)
 CHECK_NCCL(ncclGetVersion);
+CHECK_NCCL(ncclCommSplit);
 CHECK_NCCL(ncclCommFinalize);
 CHECK_NCCL(ncclCommDestroy);
 CHECK_NCCL(ncclCommAbort);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/device/nccl_library.h"
@@ -180,6 +181,25 @@ void FakeClique::Connect(int position) {
 bool FakeClique::IsConnected() {
   while (files_ != nullptr && connected_ < size_ && files_->Get("here", 0, connected_).has_value()) ++connected_;
   return connected_ == size_;
+}
+
+void FakeClique::Split(uint64_t number, int position, int color) {
+  colors_[number][position] = color;
+  if (files_ != nullptr) files_->Put("split", number, position, absl::StrCat(color));
+}
+
+std::optional<std::vector<int>> FakeClique::ColorsOf(uint64_t number) {
+  std::map<int, int>& known = colors_[number];
+  std::vector<int> colors;
+  for (int position = 0; position < size_; ++position) {
+    const std::optional<std::string> told =
+        files_ != nullptr && known.count(position) == 0 ? files_->Get("split", number, position) : std::nullopt;
+    if (told.has_value()) FD_CHECK(absl::SimpleAtoi(*told, &known[position])) << *told;
+    const auto found = known.find(position);
+    if (found == known.end()) return std::nullopt;
+    colors.push_back(found->second);
+  }
+  return colors;
 }
 
 bool FakeClique::Collect(int position, uint64_t number, const FakeNcclWork& calls) {

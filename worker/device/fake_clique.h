@@ -39,9 +39,15 @@ class FakeClique {
   FakeClique(int size, const std::string& directory, uint64_t id)
       : size_(size), files_(std::make_unique<FakeCliqueFiles>(directory, id)) {}
 
+  int size() const { return size_; }
   void Connect(int position);
   // Whether all are there.
   bool IsConnected();
+
+  // A rank begins the split of number `number`, 1 to begin with, with this color; negative: it has no part.
+  void Split(uint64_t number, int position, int color);
+  // The colors by position; nothing: some have not come to it yet.
+  std::optional<std::vector<int>> ColorsOf(uint64_t number);
 
   // A rank's stream has come to these calls, its collectives of number `round`, 1 to begin with. Whether they are done;
   // else it asks again. Ranks whose calls differ are a failed check.
@@ -71,6 +77,7 @@ class FakeClique {
   // Set: the other ranks are other processes.
   const std::unique_ptr<FakeCliqueFiles> files_;
   std::map<uint64_t, Round> rounds_;
+  std::map<uint64_t, std::map<int, int>> colors_;  // of splits, by position
   // By sender and receiver.
   std::map<std::pair<int, int>, Letters> mail_;
 };

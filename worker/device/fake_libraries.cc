@@ -124,6 +124,9 @@ int ncclGetUniqueId(NcclUniqueId* id) { return Gpus().nccl().ncclGetUniqueId(id)
 int ncclCommInitRankConfig(NcclComm* comm, int ranks, NcclUniqueId id, int rank, NcclConfig* config) {
   return Gpus().nccl().ncclCommInitRankConfig(comm, ranks, id, rank, config);
 }
+int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) {
+  return Gpus().nccl().ncclCommSplit(comm, color, key, made, config);
+}
 int ncclCommFinalize(NcclComm comm) { return Gpus().nccl().ncclCommFinalize(comm); }
 int ncclCommDestroy(NcclComm comm) { return Gpus().nccl().ncclCommDestroy(comm); }
 int ncclCommAbort(NcclComm comm) { return Gpus().nccl().ncclCommAbort(comm); }

@@ -1,10 +1,12 @@
 #include "worker/device/fake_nccl.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,20 +23,31 @@ using Kind = FakeNcclCall::Kind;
 
 constexpr int kInvalidArgument = 4;
 constexpr int kInvalidUsage = 5;
+constexpr uint64_t kNobodysId = 0;
 // How often somebody has to ask before what was begun has settled, at most.
 constexpr int kMostLooks = 4;
 
 // Sends and receives, which concern pairs of ranks only.
 bool IsExchange(const FakeNcclWork& calls) { return calls[0].kind == Kind::kSend || calls[0].kind == Kind::kRecv; }
 
+// A communicator that a split is to make.
+struct Child {
+  uint64_t split = 0;  // its number
+  int color = 0;
+  NcclComm* made = nullptr;
+};
+
 struct Communicator {
+  uint64_t id = 0;
   std::shared_ptr<FakeClique> clique;
   int position = 0;
   int looks_left = 0;
   bool is_aborted = false;
   bool is_finalized = false;
   uint64_t rounds = 0;
-  FakeNcclWork begun;  // and not in the stream yet
+  uint64_t splits = 0;
+  std::optional<Child> child;  // that is not made yet
+  FakeNcclWork begun;          // and not in the stream yet
   CudaStream stream = nullptr;
   int graphs = 0;                            // in which its calls are
   std::map<const char*, size_t> registered;  // and how many bytes
@@ -103,25 +116,64 @@ struct FakeNcclCalls {
     if (const int failure = fake.Enter("ncclCommInitRankConfig"); failure != 0) return failure;
     uint64_t number = 0;
     std::memcpy(&number, id.internal, sizeof(number));
-    std::shared_ptr<FakeClique>& clique = fake.cliques_[number];
+    *comm = Make(fake, number, ranks, rank);
+    return kNcclInProgress;
+  }
+  static NcclComm Make(FakeGpus& fake, uint64_t id, int ranks, int rank) {
+    std::shared_ptr<FakeClique>& clique = fake.cliques_[id];
     if (clique == nullptr) {
       clique = fake.directory_.empty() ? std::make_shared<FakeClique>(ranks)
-                                       : std::make_shared<FakeClique>(ranks, fake.directory_, number);
+                                       : std::make_shared<FakeClique>(ranks, fake.directory_, id);
     }
     clique->Connect(rank);
     auto shared = std::make_shared<Communicator>();
+    shared->id = id;
     shared->clique = clique;
     shared->position = rank;
     shared->looks_left = 1 + static_cast<int>(fake.random_() % kMostLooks);
     ++fake.communicators_;
-    *comm = new ncclComm{std::move(shared)};
+    return new ncclComm{std::move(shared)};
+  }
+  static int Split(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) {
+    FakeGpus& fake = TheFakeGpus();
+    const std::lock_guard<std::mutex> lock(fake.mutex_);
+    Communicator& own = *comm->shared;
+    if (!IsInFakeContext() || config->blocking != 0) return kInvalidUsage;
+    if (const int failure = fake.Enter("ncclCommSplit"); failure != 0) return failure;
+    // It wants nothing outstanding, and is known here with the order of ranks kept.
+    const bool is_idle = own.begun.empty() && (own.stream == nullptr || own.stream->tasks.empty());
+    if (!is_idle || own.child.has_value() || own.looks_left > 0 || key != own.position) return kInvalidUsage;
+    *made = nullptr;
+    own.child = Child{++own.splits, color, made};
+    own.clique->Split(own.splits, own.position, color);
+    own.looks_left = 1 + static_cast<int>(fake.random_() % kMostLooks);
     return kNcclInProgress;
+  }
+  // Whether a split is over, if there was one: as NCCL, which gives what it made from a thread of its own.
+  static bool IsSplit(FakeGpus& fake, Communicator& own) {
+    if (!own.child.has_value()) return true;
+    const std::optional<std::vector<int>> colors = own.clique->ColorsOf(own.child->split);
+    if (!colors.has_value()) return false;
+    const Child child = *std::exchange(own.child, std::nullopt);
+    if (child.color < 0) return true;
+    const auto before = colors->begin() + own.position;
+    const auto ranks = static_cast<int>(std::count(colors->begin(), colors->end(), child.color));
+    const auto rank = static_cast<int>(std::count(colors->begin(), before, child.color));
+    // The same on all ranks, and no unique id.
+    const uint64_t id = ~((own.id * 1000 + child.split) * 1000 + static_cast<uint64_t>(child.color));
+    __atomic_store_n(child.made, Make(fake, id, ranks, rank), __ATOMIC_RELEASE);
+    return true;
   }
   static int End(NcclComm comm, const char* call) {
     FakeGpus& fake = TheFakeGpus();
     std::unique_lock<std::mutex> lock(fake.mutex_);
     if (const int failure = fake.Enter(call); failure != 0) return failure;
-    comm->shared->is_aborted = true;
+    Communicator& own = *comm->shared;
+    own.is_aborted = true;
+    // What a split has begun is there then, and of no use.
+    const std::optional<Child> child = std::exchange(own.child, std::nullopt);
+    if (child.has_value() && child->color >= 0)
+      __atomic_store_n(child->made, Make(fake, kNobodysId, own.clique->size(), 0), __ATOMIC_RELEASE);
     group_ends.push_back(comm);
     return group_depth > 0 ? 0 : EndAll(lock);
   }
@@ -166,7 +218,7 @@ struct FakeNcclCalls {
       *state = own.graphs > 0 ? kNcclInProgress : kNcclSuccess;
       return 0;
     }
-    if (!is_connected || --own.looks_left > 0) {
+    if (!is_connected || --own.looks_left > 0 || !IsSplit(fake, own)) {
       *state = kNcclInProgress;
       return 0;
     }
@@ -306,6 +358,7 @@ void FillFakeNccl(NcclLibrary* nccl) {
   nccl->ncclGetVersion = FakeNcclCalls::GetVersion;
   nccl->ncclGetUniqueId = FakeNcclCalls::UniqueId;
   nccl->ncclCommInitRankConfig = FakeNcclCalls::Init;
+  nccl->ncclCommSplit = FakeNcclCalls::Split;
   nccl->ncclCommFinalize = FakeNcclCalls::Finalize;
   nccl->ncclCommDestroy = FakeNcclCalls::Destroy;
   nccl->ncclCommAbort = FakeNcclCalls::Abort;

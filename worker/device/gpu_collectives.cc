@@ -50,7 +50,7 @@ absl::Status GpuCollectives::LoadLocked() {
   cuda_ = *cuda;
   nccl_version_.store((*nccl)->version);
   transport_ = std::make_unique<NcclTransport>(
-      *nccl, host_, [this] { return UseOwn(); }, recorder_);
+      *nccl, host_, [this] { return UseOwn(); }, sets_, recorder_);
   if (!failure_.ok()) transport_->Abort(failure_);
   return absl::OkStatus();
 }
@@ -77,11 +77,10 @@ absl::StatusOr<std::shared_ptr<Gpu>> GpuCollectives::Use(int ordinal) {
   return UseLocked(ordinal);
 }
 
-absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream,
-                                                absl::FunctionRef<std::vector<int>()> ranks) {
+absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream, uint32_t group) {
   absl::StatusOr<GpuEvent> ready = gpu.Record(stream);
-  // NCCL's communicators are not made within a capture.
-  if (ready.ok() && ready->is_captured() && !transport_->IsConnected(ranks())) {
+  // NCCL's communicators are not made within a capture, nor their connections.
+  if (ready.ok() && ready->is_captured() && !transport_->HasRun(group)) {
     return absl::FailedPreconditionError(
         "this stream is capturing a CUDA graph, and these ranks had no collective on their GPUs yet: run what is to be "
         "captured once before");
@@ -119,8 +118,8 @@ void GpuCollectives::Finish(const std::function<bool()>& give_up) {
   if (is_used() && AwaitAll(give_up)) transport_->Finish();
 }
 
-void GpuCollectives::Forget(const std::vector<int>& ranks, const std::function<bool()>& give_up) {
-  if (is_used() && AwaitAll(give_up)) transport_->Forget(ranks);
+void GpuCollectives::Forget(uint32_t group, const std::function<bool()>& give_up) {
+  if (is_used() && AwaitAll(give_up)) transport_->Forget(group);
 }
 
 absl::StatusOr<GpuWatch::Late> GpuCollectives::Look(int64_t now_ns) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/device/gpu_meter.h"
@@ -40,11 +39,13 @@ absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool 
 // The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.
 class GpuCollectives {
  public:
-  // `host` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank that has
-  // joined before it had a tensor in one. `recorder` as for GpuWatch.
-  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, int local_rank, GpuRecorder recorder = {})
+  // `host` and `sets` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank
+  // that has joined before it had a tensor in one. `recorder` as for GpuWatch.
+  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, NcclTransport::Sets sets, int local_rank,
+                 GpuRecorder recorder = {})
       : libraries_(std::move(libraries)),
         host_(std::move(host)),
+        sets_(std::move(sets)),
         local_rank_(local_rank),
         recorder_(std::move(recorder)) {}
 
@@ -55,9 +56,9 @@ class GpuCollectives {
   // As NcclLibrary::version; 0: nothing was used yet.
   int nccl_version() const { return nccl_version_.load(); }
   bool is_used() const { return is_used_.load(); }
-  // The point at which a submission's tensors are there, of `stream` on that GPU. `ranks`: of its group.
-  //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, before these ranks had any collective on their GPUs
-  absl::StatusOr<GpuEvent> Record(Gpu& gpu, CudaStream stream, absl::FunctionRef<std::vector<int>()> ranks);
+  // The point at which a submission's tensors are there, of `stream` on that GPU.
+  //   FAILED_PRECONDITION: the stream is capturing a CUDA graph, before this process set had any collective on its GPUs
+  absl::StatusOr<GpuEvent> Record(Gpu& gpu, CudaStream stream, uint32_t group);
 
   // As NcclTransport.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
@@ -70,8 +71,8 @@ class GpuCollectives {
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);
-  // The same of the communicator of these ranks, all of which do so.
-  void Forget(const std::vector<int>& ranks, const std::function<bool()>& give_up);
+  // The same of the communicator of this process set, which was removed.
+  void Forget(uint32_t group, const std::function<bool()>& give_up);
 
  private:
   // Whether all is done that was enqueued so far.
@@ -82,6 +83,7 @@ class GpuCollectives {
 
   const GpuLibraries libraries_;
   const NcclTransport::Starter host_;
+  const NcclTransport::Sets sets_;
   const int local_rank_;
   const GpuRecorder recorder_;
   std::atomic<int> nccl_version_{0};

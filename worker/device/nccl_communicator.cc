@@ -83,6 +83,13 @@ class LateCalls {
   bool is_exiting_ = false;
 };
 
+// Of communicators whose calls do not wait for peers.
+NcclConfig Unblocking() {
+  NcclConfig config;
+  config.blocking = 0;
+  return config;
+}
+
 }  // namespace
 
 int NcclTypeOf(DType dtype) {
@@ -127,7 +134,7 @@ bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_
 
 NcclCommunicator::~NcclCommunicator() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (comm_ != nullptr) EndLocked(failure_.ok());
+  if (CommLocked() != nullptr) EndLocked(failure_.ok());
 }
 
 void NcclCommunicator::EndLocked(bool in_order) {
@@ -197,15 +204,35 @@ absl::Status NcclCommunicator::Fail(absl::Status status) {
 absl::Status NcclCommunicator::Begin(const NcclUniqueId& id, int size, int position) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
+  if (absl::Status status = TakeStreamLocked(); !status.ok()) return status;
   const Gpu::Scope scope(*gpu_);
   if (!scope.status().ok()) return Fail(scope.status());
+  position_ = position;
+  NcclConfig config = Unblocking();
+  const int result = nccl_.ncclCommInitRankConfig(&comm_, size, id, position, &config);
+  return Fail(nccl_.Check(result, "ncclCommInitRankConfig", nullptr));
+}
+
+absl::Status NcclCommunicator::TakeStreamLocked() {
   absl::StatusOr<std::shared_ptr<CUstream_st>> stream = gpu_->TakeStream();
   if (!stream.ok()) return Fail(stream.status());
   stream_ = *std::move(stream);
-  NcclConfig config;
-  config.blocking = 0;
-  const int result = nccl_.ncclCommInitRankConfig(&comm_, size, id, position, &config);
-  return Fail(nccl_.Check(result, "ncclCommInitRankConfig", nullptr));
+  return absl::OkStatus();
+}
+
+absl::Status NcclCommunicator::Split(int color, NcclCommunicator* child) {
+  if (child != nullptr) {
+    const std::lock_guard<std::mutex> lock(child->mutex_);
+    if (absl::Status status = child->TakeStreamLocked(); !status.ok()) return status;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const Gpu::Scope scope(*gpu_);
+  if (!scope.status().ok()) return Fail(scope.status());
+  NcclConfig config = Unblocking();
+  NcclComm* const made = child != nullptr ? &child->comm_ : &nothing_made_;
+  const int result = nccl_.ncclCommSplit(comm_, color, position_, made, &config);
+  return Fail(nccl_.Check(result, "ncclCommSplit", comm_));
 }
 
 absl::Status NcclCommunicator::Enqueue(absl::string_view call, absl::FunctionRef<int(NcclComm)> calls) {
@@ -219,6 +246,7 @@ absl::Status NcclCommunicator::Enqueue(absl::string_view call, absl::FunctionRef
   // Also where a call has failed: what was begun is to be ended.
   const int result = nccl_.ncclGroupEnd();
   status.Update(nccl_.Check(result, call, comm_));
+  has_run_.store(true);
   return Fail(std::move(status));
 }
 
@@ -229,11 +257,12 @@ absl::StatusOr<bool> NcclCommunicator::IsSettled() {
 
 absl::Status NcclCommunicator::Look() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return comm_ == nullptr ? failure_ : IsSettledLocked().status();
+  return IsSettledLocked().status();
 }
 
 absl::StatusOr<bool> NcclCommunicator::IsSettledLocked() {
   if (!failure_.ok()) return failure_;
+  if (CommLocked() == nullptr) return false;
   int state = kNcclSuccess;
   absl::Status status = nccl_.Check(nccl_.ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
   if (!status.ok()) return Fail(std::move(status));
@@ -268,7 +297,7 @@ absl::StatusOr<int> NcclCommunicator::ScaledSum(DType dtype, double factor) {
 void NcclCommunicator::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Fail(reason).IgnoreError();
-  if (comm_ != nullptr) EndLocked(/*in_order=*/false);
+  if (CommLocked() != nullptr) EndLocked(/*in_order=*/false);
 }
 
 }  // namespace farandole

@@ -34,6 +34,8 @@ bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_
 class NcclCommunicator {
  public:
   static constexpr size_t kMostFused = size_t{256} << 20;
+  // Of ranks that have no part in what a split makes.
+  static constexpr int kNoColor = -1;
 
   NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
   // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort. Where CUDA graphs hold
@@ -44,12 +46,17 @@ class NcclCommunicator {
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
-  // Of its collectives, which need not wait for those of others. Set by Begin.
+  // Of the ranks that give the same `color`, in their order here, begins to make another communicator, which is to be
+  // that of `child`, new; null: kNoColor. All ranks do so, and nothing is enqueued here. Both have to settle then.
+  absl::Status Split(int color, NcclCommunicator* child);
+  // Of its collectives, which need not wait for those of others. Set by Begin, and by Split.
   CudaStream stream() const { return stream_.get(); }
   CudaStream StreamOf(const GpuBatch& batch) const { return batch.is_captured ? gpu_->capture_stream() : stream(); }
   void SetConnected() { is_connected_.store(true); }
   // From any thread.
   bool is_connected() const { return is_connected_.load(); }
+  // From any thread: whether it had a collective.
+  bool has_run() const { return has_run_.load(); }
   // Calls are captured in a CUDA graph, which holds it from now on.
   void SetCaptured();
   // Runs NCCL's calls as one group. `call` is the name of most of them.
@@ -81,6 +88,8 @@ class NcclCommunicator {
 
  private:
   absl::Status Fail(absl::Status status);
+  absl::Status TakeStreamLocked();
+  NcclComm CommLocked() const { return __atomic_load_n(&comm_, __ATOMIC_ACQUIRE); }
   absl::StatusOr<bool> IsSettledLocked();
   void EndLocked(bool in_order);
 
@@ -88,8 +97,14 @@ class NcclCommunicator {
   const std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<CUstream_st> stream_;
   std::mutex mutex_;
+  // What a split makes NCCL writes here, from a thread of its own, at the latest before the abort of what is split
+  // returns: read by CommLocked until it is there.
   NcclComm comm_ = nullptr;
+  // And here a null, for who has no part in it.
+  NcclComm nothing_made_ = nullptr;
+  int position_ = 0;
   std::atomic<bool> is_connected_{false};
+  std::atomic<bool> has_run_{false};
   bool is_captured_ = false;
   absl::Status failure_;
   std::map<std::pair<DType, double>, int> scaled_sums_;

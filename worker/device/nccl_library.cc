@@ -17,6 +17,7 @@ absl::Status FindAll(const std::string& path, NcclLibrary* nccl) {
   find("ncclGetVersion", &nccl->ncclGetVersion);
   find("ncclGetUniqueId", &nccl->ncclGetUniqueId);
   find("ncclCommInitRankConfig", &nccl->ncclCommInitRankConfig);
+  find("ncclCommSplit", &nccl->ncclCommSplit);
   find("ncclCommFinalize", &nccl->ncclCommFinalize);
   find("ncclCommDestroy", &nccl->ncclCommDestroy);
   find("ncclCommAbort", &nccl->ncclCommAbort);

@@ -1,6 +1,10 @@
 #include "worker/device/nccl_transport.h"
 
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/quiet_thread.h"
 #include "worker/clock.h"
@@ -16,6 +20,7 @@ class NcclOperation final : public Operation {
 
   absl::StatusOr<bool> Advance() override {
     if (stage_ == Stage::kId) return AwaitId();
+    if (stage_ == Stage::kSplit) return AwaitSplit();
     const absl::StatusOr<bool> settled = communicator_.IsSettled();
     if (!settled.ok()) return settled.status();
     if (!*settled) {
@@ -24,7 +29,7 @@ class NcclOperation final : public Operation {
     }
     if (stage_ == Stage::kConnect) {
       communicator_.SetConnected();
-      return Enqueue();
+      return collective_.group == 0 ? Split() : Enqueue();
     }
     return Finish();
   }
@@ -37,19 +42,22 @@ class NcclOperation final : public Operation {
   }
 
  private:
-  enum class Stage { kId, kConnect, kEnqueue };
+  enum class Stage { kId, kConnect, kSplit, kEnqueue };
 
   absl::Status SendId() {
     stage_ = Stage::kId;
+    const size_t ranks = collective_.ranks.size();
+    message_.resize(NcclInvitation::BytesFor(ranks));
     if (collective_.position == 0) {
-      const int result = transport_.nccl_->ncclGetUniqueId(&id_);
-      absl::Status status = transport_.nccl_->Check(result, "ncclGetUniqueId", nullptr);
-      if (!status.ok()) return status;
+      absl::StatusOr<NcclInvitation> invitation = transport_.Invite(collective_.group);
+      if (!invitation.ok()) return invitation.status();
+      message_ = invitation->Pack(ranks);
     }
-    id_fragment_ = {id_.internal, id_.internal, sizeof(id_)};
+    id_fragment_ = {message_.data(), message_.data(), static_cast<int64_t>(message_.size())};
     id_collective_.sequence = collective_.sequence;
     id_collective_.op = OpType::kBroadcast;
     id_collective_.dtype = DType::kU8;
+    id_collective_.group = collective_.group;
     id_collective_.ranks = collective_.ranks;
     id_collective_.position = collective_.position;
     id_collective_.count = id_fragment_.count;
@@ -64,9 +72,30 @@ class NcclOperation final : public Operation {
     const absl::StatusOr<bool> complete = id_operation_->Advance();
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
-    absl::Status status = communicator_.Begin(id_, static_cast<int>(collective_.ranks.size()), collective_.position);
+    NcclInvitation invitation = NcclInvitation::Unpack(message_);
+    sets_ = std::move(invitation.sets);
+    const int size = static_cast<int>(collective_.ranks.size());
+    absl::Status status = communicator_.Begin(invitation.id, size, collective_.position);
     if (!status.ok()) return status;
     return false;
+  }
+
+  absl::StatusOr<bool> Split() {
+    stage_ = Stage::kSplit;
+    split_.emplace(transport_.BeginSplit(sets_, &communicator_, collective_.position));
+    return AwaitSplit();
+  }
+
+  absl::StatusOr<bool> AwaitSplit() {
+    const absl::StatusOr<bool> complete = split_->Advance();
+    if (!complete.ok()) return complete;
+    if (!*complete) {
+      NcclCommunicator::Pause(/*is_connecting=*/true);
+      return false;
+    }
+    split_.reset();
+    transport_.EndSplit(sets_);
+    return Enqueue();
   }
 
   absl::StatusOr<bool> Enqueue() {
@@ -113,10 +142,12 @@ class NcclOperation final : public Operation {
   NcclCalls calls_;
   GpuEvent begun_;
   Stage stage_ = Stage::kEnqueue;
-  NcclUniqueId id_ = {};
+  std::string message_;
   Fragment id_fragment_;
   Collective id_collective_;
   std::unique_ptr<Operation> id_operation_;
+  ProcessSets sets_;
+  std::optional<NcclSplit> split_;
 };
 
 absl::StatusOr<NcclCommunicator*> NcclTransport::CommunicatorOf(const Collective& collective) {
@@ -126,12 +157,40 @@ absl::StatusOr<NcclCommunicator*> NcclTransport::CommunicatorOf(const Collective
     if (!own.ok()) return own.status();
     gpu = *std::move(own);
   }
-  const std::vector<int> ranks(collective.ranks.begin(), collective.ranks.end());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  std::shared_ptr<NcclCommunicator>& communicator = communicators_[ranks];
+  std::shared_ptr<NcclCommunicator>& communicator = communicators_[collective.group];
   if (communicator == nullptr) communicator = std::make_shared<NcclCommunicator>(nccl_, std::move(gpu));
   return communicator.get();
+}
+
+absl::StatusOr<NcclInvitation> NcclTransport::Invite(uint32_t group) {
+  NcclInvitation invitation;
+  const int result = nccl_->ncclGetUniqueId(&invitation.id);
+  if (absl::Status status = nccl_->Check(result, "ncclGetUniqueId", nullptr); !status.ok()) return status;
+  // Earlier ones would have memory on the GPU for each, also where it is never used.
+  if (group == 0 && nccl_->version >= NcclLibrary::kOldestWithLateMemory) invitation.sets = sets_.known();
+  return invitation;
+}
+
+NcclSplit NcclTransport::BeginSplit(const ProcessSets& sets, NcclCommunicator* all, int rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::map<uint32_t, std::shared_ptr<NcclCommunicator>> own;
+  for (const auto& [group, ranks] : sets) {
+    // Who has had a collective has its communicator, on all of its ranks.
+    if (!std::binary_search(ranks.begin(), ranks.end(), rank) || communicators_.count(group) > 0) continue;
+    own[group] = communicators_[group] = std::make_shared<NcclCommunicator>(nccl_, all->shared_gpu());
+    // Abort has seen only those that were there.
+    if (!failure_.ok()) own[group]->Abort(failure_);
+  }
+  return NcclSplit(all, sets, own);
+}
+
+void NcclTransport::EndSplit(const ProcessSets& sets) {
+  // What was removed meanwhile: Forget has come before, and for all, or finds it now.
+  for (const auto& [group, ranks] : sets) {
+    if (sets_.was_removed(group)) Forget(group);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> NcclTransport::Start(const Collective& collective) {
@@ -151,7 +210,7 @@ void NcclTransport::Abort(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
   std::vector<std::shared_ptr<NcclCommunicator>> communicators;
-  for (auto& [ranks, communicator] : communicators_) communicators.push_back(communicator);
+  for (auto& [group, communicator] : communicators_) communicators.push_back(communicator);
   if (communicators.empty()) return;
   aborting_ = QuietThread([nccl = nccl_, communicators = std::move(communicators), reason] {
     // NCCL goes back to the GPU that the thread had before.
@@ -163,27 +222,28 @@ void NcclTransport::Abort(const absl::Status& reason) {
   });
 }
 
-bool NcclTransport::IsConnected(const std::vector<int>& ranks) {
+bool NcclTransport::HasRun(uint32_t group) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = communicators_.find(ranks);
-  return found != communicators_.end() && found->second->is_connected();
+  const auto found = communicators_.find(group);
+  return found != communicators_.end() && found->second->has_run();
 }
 
 absl::StatusOr<GpuWatch::Late> NcclTransport::Look(int64_t now_ns) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& [ranks, communicator] : communicators_) {
+    for (auto& [group, communicator] : communicators_) {
       if (absl::Status status = communicator->Look(); !status.ok()) return status;
     }
   }
   return watch_.Look(now_ns);
 }
 
-void NcclTransport::Forget(const std::vector<int>& ranks) {
+void NcclTransport::Forget(uint32_t group) {
   std::shared_ptr<NcclCommunicator> forgotten;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = communicators_.find(ranks);
-  if (found == communicators_.end()) return;
+  const auto found = communicators_.find(group);
+  // What a split makes is not dropped before that is over, which comes back to it.
+  if (found == communicators_.end() || !found->second->is_connected()) return;
   forgotten = std::move(found->second);
   communicators_.erase(found);
 }
@@ -191,7 +251,7 @@ void NcclTransport::Forget(const std::vector<int>& ranks) {
 void NcclTransport::Finish() {
   // All is over, and measured. What is wrong is of no more use.
   watch_.Look(MonotonicNs()).status().IgnoreError();
-  std::map<std::vector<int>, std::shared_ptr<NcclCommunicator>> communicators;
+  std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     communicators.swap(communicators_);

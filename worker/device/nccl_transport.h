@@ -6,20 +6,22 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/gpu_watch.h"
 #include "worker/device/nccl_communicator.h"
+#include "worker/device/nccl_invitation.h"
+#include "worker/device/nccl_split.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {
 
-// Runs the collectives of one epoch whose tensors lie in GPUs, by NCCL: one communicator for each set of ranks, made
-// with their first collective. Its unique id travels through the host's memory, as a broadcast of its own. Owned by its
-// worker; calls are made with the engine's role, but Look and Abort, which may come from any thread.
+// Runs the collectives of one epoch whose tensors lie in GPUs, by NCCL: one communicator for each process set, made
+// with its first collective. Its unique id travels through the host's memory, as a broadcast of its own. When that of
+// all ranks is made, so are those of the sets that there are by then, by splits of it. Owned by its worker; calls are
+// made with the engine's role, but Look and Abort, which may come from any thread.
 class NcclTransport {
  public:
   // Starts a collective of the host's memory, as CollectiveStarter.
@@ -27,9 +29,19 @@ class NcclTransport {
   // The GPU of a rank that has no tensors because it has joined.
   using OwnGpu = std::function<absl::StatusOr<std::shared_ptr<Gpu>>()>;
 
+  // The epoch's process sets, as this rank knows them; asked from any thread.
+  struct Sets {
+    std::function<ProcessSets()> known;  // but for that of all ranks
+    std::function<bool(uint32_t group)> was_removed;
+  };
+
   // `recorder` as for GpuWatch.
-  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, GpuRecorder recorder = {})
-      : nccl_(nccl), host_(std::move(host)), own_gpu_(std::move(own_gpu)), watch_(std::move(recorder)) {}
+  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, Sets sets, GpuRecorder recorder = {})
+      : nccl_(nccl),
+        host_(std::move(host)),
+        own_gpu_(std::move(own_gpu)),
+        sets_(std::move(sets)),
+        watch_(std::move(recorder)) {}
 
   ~NcclTransport();
 
@@ -39,26 +51,32 @@ class NcclTransport {
   // Does not wait: NCCL does, until the GPU has come to what it is to end, and that is behind all that the program has
   // enqueued. Destruction waits for it.
   void Abort(const absl::Status& reason);
-  // From any thread: whether these ranks have had a collective.
-  bool IsConnected(const std::vector<int>& ranks);
+  // From any thread: whether this process set had a collective.
+  bool HasRun(uint32_t group);
   // From any thread, now and then: what hangs on the GPU, or has failed there or in the network meanwhile.
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
-  // From any thread: finishes the communicator of these ranks, if there is one, in order. Nothing of it runs, and all
-  // of them do so.
-  void Forget(const std::vector<int>& ranks);
+  // From any thread: finishes the communicator of this process set, which was removed, if there is one, in order.
+  // Nothing of it runs, and all its ranks do so.
+  void Forget(uint32_t group);
   // The same of all; nothing more is started.
   void Finish();
 
  private:
   friend class NcclOperation;
   absl::StatusOr<NcclCommunicator*> CommunicatorOf(const Collective& collective);
+  absl::StatusOr<NcclInvitation> Invite(uint32_t group);
+  // All ranks are connected by `all`, and know the same `sets`.
+  NcclSplit BeginSplit(const ProcessSets& sets, NcclCommunicator* all, int rank);
+  void EndSplit(const ProcessSets& sets);
 
   const NcclLibrary* const nccl_;
   const Starter host_;
   const OwnGpu own_gpu_;
-  // Guards the map and `failure_`, for Abort.
+  const Sets sets_;
+  // Guards what follows, but for the watch, for other threads.
   std::mutex mutex_;
-  std::map<std::vector<int>, std::shared_ptr<NcclCommunicator>> communicators_;
+  // By process set. An abort begins with that of all ranks, which the others may be splits of.
+  std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators_;
   GpuWatch watch_;
   absl::Status failure_;
   std::thread aborting_;

@@ -86,7 +86,8 @@ class GpuTestTransport final : public InprocTransport {
             [this](const Collective& collective) {
               return StartCollective(collective, Hosts::Apart(this->size()), host_, buffers_);
             },
-            [this]() -> absl::StatusOr<std::shared_ptr<Gpu>> { return gpu_; }) {}
+            [this]() -> absl::StatusOr<std::shared_ptr<Gpu>> { return gpu_; },
+            NcclTransport::Sets{[] { return ProcessSets(); }, [](uint32_t) { return false; }}) {}
 
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) override {
     if (collective.op == OpType::kBarrier || (Reduces(collective.op) && !ReducesAsTheHost(collective)))

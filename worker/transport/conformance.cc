@@ -282,6 +282,7 @@ TEST_P(TransportConformanceTest, GroupsTakeTurns) {
                                OpType::kBarrier,   OpType::kReducescatter, OpType::kAlltoall};
     const OpType op = kOps[turn % 6];
     ConformanceBatch batch = BatchOf(op, {});
+    batch.group = static_cast<uint32_t>(turn % groups.size());
     batch.ranks = ranks;
     batch.root = turn % static_cast<int>(ranks.size());
     if (op == OpType::kAllgather || op == OpType::kReducescatter) {

@@ -171,6 +171,7 @@ Collective ConformanceMemory::CollectiveOf(int position) const {
   collective.reduce_op = batch_.reduce_op;
   collective.prescale = batch_.prescale;
   collective.postscale = batch_.postscale;
+  collective.group = batch_.group;
   collective.ranks = batch_.ranks;
   collective.position = position;
   collective.root = batch_.root;

@@ -18,7 +18,8 @@ struct ConformanceBatch {
   ReduceOp reduce_op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Ranks of the epoch, ascending.
+  // The process set, and its ranks, ascending.
+  uint32_t group = 0;
   std::vector<int> ranks;
   // Positions: of the broadcast's root, and of those that have joined.
   int root = 0;

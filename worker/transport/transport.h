@@ -50,7 +50,9 @@ struct Collective {
   // scaled); the result is multiplied by `postscale`, in the precision of the reduction.
   double prescale = 1.0;
   double postscale = 1.0;
-  // Ranks of the epoch that take part, ascending, and this rank's position among them.
+  // The process set, by its number in the epoch; 0: all ranks.
+  uint32_t group = 0;
+  // Its ranks, ascending, and this rank's position among them.
   absl::Span<const int> ranks;
   int position = 0;
   // Broadcast: the position that sends.

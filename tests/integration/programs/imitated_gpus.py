@@ -100,8 +100,10 @@ def main() -> None:
     mode, *rest = sys.argv[1:]
     modes: Dict[str, Callable[..., None]] = {"stay": stay, "bare": bare, "hang": hang, "graph": graph}
     if mode not in modes:
+        checks = ROOT / "tests" / "gpu"
+        sys.path.insert(0, str(checks))
         sys.argv = ["checks.py", mode, "--device", "cpu"]
-        runpy.run_path(str(ROOT / "tests" / "gpu" / "checks.py"), run_name="__main__")
+        runpy.run_path(str(checks / "checks.py"), run_name="__main__")
         return
     hvd.init()
     modes[mode](*rest)

@@ -65,8 +65,8 @@ class FakeLink final : public JobLink {
 
   absl::StatusOr<ExitAnswer> ReportExit(int, const WorkerEnd&, const std::string&) override {
     ExitAnswer answer;
-    if (!Read("over").empty()) std::ofstream(path("told")) << "1\n";
-    answer.is_job_over = !Read("over").empty() || !Read("ended").empty();
+    is_over_ = is_over_ || !Read("over").empty();
+    answer.is_job_over = is_over_ || !Read("ended").empty();
     answer.has_job_failed = !Read("ended").empty();
     answer.reason = Read("ended");
     return answer;
@@ -76,6 +76,8 @@ class FakeLink final : public JobLink {
     return absl::OkStatus();
   }
   absl::StatusOr<std::vector<LostWorker>> FindLost() override {
+    // Who is asked anew has taken the answers before.
+    if (is_over_) std::ofstream(path("told")) << "1\n";
     const std::string lost = Read("lost");
     if (lost.empty()) return std::vector<LostWorker>();
     if (lost_since_ == absl::InfiniteFuture()) lost_since_ = absl::Now();
@@ -93,6 +95,7 @@ class FakeLink final : public JobLink {
 
  private:
   const std::string prefix_;
+  bool is_over_ = false;
   absl::Time lost_since_ = absl::InfiniteFuture();
 };
 

@@ -3,11 +3,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/clock.h"
 #include "worker/device/fake_gpus.h"
 #include "worker/device/fake_graph.h"
 #include "worker/test_epoch.h"
@@ -69,6 +71,12 @@ class EngineSplitTest : public ::testing::TestWithParam<std::vector<int>> {
       }
     });
   }
+  void AwaitSplits(int count) {
+    while (count > 0) {
+      count -= Calls()["ncclCommSplit"];
+      std::this_thread::yield();
+    }
+  }
   // How often each was called since the last time.
   std::map<std::string, int> Calls() {
     std::map<std::string, int> calls;
@@ -92,6 +100,7 @@ TEST_P(EngineSplitTest, SetsThatThereAreComeWithTheCommunicatorOfAllRanks) {
   EXPECT_EQ(calls["ncclGetUniqueId"], 1);
   EXPECT_EQ(calls["ncclCommInitRankConfig"], kSize);
   EXPECT_EQ(calls["ncclCommSplit"], 4 * kSize) << "{0,1}+{2,3}, {0,2}+{1,3}, {0,1}+{2}, {0,1,2,3}";
+  EXPECT_EQ(calls["ncclCommDestroy"], 1) << "rank 3 has no part in the third one";
   for (int turn = 0; turn < 3; ++turn) ReduceAll(groups);
   calls = Calls();
   EXPECT_EQ(calls["ncclGetUniqueId"] + calls["ncclCommInitRankConfig"] + calls["ncclCommSplit"], 0);
@@ -113,16 +122,19 @@ TEST_P(EngineSplitTest, SetsThatComeLaterAreMadeByTheirRanksAlone) {
 }
 
 TEST_P(EngineSplitTest, WhoHadACollectiveBeforeKeepsItsCommunicator) {
+  // Rank 0 knows only of the second one that it has had one.
   const uint32_t early = AddSet({1, 2});
+  const uint32_t first = AddSet({0, 1});
   const uint32_t late = AddSet({0, 3});
-  ReduceAll({early});
+  ReduceAll({early, first});
   Calls();
-  ReduceAll({0, early, late});
+  ReduceAll({0, early, first, late});
   std::map<std::string, int> calls = Calls();
   EXPECT_EQ(calls["ncclCommInitRankConfig"], kSize);
   EXPECT_EQ(calls["ncclCommSplit"], kSize);
+  EXPECT_EQ(calls["ncclCommDestroy"], 2);
   epoch_->OnEachRank([&](int rank) { epoch_->gpus(rank).Finish([] { return false; }); });
-  EXPECT_EQ(Calls()["ncclCommDestroy"], kSize + 2 + 2);
+  EXPECT_EQ(Calls()["ncclCommDestroy"], kSize + 2 + 2 + 2);
 }
 
 TEST_P(EngineSplitTest, WhatRanksHaveRemovedMeanwhileIsEndedWhereItIsMade) {
@@ -137,15 +149,37 @@ TEST_P(EngineSplitTest, WhatRanksHaveRemovedMeanwhileIsEndedWhereItIsMade) {
   Calls();
   ReduceAll({0, stays});
   std::map<std::string, int> calls = Calls();
-  EXPECT_EQ(calls["ncclCommSplit"], 2 * kSize);
-  EXPECT_EQ(calls["ncclCommDestroy"], 3);
+  EXPECT_EQ(calls["ncclCommSplit"], kSize);
+  EXPECT_EQ(calls["ncclCommDestroy"], 1 + 3) << "that of rank 0 alone, and the set's";
 }
 
-TEST_P(EngineSplitTest, OlderVersionsWouldHaveMemoryForEach) {
-  gpus_.BeOf(22105, 90);
-  const uint32_t group = AddSet({0, 1});
-  ReduceAll({0, group});
-  EXPECT_EQ(Calls()["ncclCommSplit"], 0);
+TEST_P(EngineSplitTest, WhatIsRemovedDuringTheSplitIsEndedAfterIt) {
+  const uint32_t removed = AddSet({0, 1, 3});
+  const uint32_t stays = AddSet({1, 2});
+  gpus_.HoldSplits(true);
+  std::thread ranks([&] { ReduceAll({0, stays}); });
+  AwaitSplits(kSize);
+  for (int rank = 0; rank < kSize; ++rank) {
+    EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs()).ok());
+    epoch_->engine(rank).table().OnGroupRemoved(removed);
+    if (IsIn(rank, removed)) epoch_->gpus(rank).Forget(removed, [] { return false; });
+  }
+  EXPECT_EQ(Calls()["ncclCommDestroy"], 0) << "NCCL is still to write where it lies";
+  gpus_.HoldSplits(false);
+  ranks.join();
+  EXPECT_EQ(Calls()["ncclCommDestroy"], 3 + 1 + 2) << "the set's, and those of ranks that had no part";
+}
+
+TEST_P(EngineSplitTest, AnAbortEndsASplitAndWhatItWasToMake) {
+  const uint32_t removed = AddSet({0, 1, 3});
+  AddSet({1, 2});
+  gpus_.HoldSplits(true);
+  std::thread ranks(
+      [&] { epoch_->OnEachRank([&](int rank) { EXPECT_TRUE(absl::IsAborted(Reduce(rank, 0))) << "rank " << rank; }); });
+  AwaitSplits(kSize);
+  for (const int rank : sets_[removed]) epoch_->gpus(rank).Forget(removed, [] { return false; });
+  epoch_->AbortAll(absl::AbortedError("rank 7 was lost"));
+  ranks.join();
 }
 
 TEST_P(EngineSplitTest, WhoCannotSplitEndsTheEpochForAll) {

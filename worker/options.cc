@@ -93,6 +93,10 @@ constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100
                                         "how long the coordinator may be away"};
 constexpr NumberSetting kTimelineMarksCycles = {"FARANDOLE_TIMELINE_MARK_CYCLES", 0, 0, 1,
                                                 "1: the beginning of each batch is marked in the timeline"};
+constexpr NumberSetting kNcclSplit = {"FARANDOLE_NCCL_SPLIT", 0, 0, 1,
+                                      "1: process sets that there are before the first collective of all ranks on GPUs "
+                                      "get their communicators with it, by "
+                                      "ncclCommSplit, and not each with its own first collective; rank 0's counts"};
 constexpr NumberSetting kNvtx = {
     "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
 constexpr NumberSetting kMinSize = {
@@ -117,11 +121,11 @@ constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'4
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kJob,    &kProgram,
                                          &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId, &kLogLevel,
                                          &kLogFormat,   &kTimeline};
-constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
-                                             &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
-                                             &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
-                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx,
-                                             &kLocalSlot};
+constexpr const NumberSetting* kNumbers[] = {
+    &kSize,        &kLaunchIndex,   &kJoinTimeout,  &kStallWarning,        &kFusion,
+    &kOutageLimit, &kMinSize,       &kMaxSize,      &kJoinWindow,          &kShortageLimit,
+    &kResetLimit,  &kLeastCooldown, &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,
+    &kNvtx,        &kLocalSlot,     &kNcclSplit};
 
 // Where NCCL's RAS listens by itself.
 constexpr char kNcclRas[] = "localhost:28028";
@@ -201,7 +205,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kTimelineMarksCycles, 0},
               {kStallLimit, 0},
               {kNvtx, 0},
-              {kLocalSlot, 0}};
+              {kLocalSlot, 0},
+              {kNcclSplit, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -229,6 +234,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->stall_limit = absl::Milliseconds(values[14]);
   if (values[15] != 0) options->profiler = Find({}, "NVTX_INJECTION64_PATH");
   options->local_slot = static_cast<int>(values[16]);
+  options->nccl_splits = values[17] != 0;
   return absl::OkStatus();
 }
 

@@ -52,6 +52,7 @@ struct WorkerOptions {
   std::string transport;
   std::vector<std::string> network_interfaces;
   std::string nccl_library;  // "": what the process or the system has
+  bool nccl_splits = false;  // communicators of process sets are made with that of all ranks
   bool nccl_blocks = false;  // NCCL's own setting, which ours cannot override
   std::string nccl_ras;      // HOST:PORT at which NCCL's RAS is to be asked; "": it is off
   std::string host_id;

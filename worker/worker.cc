@@ -181,7 +181,7 @@ void Worker::MakeEngine(int64_t next_handles) {
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
   };
-  const NcclTransport::Sets sets = {[this] { return engine_->table().Groups(); },
+  const NcclTransport::Sets sets = {[this] { return options_.nccl_splits ? engine_->table().Groups() : ProcessSets(); },
                                     [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
   gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
                                            place_.local_rank, timeline_->GpuTimes());

@@ -1,6 +1,7 @@
 """What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
 
-`operations`: every operation beside what it must give. `process_sets`: those of some ranks. `training`:
+`operations`: every operation beside what it must give. `process_sets`: those of some ranks. `splits`: the
+same with FARANDOLE_NCCL_SPLIT=1. `training`:
 DistributedOptimizer beside one process. `compiled`: the same with torch.compile. `compressed`: with gradients in fewer
 bytes. `graphs`: CUDA graphs beside collectives, and with them. `death`: a rank is killed while collectives are on their
 way; the others are told. `elastic`: a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where there
@@ -289,6 +290,7 @@ def elastic(device: torch.device) -> None:
 CHECKS: Dict[str, Callable[[torch.device], None]] = {
     "operations": operations,
     "process_sets": process_sets,
+    "splits": process_sets,
     "graphs": graphs,
     "training": training,
     "compiled": compiled,

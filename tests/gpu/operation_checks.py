@@ -193,8 +193,9 @@ def operations(device: torch.device) -> None:
 
 
 def process_sets(device: torch.device) -> None:
-    """Of sets that there are before the first collective, whose communicators come of a split, and of a later one."""
+    """Of sets that there are before the first collective of all, of a later one, and of one that is removed."""
     size, rank = hvd.size(), hvd.rank()
+    before = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     pairs = [tuple(range(first, min(first + 2, size))) for first in range(0, size, 2)]
     strides = [tuple(range(first, size, 2)) for first in range(min(size, 2))]
     sets = [hvd.add_process_set(list(each)) for each in sorted({*pairs, *strides} - {tuple(range(size))})]
@@ -219,3 +220,6 @@ def process_sets(device: torch.device) -> None:
         ranks = sets[0].ranks
         hvd.remove_process_set(sets[0])
         reduce(hvd.add_process_set(ranks))
+    if device.type == "cuda":
+        taken = (before - torch.cuda.mem_get_info(device)[0]) >> 20
+        print(f"rank {rank}: {taken} MiB of the GPU went to all ranks and {len(sets)} process sets", flush=True)

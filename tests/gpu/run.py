@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import List
+from typing import Dict, List
 
 import torch
 
@@ -19,6 +19,10 @@ CHECKS = pathlib.Path(__file__).resolve().with_name("checks.py")
 LIMIT_S = 120
 # Compilers take a while.
 LIMITS_S = {"compiled": 240}
+# Of checks that want some.
+VARIABLES: Dict[str, Dict[str, str]] = {"splits": {"FARANDOLE_NCCL_SPLIT": "1"}}
+# In lines that are to be seen whatever comes of the check.
+MEASURED = " MiB of the GPU "
 # So that a hang says what hangs, and ends before the limit.
 SETTINGS = {"NCCL_DEBUG": "WARN", "FARANDOLE_STALL_WARNING_MS": "10000", "FARANDOLE_STALL_LIMIT_MS": "60000"}
 
@@ -37,7 +41,11 @@ def run(check: str, ranks: int, device: str) -> bool:
     sizes = ["-np", str(ranks), *(["--min-np", "1"] if check == "elastic" else [])]
     command = [farandole(), "run", *sizes, sys.executable, str(CHECKS), check, "--device", device]
     limit = LIMITS_S.get(check, LIMIT_S)
-    one = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "env": {**SETTINGS, **os.environ}}
+    one = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "env": {**SETTINGS, **os.environ, **VARIABLES.get(check, {})},
+    }
     try:
         done = subprocess.run(command, **one, timeout=limit, check=False)
         said, code = done.stdout.decode(errors="replace"), done.returncode
@@ -47,8 +55,9 @@ def run(check: str, ranks: int, device: str) -> bool:
     told = said.count("told: ") == ranks - 1
     passed = (code == 128 + 9 and told) if check == "death" else code == 0
     print(f"{check} on {ranks} ranks: {'passed' if passed else 'FAILED'}", flush=True)
-    if not passed:
-        print(said, flush=True)
+    for line in said.splitlines():
+        if not passed or MEASURED in line:
+            print(line, flush=True)
     return passed
 
 
@@ -60,7 +69,8 @@ def can_compile() -> bool:
 
 def checks_of(ranks: int, device: str) -> List[str]:
     """What there is for so many ranks."""
-    names = ["operations", "process_sets", "training", "compressed"] + (["death", "elastic"] if ranks > 1 else [])
+    names = ["operations", "process_sets", "training", "compressed"]
+    names += ["splits", "death", "elastic"] if ranks > 1 else []
     # Of a host nothing of these is ours.
     return names + (["compiled", "graphs"] if device == "cuda" else [])
 

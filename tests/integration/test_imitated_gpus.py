@@ -76,7 +76,7 @@ def ras() -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.parametrize("check", ("operations", "training", "compressed"))
+@pytest.mark.parametrize("check", ("operations", "process_sets", "training", "compressed"))
 def test_a_check_of_gpus_holds(check: str, gpu_job: Callable[..., Program]) -> None:
     run = gpu_job(check)
     run.require_end(0, START_SECONDS)
@@ -87,10 +87,16 @@ def test_a_check_of_gpus_holds(check: str, gpu_job: Callable[..., Program]) -> N
 def test_process_sets_have_communicators_split_and_made_alone(
     gpu_job: Callable[..., Program], tmp_path: pathlib.Path
 ) -> None:
-    run = gpu_job("process_sets", ranks=4)
+    run = gpu_job("splits", ranks=4, FARANDOLE_NCCL_SPLIT="1")
     run.require_end(0, START_SECONDS)
-    assert "process_sets: well on 4 ranks" in run.output
+    assert "splits: well on 4 ranks" in run.output
     assert len(list((tmp_path / "gpus").glob("*.split.*"))) == 2 * 4, "pairs of a grid are two splits"
+
+
+def test_a_death_during_a_split_is_told(gpu_job: Callable[..., Program]) -> None:
+    run = gpu_job("split_death", ranks=3, FARANDOLE_NCCL_SPLIT="1")
+    run.require_end(128 + signal.SIGKILL, START_SECONDS)
+    assert run.output.count("told: rank 1 (") == 2
 
 
 def test_gpus_that_cannot_load_kernels_do_without(gpu_job: Callable[..., Program], tmp_path: pathlib.Path) -> None:

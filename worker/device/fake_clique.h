@@ -44,7 +44,7 @@ class FakeClique {
   // Whether all are there.
   bool IsConnected();
 
-  // A rank begins the split of number `number`, 1 to begin with, with this color; negative: it has no part.
+  // A rank begins the split of number `number`, 1 to begin with, with this color.
   void Split(uint64_t number, int position, int color);
   // The colors by position; nothing: some have not come to it yet.
   std::optional<std::vector<int>> ColorsOf(uint64_t number);

@@ -441,6 +441,11 @@ void FakeGpus::HoldStreams(bool hold) {
   holds_ = hold;
 }
 
+void FakeGpus::HoldSplits(bool hold) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  holds_splits_ = hold;
+}
+
 void FakeGpus::BeOf(int nccl_version, int capability) {
   const std::lock_guard<std::mutex> lock(mutex_);
   nccl_.version = nccl_version;

@@ -86,6 +86,8 @@ class FakeGpus {
   void FailNext(const std::string& call, int result);
   // Collectives wait for ever, as where a peer is gone; until the communicator is aborted.
   void HangCollectives(bool hang);
+  // Splits of communicators do not get on.
+  void HoldSplits(bool hold);
   // From now on no module can be loaded, as by a driver that does not know its PTX.
   void RefuseModules();
   // No stream gets on.
@@ -158,6 +160,7 @@ class FakeGpus {
   int broken_ = 0;
   bool hangs_ = false;
   bool holds_ = false;
+  bool holds_splits_ = false;
   std::set<const FakeGraph*> captured_;  // now
   bool stopping_ = false;
   std::thread runner_;

@@ -3,6 +3,7 @@
 // whose work is done by the host: what that stream waits for is waited for here.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <string>
 
@@ -27,6 +28,8 @@ CudaStream FrameworkStream() {
   return stream;
 }
 
+bool dies_in_split = false;
+
 int Settle(int result, CudaStream stream) {
   if (result == 0 && stream == FrameworkStream()) Gpus().Synchronize(stream);
   return result;
@@ -46,6 +49,7 @@ void fake_begin(const char* directory) {
 }
 void* fake_framework_stream() { return FrameworkStream(); }
 void fake_refuse_modules() { Gpus().RefuseModules(); }
+void fake_die_in_split() { dies_in_split = true; }
 void fake_hang_collectives() { Gpus().HangCollectives(true); }
 // Of the framework's stream, whose own work is not captured, since the host does it.
 void fake_begin_capture() { Gpus().BeginCapture(FrameworkStream()); }
@@ -125,6 +129,7 @@ int ncclCommInitRankConfig(NcclComm* comm, int ranks, NcclUniqueId id, int rank,
   return Gpus().nccl().ncclCommInitRankConfig(comm, ranks, id, rank, config);
 }
 int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) {
+  if (dies_in_split) raise(SIGKILL);
   return Gpus().nccl().ncclCommSplit(comm, color, key, made, config);
 }
 int ncclCommFinalize(NcclComm comm) { return Gpus().nccl().ncclCommFinalize(comm); }

@@ -46,8 +46,9 @@ struct Communicator {
   bool is_finalized = false;
   uint64_t rounds = 0;
   uint64_t splits = 0;
-  std::optional<Child> child;  // that is not made yet
-  FakeNcclWork begun;          // and not in the stream yet
+  std::optional<Child> child;     // that is not made yet
+  CudaStream splitter = nullptr;  // NCCL's thread that makes it
+  FakeNcclWork begun;             // and not in the stream yet
   CudaStream stream = nullptr;
   int graphs = 0;                            // in which its calls are
   std::map<const char*, size_t> registered;  // and how many bytes
@@ -143,19 +144,21 @@ struct FakeNcclCalls {
     // It wants nothing outstanding, and is known here with the order of ranks kept.
     const bool is_idle = own.begun.empty() && (own.stream == nullptr || own.stream->tasks.empty());
     if (!is_idle || own.child.has_value() || own.looks_left > 0 || key != own.position) return kInvalidUsage;
+    FD_CHECK_GE(color, 0) << "NCCL crashes ranks without a color where a split fails";
     *made = nullptr;
     own.child = Child{++own.splits, color, made};
     own.clique->Split(own.splits, own.position, color);
-    own.looks_left = 1 + static_cast<int>(fake.random_() % kMostLooks);
+    if (own.splitter == nullptr) own.splitter = *fake.streams_.insert(new CUstream_st).first;
+    fake.Push(own.splitter, [&fake, shared = comm->shared] { return MakeChild(fake, *shared); });
     return kNcclInProgress;
   }
-  // Whether a split is over, if there was one: as NCCL, which gives what it made from a thread of its own.
-  static bool IsSplit(FakeGpus& fake, Communicator& own) {
+  // Whether there is nothing more to be made.
+  static bool MakeChild(FakeGpus& fake, Communicator& own) {
     if (!own.child.has_value()) return true;
+    if (fake.holds_splits_) return false;
     const std::optional<std::vector<int>> colors = own.clique->ColorsOf(own.child->split);
     if (!colors.has_value()) return false;
     const Child child = *std::exchange(own.child, std::nullopt);
-    if (child.color < 0) return true;
     const auto before = colors->begin() + own.position;
     const auto ranks = static_cast<int>(std::count(colors->begin(), colors->end(), child.color));
     const auto rank = static_cast<int>(std::count(colors->begin(), before, child.color));
@@ -172,7 +175,7 @@ struct FakeNcclCalls {
     own.is_aborted = true;
     // What a split has begun is there then, and of no use.
     const std::optional<Child> child = std::exchange(own.child, std::nullopt);
-    if (child.has_value() && child->color >= 0)
+    if (child.has_value())
       __atomic_store_n(child->made, Make(fake, kNobodysId, own.clique->size(), 0), __ATOMIC_RELEASE);
     group_ends.push_back(comm);
     return group_depth > 0 ? 0 : EndAll(lock);
@@ -218,7 +221,7 @@ struct FakeNcclCalls {
       *state = own.graphs > 0 ? kNcclInProgress : kNcclSuccess;
       return 0;
     }
-    if (!is_connected || --own.looks_left > 0 || !IsSplit(fake, own)) {
+    if (!is_connected || --own.looks_left > 0 || own.child.has_value()) {
       *state = kNcclInProgress;
       return 0;
     }

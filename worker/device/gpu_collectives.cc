@@ -82,8 +82,8 @@ absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream, uin
   // NCCL's communicators are not made within a capture, nor their connections.
   if (ready.ok() && ready->is_captured() && !transport_->HasRun(group)) {
     return absl::FailedPreconditionError(
-        "this stream is capturing a CUDA graph, and these ranks had no collective on their GPUs yet: run what is to be "
-        "captured once before");
+        "this stream is capturing a CUDA graph, and this process set had no collective on its GPUs yet: run what is "
+        "to be captured once before");
   }
   return ready;
 }

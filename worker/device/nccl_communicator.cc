@@ -221,7 +221,7 @@ absl::Status NcclCommunicator::TakeStreamLocked() {
 }
 
 absl::Status NcclCommunicator::Split(int color, NcclCommunicator* child) {
-  if (child != nullptr) {
+  {
     const std::lock_guard<std::mutex> lock(child->mutex_);
     if (absl::Status status = child->TakeStreamLocked(); !status.ok()) return status;
   }
@@ -230,8 +230,7 @@ absl::Status NcclCommunicator::Split(int color, NcclCommunicator* child) {
   const Gpu::Scope scope(*gpu_);
   if (!scope.status().ok()) return Fail(scope.status());
   NcclConfig config = Unblocking();
-  NcclComm* const made = child != nullptr ? &child->comm_ : &nothing_made_;
-  const int result = nccl_.ncclCommSplit(comm_, color, position_, made, &config);
+  const int result = nccl_.ncclCommSplit(comm_, color, position_, &child->comm_, &config);
   return Fail(nccl_.Check(result, "ncclCommSplit", comm_));
 }
 

@@ -64,8 +64,6 @@ struct NcclConfig {
 // The functions of NCCL that are used, each named as there. Types and numbers are nccl.h's. `version`: 23007 is 2.30.7.
 struct NcclLibrary {
   static constexpr int kOldestVersion = 21800;
-  // From here on a communicator takes its memory on the GPU when it is used, and not when it is made.
-  static constexpr int kOldestWithLateMemory = 22200;
 
   int version;
   int (*ncclGetVersion)(int* version);

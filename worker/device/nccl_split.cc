@@ -3,38 +3,43 @@
 #include <algorithm>
 
 namespace farandole {
+namespace {
 
-NcclSplit::NcclSplit(NcclCommunicator* all, const ProcessSets& sets,
-                     const std::map<uint32_t, std::shared_ptr<NcclCommunicator>>& own)
-    : all_(*all) {
-  for (const auto& [number, ranks] : sets) {
-    auto round = std::find_if(rounds_.begin(), rounds_.end(), [&ranks = ranks](const Round& one) {
-      return std::none_of(ranks.begin(), ranks.end(), [&one](int rank) { return one.ranks.count(rank) > 0; });
+bool AreDisjoint(const std::vector<int>& ranks, const std::vector<int>& others) {
+  return std::none_of(ranks.begin(), ranks.end(),
+                      [&](int rank) { return std::binary_search(others.begin(), others.end(), rank); });
+}
+
+}  // namespace
+
+std::vector<ProcessSets> DisjointSets(const ProcessSets& sets) {
+  std::vector<ProcessSets> parts;
+  for (const auto& set : sets) {
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const ProcessSets& one) {
+      return std::all_of(one.begin(), one.end(),
+                         [&](const auto& other) { return AreDisjoint(set.second, other.second); });
     });
-    if (round == rounds_.end()) round = rounds_.emplace(rounds_.end());
-    round->ranks.insert(ranks.begin(), ranks.end());
-    const int color = round->colors++;
-    const auto found = own.find(number);
-    if (found == own.end()) continue;
-    round->own_color = color;
-    round->own = found->second;
+    if (part == parts.end()) part = parts.emplace(parts.end());
+    part->insert(set);
   }
+  return parts;
 }
 
 absl::StatusOr<bool> NcclSplit::Advance() {
   while (true) {
-    // Of both: NCCL says of the one that is split when it goes on, and of the new one when that can be used.
+    // NCCL tells by the one that is split how the split goes, and of the new one, where that went well, when it can be
+    // used.
     absl::StatusOr<bool> settled = all_.IsSettled();
     if (!settled.ok() || !*settled) return settled;
-    if (begun_ > 0 && rounds_[begun_ - 1].own != nullptr) {
-      NcclCommunicator& own = *rounds_[begun_ - 1].own;
-      settled = own.IsSettled();
+    if (begun_ > 0) {
+      NcclCommunicator& made = *parts_[begun_ - 1].made;
+      settled = made.IsSettled();
       if (!settled.ok() || !*settled) return settled;
-      own.SetConnected();
+      made.SetConnected();
     }
-    if (begun_ == rounds_.size()) return true;
-    const Round& round = rounds_[begun_++];
-    if (absl::Status status = all_.Split(round.own_color, round.own.get()); !status.ok()) return status;
+    if (begun_ == parts_.size()) return true;
+    const Part& part = parts_[begun_++];
+    if (absl::Status status = all_.Split(part.color, part.made.get()); !status.ok()) return status;
   }
 }
 

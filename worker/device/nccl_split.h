@@ -1,10 +1,7 @@
 #ifndef FARANDOLE_WORKER_DEVICE_NCCL_SPLIT_H_
 #define FARANDOLE_WORKER_DEVICE_NCCL_SPLIT_H_
 
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,30 +10,29 @@
 
 namespace farandole {
 
-// Makes the communicators of process sets from that of all ranks, as one of them. All do so with the same sets, before
-// anything else is enqueued there. Sets without common ranks are made together. Used by one thread.
+// The sets in as few parts as it is easily done, each of sets without common ranks, which one split can make.
+std::vector<ProcessSets> DisjointSets(const ProcessSets& sets);
+
+// Splits a communicator again and again, as one of its ranks. All of them do so equally often, before anything else is
+// enqueued there. Used by one thread.
 class NcclSplit {
  public:
-  // `all` outlives it. The communicator of a set is to be that of its number in `own`; where there is none, this rank
-  // has no part in it.
-  NcclSplit(NcclCommunicator* all, const ProcessSets& sets,
-            const std::map<uint32_t, std::shared_ptr<NcclCommunicator>>& own);
+  struct Part {
+    int color;  // the ranks of one color get a communicator
+    std::shared_ptr<NcclCommunicator> made;
+  };
+
+  // `all` outlives it.
+  NcclSplit(NcclCommunicator* all, std::vector<Part> parts) : all_(*all), parts_(std::move(parts)) {}
 
   // Goes on; true: all are made, and connected.
   //   ABORTED: a peer is gone, or `all` was aborted
   absl::StatusOr<bool> Advance();
 
  private:
-  struct Round {
-    std::set<int> ranks;  // that have a part in it
-    int colors = 0;
-    int own_color = NcclCommunicator::kNoColor;
-    std::shared_ptr<NcclCommunicator> own;
-  };
-
   NcclCommunicator& all_;
-  std::vector<Round> rounds_;
-  size_t begun_ = 0;  // of the rounds
+  const std::vector<Part> parts_;
+  size_t begun_ = 0;
 };
 
 }  // namespace farandole

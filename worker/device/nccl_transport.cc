@@ -168,25 +168,43 @@ absl::StatusOr<NcclInvitation> NcclTransport::Invite(uint32_t group) {
   NcclInvitation invitation;
   const int result = nccl_->ncclGetUniqueId(&invitation.id);
   if (absl::Status status = nccl_->Check(result, "ncclGetUniqueId", nullptr); !status.ok()) return status;
-  // Earlier ones would have memory on the GPU for each, also where it is never used.
-  if (group == 0 && nccl_->version >= NcclLibrary::kOldestWithLateMemory) invitation.sets = sets_.known();
+  if (group != 0) return invitation;
+  invitation.sets = sets_.split();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [known, communicator] : communicators_) invitation.sets.erase(known);
   return invitation;
 }
 
 NcclSplit NcclTransport::BeginSplit(const ProcessSets& sets, NcclCommunicator* all, int rank) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::map<uint32_t, std::shared_ptr<NcclCommunicator>> own;
-  for (const auto& [group, ranks] : sets) {
-    // Who has had a collective has its communicator, on all of its ranks.
-    if (!std::binary_search(ranks.begin(), ranks.end(), rank) || communicators_.count(group) > 0) continue;
-    own[group] = communicators_[group] = std::make_shared<NcclCommunicator>(nccl_, all->shared_gpu());
+  std::vector<NcclSplit::Part> parts;
+  for (const ProcessSets& disjoint : DisjointSets(sets)) {
+    auto made = std::make_shared<NcclCommunicator>(nccl_, all->shared_gpu());
     // Abort has seen only those that were there.
-    if (!failure_.ok()) own[group]->Abort(failure_);
+    if (!failure_.ok()) made->Abort(failure_);
+    int color = 0;
+    const auto is_own = [&](const auto& set) {
+      ++color;
+      return std::binary_search(set.second.begin(), set.second.end(), rank);
+    };
+    const auto own = std::find_if(disjoint.begin(), disjoint.end(), is_own);
+    // Where the set has had a collective, all of its ranks have its communicator.
+    if (own != disjoint.end() && communicators_.try_emplace(own->first, made).second) {
+      parts.push_back({color, std::move(made)});
+    } else {
+      spares_.push_back(made);
+      parts.push_back({static_cast<int>(disjoint.size()) + 1 + rank, std::move(made)});
+    }
   }
-  return NcclSplit(all, sets, own);
+  return NcclSplit(all, std::move(parts));
 }
 
 void NcclTransport::EndSplit(const ProcessSets& sets) {
+  std::vector<std::shared_ptr<NcclCommunicator>> spares;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    spares.swap(spares_);
+  }
   // What was removed meanwhile: Forget has come before, and for all, or finds it now.
   for (const auto& [group, ranks] : sets) {
     if (sets_.was_removed(group)) Forget(group);
@@ -205,14 +223,29 @@ NcclTransport::~NcclTransport() {
   if (aborting_.joinable()) aborting_.join();
 }
 
+// Of what is being split NCCL waits for the thread that does it, which may wait for what runs on the GPU: that is told
+// before, and what the split makes afterwards, which is there then.
+std::vector<std::shared_ptr<NcclCommunicator>> NcclTransport::InOrderOfAbortLocked() const {
+  std::vector<std::shared_ptr<NcclCommunicator>> ordered;
+  const auto add = [&](bool (*is_next)(uint32_t group, bool has_run)) {
+    for (const auto& [group, communicator] : communicators_) {
+      if (is_next(group, communicator->has_run())) ordered.push_back(communicator);
+    }
+  };
+  add([](uint32_t group, bool has_run) { return group != 0 && has_run; });
+  add([](uint32_t group, bool) { return group == 0; });
+  add([](uint32_t group, bool has_run) { return group != 0 && !has_run; });
+  ordered.insert(ordered.end(), spares_.begin(), spares_.end());
+  return ordered;
+}
+
 void NcclTransport::Abort(const absl::Status& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = reason;
-  std::vector<std::shared_ptr<NcclCommunicator>> communicators;
-  for (auto& [group, communicator] : communicators_) communicators.push_back(communicator);
+  const auto communicators = InOrderOfAbortLocked();
   if (communicators.empty()) return;
-  aborting_ = QuietThread([nccl = nccl_, communicators = std::move(communicators), reason] {
+  aborting_ = QuietThread([nccl = nccl_, communicators, reason] {
     // NCCL goes back to the GPU that the thread had before.
     const Gpu::Scope scope(communicators[0]->gpu());
     // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,9 +20,9 @@
 namespace farandole {
 
 // Runs the collectives of one epoch whose tensors lie in GPUs, by NCCL: one communicator for each process set, made
-// with its first collective. Its unique id travels through the host's memory, as a broadcast of its own. When that of
-// all ranks is made, so are those of the sets that there are by then, by splits of it. Owned by its worker; calls are
-// made with the engine's role, but Look and Abort, which may come from any thread.
+// with its first collective. Its unique id travels through the host's memory, as a broadcast of its own; with that of
+// all ranks come the sets whose communicators are made at once, by splits. Owned by its worker; calls are made with the
+// engine's role, but Look and Abort, which may come from any thread.
 class NcclTransport {
  public:
   // Starts a collective of the host's memory, as CollectiveStarter.
@@ -31,7 +32,7 @@ class NcclTransport {
 
   // The epoch's process sets, as this rank knows them; asked from any thread.
   struct Sets {
-    std::function<ProcessSets()> known;  // but for that of all ranks
+    std::function<ProcessSets()> split;  // which of them are to be splits of all ranks
     std::function<bool(uint32_t group)> was_removed;
   };
 
@@ -68,6 +69,7 @@ class NcclTransport {
   // All ranks are connected by `all`, and know the same `sets`.
   NcclSplit BeginSplit(const ProcessSets& sets, NcclCommunicator* all, int rank);
   void EndSplit(const ProcessSets& sets);
+  std::vector<std::shared_ptr<NcclCommunicator>> InOrderOfAbortLocked() const;
 
   const NcclLibrary* const nccl_;
   const Starter host_;
@@ -75,8 +77,10 @@ class NcclTransport {
   const Sets sets_;
   // Guards what follows, but for the watch, for other threads.
   std::mutex mutex_;
-  // By process set. An abort begins with that of all ranks, which the others may be splits of.
+  // By process set.
   std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators_;
+  // What a split makes of this rank alone, where it has no part in a set; until the splits are over.
+  std::vector<std::shared_ptr<NcclCommunicator>> spares_;
   GpuWatch watch_;
   absl::Status failure_;
   std::thread aborting_;

@@ -1,5 +1,5 @@
 """A worker whose tensors are in an imitated GPU: runs a check of tests/gpu; or `stay DIRECTORY`: reduces until there is a
-file `stop`; or `hang`: rank 1's GPU stops in the midst of collectives; or `graph`: collectives are captured in a CUDA
+file `stop`; or `split_death`: rank 1 dies while communicators are split; or `hang`: rank 1's GPU stops in the midst of collectives; or `graph`: collectives are captured in a CUDA
 graph; or `bare`: the driver loads no kernels."""
 
 import ctypes
@@ -18,7 +18,7 @@ harness.put_tensors_into_gpus()
 import farandole.torch as hvd  # noqa: E402
 import torch  # noqa: E402
 from farandole import Handle  # noqa: E402
-from farandole.exceptions import NotReady  # noqa: E402
+from farandole.exceptions import HorovodInternalError, NotReady  # noqa: E402
 
 
 def stay(directory: str) -> None:
@@ -40,6 +40,19 @@ def bare(directory: str) -> None:
     else:
         raise AssertionError("it was scaled")
     stay(directory)
+
+
+def split_death() -> None:
+    """Rank 2 has no part in what is made."""
+    hvd.add_process_set([0, 1])
+    if hvd.rank() == 1:
+        ctypes.CDLL(str(harness.FAKE_LIBRARIES)).fake_die_in_split()
+    try:
+        hvd.allreduce_(torch.ones(10), name="first")
+    except HorovodInternalError as error:
+        print(f"told: {error}", flush=True)
+        return
+    raise AssertionError("nobody died")
 
 
 def hang() -> None:
@@ -98,7 +111,13 @@ def late_handle(fake: ctypes.CDLL) -> Handle:
 
 def main() -> None:
     mode, *rest = sys.argv[1:]
-    modes: Dict[str, Callable[..., None]] = {"stay": stay, "bare": bare, "hang": hang, "graph": graph}
+    modes: Dict[str, Callable[..., None]] = {
+        "stay": stay,
+        "bare": bare,
+        "hang": hang,
+        "graph": graph,
+        "split_death": split_death,
+    }
     if mode not in modes:
         checks = ROOT / "tests" / "gpu"
         sys.path.insert(0, str(checks))

@@ -186,7 +186,7 @@ TEST(GlooTransportConnectTest, APeerThatIsNotReachedIsNamed) {
   PeerPort::Identity identity = hosts.IdentityOf(0);
   identity.endpoints[1] = {"tcp:127.0.0.1:1"};
   (*port)->Enter(std::move(identity));
-  GlooTransport transport(0, 2, port->get(), &hosts.bell(0), absl::Milliseconds(50));
+  GlooTransport transport(0, 2, port->get(), &hosts.bell(0), absl::Seconds(1));
   char byte = 'x';
   Transfer receive = {1, &byte, 1};
   transport.Receive(&receive);

@@ -65,20 +65,72 @@ def finish(handle: int, memory: Any) -> None:
         raise failure(code)
 
 
+def wait(handle: int) -> int:
+    """Waits for a handle, which stays. Its code."""
+    code: int = lib.farandole_wait(handle, SURFACE_MS)
+    while code == STILL_PENDING:
+        code = lib.farandole_wait(handle, SURFACE_MS)
+    return code
+
+
 # A GPU's number in this process, and what gives the stream of it that the thread uses now, as a number.
 Place = Tuple[int, Callable[[], int]]
 
 
-@contextlib.contextmanager
-def _at(place: Place) -> Iterator[int]:
-    """Within it, this thread's submissions are of tensors there, and its waits have the thread's stream there wait, which
-    it gives."""
-    stream = place[1]()
-    check(-lib.farandole_use_stream(place[0], stream))
-    try:
-        yield stream
-    finally:
-        lib.farandole_use_stream(-1, 0)
+class Streams:
+    """The GPU in which an operation's tensors are, if they are in one, and its streams that have given them."""
+
+    __slots__ = ("_place", "_given", "_present")
+
+    def __init__(self) -> None:
+        self._place: Optional[Place] = None
+        self._given: Set[int] = set()
+        self._present = 0
+
+    @property
+    def are_used(self) -> bool:
+        """Whether some have given tensors since the last clear()."""
+        return bool(self._given)
+
+    def submit(self, place: Place, function: Callable[..., int], *arguments: Any) -> int:
+        """Calls a function of the library that submits tensors which this thread's stream there gives."""
+        stream = place[1]()
+        check(-lib.farandole_use_stream(place[0], stream))
+        try:
+            self._place = place
+            self._given.add(stream)
+            return function(*arguments)
+        finally:
+            lib.farandole_use_stream(-1, 0)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Within it, this thread's waits have its stream in that GPU wait. Not to be nested."""
+        if self._place is None:
+            yield
+            return
+        self._present = self._place[1]()
+        check(-lib.farandole_use_stream(self._place[0], self._present))
+        try:
+            yield
+        finally:
+            lib.farandole_use_stream(-1, 0)
+
+    def others(self) -> Iterator[None]:
+        """While waiting(): goes through the other streams that have given tensors, for each of which the thread is to wait
+        as well: memory goes back to them, and they may give it to others."""
+        if self._place is None:
+            return
+        for stream in self._given - {self._present}:
+            lib.farandole_use_stream(self._place[0], stream)
+            try:
+                yield
+            finally:
+                lib.farandole_use_stream(self._place[0], self._present)
+
+    def clear(self) -> None:
+        """Nothing of theirs is on its way any more."""
+        self._given.clear()
 
 
 _mode = threading.local()
@@ -118,7 +170,7 @@ class Handle:
     thread may wait.
     """
 
-    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_place", "_streams")
+    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_streams")
 
     def __init__(self, memory: Any, collect: Callable[[Sequence[int]], Any]) -> None:
         """`collect` gets the complete handles before they are released and returns the output."""
@@ -128,21 +180,18 @@ class Handle:
         self._output: Any = None
         self._error: Optional[BaseException] = None
         self._done = False
-        self._place: Optional[Place] = None  # of those of its tensors that are in a GPU
-        self._streams: Set[int] = set()  # that have given them
+        self._streams: Optional[Streams] = None  # of those of its tensors that are in a GPU
 
     def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> None:
         """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library. Raises its
         exception where it is refused."""
         sweep()
-        self._place = self._place or place
         try:
             if place is None:
                 handle = function(*arguments)
             else:
-                with _at(place) as stream:
-                    self._streams.add(stream)
-                    handle = function(*arguments)
+                self._streams = self._streams or Streams()
+                handle = self._streams.submit(place, function, *arguments)
         except BaseException as error:
             rescue(error, self._memory)
             raise
@@ -169,16 +218,13 @@ class Handle:
         Of several submissions all are waited for, also when one fails. Raises the first one's exception.
         """
         if not self._done:
-            if self._place is None:
+            if self._streams is None:
                 self._settle(self._await())
             else:
-                with _at(self._place) as present:
+                with self._streams.waiting():
                     error = self._await()
-                    # Memory goes back to the streams that have given it, and they may give it to others.
-                    for stream in self._streams - {present}:
-                        lib.farandole_use_stream(self._place[0], stream)
+                    for _ in self._streams.others():
                         self._await()
-                        lib.farandole_use_stream(self._place[0], present)
                     self._settle(error)
         if self._error is not None:
             raise self._error
@@ -187,9 +233,7 @@ class Handle:
     def _await(self) -> Optional[BaseException]:
         error = None
         for handle in self._ids:
-            code = lib.farandole_wait(handle, SURFACE_MS)
-            while code == STILL_PENDING:
-                code = lib.farandole_wait(handle, SURFACE_MS)
+            code = wait(handle)
             if code != OK and error is None:
                 error = failure(code)
         return error

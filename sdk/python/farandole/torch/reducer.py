@@ -13,7 +13,7 @@ from .._library import failure, forked, lib
 from ..exceptions import EpochEnded
 from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Average, Sum
-from . import ops
+from . import gpus, ops
 from .compression import Compression
 from .exchange import GradientExchange, Terms
 from .gradient_arena import Place, place_all
@@ -109,6 +109,8 @@ class Reducer:
         self._terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
         self._passes = passes
         self._call: Tuple[int, float, float, int, int]
+        self._reduction = (settings.op, settings.prescale, settings.postscale)
+        self._streams = _handles.Streams()  # that have given gradients which go the short way
         self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._submitted = 0
         self.synchronized = False  # by synchronize(), for the step that follows
@@ -229,14 +231,19 @@ class Reducer:
             len(unit.gradients) > 1
             or self._settings.compression is not Compression.none
             or grad.layout is not torch.strided
-            or not (grad.is_cpu and grad.is_contiguous() and unit.parameter.is_contiguous())
+            or not (grad.is_contiguous() and unit.parameter.is_contiguous())
+            or not (grad.is_cpu or gpus.takes(grad, self._reduction))
         ):
             self._submit_any(unit)
             return
         dims, ndim = unit.dims
         address, _, dtype = ops.adapter.describe(grad)
+        call = (unit.encoded, address, address, dims, ndim, dtype, *self._call)
         try:
-            number = lib.farandole_allreduce(unit.encoded, address, address, dims, ndim, dtype, *self._call)
+            if grad.is_cpu:
+                number = lib.farandole_allreduce(*call)
+            else:
+                number = self._streams.submit(gpus.place(grad), lib.farandole_allreduce, *call)
         except BaseException as error:
             _handles.rescue(error, grad)
             raise
@@ -300,15 +307,16 @@ class Reducer:
                 if not unit.number and unit.handle is None:
                     self._complete(unit)
             left = self._units
+            if self._streams.are_used:
+                numbered = [unit for unit in left if unit.number]
+                with self._streams.waiting():
+                    for _ in self._streams.others():
+                        for unit in numbered:
+                            _handles.wait(unit.number)
+                    _, error = self._collect_all(numbered)
             while left:
-                going_on = []
-                for unit in left:
-                    try:
-                        if self._collect(unit):
-                            going_on.append(unit)
-                    except Exception as failed:  # pylint: disable=broad-except; raised below
-                        error = error or failed
-                left = going_on
+                left, failed = self._collect_all(left)
+                error = error or failed
         except EpochEnded:
             self._vacate()
             raise
@@ -368,6 +376,17 @@ class Reducer:
         else:
             gradient.place.clear(gradient.parameter)
 
+    def _collect_all(self, units: Sequence[_Unit]) -> Tuple[List[_Unit], Optional[Exception]]:
+        """Those of which more is to follow, and the first error."""
+        going_on, error = [], None
+        for unit in units:
+            try:
+                if self._collect(unit):
+                    going_on.append(unit)
+            except Exception as failed:  # pylint: disable=broad-except; raised when all are collected
+                error = error or failed
+        return going_on, error
+
     def _collect(self, unit: _Unit) -> bool:
         """Waits for what travels, and takes it. Whether more is to follow, which travels now."""
         if unit.number:
@@ -401,6 +420,7 @@ class Reducer:
     def _reset(self) -> None:
         """Ready for the next step. What still travels, because its wait was interrupted, keeps its memory."""
         self._submitted = 0
+        self._streams.clear()
         for unit in self._units:
             if unit.number:
                 _handles.keep(unit.number, unit.sent)

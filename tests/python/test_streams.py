@@ -1,0 +1,91 @@
+"""In which order the library is told of a GPU's streams, where tensors come from one and are waited for in another."""
+
+from typing import Any, List, Tuple
+
+import pytest
+from farandole import _handles
+
+
+class Library:
+    """Notes what is called; submissions are 7, 8, ..., and complete when they are waited for."""
+
+    def __init__(self) -> None:
+        self.calls: List[Tuple[Any, ...]] = []
+        self.submissions = 6
+
+    def farandole_use_stream(self, gpu: int, stream: int) -> int:
+        self.calls.append(("use", gpu, stream))
+        return 0
+
+    def farandole_wait(self, handle: int, _ms: int) -> int:
+        self.calls.append(("wait", handle))
+        return 0
+
+    def farandole_finish(self, handle: int, _ms: int) -> int:
+        self.calls.append(("finish", handle))
+        return 0
+
+    def farandole_release(self, handle: int) -> None:
+        self.calls.append(("release", handle))
+
+    def submit(self, name: str) -> int:
+        self.submissions += 1
+        self.calls.append(("submit", name))
+        return self.submissions
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    """In the place of the library."""
+    noted = Library()
+    monkeypatch.setattr(_handles, "lib", noted)
+    return noted
+
+
+def test_every_stream_that_gives_tensors_waits_for_them(library: Library) -> None:
+    """The one that waits first is that of the others, whose memory goes back to them."""
+    present = [11]
+    place = (0, lambda: present[0])
+    streams = _handles.Streams()
+    first = streams.submit(place, library.submit, "first")
+    present[0] = 22
+    second = streams.submit(place, library.submit, "second")
+    submitted = [("use", 0, 11), ("submit", "first"), ("use", -1, 0), ("use", 0, 22), ("submit", "second")]
+    assert library.calls == [*submitted, ("use", -1, 0)]
+    library.calls.clear()
+    assert streams.are_used
+    with streams.waiting():
+        for _ in streams.others():
+            assert [_handles.wait(handle) for handle in (first, second)] == [0, 0]
+        _handles.finish(first, None)
+    others = [("use", 0, 11), ("wait", 7), ("wait", 8), ("use", 0, 22)]
+    assert library.calls == [("use", 0, 22), *others, ("finish", 7), ("use", -1, 0)]
+    streams.clear()
+    assert not streams.are_used
+    with streams.waiting():
+        assert not list(streams.others())
+
+
+def test_a_handle_waits_for_its_own(library: Library) -> None:
+    """Of several submissions from one stream, in another."""
+    present = [11]
+    handle = _handles.Handle(None, lambda ids: list(ids))
+    for name in ("first", "second"):
+        handle.submit((0, lambda: present[0]), library.submit, name)
+    library.calls.clear()
+    present[0] = 22
+    assert handle.synchronize() == [7, 8]
+    waits = [("wait", 7), ("wait", 8)]
+    back = [("use", 0, 11), *waits, ("use", 0, 22)]
+    assert library.calls == [("use", 0, 22), *waits, *back, ("release", 7), ("release", 8), ("use", -1, 0)]
+
+
+def test_tensors_of_the_host_have_none(library: Library) -> None:
+    """The library is not asked about streams."""
+    streams = _handles.Streams()
+    with streams.waiting():
+        assert not list(streams.others())
+    handle = _handles.Handle(None, lambda ids: list(ids))
+    handle.submit(None, library.submit, "host")
+    handle.synchronize()
+    assert library.calls == [("submit", "host"), ("wait", 7), ("release", 7)]

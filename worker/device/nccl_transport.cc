@@ -205,7 +205,7 @@ void NcclTransport::EndSplit(const ProcessSets& sets) {
     const std::lock_guard<std::mutex> lock(mutex_);
     spares.swap(spares_);
   }
-  // What was removed meanwhile: Forget has come before, and for all, or finds it now.
+  // Where a set was removed meanwhile, Forget has come too early.
   for (const auto& [group, ranks] : sets) {
     if (sets_.was_removed(group)) Forget(group);
   }

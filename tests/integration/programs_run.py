@@ -35,8 +35,8 @@ def _environment(directory: pathlib.Path, mark: str, given: Dict[str, str]) -> D
 
 
 def _segments() -> Set[str]:
-    # Bazel's sandboxes, of a build beside the tests, lie there too.
-    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith("bazel-")}
+    # Bazel's sandboxes, of a build beside the tests, lie there too, and semaphores of programs in Python.
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith(("bazel-", "sem.mp-"))}
 
 
 def _without_owner(segments: Set[str]) -> Set[str]:

@@ -252,7 +252,9 @@ class Data(Dataset):
         return 64
     def __getitem__(self, index):
         assert not hvd.is_initialized()
-        for call in (hvd.rank, lambda: hvd.allreduce(torch.ones(1)), hvd.barrier, hvd.shutdown, hvd.init):
+        # Programs share out data by them.
+        assert [hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()] == place
+        for call in (lambda: hvd.allreduce(torch.ones(1)), hvd.barrier, hvd.shutdown, hvd.init):
             try:
                 call()
             except RuntimeError as error:
@@ -260,9 +262,11 @@ class Data(Dataset):
             else:
                 raise AssertionError("no RuntimeError in a forked child")
         return torch.full((3,), float(index))
+place = [hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()]
 pending = hvd.allreduce_async(torch.ones(100_000), name="across")
 child = os.fork()
 if child == 0:
+    assert os.waitpid(os.fork() or os._exit(hvd.rank()), 0)[1] >> 8 == place[0]
     raise SystemExit(0)  # the way out with atexit and destructors
 assert os.waitpid(child, 0)[1] == 0
 loader = DataLoader(Data(), batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True)

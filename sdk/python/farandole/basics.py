@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import traceback
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _communicators, _options
 from . import process_sets as _process_sets
@@ -145,34 +145,59 @@ def _at_exit() -> None:
 atexit.register(_at_exit)
 
 
+_PLACE = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
+# Those of the worker that this process was forked from.
+_inherited: Dict[str, int] = {}
+
+
+def _keep_place() -> None:
+    if forked():
+        return  # a child's own children have them from it
+    _inherited.clear()
+    if is_initialized():
+        _inherited.update((name, getattr(lib, f"farandole_{name}")()) for name in _PLACE)
+
+
+os.register_at_fork(before=_keep_place)
+
+
+def _of_place(name: str) -> int:
+    if forked() and name in _inherited:
+        return _inherited[name]
+    return check(getattr(lib, f"farandole_{name}")())
+
+
 def rank() -> int:
-    """This worker's number in the job, 0 to size() - 1. RuntimeError before init(), as from the functions below."""
-    return check(lib.farandole_rank())
+    """This worker's number in the job, 0 to size() - 1. RuntimeError before init(), as from the functions below.
+
+    In a process that a worker has forked, as a data loader's are, they are the worker's.
+    """
+    return _of_place("rank")
 
 
 def size() -> int:
     """Number of workers in the job."""
-    return check(lib.farandole_size())
+    return _of_place("size")
 
 
 def local_rank() -> int:
     """This worker's number among the job's workers of this host."""
-    return check(lib.farandole_local_rank())
+    return _of_place("local_rank")
 
 
 def local_size() -> int:
     """Number of the job's workers of this host."""
-    return check(lib.farandole_local_size())
+    return _of_place("local_size")
 
 
 def cross_rank() -> int:
     """This worker's number among the workers with its local rank, one a host."""
-    return check(lib.farandole_cross_rank())
+    return _of_place("cross_rank")
 
 
 def cross_size() -> int:
     """Number of hosts that have a worker with this local rank."""
-    return check(lib.farandole_cross_size())
+    return _of_place("cross_size")
 
 
 def is_homogeneous() -> bool:

@@ -320,6 +320,21 @@ def closures_see_the_loss_of_all_ranks() -> None:
 
 
 @check
+def what_a_closure_returns_besides_a_number_is_the_programs() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(adam(model.parameters()), named_parameters=model.named_parameters())
+    for returned in ({"loss": 1.0}, (torch.ones(1), "log"), None):
+
+        def closure(value: Any = returned) -> Any:
+            optimizer.zero_grad()
+            functional.cross_entropy(model(shard(data(0)[0])), shard(data(0)[1])).backward()
+            return value
+
+        assert optimizer.step(closure) is returned
+    expect_same_bits(model)
+
+
+@check
 def class_state_and_schedulers_stay_intact() -> None:
     model = make_model()
     plain = adam(model.parameters())

@@ -140,6 +140,24 @@ def optimizer_state_replaces_another_one() -> None:
 
 
 @check
+def who_holds_an_optimizers_groups_still_does_when_its_state_has_come() -> None:
+    """A scheduler that was made before the optimizer was wrapped holds those of the inner one."""
+    model = make_model(0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1 * (hvd.rank() + 1), momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, named_parameters=model.named_parameters())
+    group, state = optimizer.param_groups[0], optimizer.state
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.param_groups[0] is group and inner.param_groups[0] is group and optimizer.state is state
+    for _ in range(2):
+        step(model, optimizer, 1)
+        scheduler.step()
+    torch.testing.assert_close(optimizer.param_groups[0]["lr"], 0.1 * 0.1**2)
+    expect_same_everywhere(model.state_dict())
+
+
+@check
 def optimizer_state_may_be_empty_and_distributed() -> None:
     model = make_model(0)
     optimizer = hvd.DistributedOptimizer(

@@ -1,6 +1,7 @@
 """Allreduce of gradients while backward runs: the part of DistributedOptimizer that does not know torch.optim."""
 
 import contextlib
+import numbers
 import weakref
 from types import GeneratorType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -434,9 +435,11 @@ class Reducer:
             self._reset()
 
     def reduce_loss(self, loss: Any) -> Any:
-        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. None and other
-        reductions pass as they are."""
-        if not self.active or loss is None or self._settings.op not in (Average, Sum):
+        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. What is no number, as
+        None, and other reductions pass as they are."""
+        if not self.active or self._settings.op not in (Average, Sum):
+            return loss
+        if not isinstance(loss, (torch.Tensor, numbers.Real)):
             return loss
         tensor = loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
         reduced = ops.allreduce_async(

@@ -144,8 +144,17 @@ def _begin_gradients(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.
 
 def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
     """load_state_dict, which gives counters and factors the parameter's element type and device: they would then be others
-    than those of whoever has saved them, and on a GPU be waited for in each step."""
+    than those of whoever has saved them, and on a GPU be waited for in each step. And it makes new groups, of which a
+    learning rate scheduler that was given the optimizer before it was wrapped would not know: the old ones stay."""
+    groups, states = optimizer.param_groups, optimizer.state
     optimizer.load_state_dict(state)
+    for group, loaded in zip(groups, optimizer.param_groups):
+        group.clear()
+        group.update(loaded)
+    states_loaded = dict(optimizer.state)
+    states.clear()
+    states.update(states_loaded)
+    optimizer.param_groups, optimizer.state = groups, states
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):

@@ -1,5 +1,6 @@
 """Starting all ranks from one state."""
 
+import contextlib
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
@@ -148,13 +149,12 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
     learning rate scheduler that was given the optimizer before it was wrapped would not know: the old ones stay."""
     groups, states = optimizer.param_groups, optimizer.state
     optimizer.load_state_dict(state)
-    for group, loaded in zip(groups, optimizer.param_groups):
-        group.clear()
-        group.update(loaded)
-    states_loaded = dict(optimizer.state)
-    states.clear()
-    states.update(states_loaded)
-    optimizer.param_groups, optimizer.state = groups, states
+    loaded_groups, loaded_states = [dict(group) for group in optimizer.param_groups], dict(optimizer.state)
+    for kept, loaded in zip([*groups, states], [*loaded_groups, loaded_states]):
+        kept.clear()
+        kept.update(loaded)
+    with contextlib.suppress(AttributeError):  # of one that shows those of another
+        optimizer.param_groups, optimizer.state = groups, states
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):

@@ -54,10 +54,21 @@ expected = model.weight.grad.clone()
 child = os.fork()
 if child == 0:
     assert torch.equal(model.weight.grad, expected)
+    parameters = list(model.parameters())
+    own = torch.autograd.grad(model(torch.ones(2, 300)).sum(), parameters)
+    for parameter, gradient in zip(parameters, own):
+        parameter.grad.copy_(gradient)
+    torch.optim.SGD(parameters, lr=0.1).step()
+    model.weight.grad.fill_(7)
+    grandchild = os.fork()
+    assert bool((model.weight.grad == 7).all())
+    if grandchild:
+        assert os.waitpid(grandchild, 0)[1] == 0
     model.zero_grad()  # drops the child's view; the parent has its own
     del optimizer
     raise SystemExit(0)  # the way out with atexit and destructors
 assert os.waitpid(child, 0)[1] == 0
+assert torch.equal(model.weight.grad, expected), "a child writes into its parent's gradients"
 for batch in DataLoader(torch.ones(64, 3), batch_size=8, num_workers=2, multiprocessing_context="fork"):
     optimizer.zero_grad()
     (model(torch.full((2, 300), float(hvd.rank()))).sum() + batch.sum()).backward()
@@ -72,7 +83,7 @@ print("good", flush=True)
 """
 
 
-def test_forked_data_loaders_do_an_arena_no_harm(job: Job) -> None:
+def test_forked_children_and_data_loaders_do_an_arena_no_harm(job: Job) -> None:
     result = job(2, TRAINING + FORK)
     assert result.returncode == 0 and result.stdout.count("good") == 2, result.stdout
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,7 +12,10 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -43,6 +47,46 @@ uint64_t AvailableBytes() {
 }
 
 }  // namespace
+
+// The process's memory of epochs, for children to become independent of it. Never destroyed. A child must not find the
+// lock taken by a thread that it does not have, so that fork(2) takes it.
+class Inheritance {
+ public:
+  static Inheritance& OfProcess() {
+    static Inheritance* const inheritance = new Inheritance();
+    return *inheritance;
+  }
+
+  std::mutex& mutex() { return mutex_; }
+  void Add(EpochMemory* memory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.insert(memory);
+  }
+  void Remove(EpochMemory* memory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.erase(memory);
+  }
+
+ private:
+  Inheritance() {
+    pthread_atfork([] { OfProcess().mutex_.lock(); }, [] { OfProcess().mutex_.unlock(); },
+                   [] { OfProcess().BecomePrivate(); });
+  }
+
+  void BecomePrivate() {
+    for (EpochMemory* memory : all_) memory->BecomePrivate();
+    // The child's own children inherit from it as from any process.
+    all_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;  // of the set, and of what it points to
+  std::set<EpochMemory*> all_;
+};
+
+EpochMemory::EpochMemory(int fd, char* data, size_t bytes) : fd_(fd), data_(data), mapped_({{0, bytes}}) {
+  Inheritance::OfProcess().Add(this);
+}
 
 absl::StatusOr<std::unique_ptr<EpochMemory>> EpochMemory::Create(size_t bytes) {
   const int fd = memfd_create("farandole-epoch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -86,10 +130,25 @@ absl::Status EpochMemory::Reserve(size_t offset, size_t bytes) {
   return absl::OkStatus();
 }
 
-void EpochMemory::Inherit(size_t offset, size_t bytes) { madvise(data_ + offset, bytes, MADV_DOFORK); }
+void EpochMemory::Inherit(size_t offset, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(Inheritance::OfProcess().mutex());
+  madvise(data_ + offset, bytes, MADV_DOFORK);
+  inherited_.push_back({offset, bytes});
+}
+
+void EpochMemory::BecomePrivate() {
+  for (const Part& part : inherited_) {
+    const void* own = mmap(data_ + part.offset, part.bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd_, static_cast<off_t>(part.offset));
+    // A signal at the next use is better than writing into the memory of others.
+    if (own == MAP_FAILED) mprotect(data_ + part.offset, part.bytes, PROT_NONE);
+  }
+  mapped_ = std::move(inherited_);
+}
 
 EpochMemory::~EpochMemory() {
-  munmap(data_, bytes_);
+  Inheritance::OfProcess().Remove(this);
+  for (const Part& part : mapped_) munmap(data_ + part.offset, part.bytes);
   close(fd_);
 }
 

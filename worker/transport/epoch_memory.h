@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -10,7 +11,7 @@
 namespace farandole {
 
 // Memory that the ranks of an epoch on one host map: zero at first, without a name in any file system, gone with the
-// last process that has it.
+// last process that has it. Children of fork(2) share none of it: they have a private mapping of what they inherit.
 class EpochMemory {
  public:
   // RESOURCE_EXHAUSTED: the system gives no more (its words are in the text).
@@ -24,18 +25,28 @@ class EpochMemory {
   // Makes sure that a part of it, which begins at a page, is there: what is only mapped fails at its first use, by a
   // signal. RESOURCE_EXHAUSTED: the machine, or the process's control group, has not so much left.
   absl::Status Reserve(size_t offset, size_t bytes);
-  // A part that forked children inherit, since they may look at what lies there; all else they do not.
+  // Forked children inherit this part, which begins at a page, and nothing else. What a child writes there is its own.
+  // A page that it has not written yet shows what the ranks write: fork(2) copies nothing, so it is no slower for it.
   void Inherit(size_t offset, size_t bytes);
 
   char* data() const { return data_; }
   int fd() const { return fd_; }
 
  private:
-  EpochMemory(int fd, char* data, size_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}
+  friend class Inheritance;
+  struct Part {
+    size_t offset;
+    size_t bytes;
+  };
+  EpochMemory(int fd, char* data, size_t bytes);
+  // In a child of fork(2): what it has inherited becomes its own.
+  void BecomePrivate();
 
-  int fd_;
-  char* data_;
-  size_t bytes_;
+  const int fd_;
+  char* const data_;
+  // What the destructor unmaps; a child may have other memory in the place of what it does not inherit.
+  std::vector<Part> mapped_;
+  std::vector<Part> inherited_;
 };
 
 }  // namespace farandole

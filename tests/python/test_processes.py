@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,50 @@ print("good", flush=True)
 """,
     )
     assert (result.returncode, result.stdout.count("good")) == (0, 3), result.stdout
+
+
+def test_an_excepthook_of_the_program_does_not_hide_who_raised_first(job: Job) -> None:
+    result = job(
+        3,
+        """
+import sys, numpy, farandole.numpy as hvd
+sys.excepthook = lambda kind, error, trace: print("kept to itself", flush=True)
+hvd.init()
+if hvd.rank() == 1:
+    raise ValueError("of rank 1")
+try:
+    hvd.allreduce(numpy.ones(1))
+except hvd.EpochEnded as error:
+    print(f"told: {error}", flush=True)
+    sys.exit(7)
+""",
+    )
+    assert result.stdout.count("kept to itself") == 1 and "Traceback" not in result.stdout, result.stdout
+    assert len(re.findall(r"told: rank 1 \(.*\) failed: ValueError: of rank 1\n", result.stdout)) == 2, result.stdout
+    assert re.search(r"farandole: worker 1 \(.*\) failed first, with exit code 1,", result.stdout), result.stdout
+
+
+# The interpreter's prompt, at which a worker without input ends, and a console within the program.
+@pytest.mark.parametrize("options, at_prompt", (("-i", "1 / 0"), ("-u", "code.InteractiveConsole().push('1 / 0')")))
+def test_an_exception_at_a_prompt_is_no_failure(options: str, at_prompt: str, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""
+import code, numpy, farandole.numpy as hvd
+hvd.init()
+if hvd.rank() == 1:
+    {at_prompt}
+else:
+    try:
+        hvd.allreduce(numpy.ones(1))
+    except hvd.EpochEnded as error:
+        print(f"told: {{error}}", flush=True)
+""",
+        encoding="utf-8",
+    )
+    result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, options, str(program))
+    assert result.returncode == 0 and "[1] ZeroDivisionError" in result.stdout, result.stdout
+    assert "told: rank 1 " in result.stdout and "failed" not in result.stdout, result.stdout
 
 
 def test_process_sets_of_init_must_differ() -> None:

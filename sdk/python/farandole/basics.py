@@ -117,26 +117,33 @@ def is_initialized() -> bool:
     return not forked() and lib.farandole_is_initialized() == 1
 
 
-_failure: Optional[bytes] = None
-_excepthook = sys.excepthook
+def _failure() -> Optional[bytes]:
+    """What ends this process, in words, where that is an exception of its program; None: it ends in order."""
+    # The interpreter keeps the exception that it has printed, whatever sys.excepthook the program has set.
+    exception, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    if exception is None or trace is None:
+        return None
+    # An exception at the interpreter's prompt ends nothing. Nor does one that a console, debugger or test runner within
+    # the program has printed: such a one has not left the program's main code.
+    outermost = trace.tb_frame.f_code
+    if hasattr(sys, "ps1") or outermost.co_name not in _MAIN_CODE or outermost.co_filename == "<console>":
+        return None
+    words = "".join(traceback.format_exception_only(type(exception), exception))
+    return " ".join(words.split()).encode(errors="replace")
 
 
-def _keep_failure(kind: Any, exception: BaseException, trace: Any) -> None:
-    global _failure
-    _failure = " ".join("".join(traceback.format_exception_only(kind, exception)).split()).encode(errors="replace")
-    _excepthook(kind, exception, trace)
-
-
-# Peers are told at exit, after the program's own clean-up: they end later than who is the cause.
-sys.excepthook = _keep_failure
+# Of a script, and of `python -m`.
+_MAIN_CODE = ("<module>", "_run_module_as_main")
 
 
 def _at_exit() -> None:
+    # Peers are told now, after the program's own clean-up: they end later than who is the cause.
     if not is_initialized():
         return
     try:
-        if _failure is not None:
-            lib.farandole_fail(_failure)
+        failure_words = _failure()
+        if failure_words is not None:
+            lib.farandole_fail(failure_words)
         shutdown()
     except KeyboardInterrupt:
         pass  # the second Ctrl-C of an impatient user: the process ends anyway, and its peers see it

@@ -23,6 +23,7 @@ help:
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
+	@echo "              make test ONLY=worker/kernels: what tests one folder (or several, separated by spaces)"
 	@echo "make soak     install, then what takes too long for each change"
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make chaos    install, then real elastic training beside random kills: make chaos SEED=7"
@@ -69,7 +70,7 @@ demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
 test: install browser wheel-tools
-	@tools/test
+	@tools/test $(ONLY:%=--only %)
 
 soak: install browser soak-packages wheel-tools
 	@tools/test --soak

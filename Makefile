@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # What tests run beside them.
 PRODUCTS += //worker/device:fake_libraries.so
 
-.PHONY: help system browser soak-packages peers tools python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser soak-packages peers tools docs-tools docs python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -24,6 +24,7 @@ help:
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
 	@echo "              make test ONLY=worker/kernels: what tests one folder (or several, separated by spaces)"
+	@echo "make docs     build the documentation's site, with search, in build/site"
 	@echo "make soak     install, then what takes too long for each change"
 	@echo "make sim      one simulated job: make sim SEED=7"
 	@echo "make chaos    install, then real elastic training beside random kills: make chaos SEED=7"
@@ -54,6 +55,9 @@ tools: system
 python: system
 	@tools/setup python
 
+docs-tools: system
+	@tools/setup docs
+
 wheel-tools: system
 	@tools/setup wheel
 
@@ -69,8 +73,11 @@ wheel: install wheel-tools
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install browser wheel-tools
+test: install browser wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
+
+docs: docs-tools
+	@tools/docs
 
 soak: install browser soak-packages wheel-tools
 	@tools/test --soak

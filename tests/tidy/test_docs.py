@@ -1,0 +1,37 @@
+"""The documentation: its site builds, its links lead somewhere, and what is drawn from the code is as the code is."""
+
+import pathlib
+import re
+import subprocess
+from typing import List
+
+import pytest
+from sources import ROOT, Source, tracked_sources
+
+
+@pytest.fixture(scope="module", name="pages")
+def _pages() -> List[Source]:
+    return [source for source in tracked_sources() if source.path.endswith(".md")]
+
+
+def test_the_site_builds_without_a_warning(tmp_path: pathlib.Path) -> None:
+    run = subprocess.run(
+        ["tools/docs", str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert run.returncode == 0, "\n" + run.stdout.decode()
+    assert (tmp_path / "README.html").exists() and (tmp_path / "search.html").exists()
+
+
+def test_links_to_files_lead_somewhere(pages: List[Source]) -> None:
+    lost = [
+        f"{page.path}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.text)
+        if not (ROOT / page.path).parent.joinpath(target).exists()
+    ]
+    assert not lost, "\n" + "\n".join(lost)
+
+
+def test_the_house_map_is_up_to_date() -> None:
+    drawn = subprocess.run(["tools/house_map"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert (ROOT / "docs/map.md").read_text() == drawn, "draw it again: tools/house_map >docs/map.md"

@@ -18,9 +18,9 @@ constexpr int kNames = 20;
 
 constexpr char kHead[] = R"(# Growth
 
-What a job costs by its number of ranks, eight on a host. `make growth` writes this page: the coordinator's core
-(`server/job`), the leaders' channels, links, frames and pages are the real ones, and their messages are counted as they
-are; the network is not there. Bytes are those of the messages, without gRPC's and TCP's own. CPU time is one core of the
+This page shows what a job costs by its number of ranks, eight on a host. `make growth` writes it: the coordinator's
+core (`server/job`), the leaders' channels, links, frames and pages are the real ones, and their messages are counted as
+they are; the network is not there. Bytes are those of the messages, without gRPC's and TCP's own. CPU time is one core of the
 machine that wrote the page, while it did other things: an order of magnitude, no measurement.
 
 )";

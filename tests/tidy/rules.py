@@ -5,6 +5,7 @@ import re
 from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 from functions import function_spans
+from prose import sentences
 from sources import Finding, Source, line_of
 
 MAX_FUNCTION_LINES = 70
@@ -64,6 +65,32 @@ ENVIRONMENT_READERS: Dict[str, str] = {
 SLEEPERS: Dict[str, str] = {
     "worker/device/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
 }
+
+# Prose in plain English: docs/style.md, "English". A folder comes in when its last sentence is mended, and none goes out.
+PLAIN_ENGLISH = [
+    "README.md",
+    "docs/README.md",
+    "docs/benchmarks/*",
+    "docs/errors.md",
+    "docs/faults.md",
+    "docs/gpu.md",
+    "docs/growth.md",
+    "docs/measuring.md",
+    "docs/metrics.md",
+    "docs/migration.md",
+    "docs/settings.md",
+    "docs/style.md",
+    "docs/timeline.md",
+    "docs/wheel.md",
+    "examples/c/*",
+    "sdk/horovod/*",
+    "server/store/*",
+    "server/testing/*",
+    "tests/python/programs/*",
+    "third_party/*",
+    "tools/reference/*",
+    "tools/site/*",
+]
 
 WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"
 
@@ -275,6 +302,19 @@ def paths_are_not_of_one_machine(source: Source) -> Iterator[Finding]:
         )
 
 
+_INVERTED = re.compile(r"(?:Who|Whoever|What|Those who|That which) ")
+
+
+def sentences_name_who_acts(source: Source) -> Iterator[Finding]:
+    """A sentence begins with its subject, not with a clause that stands for it."""
+    for sentence in sentences(source) if _is_any(source.path, PLAIN_ENGLISH) else []:
+        if _INVERTED.match(sentence.text) and not sentence.text.endswith("?"):
+            yield source.finding(
+                sentence.line,
+                f"{sentence.text[:60]}: name the thing that acts, and begin with it (docs/style.md, English)",
+            )
+
+
 RULES: List[Rule] = [
     functions_are_short,
     files_are_short,
@@ -288,4 +328,5 @@ RULES: List[Rule] = [
     type_names_say_something,
     nothing_is_left_for_later,
     paths_are_not_of_one_machine,
+    sentences_name_who_acts,
 ]

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 _CPP_SUFFIXES = (".cc", ".h", ".c", ".cu")
 _SUFFIXES = {".py": "python", ".proto": "proto", ".go": "go", ".ts": "typescript", ".bzl": "starlark", ".sh": "shell"}
 
-_CPP_COMMENT_OR_STRING = re.compile(
+CPP_COMMENT_OR_STRING = re.compile(
     r"""
     (?P<raw>R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)")
     | (?P<comment>//[^\n]*|/\*.*?\*/)
@@ -62,7 +62,7 @@ class Source:
     @functools.cached_property
     def uncommented(self) -> str:
         """A C++ file with blanks in place of its comments."""
-        return _CPP_COMMENT_OR_STRING.sub(
+        return CPP_COMMENT_OR_STRING.sub(
             lambda found: _blank(found.group()) if found.group("comment") else found.group(), self.text
         )
 
@@ -70,10 +70,15 @@ class Source:
     def code(self) -> str:
         """The text with blanks in place of comments and of what strings contain; lines and columns are kept."""
         if self.language == "python":
-            return _python_code(self.text)
+            return _python_without(self.text, [tokenize.COMMENT, tokenize.STRING])
         if self.language == "cpp":
-            return _CPP_COMMENT_OR_STRING.sub(_blank_but_quotes, self.text)
+            return CPP_COMMENT_OR_STRING.sub(_blank_but_quotes, self.text)
         return self.text
+
+    @functools.cached_property
+    def without_strings(self) -> str:
+        """A Python file with blanks in place of its strings; comments stay."""
+        return _python_without(self.text, [tokenize.STRING])
 
     @functools.cached_property
     def statements(self) -> str:
@@ -121,10 +126,10 @@ def _blank_but_quotes(found: "re.Match[str]") -> str:
     return _blank(text)
 
 
-def _python_code(text: str) -> str:
+def _python_without(text: str, types: List[int]) -> str:
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (tokenize.COMMENT, tokenize.STRING):
+        if token.type not in types:
             continue
         (first, start), (last, end) = token.start, token.end
         for row in range(first, last + 1):

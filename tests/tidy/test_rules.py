@@ -208,3 +208,51 @@ class Declared;
 }  // namespace farandole::a
 """
     assert list(rules.named_types(Source("a.cc", text))) == [("farandole::a", "Seen")]
+
+
+@pytest.fixture(name="plain")
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "PLAIN_ENGLISH", ["plain/*"])
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("plain/a.md", "# A\n\n{}\n"),
+        ("plain/a.md", "# A\n\n- {}\n"),
+        ("plain/a.md", "# A\nThe rank\nwaits. {}\n"),
+        ("plain/a.cc", "int a;\n\n// {}\n"),
+        ("plain/a.cc", "int a;\n\nint b;  // {}\n"),
+        ("plain/a.h", "/*\n * The rank waits.\n * {}\n */\n"),
+        ("plain/a.proto", "// The rank\n//\n// {}\n"),
+        ("plain/a.py", '"""A module.\n\n{}\n"""\n'),
+        ("plain/a.py", "a = 1\n\n# {}\n"),
+    ],
+)
+def test_a_sentence_that_hides_who_acts_is_found(path: str, text: str) -> None:
+    for beginning in ["Who", "Whoever", "What", "Those who", "That which"]:
+        assert lines(rules.sentences_name_who_acts, path, text.format(f"{beginning} waits does the work.")) == [3]
+    assert not found(rules.sentences_name_who_acts, path, text.format("The waiting rank reports the loss."))
+    assert not found(rules.sentences_name_who_acts, path, text.format("What is missing?"))
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("plain/a.md", "## What works today\n"),
+        ("plain/a.md", "| What goes in | what comes out |\n"),
+        ("plain/a.md", "```\nWhat a program prints.\n```\n"),
+        ("plain/a.cc", 'const char* a = "What a program prints.";  // A message.\n'),
+        ("plain/a.py", 'a = "# What a program prints."\n'),
+        ("plain/a.py", 'def f():\n    return """What a program prints."""\n'),
+    ],
+)
+def test_headings_tables_code_and_strings_are_no_sentences(path: str, text: str) -> None:
+    assert not found(rules.sentences_name_who_acts, path, text)
+
+
+@pytest.mark.usefixtures("plain")
+def test_folders_that_are_not_plain_yet_are_left_alone() -> None:
+    assert not found(rules.sentences_name_who_acts, "elsewhere/a.cc", "// Who waits does the work.\n")

@@ -59,7 +59,7 @@ std::string SettingsPage() {
   }
   absl::StrAppend(
       &page,
-      "\n## Workers\nWhat the worker library reads when a program calls `init()`; an argument of `init()` goes before "
+      "\n## Workers\nThe worker library reads these when a program calls `init()`; an argument of `init()` goes before "
       "its variable.\n`farandole run` sets those that tell a worker where it belongs. The Python package's own two "
       "are in\n`sdk/python/farandole/_options.py`.\n\n| variable | value | default | meaning |\n|---|---|---|---|\n");
   for (const WorkerSetting& setting : WorkerSettings()) {

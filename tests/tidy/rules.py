@@ -71,6 +71,7 @@ PLAIN_ENGLISH = [
     "README.md",
     "docs/README.md",
     "docs/benchmarks/*",
+    "docs/decisions/*",
     "docs/errors.md",
     "docs/faults.md",
     "docs/gpu.md",

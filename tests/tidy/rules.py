@@ -70,8 +70,10 @@ SLEEPERS: Dict[str, str] = {
 PLAIN_ENGLISH = [
     "README.md",
     "docs/README.md",
+    "docs/architecture.md",
     "docs/benchmarks/*",
     "docs/decisions/*",
+    "docs/elastic.md",
     "docs/errors.md",
     "docs/faults.md",
     "docs/gpu.md",

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <sstream>
 
-// Claims about our own code. What the world can do (bad input, a dead peer, a full disk) is an absl::Status instead.
+// Claims about our own code. Faults of the world (bad input, a dead peer, a full disk) are an absl::Status instead.
 //
 // Where the claim does not hold, `FD_CHECK(claim) << "more"` writes "FILE:LINE: check failed: claim more" to standard
 // error and aborts; the comparisons add both values. Operands are evaluated once, the streamed text only on failure.

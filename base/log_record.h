@@ -14,7 +14,7 @@ namespace farandole {
 enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 enum class LogFormat { kText, kJson };
 
-// What the settings accept.
+// The words that the settings accept.
 inline constexpr char kLogLevels[] = "trace|debug|info|warning|error|off";
 inline constexpr char kLogFormats[] = "text|json";
 

@@ -120,7 +120,7 @@ def make_model() -> nn.Module:
 
 
 class Timing(NamedTuple):
-    """What rank 0 measured over the steps after the first few."""
+    """Rank 0's measurements over the steps after the first few."""
 
     seconds: float
     steps: int

@@ -27,7 +27,7 @@ HttpRoute DirectRoute(std::string method, std::string path, HttpAccess needs,
 HttpReply HttpError(unsigned status, const std::string& sentence) {
   HttpReply reply;
   reply.status = status;
-  // What a client sent may be quoted in the sentence; bytes that are no UTF-8 are replaced.
+  // The sentence may quote a client's input: replaces bytes that are no UTF-8.
   reply.body =
       nlohmann::json{{"error", sentence}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return reply;

@@ -12,12 +12,12 @@ namespace farandole {
 // The cookie that carries a session (web/sign_in.h).
 inline constexpr char kSessionCookie[] = "farandole_session";
 
-// What the HTTP edge tells a route about a request.
+// A request, as the HTTP edge gives it to a route.
 struct HttpRequest {
   std::string method;
   // Without the query.
   std::string path;
-  // What follows the first '?'; "" for none.
+  // The text after the first '?'; "" for none.
   std::string query;
   // The token of `Authorization: Bearer TOKEN`; "" for none.
   std::string token;
@@ -41,16 +41,16 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// What a token may see.
+// The jobs that a token may see.
 enum class HttpAccess { kNobody, kTenant, kAdmin };
 
-// Who a token belongs to.
+// The owner of a token.
 struct HttpIdentity {
   HttpAccess access = HttpAccess::kNobody;
   std::string tenant;
 };
 
-// Who sends a request; with a refusal, that is not even looked at.
+// The sender of a request. The edge answers with the refusal, if there is one, and does not look at the request.
 struct HttpCaller {
   HttpIdentity identity;
   std::optional<HttpReply> refusal;
@@ -73,7 +73,7 @@ struct HttpRoute {
 HttpRoute DirectRoute(std::string method, std::string path, HttpAccess needs,
                       std::function<HttpReply(const HttpRequest&)> reply);
 
-// What the edge serves, given by whoever owns it.
+// The pages that the edge serves, given by the edge's owner.
 struct HttpSite {
   std::vector<HttpRoute> routes;
   // On the edge's thread; must not block.

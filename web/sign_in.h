@@ -11,8 +11,8 @@
 
 namespace farandole {
 
-// Who a request comes from: programs send their token in a header, browsers exchange it for a session's cookie, which
-// no script can read and no other site can send. Tokens are never in an address, and never in the log. Owned by
+// Finds the sender of a request. Programs send their token in a header; browsers exchange it for a session's cookie,
+// which no script can read and no other site can send. Tokens are never in an address, and never in the log. Owned by
 // whoever owns the edge; the edge's thread only.
 //
 // A client that has shown too many wrong tokens is answered 429, also for a right one: otherwise it could go on trying.

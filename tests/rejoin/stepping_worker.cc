@@ -58,7 +58,7 @@ void SayPlace(const char* what) {
       " of " + std::to_string(farandole_size()));
 }
 
-// What ranks tell each other at a step: how many want it.
+// The ranks' votes at a step: how many want each thing.
 struct Votes {
   int64_t ranks = 1;
   int64_t rejoin = 0;

@@ -17,7 +17,7 @@ namespace farandole {
 class ElasticProcess;
 struct ElasticSite;
 
-// What the members of an epoch do with each other in a simulated elastic job: they meet, get the most advanced state,
+// An epoch of a simulated elastic job. Its members meet, get the most advanced state,
 // and add up step by step for as long as all of them are there and reach each other. It tells the coordinator what they
 // see, and holds the epoch to what is promised of each one.
 class ElasticEpoch {

@@ -14,7 +14,7 @@
 
 namespace farandole {
 
-// What the processes of a simulated elastic job have in common.
+// The surroundings that all processes of a simulated elastic job share.
 struct ElasticSite {
   VirtualTime* time = nullptr;
   SimCoordinator* coordinator = nullptr;
@@ -27,7 +27,7 @@ struct ElasticSite {
   uint64_t incarnations = 0;
   // By number.
   std::map<uint64_t, std::unique_ptr<ElasticEpoch>> epochs;
-  // What must not be; the first word of it counts.
+  // The first broken invariant; empty: none.
   std::string violation;
   void Violate(const std::string& sentence) {
     if (violation.empty()) violation = sentence;
@@ -78,7 +78,7 @@ class ElasticProcess {
   void OnClosed(uint64_t attempt, const absl::Status& status);
   // `again` after a while, unless the coordinator has been away for too long.
   void Retry(std::function<void()> again);
-  // What it was in is over; it joins again within `delay_ns`.
+  // Its epoch is over: joins again within `delay_ns`.
   void JoinAnew(int64_t delay_ns);
   bool IsCutOff() const { return site_->network->IsCut(process_->host(), kCoordinatorHost); }
 

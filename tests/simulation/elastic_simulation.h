@@ -18,7 +18,7 @@ namespace farandole {
 // started anew, hosts that are lost and cut from each other or from the coordinator, drains, and a coordinator that
 // crashes.
 //
-// What must hold: all members of an epoch hear the same of it, and nobody is in it twice; its rank 0 was in the epoch
+// Invariants: all members of an epoch hear the same of it, and nobody is in it twice; its rank 0 was in the epoch
 // before where anybody was; a step adds up what all its members give, and no step that a survivor had done is done
 // again; and when the misfortunes are over, all that live take steps in one epoch, but for those for whom there is no
 // place.
@@ -39,7 +39,7 @@ class ElasticSimulation {
 
   // Empty, or what did not hold.
   std::string Run();
-  // What happened, a line each.
+  // The events, a line each.
   const std::vector<std::string>& history() const { return history_; }
   size_t epochs() const { return site_.epochs.size(); }
   int64_t steps() const;

@@ -122,7 +122,7 @@ class CoordinatorUnderLoad {
     for (int rank = 0; rank < ranks_; ++rank) Say(rank, message);
   }
 
-  // What was counted since the last call.
+  // The counts since the last call.
   GrowthPhase Cut(const std::string& name) {
     phase_.name = name;
     return std::exchange(phase_, GrowthPhase());

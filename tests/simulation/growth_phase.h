@@ -17,7 +17,7 @@ struct Traffic {
   }
 };
 
-// What one part of a job's life costs one process.
+// The cost of one part of a job's life to one process.
 struct GrowthPhase {
   std::string name;
   Traffic in;

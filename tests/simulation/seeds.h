@@ -7,11 +7,11 @@
 
 namespace farandole {
 
-// What a test of simulations plays.
+// The seeds that a test of simulations plays.
 struct Seeds {
   uint32_t first = 1;
   uint32_t last = 300;
-  // What happens is written.
+  // Whether the test writes the events.
   bool is_told = false;
 
   // True: the argument was `--seed=N`, which is told, or `--seeds=FIRST-LAST`.

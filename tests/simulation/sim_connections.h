@@ -16,7 +16,7 @@
 
 namespace farandole {
 
-// What connects one rank with its epoch's peers, as Connections: the real page, channel and tree of leaders, over
+// Connects one rank with its epoch's peers, as Connections does: the real page, channel and tree of leaders, over
 // memory and connections of the simulation.
 class SimConnections {
  public:

@@ -33,8 +33,8 @@ struct SimBounds {
   static SimBounds Random(VirtualTime* time);
 };
 
-// What the ranks of one epoch find each other by: the memory of each host, and the connections. Each rank arrives in
-// its own time.
+// The place where the ranks of one epoch find each other: the memory of each host, and the connections. Each rank
+// arrives in its own time.
 class SimEpoch {
  public:
   enum class Kind { kRelay, kData };

@@ -7,7 +7,7 @@ namespace farandole {
 
 void SimNetwork::Cut(const std::string& a, const std::string& b, int64_t for_ns) {
   const std::pair<std::string, std::string> hosts = Key(a, b);
-  // What is on its way already arrives when the longest cut ends.
+  // Bytes that are already on their way arrive when the longest cut ends.
   int64_t& until_ns = cut_until_ns_[hosts];
   until_ns = std::max(until_ns, VirtualTime::NowNs() + for_ns);
   for (const std::weak_ptr<SimConnection>& weak : connections_) {

@@ -21,7 +21,7 @@ namespace farandole {
 
 class SimConnection;
 
-// The network between the hosts of a simulation, which may be cut from each other for a while. What is on its way then
+// The network between the hosts of a simulation, which may be cut from each other for a while. Data on its way then
 // arrives afterwards, as over TCP, unless the connection has been given up.
 class SimNetwork {
  public:

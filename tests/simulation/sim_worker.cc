@@ -15,7 +15,7 @@ namespace farandole {
 namespace {
 
 constexpr char kCheckpointName[] = "model";
-// Who waits looks so often, whatever rings; as the engine's threads.
+// A waiting worker looks this often even if nothing rings, like the engine's threads.
 constexpr int64_t kSurfaceNs = 50 * kMillisecond;
 constexpr int kPasses = 3;
 // As the worker's.

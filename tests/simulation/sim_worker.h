@@ -20,7 +20,7 @@
 
 namespace farandole {
 
-// What workers have in common.
+// The surroundings that all workers share.
 struct SimSite {
   VirtualTime* time = nullptr;
   SimCoordinator* coordinator = nullptr;
@@ -29,9 +29,9 @@ struct SimSite {
   ProcessTable processes;
   // By the epoch's number.
   std::map<uint64_t, std::unique_ptr<SimEpoch>> epochs;
-  // What each batch is, by epoch and sequence, as the first rank saw it that ran it.
+  // Each batch by epoch and sequence, as the first rank that ran it saw it.
   std::map<std::pair<uint64_t, uint64_t>, std::string> batches;
-  // What must not be; the first word of it counts.
+  // The first broken invariant; empty: none.
   std::string violation;
   void Violate(const std::string& sentence) {
     if (violation.empty()) violation = sentence;
@@ -54,7 +54,7 @@ class SimWorker {
   bool has_met() const { return has_met_; }
   // How the program has ended; empty while it runs.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
-  // What it waits for, for people.
+  // Says what it waits for, for people.
   std::string Describe() const;
   void Kill();
 

@@ -45,7 +45,7 @@ std::string Simulation::Run() {
     }
     is_on_ = false;
     CheckEnd();
-    // Who is stopped and has no rank yet would take part in the next launch; a launcher ends it.
+    // A stopped worker without a rank would take part in the next launch: end it, as a launcher does.
     for (const auto& worker : workers_) {
       if (worker->rank() >= 0 || worker->process().is_dead()) continue;
       has_ghost_ = true;
@@ -56,7 +56,7 @@ std::string Simulation::Run() {
     for (auto& worker : workers_) earlier_.push_back(std::move(worker));
     workers_.clear();
   }
-  // What is still on its way, or stopped, must not do harm either.
+  // Messages still on their way and stopped workers must not do harm either.
   for (const auto& worker : earlier_) worker->process().Continue();
   RunFor(10 * kSecond);
   CheckCatalogue();
@@ -225,7 +225,7 @@ bool Simulation::NamesCulprit(const std::string& sentence) const {
 }
 
 void Simulation::CheckEnd() {
-  // Who gives up meeting its peers ends without having stated why. See docs/decisions/0004-simulator.md.
+  // A worker that gives up meeting its peers ends without having stated why. See docs/decisions/0004-simulator.md.
   for (const auto& worker : workers_) {
     if (worker->outcome().has_value() && !worker->has_met()) Blame(*worker);
   }
@@ -273,9 +273,10 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
   if (restarts_ && worst_ >= Fault::kBreak) return;
   // So they do where some have left in order: the coordinator hears nothing of connections to these.
   if (HasLeft() && worst_ >= Fault::kLongCut) return;
-  // Who was cut off when a disagreement was told, and comes back when its peers are done, finds that they have left.
+  // A worker that was cut off when a disagreement was told, and comes back when its peers are done, finds that they
+  // left.
   if (HasLeft() && absl::StrContains(outcome->message(), "has left the job")) return;
-  // Who is cut off from the coordinator itself names the peer that it lost, and itself.
+  // A worker that is itself cut off from the coordinator names the peer that it lost, and itself.
   const int64_t own_pid = worker.process().pid();
   const bool names_itself = absl::StrContains(outcome->message(), absl::StrCat("(pid ", own_pid, ")"));
   if (culprits_.count(own_pid) > 0 && names_itself) return;

@@ -19,7 +19,7 @@ namespace farandole {
 // coordinator's core and the workers' link, table, engine, orderer, pages, tree of leaders and schedules are the real
 // ones; processes, network and disk are not.
 //
-// What must hold: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
+// Invariants: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
 // happens than a restart of the coordinator or a short cut between hosts trains to its end on all ranks; whoever ends
 // with an error names a process first to which something was done; a step has one checkpoint at most.
 class Simulation {
@@ -28,7 +28,7 @@ class Simulation {
 
   // Empty, or what did not hold.
   std::string Run();
-  // What happened, a line each.
+  // The events, a line each.
   const std::vector<std::string>& history() const { return history_; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// What every worker of a simulated job does in the same way: in each step it submits these tensors, in its own order,
+// The work of every worker of a simulated job: in each step it submits these tensors, in its own order,
 // and compares the results with what they must be.
 struct TrainingPlan {
   struct Tensor {

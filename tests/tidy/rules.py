@@ -69,6 +69,7 @@ SLEEPERS: Dict[str, str] = {
 # Prose in plain English: docs/style.md, "English". A folder comes in when its last sentence is mended, and none goes out.
 PLAIN_ENGLISH = [
     "README.md",
+    "base/*",
     "docs/README.md",
     "docs/architecture.md",
     "docs/benchmarks/*",
@@ -85,14 +86,20 @@ PLAIN_ENGLISH = [
     "docs/style.md",
     "docs/timeline.md",
     "docs/wheel.md",
-    "examples/c/*",
+    "examples/*",
     "sdk/horovod/*",
     "server/store/*",
     "server/testing/*",
     "tests/python/programs/*",
+    "tests/rejoin/*",
+    "tests/simulation/*",
     "third_party/*",
     "tools/reference/*",
     "tools/site/*",
+    "web/*",
+    "worker/collectives/*",
+    "worker/device/*",
+    "worker/kernels/*",
 ]
 
 WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"

@@ -6,7 +6,7 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLine = 64;
-// What a host sends in one phase at most.
+// A host sends at most this in one phase.
 constexpr int64_t kOnePhaseBytes = 64 << 10;
 // So that adding overlaps with sending, a batch has several chunks as soon as they are this large.
 constexpr int64_t kLeastChunkBytes = 128 << 10;

@@ -8,10 +8,10 @@
 
 namespace farandole {
 
-// Who has what part in an allreduce between hosts by direct exchange. Elements go through it in chunks. As many ranks
-// of each host as the smallest host has own a share of each chunk: they have what their host contributes to it. The
-// owners of the same share, one on each host, exchange it: each completes its host's part of the share, from what the
-// others have sent it, and sends the result to them. Few elements take one phase instead of two: each host's leader
+// Divides the elements of an allreduce between hosts by direct exchange. Elements go through it in chunks. As many
+// ranks of each host as the smallest host has own a share of each chunk: they have what their host contributes to it.
+// The owners of the same share, one on each host, exchange it: each completes its host's part of the share, from what
+// the others have sent it, and sends the result to them. Few elements take one phase instead of two: each host's leader
 // sends all to all others, and completes all by itself.
 //
 // Pure, and equal on all ranks. Parts begin at multiples of a cache line within the elements, and may be empty.
@@ -38,7 +38,7 @@ class ExchangeShares {
 
   Piece ChunkOf(int64_t chunk) const;
   Piece ShareOf(int64_t chunk, int owner) const;
-  // What the owner on `host` completes: in one phase, all of the share on each.
+  // The part that the owner on `host` completes: in one phase, all of the share on each.
   Piece PartOf(int64_t chunk, int owner, int host) const;
 
  private:

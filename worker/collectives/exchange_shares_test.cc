@@ -89,7 +89,7 @@ TEST(ExchangeSharesTest, FewElementsTakeOnePhaseAndOneOwner) {
   EXPECT_EQ(few.owners(), 1);
   EXPECT_EQ(few.chunks(), 1);
   EXPECT_FALSE(ExchangeShares(GroupShape(0, Sizes{2, 2}), 16'385, 4).has_one_phase());
-  // What a host sends counts, and it sends to each other one.
+  // The bytes that a host sends count, and it sends to each other one.
   EXPECT_FALSE(ExchangeShares(GroupShape(0, Sizes{1, 1, 1}), 16'384, 4).has_one_phase());
 }
 

@@ -145,7 +145,7 @@ TEST(HierarchicalAllreduceTest, ChunksOverlap) {
   // 10 chunks of 4 rounds in 13, not in 40.
   const Sizes sizes = {2, 2, 2};
   EXPECT_EQ(HierarchicalAllreduce(GroupShape(0, sizes), 600, 10).rounds.size(), 13u);
-  // What the host's ranks contribute in the first round, and what the other hosts do in the second one.
+  // The contributions of the host's ranks in the first round, and of the other hosts in the second one.
   EXPECT_EQ(HierarchicalAllreduce(GroupShape(0, sizes), 600, 10).scratch_count, 30 + 20);
 }
 

@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-// What is not `own`, of `all`: the parts before and behind it.
+// The parts of `all` before and behind `own`.
 std::vector<Piece> Others(const Piece& all, const Piece& own) {
   std::vector<Piece> parts;
   if (own.offset > all.offset) parts.push_back({Buffer::kWork, all.offset, own.offset - all.offset});

@@ -9,8 +9,8 @@
 namespace farandole {
 
 // This position sends sent[p] elements of its input to each position p, in order of position, and gets received[p] from
-// it, which lie in that order in the working buffer; what it has for itself is there already. What one position sends
-// another is what that one gets from it. The k-th transfer goes k positions on, and comes from k positions back, so
+// it, which lie in that order in the working buffer; its elements for itself are there already. One position's sent[p]
+// equals position p's received[] of it. The k-th transfer goes k positions on, and comes from k positions back, so
 // that no rank is everybody's target at once; at most `most_peers` of them are in a round. No scratch.
 Schedule PairwiseAlltoall(int position, absl::Span<const int64_t> sent, absl::Span<const int64_t> received,
                           int most_peers);

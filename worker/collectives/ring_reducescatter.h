@@ -11,7 +11,7 @@ namespace farandole {
 
 // Every rank contributes all elements; position p ends with the result of the
 // p-th of the shares, whose lengths are `counts`, in its place in the working
-// buffer. What is elsewhere in it then is of no use. In round k a rank sends the
+// buffer. The rest of the buffer is then of no use. In round k a rank sends the
 // partial result of share p - k - 1 to position p + 1: size - 1 rounds, in which
 // each rank sends every element but those of one share once. Patarasuk and Yuan,
 // "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).

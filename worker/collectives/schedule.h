@@ -33,7 +33,7 @@ struct Step {
   Kind kind = Kind::kSend;
   // Of a send or receive.
   int peer = 0;
-  // What a send reads and the others write; never empty.
+  // Read by a send, written by the others; never empty.
   Piece piece;
   // Reduce: what is combined, from the left, each with as many elements as
   // `piece`, which may be one of them.

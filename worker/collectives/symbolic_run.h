@@ -32,13 +32,13 @@ class SymbolicRun {
 
   int size() const { return static_cast<int>(schedules_.size()); }
 
-  // What `rank` has for `element` of the collective before it begins.
+  // The value that `rank` has for `element` of the collective before it begins.
   Value Contribution(int rank, int64_t element);
   // Puts into the working buffers what each rank contributes to a reduction.
   void ContributeAll();
   void Set(int rank, int64_t offset, Value value);
   Value At(int rank, int64_t offset) const;
-  // What the rank has in its input buffer, which is empty at first.
+  // Fills the rank's input buffer, which is empty at first.
   void SetInput(int rank, std::vector<Value> values);
 
   // Runs all ranks to the end. INTERNAL, with rank and round: a step leaves its

@@ -14,7 +14,7 @@ constexpr Piece kSecond = {Buffer::kWork, 1, 1};
 constexpr Piece kBoth = {Buffer::kWork, 0, 2};
 constexpr Piece kScratch = {Buffer::kScratch, 0, 1};
 
-// What is wrong with two ranks that run these rounds, each contributing two
+// The fault of two ranks that run these rounds, each contributing two
 // elements, with one element of scratch.
 std::string FaultOf(std::vector<Round> first, std::vector<Round> second) {
   SymbolicRun run({{"test", 1, std::move(first)}, {"test", 1, std::move(second)}}, 2);

@@ -19,7 +19,7 @@ absl::Status BatchKernel::Load() {
 }
 
 std::optional<absl::Status> BatchKernel::TakeFailure() {
-  // Who loads them meanwhile may take a while.
+  // Another thread may be loading them, which may take a while: do not wait for it.
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !loaded_.has_value() || loaded_->ok() || is_told_) return std::nullopt;
   is_told_ = true;

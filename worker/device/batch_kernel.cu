@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kThreads = PieceBatch::kThreads;
 
-// What this block is about.
+// The bytes that one block copies.
 struct Tile {
   const char* from;
   char* to;

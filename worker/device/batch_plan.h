@@ -17,8 +17,8 @@ struct GpuCopy {
   size_t bytes = 0;
 };
 
-// What the kernels are to be given for these pieces, in order, with `type` and `factor`; each has at least one piece,
-// and empty ones are left out. A GPU has far less memory than would take more blocks than a launch can have (2^31 - 1).
+// The kernels' arguments for these pieces, in order, with `type` and `factor`. Each has at least one piece, and empty
+// pieces are left out. A GPU has far less memory than would take more blocks than a launch can have (2^31 - 1).
 std::vector<PieceBatch> PlanPieces(absl::Span<const GpuCopy> copies, PieceType type, double factor);
 
 // How elements of a type that NCCL reduces are scaled; a bool as a number that is 0 or 1.

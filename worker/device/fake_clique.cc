@@ -215,14 +215,14 @@ bool FakeClique::Collect(int position, uint64_t number, const FakeNcclWork& call
   if (round.arrived < size_) return false;
   if (before < size_) Reckoning(round.calls).Run();
   if (files_ != nullptr) {
-    // Who has come to this one is done with those before.
+    // A rank that has come to this round is done with those before.
     files_->Remove("round", number - 1, position);
     rounds_.erase(number);
   }
   return true;
 }
 
-// What other processes have come with meanwhile.
+// Gets the calls that other processes have brought meanwhile.
 void FakeClique::Fetch(uint64_t number, Round* round) {
   for (int position = 0; position < size_; ++position) {
     if (round->calls[position].has_value()) continue;

@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-// What ranks of one unique id tell each other that are different processes: files in a directory, each written by one
-// rank, whole from the moment when it is there.
+// Messages between ranks of one unique id in different processes: files in a directory, each written by one rank, whole
+// from the moment when it is there.
 class FakeCliqueFiles {
  public:
   FakeCliqueFiles(const std::string& directory, uint64_t id);

@@ -192,7 +192,8 @@ struct FakeCalls {
     }
     return 0;
   }
-  // What a graph allocates is its own as long as it is there, and holds nothing before and after each run.
+  // Memory that a graph allocates belongs to the graph as long as that lives, and holds nothing before and after each
+  // run.
   static void Spoil(CudaAddress address, CudaStream stream) {
     fake->Push(stream, [block = fake->memory_[address].get()] {
       std::fill(block->begin(), block->end(), '\xcd');

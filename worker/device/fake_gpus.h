@@ -19,7 +19,7 @@
 #include "worker/device/host_kernels.h"
 #include "worker/device/nccl_library.h"
 
-// What the driver gives handles of; complete here, as cuda.h leaves them.
+// The objects behind the driver's handles; complete here, since cuda.h leaves them incomplete.
 namespace farandole {
 class FakeGraph;
 }
@@ -53,9 +53,9 @@ namespace farandole {
 
 class FakeClique;
 
-// GPUs and NCCL for tests, in this process's memory, behind the tables of functions that the real ones fill. What
-// streams are given runs later, on a thread of its own, in an order that is drawn from the seed and keeps only what
-// CUDA keeps: so who forgets to wait reads what is not there yet. Memory is filled with garbage when it is
+// GPUs and NCCL for tests, in this process's memory, behind the tables of functions that the real ones fill. The work
+// of streams runs later, on a thread of its own, in an order that is drawn from the seed and that CUDA would allow: so
+// a caller that forgets to wait reads data that is not there yet. Memory is filled with garbage when it is
 // allocated and freed. Kernels are those of batch_kernel.cu, compiled for the host. One at a time.
 class FakeGpus {
  public:
@@ -77,7 +77,7 @@ class FakeGpus {
   // A stream of the framework, and something that runs there.
   CudaStream MakeStream();
   void Launch(CudaStream stream, std::function<void()> work);
-  // What is behind it in the stream waits until `is_over` gives true.
+  // Later work in the stream waits until `is_over` gives true.
   void Block(CudaStream stream, std::function<bool()> is_over);
   // Waits until the stream is empty.
   void Synchronize(CudaStream stream);
@@ -101,8 +101,8 @@ class FakeGpus {
   void BreakCommunicators(int result);
   // Of all GPUs and NCCL, before they are used: another version, and another compute capability (86: 8.6).
   void BeOf(int nccl_version, int capability);
-  // What the stream is given, and those that wait for it, becomes a graph. All threads may only make calls meanwhile
-  // that are relaxed.
+  // The stream's work from now on, and that of streams that wait for it, becomes a graph. Meanwhile all threads may
+  // only make relaxed calls.
   void BeginCapture(CudaStream stream);
   // Null: streams have become part of the capture that do not end in this one.
   std::unique_ptr<FakeGraph> EndCapture(CudaStream stream);
@@ -111,7 +111,7 @@ class FakeGpus {
   void Destroy(std::unique_ptr<FakeGraph> graph);
   // Names of the calls since the last one, but for those that only look.
   std::vector<std::string> TakeCalls();
-  // What is allocated, connected or held: 0 when all is over.
+  // The number of allocations, connections and references: 0 when all is over.
   int live() const;
   void AwaitNothingLive();
 

@@ -173,7 +173,7 @@ struct FakeNcclCalls {
     if (const int failure = fake.Enter(call); failure != 0) return failure;
     Communicator& own = *comm->shared;
     own.is_aborted = true;
-    // What a split has begun is there then, and of no use.
+    // A communicator that a split has begun is then there, and of no use.
     const std::optional<Child> child = std::exchange(own.child, std::nullopt);
     if (child.has_value())
       __atomic_store_n(child->made, Make(fake, kNobodysId, own.clique->size(), 0), __ATOMIC_RELEASE);

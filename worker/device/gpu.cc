@@ -10,7 +10,7 @@ namespace {
 
 CudaAddress AddressOf(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
 
-// What the pool keeps when it is idle: all that it ever had.
+// The idle pool keeps all memory that it ever had.
 constexpr uint64_t kKeepAll = ~uint64_t{0};
 
 absl::Status NotWhereItWasCaptured() {

@@ -75,7 +75,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::StatusOr<GpuEvent> RecordTimed(CudaStream stream);
   // In nanoseconds; negative if `to` was first. Both are over.
   absl::StatusOr<int64_t> TimeBetween(const GpuEvent& from, const GpuEvent& to);
-  // What `stream` is given from now on waits for the event.
+  // Makes later work in `stream` wait for the event.
   //   FAILED_PRECONDITION: the event is captured, and the stream is no part of a capture
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
   // FAILED_PRECONDITION: the event is a point of a capture that has ended

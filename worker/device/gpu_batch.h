@@ -10,9 +10,9 @@
 
 namespace farandole {
 
-// What a collective of tensors in a GPU's memory has besides.
+// The additional fields of a collective of tensors in a GPU's memory.
 struct GpuBatch {
-  // What is said where it hangs: "'x' and 3 others".
+  // Names the batch in the log if it hangs: "'x' and 3 others".
   std::string label;
   // Null where the rank has joined, and so has no tensors.
   std::shared_ptr<Gpu> gpu;

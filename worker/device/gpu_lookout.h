@@ -31,7 +31,7 @@ class GpuLookout {
     // For how long the driver does not answer; 0: it has.
     int64_t silent_ns = 0;
   };
-  // What the last look has found, and has the next one begin. Does not wait.
+  // Returns the findings of the last look, and begins the next one. Does not wait.
   Answer Ask(int64_t now_ns);
 
  private:

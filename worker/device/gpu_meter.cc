@@ -84,7 +84,7 @@ void GpuMeter::State::Run() {
     lock.unlock();
     const absl::StatusOr<Sample> sample = Read(**nvml, *device);
     lock.lock();
-    // What fails now may work again later.
+    // A read that fails now may succeed later.
     if (sample.ok()) last = *sample;
     changed.wait_for(lock, absl::ToChronoNanoseconds(period), [this] { return stopping; });
   }

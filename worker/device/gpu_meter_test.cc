@@ -86,7 +86,7 @@ class GpuMeterTest : public ::testing::Test {
     const auto has_grown = [&, before = fake.*counter] { return fake.*counter >= before + times; };
     EXPECT_TRUE(fake.changed.wait_for(lock, absl::ToChronoSeconds(kPatience), has_grown));
   }
-  // What was read off after the call.
+  // A sample that was read after the call.
   static GpuMeter::Sample Next(GpuMeter& meter) {
     Await(&FakeNvml::reads, 3);
     return meter.Take().value_or(GpuMeter::Sample());

@@ -29,7 +29,7 @@ absl::StatusOr<GpuEvent> GpuWatch::Begin(Gpu& gpu, CudaStream stream) {
 void GpuWatch::Add(Enqueued enqueued) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::deque<Watched>& watched = watched_[enqueued.stream];
-  // What is wrong with it is told to who looks.
+  // Look() reports a failure of the GPU.
   if (watched.size() >= kMany) ForgetLocked(&watched).IgnoreError();
   watched.push_back({std::move(enqueued), MonotonicNs(), anchor_, anchor_ns_});
 }

@@ -16,7 +16,7 @@
 
 namespace farandole {
 
-// What becomes of the time that collectives take on a GPU, by MonotonicNs. Thread-safe.
+// Takes the times of collectives on a GPU, by MonotonicNs. Thread-safe.
 struct GpuRecorder {
   // Whether they are to be measured.
   std::function<bool()> is_on;

@@ -71,7 +71,7 @@ class CallRun {
 
 bool NcclCalls::PacksInput(const Collective& collective) const {
   if (Gathers(collective)) return false;
-  // Who has joined contributes the identity of a reduction.
+  // A rank that has joined contributes the identity of a reduction.
   if (!collective.contributes) return Reduces(collective.op);
   if (collective.op == OpType::kBroadcast && collective.position != collective.root) return false;
   return plan_.prescale != 1.0 || InputsAsOne(collective, element_bytes_) == nullptr;
@@ -219,7 +219,7 @@ absl::Status NcclCalls::Reduction(const Collective& collective, NcclCommunicator
   });
 }
 
-// What follows moves bytes, of any type.
+// The operations from here on move bytes, of any type.
 
 absl::Status NcclCalls::Broadcast(const Collective& collective, NcclCommunicator& communicator) {
   const NcclLibrary& nccl = communicator.nccl();

@@ -13,9 +13,9 @@
 
 namespace farandole {
 
-// What one collective asks of NCCL on this rank. All ranks of the group make the same calls, with the same counts,
-// however their tensors lie: what is not in one piece is packed into memory that is, and what NCCL cannot scale is
-// scaled on the way there and back. Owned by its operation.
+// The NCCL calls of one collective on this rank. All ranks of the group make the same calls, with the same counts,
+// however their tensors lie. Tensors that are not in one piece are packed into memory that is. Kernels scale values
+// that NCCL cannot, on the way there and back. Owned by its operation.
 class NcclCalls {
  public:
   // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
@@ -40,7 +40,7 @@ class NcclCalls {
   NcclReduction plan_;
   int64_t element_bytes_ = 1;
   bool packs_output_ = false;
-  // What the inputs are packed into.
+  // The inputs are packed into this.
   char* packed_input_ = nullptr;
   // Where it is not the communicator's; freed in the stream's order.
   GpuMemory own_packed_;

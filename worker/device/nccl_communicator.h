@@ -96,8 +96,8 @@ class NcclCommunicator {
   const std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<CUstream_st> stream_;
   std::mutex mutex_;
-  // What a split makes NCCL writes here, from a thread of its own, at the latest before the abort of what is split
-  // returns: read by CommLocked until it is there.
+  // NCCL writes the product of a split here, from a thread of its own, at the latest before the abort of the split
+  // communicator returns: CommLocked reads it until it is there.
   NcclComm comm_ = nullptr;
   int position_ = 0;
   std::atomic<bool> is_connected_{false};

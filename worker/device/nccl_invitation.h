@@ -14,7 +14,7 @@ namespace farandole {
 // Process sets by their numbers: their ranks, ascending.
 using ProcessSets = std::map<uint32_t, std::vector<int>>;
 
-// What the first of the ranks that are to connect tells the others.
+// The message of the first of the ranks that are to connect to the others.
 struct NcclInvitation {
   NcclUniqueId id = {};
   // Whose communicators all are to make by splits of that one.

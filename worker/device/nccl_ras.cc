@@ -29,7 +29,7 @@ constexpr char kHello[] = "CLIENT PROTOCOL 2\n";
 constexpr char kPatience[] = "TIMEOUT 4\n";
 // All ranks are named, however many are behind.
 constexpr char kQuestion[] = "VERBOSE STATUS\n";
-// What answers a word of these is a word.
+// The replies to these words are single words.
 constexpr size_t kMostReplyBytes = 128;
 constexpr size_t kMostLines = 100;
 
@@ -41,7 +41,7 @@ bool IsHeadingOfFaults(const std::vector<absl::string_view>& lines, size_t at) {
   return (lines[at] == "Errors" || lines[at] == "Warnings") && at + 1 < lines.size() && IsUnderline(lines[at + 1]);
 }
 
-// What a host's name stands for.
+// The addresses of a host's name.
 class Addresses {
  public:
   ~Addresses() {

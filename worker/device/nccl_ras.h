@@ -20,7 +20,7 @@ struct NcclRasBounds {
   size_t bytes = 64 * 1024;
 };
 
-// What NCCL knows of its communicators on all hosts: which ranks are behind, and which do not answer. From 2.24 on its
+// Asks NCCL about its communicators on all hosts: which ranks are behind, and which do not answer. From 2.24 on its
 // processes ask each other ("RAS"), and one of each host answers at a port, as `ncclras` has it
 // (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html). Asked on a thread of its own,
 // which nobody waits for. Calls come from one thread.

@@ -55,10 +55,10 @@ Warnings
   Rank 0 has launched up to operation 7 -- GPU 0 managed by process 41 on node 10.0.0.1
 )";
 
-// What listens on a loopback port, and follows a script with its first caller.
+// Listens on a loopback port, and follows a script with its first caller.
 class Server {
  public:
-  // What the script has: one connection.
+  // The script's end of one connection.
   class Caller {
    public:
     explicit Caller(int fd) : fd_(fd) {}
@@ -120,7 +120,7 @@ absl::StatusOr<std::string> Read(const Server& server, NcclRasBounds bounds = {k
   return ReadNcclRas(server.address(), bounds);
 }
 
-// What `say` was told, from any thread.
+// Collects the lines that `say` was given, from any thread.
 class Heard {
  public:
   struct Lines {

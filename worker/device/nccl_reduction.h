@@ -25,7 +25,7 @@ struct NcclReduction {
   bool ScalesByKernel() const { return prescale != 1.0 || postscale != 1.0; }
 };
 
-// What decides about some reductions, and may differ between workers.
+// Properties that decide about some reductions, and may differ between workers.
 struct NcclPlace {
   int nccl_version = 0;    // as NcclLibrary::version
   int gpu_capability = 0;  // as Gpu::capability()

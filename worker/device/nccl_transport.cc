@@ -124,7 +124,7 @@ class NcclOperation final : public Operation {
     absl::StatusOr<GpuEvent> done = begun_.is_set() ? gpu.RecordTimed(stream) : gpu.Record(stream);
     if (!done.ok()) return done.status();
     batch.done = *std::move(done);
-    // What is captured runs when somebody has its graph do so, whom nobody here knows.
+    // A captured batch runs when the program launches its graph, which nothing here can see.
     if (batch.is_captured) return true;
     transport_.watch_.Add({batch.label,
                            collective_.position == 0,
@@ -275,14 +275,14 @@ void NcclTransport::Forget(uint32_t group) {
   std::shared_ptr<NcclCommunicator> forgotten;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = communicators_.find(group);
-  // What a split makes is not dropped before that is over, which comes back to it.
+  // Keeps a communicator that a split is making: the end of the split comes back to it.
   if (found == communicators_.end() || !found->second->is_connected()) return;
   forgotten = std::move(found->second);
   communicators_.erase(found);
 }
 
 void NcclTransport::Finish() {
-  // All is over, and measured. What is wrong is of no more use.
+  // All work is over, and measured. A failure is of no more use.
   watch_.Look(MonotonicNs()).status().IgnoreError();
   std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators;
   {

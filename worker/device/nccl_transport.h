@@ -46,8 +46,8 @@ class NcclTransport {
 
   ~NcclTransport();
 
-  // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. What
-  // CheckForNccl refuses is an error.
+  // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. A
+  // collective that CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   // Does not wait: NCCL does, until the GPU has come to what it is to end, and that is behind all that the program has
   // enqueued. Destruction waits for it.
@@ -79,7 +79,7 @@ class NcclTransport {
   std::mutex mutex_;
   // By process set.
   std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators_;
-  // What a split makes of this rank alone, where it has no part in a set; until the splits are over.
+  // Communicators of this rank alone, which splits make for sets that it has no part in; until the splits are over.
   std::vector<std::shared_ptr<NcclCommunicator>> spares_;
   GpuWatch watch_;
   absl::Status failure_;

@@ -21,7 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// What the conformance suite waits for is the result, and not that it is enqueued.
+// Complete when the result is there, as the conformance suite expects, and not when it is enqueued.
 class AwaitedOperation final : public Operation {
  public:
   AwaitedOperation(NcclTransport& nccl, std::shared_ptr<Gpu> gpu, CudaStream stream, const Collective& collective)

@@ -1,8 +1,8 @@
 #ifndef FARANDOLE_WORKER_DEVICE_NVPTX_TARGET_H_
 #define FARANDOLE_WORKER_DEVICE_NVPTX_TARGET_H_
 
-// What batch_kernel.cu needs of CUDA's headers, where clang compiles it for a GPU. host_target.h has the same for
-// tests.
+// The parts of CUDA's headers that batch_kernel.cu needs, for clang's compilation for a GPU. host_target.h has the same
+// for tests.
 
 #include <cstdint>
 

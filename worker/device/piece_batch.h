@@ -8,9 +8,9 @@ namespace farandole {
 // How the elements of a batch are scaled; the numbers are those of neither DType nor NCCL.
 enum class PieceType : uint32_t { kU8, kI8, kI32, kI64, kF16, kBF16, kF32, kF64 };
 
-// What a kernel of batch_kernel.cu is given: pieces of memory that do not overlap, but that one may be its own
-// destination. It is passed by value, so that it needs no memory of the GPU: all that a kernel is given has 4 KiB at
-// most before CUDA 12.1.
+// The argument of a kernel of batch_kernel.cu: pieces of memory that do not overlap, except that one may be its own
+// destination. It is passed by value, so that it needs no memory of the GPU: a kernel's arguments have at most 4 KiB
+// before CUDA 12.1.
 struct PieceBatch {
   static constexpr uint32_t kMostPieces = 144;
   // A block has one tile: so much of a piece, 16 bytes for each thread, four times, or what is left of it. However

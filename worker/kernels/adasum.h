@@ -25,7 +25,7 @@ struct AdasumProducts {
   double bb = 0.0;
 };
 
-// Whoever passes a tensor in parts passes multiples of this many elements, but
+// A caller that passes a tensor in parts passes multiples of this many elements, but
 // for the last part: the order of additions is then the same for all parts.
 constexpr int64_t kAdasumBlock = 512;
 

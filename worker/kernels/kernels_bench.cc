@@ -41,7 +41,7 @@ void ReduceWith(benchmark::State& state, const KernelTable* table, DType dtype, 
   state.SetItemsProcessed(state.iterations() * count);
 }
 
-// What a caller sees for one element: checks, dispatch and tail included.
+// The cost of one element to a caller: checks, dispatch and tail included.
 void ReduceOneElement(benchmark::State& state, DType dtype) {
   const std::vector<std::vector<char>> buffers = Ones(dtype, 2, 1);
   const void* const inputs[] = {buffers[0].data(), buffers[1].data()};

@@ -7,7 +7,7 @@
 namespace farandole {
 namespace {
 
-// Clang 14's __builtin_cpu_supports does not know it. What AVX2's answer says of the operating system holds for it too.
+// Clang 14's __builtin_cpu_supports does not know it. If the operating system supports AVX2, it supports this too.
 bool HasF16c() {
   unsigned a = 0;
   unsigned b = 0;

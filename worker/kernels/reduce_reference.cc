@@ -252,7 +252,7 @@ float ReferenceE4M3ToF32(uint8_t code) {
 
 uint8_t ReferenceF32ToE4M3(float value) {
   if (std::isnan(value)) return 0x7f;
-  // What is larger than all others is the largest.
+  // Values beyond the largest number become the largest number.
   const double magnitude = std::min(std::fabs(static_cast<double>(value)), 448.0);
   const double rounded = Rounded(magnitude, 4, -9);
   int code = 0;

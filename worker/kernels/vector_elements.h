@@ -66,7 +66,7 @@ Floats CanonicalNans(Floats floats) {
   return floats != floats ? (Floats)nan : floats;
 }
 
-// What happens to the combined lanes before they are stored.
+// Finishes the combined lanes before they are stored.
 template <typename Lane, int kBytes>
 struct FloatFinish {
   using Vector = typename VectorOf<Lane, kBytes>::Type;

@@ -103,7 +103,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="less of everything; print the tables, write nothing")
     options = parser.parse_args(arguments)
-    # Whoever stops it stops the contenders too: an exit runs the clean-up.
+    # A signal that stops it stops the contenders too: an exit runs the clean-up.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     suite = QUICK if options.quick else FULL
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {suite.limit_s} s"))

@@ -1,4 +1,4 @@
-"""What is measured, and the goals that it is held to."""
+"""The cells that the benchmark measures, and the goals that they are held to."""
 
 from typing import Dict, List, NamedTuple, Optional
 
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the row is called."""
+        """The row's name."""
         dtype = "" if self.dtype == "f32" else {"f16": "float16, "}[self.dtype]
         many = {"one": "", "many": f"{self.tensors} tensors of ", "flat": f"{self.tensors} tensors in one call, of "}
         many["arena"] = "in an arena, "
@@ -46,7 +46,7 @@ class Cell(NamedTuple):
         return self.count_bytes * self.tensors > 32 << 10
 
     def order(self) -> Dict[str, object]:
-        """What a rank is told, but for the steps."""
+        """The order to a rank, but for the steps."""
         return {
             "do": "collective",
             "kind": self.kind,

@@ -78,7 +78,7 @@ class Contender:
                 self._events.get_nowait()
 
     def events(self, seconds: float) -> Iterator[Event]:
-        """What it tells from now on. Raises BenchError when it has ended or the time is over."""
+        """Its events from now on. Raises BenchError when it has ended or the time is over."""
         deadline = time.monotonic() + seconds
         while True:
             try:

@@ -261,7 +261,7 @@ def measure_farandole(trials: int, seed: int, results: Results) -> None:
 
 
 def measure_torchrun(trials: int, seed: int, results: Results) -> None:
-    """Who fails because of a peer in a restart costs one more restart."""
+    """A rank that fails because of a peer in a restart costs one more restart."""
     draw = random.Random(seed)
 
     def trial(ranks: TorchrunRanks) -> None:

@@ -26,7 +26,7 @@ Pairs = List[Tuple[float, float]]
 
 
 def measure(ranks: int, device: str, quick: bool) -> Dict[str, Any]:
-    """What the ranks have reported. SystemExit: one has failed."""
+    """The ranks' report. SystemExit: one has failed."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         command = [farandole(), "run", "-np", str(ranks)]
@@ -87,7 +87,7 @@ def text_of(found: Dict[str, Any], ranks: int, device: str) -> str:
 
 
 def machine(found: Dict[str, Any], ranks: int, device: str) -> List[str]:
-    """What it was measured on, and with."""
+    """The machine and the versions of the measurement."""
     version = subprocess.run([farandole(), "--version"], capture_output=True, text=True, check=False).stdout.strip()
     lines = [f"- {ranks} ranks, {platform.system()} {platform.release()}, Python {platform.python_version()}"]
     if device == "cuda":

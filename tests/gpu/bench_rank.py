@@ -18,7 +18,7 @@ from checks import place_for
 
 ROUNDS = 9
 QUICK_ROUNDS = 3
-# What a round of one contender is to take, in seconds, once it is known how long a call takes.
+# A round of one contender takes this many seconds, once it is known how long a call takes.
 ROUND_S = 0.05
 # Of a call that takes longer there are few rounds.
 SLOW_S = 0.5

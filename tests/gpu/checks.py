@@ -1,4 +1,4 @@
-"""What must hold of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
+"""Checks of tensors in GPUs, on each rank of a job: `farandole run -np N python checks.py CHECK [--device cpu]`.
 
 `operations`: every operation beside what it must give. `process_sets`: those of some ranks. `splits`: the
 same with FARANDOLE_NCCL_SPLIT=1. `training`:
@@ -35,7 +35,7 @@ def place_for(kind: str) -> torch.device:
 
 
 def beside_graphs(device: torch.device) -> None:
-    """What is before and after a collective may be a CUDA graph; the first of a process set is not captured."""
+    """Work before and after a collective may be a CUDA graph; the first of a process set is not captured."""
     if device.type != "cuda":
         return
     tensor, graph = torch.zeros(1000, device=device), torch.cuda.CUDAGraph()

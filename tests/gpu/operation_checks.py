@@ -1,4 +1,4 @@
-"""What must hold of the operations themselves, and of process sets, with tensors in GPUs: those of checks.py."""
+"""Checks of the operations themselves, and of process sets, with tensors in GPUs: those of checks.py."""
 
 from typing import List
 

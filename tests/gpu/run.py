@@ -51,7 +51,7 @@ def run(check: str, ranks: int, device: str) -> bool:
         said, code = done.stdout.decode(errors="replace"), done.returncode
     except subprocess.TimeoutExpired as expired:
         said, code = (expired.stdout or b"").decode(errors="replace") + f"\nit hung for {limit} s", -1
-    # Who has killed himself is the cause; the others have been told.
+    # The rank that has killed itself is the cause; the others have been told.
     told = said.count("told: ") == ranks - 1
     passed = (code == 128 + 9 and told) if check == "death" else code == 0
     print(f"{check} on {ranks} ranks: {'passed' if passed else 'FAILED'}", flush=True)
@@ -68,7 +68,7 @@ def can_compile() -> bool:
 
 
 def checks_of(ranks: int, device: str) -> List[str]:
-    """What there is for so many ranks."""
+    """The checks for so many ranks."""
     names = ["operations", "process_sets", "training", "compressed"]
     names += ["splits", "death", "elastic"] if ranks > 1 else []
     # Of a host nothing of these is ours.

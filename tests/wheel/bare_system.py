@@ -1,7 +1,7 @@
 """Systems that have none of what Farandole is built with: a folder that programs run in as their root.
 
-Made from this machine's own packages within a second, or by debootstrap from Debian's archive. Needs root. What runs in it shares the
-network, /dev and /proc with this machine, and nothing else but what is shown to it.
+Made from this machine's own packages within a second, or by debootstrap from Debian's archive. Needs root. Programs in it share the
+network, /dev and /proc with this machine, and otherwise see only the folders that are mounted into it.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
-# What a machine has on which programs in Python run.
+# A machine on which programs in Python run has these.
 PACKAGES = ("bash", "coreutils", "libstdc++6", "zlib1g", "python3")
 # Pages for people, thousands of files.
 _LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/")
@@ -36,7 +36,7 @@ def _name_of(text: str) -> str:
 
 
 def _installed() -> Tuple[Dict[str, List[List[str]]], Dict[str, str]]:
-    """What each installed package needs, alternatives by alternatives, and who provides a name that is none's own."""
+    """The needs of each installed package, alternatives by alternatives, and the providers of virtual names."""
     form = "${Package}|${Provides}|${Pre-Depends}, ${Depends}\n"
     listed = subprocess.run(["dpkg-query", "-W", "-f", form], check=True, capture_output=True, text=True).stdout
     needs: Dict[str, List[List[str]]] = {}
@@ -108,7 +108,7 @@ class BareSystem:
         self._shown += [str(path), inside]
 
     def run(self, *command: str, seconds: int = 120, **environment: str) -> str:
-        """What a command prints that must succeed. Its environment is `environment` and a PATH, and nothing else."""
+        """The output of a command that must succeed. Its environment is `environment` and a PATH, and nothing else."""
         variables = {"PATH": "/venv/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **environment}
         enter = ["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(self.root), *self._shown, "--", *command]
         result = subprocess.run(

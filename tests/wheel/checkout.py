@@ -12,7 +12,7 @@ CHECKS = ROOT / "tests" / "python"
 
 
 def output_of(*command: object, codes: Sequence[int] = (0,), **environment: str) -> str:
-    """What a command prints that must exit with one of these codes, in the checkout."""
+    """The output of a command in the checkout, which must exit with one of these codes."""
     words = [str(word) for word in command]
     result = subprocess.run(
         words,

@@ -14,7 +14,7 @@ from bare_system import BareSystem  # noqa: E402
 from checkout import ROOT, output_of, show_programs  # noqa: E402
 
 REQUIREMENTS = ROOT / "sdk" / "python" / "requirements.txt"
-# What make install has fetched is enough, and versions are those of .venv. Links would cross from one mount into another.
+# The packages that make install has fetched are enough, in .venv's versions. Links would cross from one mount to another.
 UV_INSIDE = {"UV_CACHE_DIR": "/uv/cache", "UV_OFFLINE": "1", "UV_LINK_MODE": "copy"}
 
 

@@ -1,4 +1,4 @@
-"""What a type checker says about programs that use the package. Programs of typed/ are read, not run."""
+"""A type checker's findings in programs that use the package. Programs of typed/ are read, not run."""
 
 import importlib
 import pathlib
@@ -40,13 +40,13 @@ def uses(path: pathlib.Path) -> None:
 
 
 def errors_of(said: str) -> List[str]:
-    """What mypy holds against the programs, and of the package that a function lacks types."""
+    """mypy's errors in the programs, and those of the package that say that a function lacks types."""
     errors = [line for line in said.splitlines() if re.search(r":\d+: error: ", line)]
     return [line for line in errors if "sdk/python/" not in line or "[no-untyped-def]" in line]
 
 
 def mypy(config: pathlib.Path, *paths: object) -> str:
-    """What mypy says of some files and the package."""
+    """mypy's output for some files and the package."""
     options = ["--config-file", config, "--cache-dir", ROOT / "build" / "mypy", "--no-error-summary"]
     command = [ROOT / ".venv/bin/python", "-m", "mypy", *options, *paths, "sdk/python/farandole"]
     return output_of(*command, codes=(0, 1))

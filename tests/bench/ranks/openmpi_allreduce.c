@@ -1,4 +1,4 @@
-/* What `farandole bench --op allreduce --dtype f32` measures, with Open MPI: buffers are written anew before each step,
+/* Measures `farandole bench --op allreduce --dtype f32` with Open MPI: buffers are written anew before each step,
  * a barrier comes before it where that takes long, a step takes as long as its slowest rank. Rank 0 prints one JSON
  * object.
  *

@@ -81,13 +81,13 @@ class Rank:
         return {"seconds": seconds, "digest": self._exercise.digest()}
 
     def _idle(self, order: Order) -> Answer:
-        """What the library's threads cost between steps, while the program itself does nothing."""
+        """The cost of the library's threads between steps, while the program itself does nothing."""
         wall, used = time.perf_counter(), time.process_time()
         select.select([self._socket], [], [], order["seconds"])
         return {"cpu": (time.process_time() - used) / (time.perf_counter() - wall)}
 
     def _late(self, order: Order) -> Answer:
-        """What a rank costs that waits in a collective for rank 0, which comes later by so many seconds."""
+        """The cost of a rank that waits in a collective for rank 0, which comes later by so many seconds."""
         exercise = self._prepare({"do": "collective", "kind": "one", "dtype": "f32", "count": 1, "tensors": 1})
         self._contender.barrier()
         exercise.rewrite(0)
@@ -99,7 +99,7 @@ class Rank:
 
 
 def serve(contender: Any) -> None:
-    """What a contender's program does: the driver's socket is its last argument."""
+    """Runs a contender's program: the driver's socket is its last argument."""
     Rank(contender, sys.argv[-1]).serve()
 
 

@@ -32,7 +32,7 @@ hvd.barrier()
 
 @hvd.elastic.run
 def train(state: hvd.elastic.ObjectState, steps: int) -> float:
-    """What is decorated returns what the function returns."""
+    """A decorated function keeps its type of result."""
     state.commit()
     return float(steps)
 

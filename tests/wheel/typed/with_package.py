@@ -1,4 +1,4 @@
-"""What is in the package itself, with its types."""
+"""The names of the package itself, with their types."""
 
 from typing import Optional, assert_type
 

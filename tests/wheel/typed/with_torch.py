@@ -43,7 +43,7 @@ assert_type(len(sampler), int)
 
 @hvd.elastic.run
 def train(state: hvd.elastic.TorchState) -> int:
-    """What is decorated returns what the function returns."""
+    """A decorated function keeps its type of result."""
     state.commit()
     return state.epoch  # type: ignore[no-any-return]  # an attribute of the program's own
 

@@ -17,7 +17,7 @@ class Sentence(NamedTuple):
 _SENTENCE = re.compile(r"\S.*?(?:[.!?][)\"'*]*(?=\s|$)|$)", re.DOTALL)
 _COMMENT_MARKS = re.compile(r"^[ \t]*(?://+!?|/\*+|\*(?!\*|/)|#+)?[ \t]?|[ \t]*\*/$")
 _NO_PROSE = re.compile(r"[ \t]*(?:\||#)")  # A row of a table, or a heading.
-_ITEM = re.compile(r"[ \t]*(?:[-*]|\d+\.)[ \t]+")
+_ITEM = re.compile(r"^[ \t]*(?:[-*]|\d+\.)[ \t]+")
 
 
 def sentences(source: Source) -> Iterator[Sentence]:

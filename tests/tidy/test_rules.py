@@ -224,6 +224,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
         ("plain/a.md", "# A\nThe rank\nwaits. {}\n"),
         ("plain/a.cc", "int a;\n\n// {}\n"),
         ("plain/a.cc", "int a;\n\nint b;  // {}\n"),
+        ("plain/a.cc", "int a;\n\n// At most 65,536. {}\n"),
         ("plain/a.h", "/*\n * The rank waits.\n * {}\n */\n"),
         ("plain/a.proto", "// The rank\n//\n// {}\n"),
         ("plain/a.py", '"""A module.\n\n{}\n"""\n'),

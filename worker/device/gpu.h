@@ -93,8 +93,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // Of memory that does not overlap, in any order; by one kernel for many, where those can be loaded.
   absl::Status CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream);
   // The same, with each element multiplied by `factor` and rounded to the type, as ScaleCopy does
-  // (worker/kernels/scale.h). Of a type that NCCL reduces; elements of bool stay, unless the factor is 0. What is
-  // copied may be its own destination. As LoadKernels.
+  // (worker/kernels/scale.h). Of a type that NCCL reduces; elements of bool stay, unless the factor is 0. A copy
+  // may be its own destination. As LoadKernels.
   absl::Status ScaleAll(absl::Span<const GpuCopy> copies, DType dtype, double factor, CudaStream stream);
   // As BatchKernel::Load: so that ScaleAll can be called.
   absl::Status LoadKernels();

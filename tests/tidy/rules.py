@@ -87,6 +87,7 @@ PLAIN_ENGLISH = [
     "docs/timeline.md",
     "docs/wheel.md",
     "examples/*",
+    "proto/*",
     "sdk/horovod/*",
     "server/store/*",
     "server/testing/*",

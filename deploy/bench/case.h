@@ -13,7 +13,7 @@ enum class Op { kAllreduce, kAllgather, kBroadcast, kBarrier };
 // "allreduce", "allgather", "broadcast", "barrier".
 const char* Name(Op op);
 
-// What one line of the table is about.
+// The case that one line of the table measures.
 struct Case {
   Op op = Op::kAllreduce;
   DType dtype = DType::kF32;

@@ -47,7 +47,7 @@ absl::StatusOr<double> TimeStep(Exercise* exercise, bool has_barrier, uint64_t t
   return seconds;
 }
 
-// What all ranks can do in the time, by the slowest rank's fastest step.
+// The steps that all ranks can do in the time, by the slowest rank's fastest step.
 absl::StatusOr<int64_t> AgreeOnSteps(double seconds, const Limits& limits) {
   absl::Status status = AllreduceNumbers("bench/slowest", &seconds, 1, DType::kF64, ReduceOp::kMax);
   if (!status.ok()) return status;

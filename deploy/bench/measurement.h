@@ -10,7 +10,7 @@
 
 namespace farandole::bench {
 
-// What one case took. The same on all ranks.
+// The times of one case. The same on all ranks.
 struct Measurement {
   Case what;
   int size = 1;

@@ -16,7 +16,7 @@ namespace farandole::bench {
 // `turn` shifts the contents, so that no operation finds its own earlier result. Ranks and `size` as of an epoch.
 class Tile {
  public:
-  // What `rank` of `size` contributes.
+  // The contribution of `rank` of `size`.
   static Tile OfRank(DType dtype, int rank, int size);
   // The reduction of what all ranks contribute. `op` is kSum, kMin or kMax.
   static Tile Reduced(DType dtype, ReduceOp op, int size);

@@ -15,9 +15,9 @@ struct Finding {
   Level level = Level::kOk;
   // "shm", "limits".
   std::string subject;
-  // What was found; no line's end in it.
+  // The finding; no line's end in it.
   std::string text;
-  // What to do about it; "" where it is well.
+  // The remedy; "" if all is well.
   std::string advice;
 };
 

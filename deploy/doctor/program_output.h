@@ -17,7 +17,7 @@ struct ProgramOutput {
 };
 
 // Runs a program (arguments[0], which PATH finds) without a terminal, with `environment` ("NAME=value" each), and waits
-// for its end. Who still runs after `limit` is killed.
+// for its end. Kills the program if it still runs after `limit`.
 //   NOT_FOUND          there is no such program
 //   DEADLINE_EXCEEDED  it took longer
 //   UNAVAILABLE        it cannot be started (the system's words)

@@ -22,7 +22,7 @@ inline constexpr size_t kMaxAnswersKept = 10000;
 
 // One mutating admin call.
 struct AdminCall {
-  // Who calls, with which key.
+  // The caller, and its key.
   std::string tenant;
   std::string idempotency_key;
   // What: the call's name and the SHA-256 of its request.

@@ -22,7 +22,7 @@ namespace farandole {
 class TenantOffice {
  public:
   // `secret` is the start token: the tokens of tenants are derived from it and the call's idempotency key, so that a
-  // repeated call gives the same token although only its hash is kept. Who holds the start token may do everything
+  // repeated call gives the same token although only its hash is kept. A holder of the start token may do everything
   // anyway.
   TenantOffice(AnswerLedger* ledger, Tenants* tenants, std::string secret)
       : ledger_(ledger), tenants_(tenants), secret_(std::move(secret)) {}

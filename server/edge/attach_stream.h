@@ -23,7 +23,7 @@
 namespace farandole {
 
 // One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by whoever is just sending; after
-// OnDone it is an empty shell in which nothing happens. What comes in goes to the mailbox of the job that `hello`
+// OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello`
 // named.
 //
 // Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED where a queue is full, INVALID_ARGUMENT where the

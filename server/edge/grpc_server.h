@@ -31,7 +31,7 @@ class GrpcServer {
   ~GrpcServer();
 
   int port() const { return port_; }
-  // What grpc.health.v1 says, for the server ("") and each service.
+  // Sets the answer of grpc.health.v1, for the server ("") and each service.
   void SetServing(bool serving);
   // Takes no new call; cancels those that are not finished after `grace`; returns when none is left.
   void Stop(absl::Duration grace);

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// What MonitorService says, as JSON over HTTP, for whoever has a token:
+// The answers of MonitorService as JSON over HTTP, for callers with a token:
 //   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        admin token only

@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-// What a job counts towards its tenant's quota.
+// The workers that a job counts towards its tenant's quota.
 uint32_t MostWorkers(const v1::JobSummary& job) {
   return job.has_elastic() ? job.elastic().max_size() : job.wanted_size();
 }

@@ -21,13 +21,13 @@ inline constexpr size_t kMaxTenants = 1024;
 inline constexpr uint32_t kDefaultMaxJobs = 64;
 inline constexpr uint32_t kDefaultMaxWorkers = 4096;
 
-// What a tenant may have at a time.
+// The most that a tenant may have at a time.
 struct Quota {
   uint32_t max_jobs = kDefaultMaxJobs;
   uint32_t max_workers = kDefaultMaxWorkers;
 };
 
-// Who a token belongs to.
+// The owner of a token.
 struct Access {
   std::string tenant;
   bool admin = false;

@@ -55,7 +55,7 @@ class Attachment {
   void Shutdown();
 
  private:
-  // What becomes of a message that is sent.
+  // The fate of a message that is sent.
   enum class Sending { kHeldBack, kQueued, kDropped };
 
   void OpenStream();

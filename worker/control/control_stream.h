@@ -35,7 +35,7 @@ class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coo
     std::function<void(grpc::Status)> on_done;
   };
 
-  // What may wait to be written: more than a worker resends for the most slots and groups that a job can have.
+  // The most that may wait to be written: more than a worker resends for the most slots and groups that a job can have.
   static constexpr size_t kMaxQueuedMessages = 1 << 16;
   static constexpr size_t kMaxQueuedBytes = 64 << 20;
 

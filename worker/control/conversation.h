@@ -22,9 +22,10 @@ class Conversation {
     std::function<void(const v1::CoordinatorMessage&)> on_message;
     // The first message of every stream.
     std::function<v1::Hello()> make_hello;
-    // The hello of another than the first stream was sent: send again what is unanswered. What other threads sent
-    // between the hello and the first Send of this call is dropped, as while detached; so a caller that notes a message
-    // as unanswered and sends it under one lock, and takes that lock here, has each message sent once per stream.
+    // The hello of another than the first stream was sent: send again what is unanswered. The stream drops messages
+    // that other threads sent between the hello and the first Send of this call, as while detached; so a caller that
+    // notes a message as unanswered and sends it under one lock, and takes that lock here, has each message sent once
+    // per stream.
     std::function<void()> on_attached;
     // Once, and no callback after it: the coordinator said no for good, closed the stream in order (OK), or was away
     // for too long (UNAVAILABLE); RESOURCE_EXHAUSTED: a bound of Send was reached. Not called for Leave or for the

@@ -50,7 +50,7 @@ bool MayBeTlsFault(const grpc::Status& status);
 // error: "refused the join of job mnist". The code is the call's; OK for OK.
 absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal, const grpc::Status& status);
 
-// What gRPC's text about a connection that failed says, without the library's wrapping: "Connection refused".
+// The cause in gRPC's text about a connection that failed, without the library's wrapping: "Connection refused".
 std::string PlainCause(const grpc::Status& status);
 
 }  // namespace farandole

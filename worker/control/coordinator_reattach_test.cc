@@ -1,4 +1,4 @@
-// What becomes of a worker's stream when its coordinator dies, forgets it or refuses it.
+// The fate of a worker's stream when its coordinator dies, forgets it or refuses it.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

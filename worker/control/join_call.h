@@ -46,7 +46,7 @@ class JoinCall {
 // Whether asking again may help: it was unreachable, draining, or slower than the deadline.
 bool MayJoinLater(const grpc::Status& status);
 
-// What an answer for good says, in a sentence that names the coordinator; of CANCELLED, by which it dismisses a
+// Explains a final answer, in a sentence that names the coordinator; of CANCELLED, by which it dismisses a
 // process, the coordinator's own.
 absl::Status ExplainJoin(const CoordinatorAddress& where, const v1::JoinRequest& request, const grpc::Status& status);
 

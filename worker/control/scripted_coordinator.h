@@ -16,7 +16,7 @@
 
 namespace farandole {
 
-// What another thread saw, for a test to wait for. Any thread.
+// Things that another thread saw, for a test to wait for. Any thread.
 template <typename T>
 class Inbox {
  public:
@@ -65,7 +65,7 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   std::string tls_certificate_pem;
   std::string tls_key_pem;
 
-  // What arrived: joins, their token headers, and by the default script the streams' messages.
+  // Arrived messages: joins, their token headers, and by the default script the streams' messages.
   Inbox<v1::JoinRequest> joins;
   Inbox<std::string> tokens;
   Inbox<v1::WorkerMessage> messages;

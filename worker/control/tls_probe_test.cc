@@ -1,4 +1,4 @@
-// What a worker says where it and its coordinator do not agree about TLS, with a real gRPC server as its peer.
+// The errors of a worker that does not agree with its coordinator about TLS, with a real gRPC server as its peer.
 #include "worker/control/tls_probe.h"
 
 #include <string>
@@ -35,7 +35,7 @@ void UseTls(const Certificate& certificate, ScriptedCoordinator* coordinator) {
   coordinator->tls_key_pem = certificate.key_pem;
 }
 
-// What the start of a worker that trusts `ca_pem` says.
+// The status of the start of a worker that trusts `ca_pem`.
 absl::Status Join(const std::string& address, const std::string& ca_pem) {
   WorkerUnderTest worker(address);
   worker.options.tls_ca_pem = ca_pem;

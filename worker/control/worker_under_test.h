@@ -18,7 +18,7 @@
 
 namespace farandole {
 
-// A CoordinatorClient together with what its callbacks were given, for a test to wait for. What is called is set before
+// A CoordinatorClient together with the arguments of its callbacks, for a test to wait for. Set the callbacks before
 // Start only.
 class WorkerUnderTest {
  public:

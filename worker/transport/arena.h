@@ -23,7 +23,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // What the regions of so many ranks need: each begins at a page.
+  // The bytes of the regions of so many ranks: each begins at a page.
   static size_t Bytes(size_t ranks, size_t bytes);
   // Where the region of the rank at `position` begins in that.
   static size_t RegionOffset(size_t position, size_t bytes);

@@ -14,7 +14,7 @@ namespace farandole {
 
 // Broadcast of a group on several hosts. One rank of each host, its head, takes part in a binomial tree of hosts (the
 // root is the head of its own, else the host's first rank); it stages what comes, chunk by chunk, and the others of its
-// host copy it from there. What comes goes straight into a single tensor; several are packed.
+// host copy it from there. Data goes straight into a single tensor; several are packed.
 class BroadcastOverHosts final : public Operation {
  public:
   // `transport` reaches all heads. `local` is that of this host, and may be null for a rank that is alone there;
@@ -50,7 +50,7 @@ class BroadcastOverHosts final : public Operation {
   bool AdvanceHead();
   bool HasArrived(int64_t chunk);
   bool AdvanceReader();
-  // What the head does with a chunk that it has: sends it on; shows it to its host; has it in its tensors.
+  // The head's steps with a chunk that it has: sends it on; shows it to its host; copies it into its tensors.
   void SendOn(int64_t chunk);
   void Show(int64_t chunk);
   void Keep(int64_t chunk);

@@ -107,7 +107,7 @@ ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t seq
   for (size_t position = 0; position < by_position_.size(); ++position) FillRank(static_cast<int>(position));
 }
 
-// Who has joined has nothing for anybody, but there may be something for it.
+// A rank that has joined has nothing for anybody, but others may have something for it.
 void ConformanceMemory::FillAlltoallRank(size_t position) {
   Rank& rank = by_position_[position];
   int64_t sent = 0;

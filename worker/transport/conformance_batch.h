@@ -58,7 +58,7 @@ class ConformanceMemory {
 
  private:
   struct Rank {
-    // What the rank contributes, joined together.
+    // The rank's contribution, joined together.
     std::vector<char> contribution;
     std::vector<std::vector<char>> inputs;
     std::vector<std::vector<char>> outputs;

@@ -19,7 +19,8 @@ namespace farandole {
 
 // All ranks of one epoch, in this process.
 struct TransportSet {
-  // What the transports borrow, dropped after them. Shared with nobody; it is a shared_ptr to forget the type.
+  // The objects that the transports borrow, dropped after them. Shared with nobody; it is a shared_ptr to forget the
+  // type.
   std::shared_ptr<void> foundation;
   // By rank.
   std::vector<std::unique_ptr<Transport>> transports;
@@ -27,7 +28,7 @@ struct TransportSet {
   std::vector<Doorbell*> doorbells;
   // How ranks lie on hosts, where there are several.
   Hosts hosts;
-  // What a rank does before it sleeps at its bell; may be empty.
+  // Called before a rank sleeps at its bell; may be empty.
   std::function<void(int rank)> rest;
 };
 

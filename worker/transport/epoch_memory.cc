@@ -31,7 +31,7 @@ uint64_t ReadNumber(const char* path) {
   return file >> number ? number : kNoLimit;
 }
 
-// What this process can still be given. The kernel would rather kill it than refuse.
+// The bytes that this process can still get. The kernel would rather kill it than refuse.
 uint64_t AvailableBytes() {
   uint64_t available = kNoLimit;
   std::ifstream file("/proc/meminfo");

@@ -25,7 +25,7 @@ class EpochMemory {
   // Makes sure that a part of it, which begins at a page, is there: what is only mapped fails at its first use, by a
   // signal. RESOURCE_EXHAUSTED: the machine, or the process's control group, has not so much left.
   absl::Status Reserve(size_t offset, size_t bytes);
-  // Forked children inherit this part, which begins at a page, and nothing else. What a child writes there is its own.
+  // Forked children inherit this part, which begins at a page, and nothing else. A child's writes there are its own.
   // A page that it has not written yet shows what the ranks write: fork(2) copies nothing, so it is no slower for it.
   void Inherit(size_t offset, size_t bytes);
 
@@ -44,7 +44,7 @@ class EpochMemory {
 
   const int fd_;
   char* const data_;
-  // What the destructor unmaps; a child may have other memory in the place of what it does not inherit.
+  // The destructor unmaps these; a child may have other memory in the place of parts that it does not inherit.
   std::vector<Part> mapped_;
   std::vector<Part> inherited_;
 };

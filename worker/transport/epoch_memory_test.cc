@@ -24,7 +24,7 @@ std::unique_ptr<EpochMemory> MakeMemory(size_t pages) {
   return *std::move(memory);
 }
 
-// What becomes of a forked child that looks whether something holds.
+// Whether the claim holds in a forked child.
 bool HoldsInChild(const std::function<bool()>& claim) {
   const pid_t child = fork();
   if (child == 0) _exit(claim() ? 0 : 1);

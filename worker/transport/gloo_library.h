@@ -28,7 +28,7 @@ class GlooLibrary {
   // As the constructor of GlooTransport.
   std::unique_ptr<Transport> MakeTransport(int rank, int size, PeerPort* port, Doorbell* bell) const;
 
-  // What the library exports under these names.
+  // The library's exports under these names.
   using MakeFunction = Transport* (*)(int rank, int size, PeerPort* port, Doorbell* bell);
   using VersionFunction = const char* (*)();
   static constexpr const char* kMakeName = "farandole_gloo_make_transport";

@@ -1,4 +1,4 @@
-// What libfarandole_gloo.so exports; GlooLibrary looks for it.
+// The exports of libfarandole_gloo.so; GlooLibrary looks for them.
 #include "base/version.h"
 #include "worker/transport/gloo_transport.h"
 

@@ -159,7 +159,7 @@ void GlooPair::Run(Lane* lane) {
     const std::lock_guard<std::mutex> lock(mutex_);
     lane->busy = false;
     changed_.notify_all();
-    // What ends because of Stop is no news.
+    // An end because of Stop is no news.
     if (stopped_) return;
   }
   events_.on_failure(failure);

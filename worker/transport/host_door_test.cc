@@ -115,7 +115,7 @@ TEST_F(HostDoorTest, AStrangerIsTurnedAwayAndTheRightOneStillGetsIn) {
 TEST_F(HostDoorTest, GarbageAndHalfAGreetingHoldNobodyUp) {
   Offer({1});
   std::vector<int> connections = {Say(std::string(4096, 'x')), Say(std::string(32, '\0')), Say("1OD")};
-  // What has said something and closed is done with at once.
+  // The door drops at once connections that have said something and closed.
   for (int connection : connections) close(connection);
   const absl::Time started = absl::Now();
   ExpectEnters(1);

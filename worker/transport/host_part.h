@@ -5,7 +5,7 @@
 
 namespace farandole {
 
-// What a rank does on its own host for a HostsAllreduce, which owns it and calls it: chunk by chunk it takes the rank's
+// A rank's work on its own host for a HostsAllreduce, which owns it and calls it: chunk by chunk it takes the rank's
 // contribution, combines those of the host for the share that the rank owns, and brings results into the tensors. Each
 // of the steps is done once for every chunk, in ascending order, and only while its predicate gives true.
 class HostPart {

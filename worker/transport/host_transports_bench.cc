@@ -46,7 +46,7 @@ struct Process {
   int to = -1;
 };
 
-// What is measured: moves `out` bytes to the peer and `in` bytes from it, and comes back when both are done.
+// The measured call: moves `out` bytes to the peer and `in` bytes from it, and comes back when both are done.
 using Move = std::function<void(char* out, size_t out_bytes, char* in, size_t in_bytes)>;
 
 void Tell(const Process& process, std::string text) {

@@ -18,7 +18,7 @@ namespace farandole {
 // anywhere between their contribution and their result, so that hosts add and copy while the network is busy.
 //
 // An element's result is h0 + h1 + ..., in the order of hosts, where a host's part is the sum of its ranks in theirs:
-// wherever the element lies in the batch. What hosts contribute is combined at once: short floats in float32,
+// wherever the element lies in the batch. The hosts' contributions are combined at once: short floats in float32,
 // rounded after the host's sum and after the whole one; where no two ranks share a host, once.
 class HostsAllreduce final : public Operation {
  public:

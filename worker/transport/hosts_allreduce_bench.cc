@@ -46,7 +46,7 @@ struct Settings {
   bool is_half = false;
 };
 
-// What all processes share.
+// The memory that all processes share.
 struct Board {
   pthread_barrier_t barrier;
   Doorbell bells[kMostRanks];

@@ -110,7 +110,7 @@ class WithoutOwnWays final : public Transport {
   const std::unique_ptr<Transport> transport_;
 };
 
-// What schedules give is, to the bit, what the transport's own way does.
+// Transports that run schedules, whose results equal those of the native operations to the bit.
 TransportSet MakeScheduledSet(int size) {
   TransportSet set = MakeHostsSet(size);
   for (std::unique_ptr<Transport>& transport : set.transports)

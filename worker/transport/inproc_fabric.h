@@ -13,9 +13,9 @@
 
 namespace farandole {
 
-// What the ranks of one epoch share when all are in one process: a queue of bytes for each pair that talks, a doorbell
-// for each rank, and the reason why the epoch ended, if it has. Owned by the test or simulation that makes the ranks;
-// outlives their transports.
+// The memory that the ranks of one epoch share when all are in one process: a queue of bytes for each pair that talks,
+// a doorbell for each rank, and the reason why the epoch ended, if it has. Owned by the test or simulation that makes
+// the ranks; outlives their transports.
 class InprocFabric {
  public:
   explicit InprocFabric(int size);

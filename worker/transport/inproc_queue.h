@@ -9,7 +9,7 @@
 namespace farandole {
 
 // Bytes on their way from one rank to another in the same process. One thread writes and one reads at a time, without
-// locks; neither waits. What is published is published sequentially consistently, as Doorbell wants it.
+// locks; neither waits. The writer publishes sequentially consistently, as Doorbell wants it.
 class InprocQueue {
  public:
   InprocQueue() : bytes_(new char[kCapacity]) {}

@@ -29,7 +29,7 @@ struct SocketAddress {
 
 // Port 0. Nothing where `host` is no address; names are not looked up.
 std::optional<SocketAddress> ParseHost(const std::string& host);
-// What Endpoint gives; strict, as it comes from elsewhere.
+// Parses the result of Endpoint; strict, as it comes from elsewhere.
 std::optional<SocketAddress> ParseEndpoint(absl::string_view endpoint);
 
 // An address of this host, on an interface that is up.

@@ -23,8 +23,8 @@ namespace farandole {
 // Where ranks of other hosts reach this worker, and how it reaches them: TCP connections, each proven on both sides by
 // the epoch's secret before a byte of payload (peer_proof.h). A stranger's connection is closed after at most
 // 88 bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
-// oldest is closed. What is sent after the proof is neither encrypted nor authenticated: who can change packets on the
-// way can change it (docs/decisions/0003-tcp-between-hosts.md).
+// oldest is closed. Data after the proof is neither encrypted nor authenticated: an attacker that can change packets on
+// the way can change it (docs/decisions/0003-tcp-between-hosts.md).
 //
 // Owned by the worker, one for each epoch, and owns a thread ("fd-peers"), on which all of it runs. In a forked child
 // its descriptors are open (close-on-exec) and it must not be used.
@@ -122,7 +122,7 @@ class PeerPort {
   // Set by Enter, before the port's thread reads it.
   std::unique_ptr<const Identity> identity_;
 
-  // What follows belongs to the port's thread.
+  // The members from here on belong to the port's thread.
   // In the order of their coming.
   Guests guests_;
   int unproven_ = 0;

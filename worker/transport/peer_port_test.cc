@@ -93,7 +93,7 @@ int ConnectTo(const std::string& endpoint) {
   return fd;
 }
 
-// Who pretends to be a worker.
+// Pretends to be a worker.
 class Impostor {
  public:
   Impostor() {
@@ -141,7 +141,7 @@ class PeerPortTest : public ::testing::Test {
     close(*a);
     close(*b);
   }
-  // Whoever was turned away, the right one gets in.
+  // Expects that the right peer still gets in, after others were turned away.
   void ExpectStillOpen() {
     Answer higher = Ask(*second_, 0);
     ExpectConnected(Ask(*first_, 1), std::move(higher));

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// What the two ends of a connection between hosts say before anything else, so that each knows that the other holds the
+// The handshake of a connection between hosts, before anything else, by which each end knows that the other holds the
 // epoch's secret and is the rank that it means:
 //
 //   acceptor   PeerNonce                          random, whoever connects

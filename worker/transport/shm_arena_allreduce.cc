@@ -13,7 +13,7 @@ namespace {
 
 // Shares begin at multiples of a cache line.
 constexpr int64_t kLine = 64;
-// What one call of Advance reads, of all ranks together: some 50 us of work.
+// The bytes that one call of Advance reads, of all ranks together: some 50 us of work.
 constexpr int64_t kAdvanceBytes = 512 << 10;
 // A result is written to the other regions while it, and the lines that it goes to, are in the first-level cache.
 constexpr int64_t kCacheBytes = 16 << 10;

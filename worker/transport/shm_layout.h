@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-// What a rank has to say is copied into its stages in chunks, and peers read it there. The stages of a rank are a ring
+// A rank copies its data into its stages in chunks, and peers read it there. The stages of a rank are a ring
 // of slots; an operation chooses how large its slots are, a power of two between these bounds. 256 KiB stay in the
 // second-level cache.
 inline constexpr size_t kStageBytes = 256 << 10;

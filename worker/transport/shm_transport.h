@@ -47,7 +47,7 @@ class ShmTransport final : public Transport {
   bool StageIsFree(uint64_t sequence, uint64_t chunk, size_t slot_bytes = kStageBytes);
   // Says that the stage is used for that chunk, until all of `readers` have consumed it.
   void UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers, size_t slot_bytes = kStageBytes);
-  // What copies into this rank's stages.
+  // Copies into this rank's stages.
   StageCopier& copier() { return copier_; }
   // Rings the bells of the ranks, but this one's.
   void Ring(absl::Span<const int> ranks);

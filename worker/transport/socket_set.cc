@@ -14,7 +14,7 @@
 namespace farandole {
 namespace {
 
-// What one Poll takes; the rest comes with the next.
+// The most events that one Poll takes; the rest comes with the next.
 constexpr int kEventsPerPoll = 64;
 
 }  // namespace

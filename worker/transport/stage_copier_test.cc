@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kBytes = 4096;
 
-// What the next copies take, in turns of two looks at the clock each; the last one stays.
+// The durations of the next copies, in turns of two looks at the clock each; the last one stays.
 std::vector<int64_t> durations;
 int64_t now = 0;
 int looks = 0;

@@ -21,7 +21,7 @@ namespace farandole {
 // The transport between ranks of different hosts: one TCP connection for each pair that talks, made and proven by the
 // PeerPort when the first transfer between the two is started. A transfer is its length (8 bytes, little-endian) and
 // its bytes, which go straight from and into the caller's memory. Owned by the rank's engine; threads as Transport
-// says. What arrives rings the rank's bell only while its SocketSet rests.
+// says. Arriving data rings the rank's bell only while its SocketSet rests.
 //
 // Errors of Progress, which stick: the reason of the first Abort; ABORTED where a peer's connection has ended or broken
 // and a transfer with that peer is not complete (the sentence has the peer's name and the system's words); INTERNAL
@@ -71,7 +71,7 @@ class TcpTransport final : public Transport {
     // It has hung up, and the set knows it no more.
     bool removed = false;
   };
-  // What one call of the system moves.
+  // The bytes that one system call moves.
   struct Portion;
   // Where the port's thread leaves connections.
   struct Inbox;

@@ -24,6 +24,7 @@ CLI = ROOT / ".venv" / "bin" / "farandole"
 SIZES = {
     "numpy_ops": (1, 2, 3, 4),
     "torch_ops": (1, 2, 3, 4),
+    "tensor_kinds": (2,),
     "state": (1, 2, 3, 4),
     "optimizer": (1, 2, 3, 4),
     "training": (1, 2, 3, 4),

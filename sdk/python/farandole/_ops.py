@@ -1,5 +1,6 @@
 """The operations, once for all array libraries. An adapter says how its arrays lie in memory."""
 
+import operator
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Type
 
@@ -10,6 +11,8 @@ from .process_sets import ProcessSet, group_of
 from .reduce_ops import Adasum
 
 MAX_DIMENSIONS = 32
+# So many encoded names are kept.
+MOST_NAMES = 8192
 
 
 # How a reduction combines, and its factors.
@@ -40,17 +43,59 @@ class Adapter(Protocol):
         """Copies the elements of `source` into `target`, which has the same shape."""
 
 
-@lru_cache(maxsize=8192)
-def encode_name(name: str) -> bytes:
-    """A tensor's name for the library. ValueError: it holds a NUL, where the library would see its end."""
-    if "\0" in name:
-        raise ValueError(f"the name {name!r} holds a NUL character")
-    return name.encode()
+class _EncodedNames(Dict[str, bytes]):
+    """Names for the library. A dictionary answers in half of the time that lru_cache takes."""
+
+    def __missing__(self, name: str) -> bytes:
+        if not isinstance(name, str):
+            raise ValueError(f"a name is a string, not {name!r}")
+        if "\0" in name:
+            raise ValueError(f"the name {name!r} holds a NUL character")
+        if len(self) >= MOST_NAMES:
+            self.clear()
+        encoded = self[name] = name.encode()
+        return encoded
+
+
+encode_name: Callable[[str], bytes] = _EncodedNames().__getitem__
+"""A tensor's name for the library. ValueError: it is no string, or holds a NUL, where the library would see its end."""
 
 
 def name_for(name: Optional[str]) -> Any:
     """As encode_name; without a name, calls are paired in the order of submission."""
     return encode_name(name) if name else ffi.NULL
+
+
+def check_factors(prescale: Any, postscale: Any) -> None:
+    """ValueError: one of them is no number."""
+    for name, factor in (("prescale_factor", prescale), ("postscale_factor", postscale)):
+        if type(factor) is not float and (
+            isinstance(factor, str) or not (hasattr(factor, "__float__") or hasattr(factor, "__index__"))
+        ):
+            raise ValueError(f"{name} is a number, not {factor!r}")
+
+
+def explain(error: BaseException, prescale: Any, postscale: Any, process_set: Any) -> None:
+    """For an exception out of a function of direct_calls.c. ValueError: an argument has no C form; it is named."""
+    if isinstance(error, (AttributeError, TypeError)):
+        check_factors(prescale, postscale)
+        group_of(process_set)
+
+
+def root_for(root: Any) -> int:
+    """A root's rank for the library. ValueError: it is no whole number."""
+    try:
+        return operator.index(root)
+    except TypeError:
+        raise ValueError(f"root_rank is a rank of the job, not {root!r}") from None
+
+
+def listed(arrays: Any) -> List[Any]:
+    """The arrays of a grouped call. ValueError: they are no list."""
+    try:
+        return list(arrays)
+    except TypeError:
+        raise ValueError(f"a grouped operation needs a list of arrays, not a {type(arrays).__name__}") from None
 
 
 @lru_cache(maxsize=8192)
@@ -73,6 +118,7 @@ def allreduce(
     process_set: ProcessSet,
 ) -> Handle:
     """output = postscale * op over ranks (prescale * array)."""
+    check_factors(prescale, postscale)
     source = adapter.contiguous(array, (op, prescale, postscale))
     address, shape, dtype = adapter.describe(source)
     if in_place:
@@ -123,7 +169,8 @@ def grouped_allreduce(
 ) -> Handle:
     """Reduces several arrays together; those of one element type are one submission, but that Adasum takes each by
     itself. The output is their list."""
-    arrays = list(arrays)
+    check_factors(prescale, postscale)
+    arrays = listed(arrays)
     sources = [adapter.contiguous(array, (op, prescale, postscale)) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
     dtypes = [adapter.describe(source)[2] for source in sources]
@@ -185,9 +232,10 @@ def reducescatter(
 ) -> Handle:
     """Reduces each array and gives this rank its part of the rows. The output is the array, or `is_grouped` their
     list."""
+    check_factors(prescale, postscale)
     group = group_of(process_set)
     position, size = lib.farandole_group_rank(group), lib.farandole_group_size(group)
-    arrays = list(arrays)
+    arrays = listed(arrays)
     outputs: List[Any] = []
     memory = [outputs]
 
@@ -250,7 +298,7 @@ def grouped_allgather(
     kind: Type[Handle] = Handle,
 ) -> Handle:
     """As allgather for several arrays. The output is what `combine` makes of their list."""
-    arrays = list(arrays)
+    arrays = listed(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
     memory: List[Any] = [sources]
@@ -319,6 +367,7 @@ def broadcast(
     adapter: Adapter, array: Any, in_place: bool, root: int, name: Optional[str], process_set: ProcessSet
 ) -> Handle:
     """The output has the root's elements on every rank."""
+    root = root_for(root)
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
     output = source if in_place else adapter.empty(source, shape)

@@ -80,6 +80,11 @@ class _NumpyAdapter:
         dtype = _DTYPES.get(array.dtype)
         if dtype is None:
             dtype = _NAMED_DTYPES.get(array.dtype.name)
+            if not array.dtype.isnative:
+                raise ValueError(
+                    f"an array of {array.dtype.str} has another machine's order of bytes: "
+                    "use array.astype(array.dtype.newbyteorder('='))"
+                )
             if dtype is None:
                 raise ValueError(f"an array of {array.dtype} cannot be sent: farandole has no such element type")
         return array.__array_interface__["data"][0], array.shape, dtype
@@ -104,12 +109,18 @@ class _NumpyAdapter:
 _adapter = _NumpyAdapter()
 
 
+def _array(array: Any) -> numpy.ndarray:
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise ValueError("the array is masked: farandole does not send masks; give array.filled(value), or its .data")
+    return numpy.asarray(array)
+
+
 def _writable(array: Any) -> numpy.ndarray:
     if not isinstance(array, numpy.ndarray):
         raise ValueError(f"an operation in place needs a numpy.ndarray, not a {type(array).__name__}")
     if not array.flags.writeable:
         raise ValueError("an operation in place needs an array that can be written; this one is read-only")
-    return array
+    return _array(array)
 
 
 def allreduce_async(
@@ -124,7 +135,7 @@ def allreduce_async(
     """As allreduce, but returns at once; give the handle to synchronize() for the output. `array` must not change
     until then."""
     return _ops.allreduce(
-        _adapter, numpy.asarray(array), False, name, choose(op, average), prescale_factor, postscale_factor, process_set
+        _adapter, _array(array), False, name, choose(op, average), prescale_factor, postscale_factor, process_set
     )
 
 
@@ -186,7 +197,7 @@ def grouped_allreduce_async(
     """As grouped_allreduce, but returns at once."""
     return _ops.grouped_allreduce(
         _adapter,
-        [numpy.asarray(array) for array in arrays],
+        [_array(array) for array in _ops.listed(arrays)],
         False,
         name,
         choose(op, average),
@@ -212,7 +223,7 @@ def grouped_allreduce(
 
 def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
     """As allgather, but returns at once. `array` must not change until synchronize()."""
-    return _ops.allgather(_adapter, numpy.asarray(array), name, process_set, with_rows=False)
+    return _ops.allgather(_adapter, _array(array), name, process_set, with_rows=False)
 
 
 def allgather(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
@@ -225,7 +236,7 @@ def grouped_allgather_async(
     arrays: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """As grouped_allgather, but returns at once."""
-    return _ops.grouped_allgather(_adapter, [numpy.asarray(array) for array in arrays], name, process_set)
+    return _ops.grouped_allgather(_adapter, [_array(array) for array in _ops.listed(arrays)], name, process_set)
 
 
 def grouped_allgather(
@@ -244,7 +255,7 @@ def reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """As reducescatter, but returns at once. `array` must not change until synchronize()."""
-    arrays = [numpy.asarray(array)]
+    arrays = [_array(array)]
     factors = (prescale_factor, postscale_factor)
     return _ops.reducescatter(_adapter, arrays, name, choose(op, None), *factors, process_set, is_grouped=False)
 
@@ -271,7 +282,7 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """As grouped_reducescatter, but returns at once."""
-    sources = [numpy.asarray(array) for array in arrays]
+    sources = [_array(array) for array in _ops.listed(arrays)]
     factors = (prescale_factor, postscale_factor)
     return _ops.reducescatter(_adapter, sources, name, choose(op, None), *factors, process_set, is_grouped=True)
 
@@ -306,7 +317,7 @@ def alltoall_async(
     """As alltoall, but returns at once; the handle's output is the pair, also without `splits`."""
     numbers = _whole_numbers(splits)
     return _ops.alltoall(
-        _adapter, numpy.asarray(array), numbers, name, process_set, lambda rows: numpy.array(rows, numpy.int32)
+        _adapter, _array(array), numbers, name, process_set, lambda rows: numpy.array(rows, numpy.int32)
     )
 
 
@@ -332,7 +343,7 @@ def broadcast_async(
     array: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """As broadcast, but returns at once."""
-    return _ops.broadcast(_adapter, numpy.asarray(array), False, root_rank, name, process_set)
+    return _ops.broadcast(_adapter, _array(array), False, root_rank, name, process_set)
 
 
 def broadcast_async_(

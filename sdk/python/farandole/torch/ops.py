@@ -51,6 +51,8 @@ def check_tensor(tensor: Any) -> None:
         raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
     if tensor.is_meta:
         raise ValueError("the tensor is on meta: it has no elements that could be sent")
+    if tensor.is_nested:
+        raise ValueError("the tensor is nested: farandole sends its parts, tensor.unbind(), as a grouped operation")
     if tensor.layout is not torch.strided:
         raise ValueError(
             f"the tensor's layout is {tensor.layout}: this version of farandole handles dense tensors only; use tensor.to_dense()"
@@ -70,13 +72,23 @@ class _TorchAdapter:
     """The view of a torch.Tensor."""
 
     def describe(self, array: torch.Tensor) -> Tuple[int, Tuple[int, ...], int]:
-        return array.data_ptr(), array.shape, _DTYPES[array.dtype]
+        try:
+            address = array.data_ptr()
+        except RuntimeError:  # inside of torch.func's transformations
+            address = 0
+        if address == 0 and array.numel() > 0:
+            raise ValueError(
+                f"this {type(array).__name__} has no memory of its own that could be sent: give the tensors that it is "
+                "made of, such as to_local() of a DTensor, and call operations outside of torch.func"
+            )
+        return address, array.shape, _DTYPES[array.dtype]
 
     def contiguous(self, array: torch.Tensor, reduction: Optional[_ops.Reduction] = None) -> torch.Tensor:
         check_tensor(array)
         if not array.is_cpu and not gpus.takes(array, reduction):
             return on_host(array)
-        return array.detach().contiguous() if not array.is_contiguous() or array.is_neg() else array
+        # contiguous() leaves the negative bit as it is: its memory has the numbers with the other sign.
+        return array.detach().resolve_neg().contiguous() if not array.is_contiguous() or array.is_neg() else array
 
     def empty(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         return torch.empty(shape, dtype=like.dtype, device=like.device if like.is_cuda else "cpu")
@@ -151,19 +163,15 @@ def allreduce_now(
     process_set: ProcessSet,
 ) -> torch.Tensor:
     """allreduce_ or allreduce by the shortest way: one call of the library, and no handle of ours."""
-    output = tensor
-    if not in_place:
-        try:
-            output = torch.empty_like(tensor, requires_grad=False) if tensor.is_cpu else None
-        except (AttributeError, TypeError):  # no tensor: the other way says so
-            output = None
-    group = process_set.process_set_id
+    output = tensor if in_place else _empty_like(tensor)
     encoded = _ops.encode_name(name) if name else None
     try:
+        group = process_set.process_set_id
         code = _allreduce(
             tensor, output, _DTYPES, encoded, op, prescale, postscale, group_of(process_set) if group is None else group
         )
     except BaseException as error:
+        _ops.explain(error, prescale, postscale, process_set)
         _handles.rescue(error, (tensor, output))
         raise
     if code == NOT_DIRECT:
@@ -171,6 +179,14 @@ def allreduce_now(
     if code:
         raise failure(code)
     return output
+
+
+def _empty_like(tensor: Any) -> Optional[torch.Tensor]:
+    """Where a result goes by the shortest way. None: it is no tensor, or one that goes another way, which says why."""
+    try:
+        return torch.empty_like(tensor, requires_grad=False) if tensor.is_cpu else None
+    except (AttributeError, TypeError):
+        return None
 
 
 def grouped_allreduce_now(
@@ -183,18 +199,19 @@ def grouped_allreduce_now(
     process_set: ProcessSet,
 ) -> List[torch.Tensor]:
     """As allreduce_now, for several tensors."""
-    inputs = list(tensors)
+    inputs = _ops.listed(tensors)
+    is_direct = op != Adasum
     outputs = inputs
-    # In place the call itself finds out; outputs of a device's tensors would be made in vain.
-    is_direct = op != Adasum and (in_place or all(tensor.is_cpu for tensor in inputs))
     if is_direct and not in_place:
-        outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in inputs]
+        outputs = list(map(_empty_like, inputs))
+        is_direct = all(output is not None for output in outputs)
     encoded = _ops.encode_name(name) if name else None
     code = NOT_DIRECT
     try:
         if is_direct:
             code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
     except BaseException as error:
+        _ops.explain(error, prescale, postscale, process_set)
         _handles.rescue(error, (inputs, outputs))
         raise
     if code == NOT_DIRECT:
@@ -276,8 +293,10 @@ def sparse_allreduce_async(
     """
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         raise ValueError(f"a sparse COO tensor is needed, not {getattr(tensor, 'layout', type(tensor).__name__)}")
+    op = choose(op, None)
     if op not in (Average, Sum):
-        raise ValueError(f"sparse tensors are averaged or summed; op={NAMES.get(op, op)} is for dense ones")
+        raise ValueError(f"sparse tensors are averaged or summed; op={NAMES[op]} is for dense ones")
+    group_of(process_set)
     shape, size = tensor.shape, process_set.size()
     found = tensor.detach()
 
@@ -307,7 +326,9 @@ def grouped_allgather_async(
 
 
 def _whole_numbers(splits: Any) -> List[int]:
-    if isinstance(splits, torch.Tensor):
+    if not hasattr(splits, "__len__"):
+        is_list = False
+    elif isinstance(splits, torch.Tensor):
         is_list = splits.dim() == 1 and not splits.is_floating_point() and not splits.is_complex()
         numbers = splits.tolist()
     else:
@@ -332,7 +353,7 @@ def alltoall_async(
         return torch.tensor(rows, dtype=like.dtype, device=like.device)
 
     # Horovod: no splits are none.
-    has_splits = splits is not None and len(splits) > 0
+    has_splits = splits is not None and (not hasattr(splits, "__len__") or len(splits) > 0)
     numbers = _whole_numbers(splits) if has_splits else None
     return _ops.alltoall(adapter, tensor, numbers, name, process_set, received)
 

@@ -12,6 +12,8 @@ What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in wo
 | FARANDOLE_DEEPBIND   | 1                           | 0: open the library without RTLD_DEEPBIND, which ASan refuses  |
 | FARANDOLE_RUN_       | set by run()                | where its workers get their function, and with which secret    |
 | ADDRESS, _KEY        |                             |                                                                |
+| FARANDOLE_WORKER     | set by init()               | the worker's process, for processes that it starts: its place  |
+|                      |                             | in the job is taken                                            |
 | FARANDOLE_GRADIENT_  | 1                           | 0: DistributedOptimizer leaves gradients in ordinary memory    |
 | ARENA                |                             | where it is not told otherwise                                 |
 | FARANDOLE_DEPART_    | 30000                       | elastic: how long a process has between SIGTERM and its end,   |
@@ -75,6 +77,43 @@ def coordinator_host() -> str:
 def launch_index() -> int:
     """The launcher's number for this worker. KeyError: nobody launched this process."""
     return int(os.environ["FARANDOLE_LAUNCH_INDEX"])
+
+
+# What tells the place of one worker in its job from all others: the launcher's words, or those of mpirun and srun.
+_PLACE = (
+    "FARANDOLE_COORDINATOR",
+    "FARANDOLE_JOB",
+    "FARANDOLE_LAUNCH_INDEX",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+)
+
+
+def _place() -> str:
+    return " ".join(f"{name}={os.environ[name]}" for name in _PLACE if name in os.environ)
+
+
+def take_place() -> None:
+    """Lets processes that this one starts know that it is the worker of its place."""
+    if _place():
+        os.environ["FARANDOLE_WORKER"] = f"{os.getpid()} {_place()}"
+
+
+def leave_place() -> None:
+    """This process is no worker any more."""
+    if place_is_taken_by() == os.getpid():
+        del os.environ["FARANDOLE_WORKER"]
+
+
+def place_is_taken_by() -> Optional[int]:
+    """The process that was the worker of this one's place when it started this one, or this one itself."""
+    pid, _, place = os.environ.get("FARANDOLE_WORKER", "").partition(" ")
+    return int(pid) if pid.isdecimal() and place and place == _place() else None
 
 
 def gradient_arena() -> bool:

@@ -2,15 +2,45 @@
 
 import io
 import pickle
+import types
 from typing import Any
 
 try:  # It also pickles lambdas and classes of __main__; what it writes, pickle reads.
     from cloudpickle import CloudPickler as Pickler
-    from cloudpickle import dumps
+    from cloudpickle import dumps as dumps_for_others
 except ImportError:
-    from pickle import Pickler, dumps
+    _REMEDY = "cloudpickle does that, which this Python lacks: pip install cloudpickle"
 
-__all__ = ["Pickler", "Unpickler", "dumps", "loads"]
+    class Pickler(pickle.Pickler):  # type: ignore[no-redef]
+        """pickle's, which says what would help where it fails."""
+
+        def dump(self, obj: Any) -> None:
+            try:
+                super().dump(obj)
+            except (AttributeError, pickle.PicklingError) as error:
+                raise pickle.PicklingError(f"{error}; {_REMEDY}") from error
+
+    class _PicklerForOthers(Pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            """What is of the main program would be looked for in the others' main program."""
+            if isinstance(obj, (type, types.FunctionType)) and obj.__module__ == "__main__":
+                raise pickle.PicklingError(f"pickle cannot send {obj.__qualname__} of the main program")
+            return NotImplemented
+
+    def dumps_for_others(obj: Any) -> bytes:
+        file = io.BytesIO()
+        _PicklerForOthers(file, protocol=pickle.DEFAULT_PROTOCOL).dump(obj)
+        return file.getvalue()
+
+
+__all__ = ["Pickler", "Unpickler", "dumps", "dumps_for_others", "loads"]
+
+
+def dumps(obj: Any) -> bytes:
+    """An object's pickle for processes of the same program; dumps_for_others: of other programs."""
+    file = io.BytesIO()
+    Pickler(file, protocol=pickle.DEFAULT_PROTOCOL).dump(obj)
+    return file.getvalue()
 
 
 class Unpickler(pickle.Unpickler):

@@ -20,7 +20,7 @@ from multiprocessing.connection import (
 from typing import Any, List, NamedTuple, Union
 
 from . import _options
-from ._pickles import dumps, loads
+from ._pickles import dumps, dumps_for_others, loads
 from .exceptions import EpochEnded
 
 FETCH, DELIVER = b"fetch", b"deliver"
@@ -84,7 +84,7 @@ class Exchange:
     def __init__(self, call: Any, has_other_hosts: bool) -> None:
         """`call` is what fetch() gives. Raises what pickling it raises."""
         self.key = secrets.token_bytes(32)
-        self._call = dumps((sys.path, dumps(call)))
+        self._call = dumps((sys.path, dumps_for_others(call)))
         self._outcomes: List[bytes] = []
         self._lock = threading.Lock()
         self._is_over = False

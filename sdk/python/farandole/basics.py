@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 from . import _communicators, _options
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
-from .exceptions import Dismissed
+from .exceptions import Dismissed, NotReady
 
 
 def init(
@@ -27,12 +27,13 @@ def init(
     ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
     who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
     KeyboardInterrupt within a second of Ctrl-C. SystemExit with code 0: an elastic job has finished while this process waited
-    for a place in it.
+    for a place in it. RuntimeError: this process was started by a worker, as the processes of multiprocessing are.
     """
     members = _members_of(comm)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
     if not is_initialized():
+        _refuse_a_second_worker()
         program = ffi.new("char[]", _options.program_path().encode())
         options = ffi.new("farandole_init_options*", {"struct_bytes": ffi.sizeof("farandole_init_options")})
         options.program = program
@@ -43,8 +44,18 @@ def init(
             interruptible(lib.farandole_init, options)
         except Dismissed as error:
             raise dismissal(error) from error
+        _options.take_place()
     if process_sets is not None and not isinstance(process_sets, str):
         _process_sets.register_lasting(_with_ranks(process_sets))
+
+
+def _refuse_a_second_worker() -> None:
+    worker = _options.place_is_taken_by()
+    if worker not in (None, os.getpid()) and not forked():
+        raise NotReady(
+            f"this process was started by a worker, process {worker}, whose place in the job it cannot take: call init() in "
+            "the worker only; for a job of its own, start it by `farandole run`"
+        )
 
 
 def _members_of(comm: Any) -> Optional[List[int]]:
@@ -62,7 +73,10 @@ def _members_of(comm: Any) -> Optional[List[int]]:
 
 def _with_ranks(process_sets: Sequence[_process_sets.ProcessSet]) -> List[_process_sets.ProcessSet]:
     """The sets, the same on all ranks: of those that are made of communicators each rank may have others."""
-    given = list(process_sets)
+    given = list(process_sets) if hasattr(process_sets, "__iter__") else [process_sets]
+    for each in given:
+        if not isinstance(each, _process_sets.ProcessSet):
+            raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic"; {each!r} is none')
     if not _communicators.are_possible():
         return given
     own = [each for each in given if each.mpi_comm is not None]
@@ -89,6 +103,7 @@ def shutdown() -> None:
     init() may follow. Does nothing if the process is no worker.
     """
     interruptible(lib.farandole_shutdown)
+    _options.leave_place()
     _process_sets.forget_all()
     _process_sets.forget_lasting()
 

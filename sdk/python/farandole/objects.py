@@ -1,6 +1,7 @@
 """Python objects over the data plane: pickled, as bytes. Use them among workers that trust each other, which those of
 a job do."""
 
+import io
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _handles, _object_stream, _ops, _pickles
@@ -18,7 +19,7 @@ class _Broadcast:
     """The chunks of one object, each a header (kind and size, 16 bytes) and its content."""
 
     def __init__(self, root: int, name: Optional[str], process_set: ProcessSet) -> None:
-        self._root = root
+        self._root = _ops.root_for(root)
         self._group = group_of(process_set)
         self._header_name = _ops.name_for(f"{name}.header" if name else None)
         self._content_name = _ops.name_for(f"{name}.content" if name else None)
@@ -57,20 +58,42 @@ def broadcast_object(
     return obj
 
 
+# The first byte of what a rank gives to allgather_object: a pickle follows, or the sentence that says why there is none.
+_PICKLED, _REFUSED = b"\0", b"\1"
+
+
+def _pickled(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
+    """What a rank gives to allgather_object, and what pickling its object has raised."""
+    file = io.BytesIO(_PICKLED)
+    file.seek(0, io.SEEK_END)
+    try:
+        _pickles.Pickler(file, protocol=5).dump(obj)
+    except Exception as error:  # pylint: disable=broad-except; the others are told of whatever it is
+        sentence = f"rank {rank()} cannot pickle its {type(obj).__name__} for allgather_object: {error}"
+        return bytearray(_REFUSED + sentence.encode()), error
+    return bytearray(file.getbuffer()), None
+
+
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns the objects of all ranks of the set, in the order of ranks."""
+    """Returns the objects of all ranks of the set, in the order of ranks.
+
+    An object that cannot be pickled raises on its rank, and RuntimeError with the same sentence on the other ranks.
+    """
     group = group_of(process_set)
-    memory = bytearray(_pickles.dumps(obj))
+    memory, refusal = _pickled(obj)
     shape = ffi.new("int64_t[]", [len(memory)])
 
     def collect(ids: Sequence[int]) -> List[Any]:
         (data, size), rows = _ops.gathered(ids[0], group)
         everything = memoryview(ffi.buffer(data, size))
-        objects, start = [], 0
+        parts, start = [], 0
         for count in rows:
-            objects.append(_pickles.loads(everything[start : start + count]))
+            parts.append(everything[start : start + count])
             start += count
-        return objects
+        for part in parts:
+            if part[:1] == _REFUSED:
+                raise refusal or RuntimeError(bytes(part[1:]).decode(errors="replace"))
+        return [_pickles.loads(part[1:]) for part in parts]
 
     handle = Handle((memory, shape), collect)
     terms = (lib.FARANDOLE_U8, group, SURFACE_MS)

@@ -25,6 +25,7 @@ SIZES = {
     "numpy_ops": (1, 2, 3, 4),
     "torch_ops": (1, 2, 3, 4),
     "tensor_kinds": (2,),
+    "arguments": (2,),
     "state": (1, 2, 3, 4),
     "optimizer": (1, 2, 3, 4),
     "training": (1, 2, 3, 4),

@@ -258,8 +258,14 @@ class Handle:
             sweep()
 
 
+def _require_handle(handle: Any) -> None:
+    if not isinstance(handle, Handle):
+        raise ValueError(f"a handle that an asynchronous operation has returned is needed, not {handle!r}")
+
+
 def poll(handle: Handle) -> bool:
     """True when the call is complete, so that synchronize(handle) returns without waiting."""
+    _require_handle(handle)
     return handle.poll()
 
 
@@ -269,4 +275,5 @@ def synchronize(handle: Handle) -> Any:
     ValueError: this call was wrong, or ranks disagree about it (the message names two ranks and both values); the job
     goes on. EpochEnded: a worker has died or left. KeyboardInterrupt within a second of Ctrl-C; the handle stays valid.
     """
+    _require_handle(handle)
     return handle.synchronize()

@@ -139,8 +139,10 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """Ends a process set, on all ranks of the job, and invalidates it. False for the global one, which stays, and for one
     that is not registered.
 
-    RuntimeError: operations of it are pending.
+    RuntimeError: operations of it are pending. ValueError: it is no ProcessSet.
     """
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"process_set is a ProcessSet, not {process_set!r}")
     if process_set.process_set_id in (GLOBAL_ID, None):
         return False
     interruptible(lib.farandole_remove_group, process_set.process_set_id)
@@ -203,7 +205,9 @@ def enter_epoch(forgotten: Iterable[ProcessSet]) -> None:
 
 
 def group_of(process_set: ProcessSet) -> int:
-    """The library's number of a registered set. ValueError: it is not registered."""
+    """The library's number of a registered set. ValueError: it is not registered, or no set."""
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"process_set is a ProcessSet, not {process_set!r}")
     group = process_set.process_set_id
     if group is None:
         raise ValueError(f"{process_set} is not registered; pass it to init(process_sets=[...]) or add_process_set()")

@@ -29,6 +29,17 @@ def _require_gradient(operation: str, op: int) -> None:
         )
 
 
+def _compressed(tensors: Any, compression: Any) -> List[Tuple[torch.Tensor, Any]]:
+    """Of each what travels, and what decompress() needs. ValueError: it is no tensor, or cannot be sent; or `compression` is
+    none."""
+    if not hasattr(compression, "compress"):
+        raise ValueError(f"compression is a class such as Compression.fp16, not {compression!r}")
+    given = _ops.listed(tensors)
+    for tensor in given:
+        ops.check_tensor(tensor)
+    return [compression.compress(tensor) for tensor in given]
+
+
 def _wants_gradient(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
 
@@ -172,9 +183,7 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     """As allreduce for several tensors, which may differ in shape and element type; those of one element type are
     reduced as one."""
-    for tensor in tensors:
-        ops.check_tensor(tensor)
-    compressed = [compression.compress(tensor) for tensor in tensors]
+    compressed = _compressed(tensors, compression)
     sent = [tensor for tensor, _ in compressed]
     call = (name, choose(op, average), prescale_factor, postscale_factor, process_set)
     received = _Allreduce.apply(*call, *sent) if any(map(_wants_gradient, sent)) else _reduce(sent, *call)
@@ -221,6 +230,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
     """As allgather for several tensors, which may differ in shape and element type."""
+    tensors = _ops.listed(tensors)
     if any(map(_wants_gradient, tensors)):
         return [
             _Allgather.apply(tensor, f"{name}.{index}" if name else None, process_set)
@@ -288,9 +298,7 @@ def _scatter_compressed(
     postscale: float,
     process_set: ProcessSet,
 ) -> List[torch.Tensor]:
-    for tensor in tensors:
-        ops.check_tensor(tensor)
-    compressed = [compression.compress(tensor) for tensor in tensors]
+    compressed = _compressed(tensors, compression)
     sent = [tensor for tensor, _ in compressed]
     call = (is_grouped, name, choose(op, None), prescale, postscale, process_set)
     received = _Reducescatter.apply(*call, *sent) if any(map(_wants_gradient, sent)) else _scatter(sent, *call)

@@ -116,7 +116,9 @@ def broadcast_optimizer_state(
     gradients that are not there become zero, as Horovod's programs expect; not sparse ones, which are those of SparseAdam
     and of the sparse embeddings of `model`. ValueError: their parameter groups do not fit the root's.
     """
-    root = rank() == root_rank
+    if not hasattr(optimizer, "param_groups"):
+        raise ValueError(f"broadcast_optimizer_state needs an optimizer, not {optimizer!r}")
+    root = rank() == _ops.root_for(root_rank)
     sent: List[torch.Tensor] = []
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
     skeleton = broadcast_object(skeleton, root_rank, "broadcast_optimizer_state", process_set)

@@ -34,6 +34,22 @@ bool TouchesOwners(const StoreBatch& batch) {
          std::any_of(batch.puts.begin(), batch.puts.end(), [&](const StoreRow& row) { return is_owner(row.key); });
 }
 
+absl::Status CheckBatch(const std::string& owner, const StoreBatch& batch) {
+  const size_t operations = batch.deletes.size() + batch.puts.size();
+  if (operations > kMaxBatchOperations) {
+    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", owner, " has ", operations,
+                                                   " operations, at most ", kMaxBatchOperations, " are allowed"));
+  }
+  if (const size_t bytes = BytesOf(batch); bytes > kMaxBatchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("store: a batch of ", owner, " has ", bytes, " bytes, at most ", kMaxBatchBytes, " are allowed"));
+  }
+  if (TouchesOwners(batch)) {
+    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", owner, " names a key under ", kOwnerPrefix));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GroupCommitStore>> GroupCommitStore::Start(std::unique_ptr<StoreMedium> medium) {
@@ -122,7 +138,7 @@ void GroupCommitStore::Take(AcquireCall call, Group* group) {
 }
 
 void GroupCommitStore::Take(CommitCall call, Group* group) {
-  if (absl::Status refusal = CheckCommit(call); !refusal.ok()) {
+  if (absl::Status refusal = Admit(call); !refusal.ok()) {
     // Refused in its turn: earlier calls of the group are completed first.
     group->completions.push_back(
         [refusal = std::move(refusal), done = std::move(call.done)](const absl::Status&) { done(refusal); });
@@ -139,37 +155,29 @@ void GroupCommitStore::Take(ScanCall call, Group* group) {
   call.done(medium_->Scan(call.prefix));
 }
 
-absl::Status GroupCommitStore::CheckCommit(const CommitCall& call) const {
-  const size_t operations = call.batch.deletes.size() + call.batch.puts.size();
-  if (operations > kMaxBatchOperations) {
-    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " has ", operations,
-                                                   " operations, at most ", kMaxBatchOperations, " are allowed"));
-  }
-  if (const size_t bytes = BytesOf(call.batch); bytes > kMaxBatchBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", call.owner, " has ", bytes, " bytes, at most ",
-                                                   kMaxBatchBytes, " are allowed"));
-  }
-  if (TouchesOwners(call.batch)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("store: a batch of ", call.owner, " names a key under ", kOwnerPrefix));
-  }
+absl::Status GroupCommitStore::Admit(const CommitCall& call) {
   const auto found = revisions_.find(call.owner);
   const uint64_t revision = found == revisions_.end() ? 0 : found->second;
+  // A stale caller's errors are its own: they must not stop the one that holds the owner now.
   if (call.owner_revision != revision || revision == 0) {
     return absl::FailedPreconditionError(absl::StrCat("store: ", call.owner, " was taken over: its revision is ",
                                                       revision, ", the commit carries ", call.owner_revision));
   }
-  if (failed_owners_.contains(call.owner)) {
-    return absl::UnavailableError(absl::StrCat("store: an earlier commit of ", call.owner, " failed",
-                                               failure_.ok() ? "" : ": ", failure_.message()));
+  if (const auto failed = failed_owners_.find(call.owner); failed != failed_owners_.end()) {
+    return absl::UnavailableError(
+        absl::StrCat("store: an earlier commit of ", call.owner, " failed: ", failed->second.message()));
   }
-  return absl::OkStatus();
+  absl::Status valid = CheckBatch(call.owner, call.batch);
+  if (!valid.ok()) failed_owners_.emplace(call.owner, valid);
+  return valid;
 }
 
 void GroupCommitStore::Write(Group* group) {
   absl::Status status = absl::OkStatus();
   if (!group->batches.empty()) status = WriteOrRecover(*group);
-  if (!status.ok()) failed_owners_.insert(group->owners.begin(), group->owners.end());
+  if (!status.ok()) {
+    for (const std::string& owner : group->owners) failed_owners_.emplace(owner, status);
+  }
   Group finished;
   std::swap(finished, *group);
   for (const auto& complete : finished.completions) complete(status);

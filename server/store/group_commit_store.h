@@ -78,14 +78,15 @@ class GroupCommitStore : public Store {
   void Take(AcquireCall call, Group* group);
   void Take(CommitCall call, Group* group);
   void Take(ScanCall call, Group* group);
-  absl::Status CheckCommit(const CommitCall& call) const;
+  absl::Status Admit(const CommitCall& call);
   void Write(Group* group);
   absl::Status WriteOrRecover(const Group& group);
 
   const std::unique_ptr<StoreMedium> medium_;
   absl::flat_hash_map<std::string, uint64_t> revisions_;
-  // Owners of a write that failed: nothing is written for them until they are acquired anew.
-  absl::flat_hash_set<std::string> failed_owners_;
+  // The first error of each owner whose commit was refused or failed: nothing is written for it until it is acquired
+  // anew.
+  absl::flat_hash_map<std::string, absl::Status> failed_owners_;
   // Not OK: the last write failed and the medium has not recovered since.
   absl::Status failure_;
   absl::Time next_recovery_ = absl::InfinitePast();

@@ -48,10 +48,11 @@ class Store {
 
   // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in
   // the order of the calls; commits of several owners share one write to disk.
-  //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values)
   //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
-  //   UNAVAILABLE          the store cannot write; this and all later commits of the owner fail until it is acquired
-  //   anew
+  //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values), or names a key of the store's own
+  //   UNAVAILABLE          the store cannot write, or an earlier commit of this revision failed (its error is quoted)
+  // After INVALID_ARGUMENT or UNAVAILABLE all later commits of the owner fail until it is acquired anew, so that what
+  // is durable is always a prefix of what was asked for.
   virtual void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
                       std::function<void(absl::Status)> done) = 0;
 

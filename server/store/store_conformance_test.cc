@@ -137,7 +137,7 @@ TEST_P(StoreConformanceTest, ABatchDeletesBeforeItPuts) {
 }
 
 TEST_P(StoreConformanceTest, ABatchAtTheBoundsIsTakenAndOneBeyondIsRefusedWithBothValues) {
-  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  uint64_t revision = AcquireNow(*store_, "t/a").value();
   StoreBatch many;
   for (size_t i = 0; i < kMaxBatchOperations; ++i) many.puts.push_back({absl::StrCat("k", i), ""});
   EXPECT_TRUE(CommitNow(*store_, "t/a", revision, many).ok());
@@ -146,19 +146,44 @@ TEST_P(StoreConformanceTest, ABatchAtTheBoundsIsTakenAndOneBeyondIsRefusedWithBo
   EXPECT_EQ(too_many.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(too_many.message(), HasSubstr("has 129 operations, at most 128"));
 
+  revision = AcquireNow(*store_, "t/a").value();
   EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put("k", std::string(kMaxBatchBytes - 1, 'v'))).ok());
   const absl::Status too_big = CommitNow(*store_, "t/a", revision, Put("k", std::string(kMaxBatchBytes, 'v')));
   EXPECT_EQ(too_big.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(too_big.message(), HasSubstr("has 1048577 bytes, at most 1048576"));
 }
 
-TEST_P(StoreConformanceTest, ARefusedCommitWritesNothingOfItsBatch) {
-  const uint64_t revision = AcquireNow(*store_, "t/a").value();
-  StoreBatch batch = Put("a", "1");
-  batch.puts.push_back({"owner/t/a", "99"});
-  EXPECT_EQ(CommitNow(*store_, "t/a", revision, batch).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(ScanNow(*store_, "a").empty());
-  EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put("a", "2")).ok());
+// All are queued before the first is answered, as a job's Steps are: what comes after the refused one must not land.
+TEST_P(StoreConformanceTest, AfterARefusedCommitNothingOfThatOwnerLandsUntilItIsAcquiredAnew) {
+  StoreBatch too_many;
+  for (size_t i = 0; i <= kMaxBatchOperations; ++i) too_many.puts.push_back({absl::StrCat("refused/", i), ""});
+  StoreBatch of_the_store = Put("refused/a", "1");
+  of_the_store.puts.push_back({"owner/t/a", "99"});
+  for (const StoreBatch& refused : {too_many, Put("refused/k", std::string(kMaxBatchBytes, 'v')), of_the_store}) {
+    const uint64_t revision = AcquireNow(*store_, "t/a").value();
+    const uint64_t other = AcquireNow(*store_, "t/b").value();
+    std::vector<absl::Status> told;
+    const auto tell = [&](absl::Status status) { told.push_back(std::move(status)); };
+    store_->Commit("t/a", revision, Put("first", "1"), tell);
+    store_->Commit("t/a", revision, refused, tell);
+    store_->Commit("t/a", revision, Put("later", "1"), tell);
+    store_->Commit("t/b", other, Put("others", "1"), tell);
+    EXPECT_THAT(ScanNow(*store_, "later"), ::testing::IsEmpty());
+    EXPECT_THAT(ScanNow(*store_, "refused"), ::testing::IsEmpty());
+    EXPECT_THAT(ScanNow(*store_, "first"), ::testing::ElementsAre("first=1"));
+    EXPECT_THAT(ScanNow(*store_, "others"), ::testing::ElementsAre("others=1"));
+    ASSERT_EQ(told.size(), 4u);
+    EXPECT_TRUE(told[0].ok()) << told[0];
+    EXPECT_EQ(told[1].code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(told[2].code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(told[2].message(), HasSubstr(absl::StrCat("an earlier commit of t/a failed: ", told[1].message())));
+    EXPECT_TRUE(told[3].ok()) << told[3];
+
+    const uint64_t anew = AcquireNow(*store_, "t/a").value();
+    // Who was refused before does not stop who holds the owner now.
+    EXPECT_EQ(CommitNow(*store_, "t/a", revision, refused).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(CommitNow(*store_, "t/a", anew, StoreBatch{{"first", "others"}, {}}).ok());
+  }
 }
 
 TEST_P(StoreConformanceTest, CallsMadeBeforeDestructionAreCompleted) {

@@ -1,13 +1,11 @@
 #include "base/nearest_name.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace farandole {
-namespace {
 
 // Optimal string alignment: F. Damerau, "A technique for computer detection and correction of spelling errors", 1964.
-size_t Distance(absl::string_view a, absl::string_view b) {
+size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<std::vector<size_t>> steps(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;
   for (size_t j = 0; j <= b.size(); ++j) steps[0][j] = j;
@@ -23,13 +21,11 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return steps[a.size()][b.size()];
 }
 
-}  // namespace
-
 std::string NearestName(absl::string_view word, const std::vector<std::string>& names) {
   std::string nearest;
   size_t best = word.size() / 2 + 1;
   for (const std::string& name : names) {
-    const size_t distance = Distance(word, name);
+    const size_t distance = EditDistance(word, name);
     if (distance < best) {
       best = distance;
       nearest = name;

@@ -31,6 +31,7 @@ absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupt
   }
   options_ = std::move(options);
   is_elastic_.store(options_->is_elastic());
+  if (!options_->warning.empty() && options_->launch_index == 0) Warn(0, options_->warning);
   AttachProfiler();
   lineage_.predecessor = "";
   lineage_.speaks = options_->launch_index == 0;
@@ -49,18 +50,19 @@ void CProcess::AttachProfiler() {
       options_->profiler.empty() ? nullptr : ProfilerRanges::Attach(options_->profiler);
   timeline_.Attach(profiler.value_or(nullptr));
   if (profiler.ok()) return;
-  WorkerLog(options_->log_level, options_->log_format, options_->job)
-      .Write(LogLevel::kWarning, options_->launch_index,
-             absl::StrCat("the profiler of NVTX_INJECTION64_PATH cannot be attached: ", profiler.status().message()));
+  Warn(options_->launch_index,
+       absl::StrCat("the profiler of NVTX_INJECTION64_PATH cannot be attached: ", profiler.status().message()));
 }
 
 void CProcess::StartTimeline() {
   const int rank = worker_->place().rank;
   const absl::Status started =
       timeline_.Start(options_->timeline, options_->timeline_marks_cycles, rank, worker_->who());
-  if (started.ok()) return;
-  WorkerLog(options_->log_level, options_->log_format, options_->job)
-      .Write(LogLevel::kWarning, rank, started.message());
+  if (!started.ok()) Warn(rank, started.message());
+}
+
+void CProcess::Warn(int rank, absl::string_view sentence) const {
+  WorkerLog(options_->log_level, options_->log_format, options_->job).Write(LogLevel::kWarning, rank, sentence);
 }
 
 absl::Status CProcess::Rejoin(const Interrupted& interrupted) {

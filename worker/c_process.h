@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "worker/lineage.h"
 #include "worker/noticeboard.h"
@@ -55,6 +56,7 @@ class CProcess {
   // As the settings say; what cannot be attached or written is no reason not to train.
   void AttachProfiler();
   void StartTimeline();
+  void Warn(int rank, absl::string_view sentence) const;
 
   std::mutex life_;  // one Start, Rejoin or Stop at a time, and what follows
   // Of the last Start.

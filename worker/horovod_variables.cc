@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/nearest_name.h"
@@ -16,6 +17,8 @@ namespace farandole {
 namespace {
 
 constexpr absl::string_view kPrefix = "HOROVOD_";
+// The launcher reads this one; the others that have a meaning are aliases.
+constexpr char kStartTimeout[] = "HOROVOD_START_TIMEOUT";
 // A day: what a setting may be at most, and so as good as never.
 constexpr char kNeverMs[] = "86400000";
 
@@ -28,7 +31,7 @@ const char kLevel[] = "TRACE to FATAL";
 const char kFile[] = "as it is; DYNAMIC: none yet";
 const char kFlag[] = "0 or 1";
 
-// Horovod's other variables, which have no counterpart. They are known so that a misspelt one is not taken for one.
+// Horovod's other variables, which have no counterpart. They are known so that nobody is warned of them.
 constexpr absl::string_view kOthers[] = {
     // Told by its launcher.
     "HOSTNAME", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "CONTROLLER", "CPU_OPERATIONS",
@@ -89,17 +92,36 @@ absl::Status Contradiction(absl::string_view one, absl::string_view value, absl:
                                                  "\", but both say the same; leave one out"));
 }
 
-absl::Status CheckSpelling(const std::map<std::string, std::string>& given) {
+std::map<std::string, std::string> WithoutEmptyOnes(const std::vector<std::string>& variables) {
+  std::map<std::string, std::string> given;
+  for (const std::string& variable : variables) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    if (!parts.second.empty()) given.insert(parts);
+  }
+  return given;
+}
+
+// Those that begin as Horovod's do, but are none.
+std::vector<std::string> UnknownOnes(const std::map<std::string, std::string>& given) {
   const std::vector<std::string> known = KnownNames();
+  std::vector<std::string> unknown;
   for (const auto& [name, value] : given) {
-    if (!absl::StartsWith(name, kPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string nearest = NearestName(name, known);
-    // The prefix makes all of them near each other.
-    if (NearestName(name.substr(kPrefix.size()), {nearest.substr(std::min(nearest.size(), kPrefix.size()))}).empty()) {
-      continue;
+    if (absl::StartsWith(name, kPrefix) && std::find(known.begin(), known.end(), name) == known.end())
+      unknown.push_back(name);
+  }
+  return unknown;
+}
+
+// An error only where the user would miss something: the name that was meant has a meaning here, and is not set.
+absl::Status CheckSpelling(const std::map<std::string, std::string>& given) {
+  std::vector<std::string> meaningful = {kStartTimeout};
+  for (const HorovodAlias& alias : HorovodAliases()) meaningful.emplace_back(alias.variable);
+  for (const std::string& name : UnknownOnes(given)) {
+    for (const std::string& meant : meaningful) {
+      if (EditDistance(name, meant) > 1 || given.count(meant) > 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " is set to \"", given.at(name), "\", but Horovod has no such variable; did you mean ", meant, "?"));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, " is set to \"", value, "\", but Horovod has no such variable; did you mean ", nearest, "?"));
   }
   return absl::OkStatus();
 }
@@ -123,11 +145,7 @@ const std::vector<HorovodAlias>& HorovodAliases() {
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const std::vector<std::string>& variables) {
-  std::map<std::string, std::string> given;
-  for (const std::string& variable : variables) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(variable, absl::MaxSplits('=', 1));
-    if (!parts.second.empty()) given.insert(parts);
-  }
+  std::map<std::string, std::string> given = WithoutEmptyOnes(variables);
   if (absl::Status status = CheckSpelling(given); !status.ok()) return status;
   std::map<std::string, std::string> said;
   std::map<std::string, const HorovodAlias*> by;
@@ -153,6 +171,14 @@ absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const st
     said[alias.setting] = *value;
   }
   return said;
+}
+
+std::string DescribeUnknownHorovodVariables(const std::vector<std::string>& variables) {
+  const std::vector<std::string> unknown = UnknownOnes(WithoutEmptyOnes(variables));
+  if (unknown.empty()) return "";
+  return absl::StrCat(absl::StrJoin(unknown, ", "), unknown.size() == 1 ? " is" : " are",
+                      " set, but without effect: Horovod has no variable of ",
+                      unknown.size() == 1 ? "that name" : "these names");
 }
 
 }  // namespace farandole

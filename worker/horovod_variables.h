@@ -21,10 +21,15 @@ const std::vector<HorovodAlias>& HorovodAliases();
 
 // What Horovod's variables say, in the words of our settings: setting to value. `variables` is the environment,
 // "NAME=value"; an empty value is none. Variables of Horovod's that have no meaning here are left alone, and so are
-// those that look like none of Horovod's. Pure.
-//   INVALID_ARGUMENT  a value is not of its kind; a variable is a misspelt one of Horovod's (the nearest is named); or
-//                     one says something else than our setting, or than another one of Horovod's
+// those that Horovod does not know. Pure.
+//   INVALID_ARGUMENT  a value is not of its kind; a variable is one letter away from one that has a meaning here and is
+//                     not set itself (it is named); or one says something else than our setting, or than another one of
+//                     Horovod's
 absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const std::vector<std::string>& variables);
+
+// One sentence that names the variables that begin as Horovod's do, but that Horovod does not know (a container's
+// HOROVOD_IMAGE); "": there are none. Pure.
+std::string DescribeUnknownHorovodVariables(const std::vector<std::string>& variables);
 
 }  // namespace farandole
 

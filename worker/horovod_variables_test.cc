@@ -43,10 +43,32 @@ TEST(HorovodVariablesTest, EachSaysWhatOurSettingSays) {
               IsEmpty());
 }
 
-TEST(HorovodVariablesTest, AMisspeltOneIsNamedWithTheNearest) {
-  EXPECT_THAT(ErrorOf({"HOROVOD_FUSION_TRESHOLD=1"}),
-              AllOf(HasSubstr("HOROVOD_FUSION_TRESHOLD"), HasSubstr("did you mean HOROVOD_FUSION_THRESHOLD?")));
-  EXPECT_THAT(Read({"HOROVOD_OF_OUR_CLUSTER_AND_OURS_ALONE=1"}), IsEmpty()) << "it is no misspelt one";
+TEST(HorovodVariablesTest, OneLetterAwayFromOneThatHasAMeaningHereIsAnError) {
+  EXPECT_EQ(ErrorOf({"HOROVOD_FUSION_TRESHOLD=1"}),
+            "HOROVOD_FUSION_TRESHOLD is set to \"1\", but Horovod has no such variable; did you mean "
+            "HOROVOD_FUSION_THRESHOLD?");
+  for (const char* misspelt : {"HOROVOD_TIMELINES=1", "HOROVOD_LOGLEVEL=1", "HOROVOD_GLOO_IFCAE=1",
+                               "HOROVOD_START_TIMEOUTS=1", "HOROVOD_ELASTIC_TIMEUOT=1"}) {
+    EXPECT_THAT(ErrorOf({misspelt}), HasSubstr("did you mean HOROVOD_")) << misspelt;
+  }
+}
+
+TEST(HorovodVariablesTest, OtherUnknownOnesAreNamedInOneSentenceAndChangeNothing) {
+  // Of container images, of clusters, near what has no meaning here, and two letters away.
+  const Variables others = {
+      "HOROVOD_IMAGE=registry/horovod:1", "HOROVOD_TIME=30", "HOROVOD_GPUS=2", "HOROVOD_CYCLE_TIMES=1",
+      "HOROVOD_FUSION_TRESHLD=1",         "HOROVOD_EMPTY="};
+  EXPECT_THAT(Read(others), IsEmpty());
+  EXPECT_EQ(
+      DescribeUnknownHorovodVariables(others),
+      "HOROVOD_CYCLE_TIMES, HOROVOD_FUSION_TRESHLD, HOROVOD_GPUS, HOROVOD_IMAGE, HOROVOD_TIME are set, but without "
+      "effect: Horovod has no variable of these names");
+  EXPECT_EQ(DescribeUnknownHorovodVariables({"HOROVOD_TIME=30"}),
+            "HOROVOD_TIME is set, but without effect: Horovod has no variable of that name");
+  EXPECT_EQ(DescribeUnknownHorovodVariables({"HOROVOD_CYCLE_TIME=1", "HOROVOD_GPU=CUDA", "PATH=/bin"}), "");
+  // Who sets the right one as well has not misspelt it.
+  EXPECT_THAT(Read({"HOROVOD_LOG_LEVEL=INFO", "HOROVOD_LOG_LEVEL2=x"}),
+              UnorderedElementsAre(Pair("FARANDOLE_LOG_LEVEL", "info")));
 }
 
 TEST(HorovodVariablesTest, AWrongValueIsNamed) {

@@ -393,11 +393,13 @@ WorkerOptions ReadNcclSettings() {
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* caller) {
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
-  const absl::StatusOr<Aliases> read = ReadHorovodVariables(AllVariables());
+  const std::vector<std::string> variables = AllVariables();
+  const absl::StatusOr<Aliases> read = ReadHorovodVariables(variables);
   if (!read.ok()) return read.status();
   const Aliases& aliases = *read;
   WorkerOptions options;
   if (absl::Status status = ReadNumbers(given, aliases, &options); !status.ok()) return status;
+  options.warning = DescribeUnknownHorovodVariables(variables);
   if (absl::Status status = ReadLogSettings(aliases, &options); !status.ok()) return status;
   options.coordinator = ReadText(aliases, kCoordinator, given.coordinator);
   options.token_file = ReadText(aliases, kTokenFile, given.token_file);

@@ -23,6 +23,8 @@ struct WorkerOptions {
   std::string ca_file;  // "": no TLS
   std::string ca_pem;
   std::string job;
+  // What rank 0 is to warn of, one sentence; "": nothing.
+  std::string warning;
   // Path of `farandole`; "": what PATH finds.
   std::string program;
   std::string path;

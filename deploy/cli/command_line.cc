@@ -2,29 +2,32 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/nearest_name.h"
 #include "deploy/launcher/options.h"
 
 namespace farandole {
 namespace {
 
-// The innermost command that the arguments have named, and its name as it is typed: "farandole checkpoint list".
-struct NamedCommand {
-  const CLI::App* app;
-  std::string name;
-};
+constexpr char kHorovodrun[] = "horovodrun";
 
-NamedCommand FindCommand(const CLI::App& app) {
-  NamedCommand found{&app, app.get_name()};
-  for (auto deeper = found.app->get_subcommands(); !deeper.empty(); deeper = found.app->get_subcommands()) {
-    found = {deeper[0], absl::StrCat(found.name, " ", deeper[0]->get_name())};
-  }
-  return found;
+const CLI::App& InnermostCommand(const CLI::App& app) {
+  const CLI::App* found = &app;
+  for (auto deeper = found->get_subcommands(); !deeper.empty(); deeper = found->get_subcommands()) found = deeper[0];
+  return *found;
+}
+
+// Help, which CLI11 makes of the commands' own names, and version.
+void PrintWanted(const CLI::App& app, const CLI::ParseError& wanted) {
+  std::ostringstream out;
+  app.exit(wanted, out, out);
+  std::cout << absl::StrReplaceAll(out.str(), {{absl::StrCat(kHorovodrun, " run"), kHorovodrun}});
 }
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
@@ -48,20 +51,28 @@ bool IsOption(const std::string& word) { return absl::StartsWith(word, "-") && w
 
 // The sentence about an argument that nothing knows.
 std::string DescribeUnknown(const CLI::App& app, const std::vector<std::string>& unknown) {
-  const NamedCommand command = FindCommand(app);
-  const bool has_commands = !CommandNames(*command.app).empty();
+  const CLI::App& command = InnermostCommand(app);
+  const bool has_commands = !CommandNames(command).empty();
   // Of a command that has none, an unknown option is named first, because what else is unknown may be its value.
   auto word = has_commands ? unknown.begin() : std::find_if(unknown.begin(), unknown.end(), IsOption);
   if (word == unknown.end()) word = unknown.begin();
   const bool is_option = IsOption(*word);
   const std::string typed = is_option ? std::string(absl::string_view(*word).substr(0, word->find('='))) : *word;
-  const std::string nearest = NearestName(typed, is_option ? OptionNames(*command.app) : CommandNames(*command.app));
+  const std::string nearest = NearestName(typed, is_option ? OptionNames(command) : CommandNames(command));
   const char* kind = is_option ? "option" : has_commands ? "command" : "argument";
-  return absl::StrCat(command.name, ": unknown ", kind, " '", typed, "'",
+  return absl::StrCat(NameCommand(app), ": unknown ", kind, " '", typed, "'",
                       nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"));
 }
 
 }  // namespace
+
+std::string NameCommand(const CLI::App& app) {
+  std::string name = app.get_name();
+  if (name == kHorovodrun) return name;
+  for (auto deeper = app.get_subcommands(); !deeper.empty(); deeper = deeper[0]->get_subcommands())
+    absl::StrAppend(&name, " ", deeper[0]->get_name());
+  return name;
+}
 
 int RunCommandLine(CLI::App* app, const std::vector<std::string>& arguments, const int* exit_code) {
   std::vector<std::string> prepared = arguments;
@@ -78,13 +89,16 @@ int RunCommandLine(CLI::App* app, const std::vector<std::string>& arguments, con
   } catch (const CLI::ExtrasError&) {
     wrong = DescribeUnknown(*app, app->remaining(true));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app->exit(error);
+    if (error.get_exit_code() == 0) {
+      PrintWanted(*app, error);
+      return 0;
+    }
     // A missing command is often one that was misspelt.
     const std::vector<std::string> unknown = app->remaining(true);
     const bool is_misspelt = error.get_name() == "RequiredError" && !unknown.empty();
-    wrong = is_misspelt ? DescribeUnknown(*app, unknown) : absl::StrCat(FindCommand(*app).name, ": ", error.what());
+    wrong = is_misspelt ? DescribeUnknown(*app, unknown) : absl::StrCat(NameCommand(*app), ": ", error.what());
   }
-  std::cerr << wrong << " (" << FindCommand(*app).name << " --help lists what there is)\n";
+  std::cerr << wrong << " (" << NameCommand(*app) << " --help lists what there is)\n";
   return 2;
 }
 

@@ -8,6 +8,10 @@
 
 namespace farandole {
 
+// The innermost command that the arguments have named, as it is typed: "farandole checkpoint list". An `app` of the
+// name "horovodrun" stands for its command `run` alone.
+std::string NameCommand(const CLI::App& app);
+
 // Parses the arguments (without the program's name) with `app`, whose commands are added already, and runs the command
 // that they name. Help and version go to stdout. Returns `*exit_code` as the command left it, 0 for help and version,
 // or 2 after a sentence on stderr that says what is wrong with the arguments and what was probably meant.

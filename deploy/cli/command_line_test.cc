@@ -11,7 +11,10 @@
 namespace farandole {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 using Words = std::vector<std::string>;
 
 // A program with two commands: the real options of `run`, and `tool list [--all]`.
@@ -103,6 +106,26 @@ TEST_F(CommandLineTest, AWrongValueIsNamedWithItsOption) {
   EXPECT_EQ(Run({"run", "-np", "many", "python"}), 2);
   EXPECT_THAT(err_, HasSubstr("--np"));
   EXPECT_THAT(err_, HasSubstr("many"));
+}
+
+TEST_F(CommandLineTest, UnderHorovodrunsNameErrorsAndHelpBeginWithIt) {
+  app_.name("horovodrun");
+  EXPECT_EQ(Run({"run", "--horovod", "--nq", "2", "python"}), 2);
+  EXPECT_EQ(err_, "horovodrun: unknown option '--nq'; did you mean '--np'? (horovodrun --help lists what there is)\n");
+  EXPECT_EQ(Run({"run", "--horovod", "-np", "many", "python"}), 2);
+  EXPECT_THAT(err_, StartsWith("horovodrun: --np"));
+  EXPECT_EQ(Run({"run", "--horovod", "--help"}), 0);
+  EXPECT_THAT(out_, AllOf(HasSubstr("horovodrun [OPTIONS]"), Not(HasSubstr("horovodrun run"))));
+  EXPECT_EQ(NameCommand(app_), "horovodrun");
+}
+
+TEST_F(CommandLineTest, TheNumberOfWorkersMayFollowItsOptionAtOnce) {
+  for (const char* np : {"-np2", "-np=2", "-n2"}) {
+    options_ = launcher::RunOptions();
+    EXPECT_EQ(Run({"run", np, "python", "-np3"}), 7) << np << ": " << err_;
+    EXPECT_EQ(options_.workers, 2) << np;
+    EXPECT_EQ(options_.command, (Words{"python", "-np3"})) << np;
+  }
 }
 
 TEST(NearestNameTest, LettersMayBeMissingAddedWrongOrSwapped) {

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   // By this name it is Horovod's launcher.
   if (absl::EndsWith(absl::StrCat("/", argv[0]), "/horovodrun")) {
+    app.name("horovodrun");
     arguments.insert(arguments.begin(), {"run", "--horovod"});
   }
   return farandole::RunCommandLine(&app, arguments, &exit_code);

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
+#include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/config_file.h"
 #include "deploy/cli/run_job.h"
@@ -36,7 +37,7 @@ int Run(CLI::App* run, launcher::RunOptions* options) {
   absl::Status complete = ReadSettings(run, options->horovod);
   if (complete.ok()) complete = launcher::CompleteRunOptions(environment, launcher::OwnHostName(), options);
   if (!complete.ok()) {
-    std::fprintf(stderr, "farandole run: %s\n", std::string(complete.message()).c_str());
+    std::fprintf(stderr, "%s: %s\n", NameCommand(*run->get_parent()).c_str(), std::string(complete.message()).c_str());
     return 2;
   }
   const std::string remark = launcher::DescribeWithoutEffect(options->horovod);

@@ -24,6 +24,8 @@ constexpr char kNoChoice[] = "the schedule follows from size and hosts";
 constexpr char kNoAutotune[] = "there is nothing to tune";
 constexpr char kNoNccl[] = "collectives between GPUs have one stream";
 constexpr char kNoMpi[] = "no MPI is used";
+constexpr char kNoJsrun[] = "workers are started here or by ssh";
+constexpr char kNoBinding[] = "workers are not bound to cores";
 constexpr char kNoAffinity[] = "whoever waits does the work, on the core that it has";
 constexpr char kNoGlooLimit[] = "peers that die or fall silent are found by their hosts' reports";
 constexpr char kNoStamp[] = "how the library writes its lines is set by FARANDOLE_LOG_FORMAT";
@@ -58,13 +60,20 @@ constexpr IdleRow kIdleNumbers[] = {
     {"--thread-affinity", kNoAffinity},
     {"--gloo-timeout-seconds", kNoGlooLimit},
 };
-constexpr IdleRow kIdleTexts[] = {{"--autotune-log-file", kNoAutotune}};
+constexpr IdleRow kIdleTexts[] = {
+    {"--autotune-log-file", kNoAutotune}, {"--mpi-args", kNoMpi}, {"--binding-args", kNoBinding}};
 constexpr IdleRow kIdleFlags[] = {
-    {"--hierarchical-allreduce", kNoChoice}, {"--hierarchical-allgather", kNoChoice},
-    {"--torus-allreduce", kNoChoice},        {"--autotune", kNoAutotune},
-    {"--mpi-threads-disable", kNoMpi},       {"--log-with-timestamp", kNoStamp},
-    {"--log-without-timestamp", kNoStamp},   {"--log-hide-timestamp", kNoStamp},
+    {"--hierarchical-allreduce", kNoChoice},
+    {"--hierarchical-allgather", kNoChoice},
+    {"--torus-allreduce", kNoChoice},
+    {"--autotune", kNoAutotune},
+    {"--mpi-threads-disable", kNoMpi},
+    {"--log-with-timestamp", kNoStamp},
+    {"--log-without-timestamp", kNoStamp},
+    {"--log-hide-timestamp", kNoStamp},
     {"--no-log-hide-timestamp", kNoStamp},
+    {"--mpi", kNoMpi},
+    {"--jsrun", kNoJsrun},
 };
 // They ask for what holds anyway.
 constexpr const char* kGranted[] = {"--no-hierarchical-allreduce",
@@ -89,18 +98,6 @@ constexpr const char* kOpposites[][2] = {{"--hierarchical-allreduce", "--no-hier
                                          {"--gloo", "--mpi"},
                                          {"--gloo", "--jsrun"},
                                          {"--mpi", "--jsrun"}};
-struct RefusedRow {
-  const char* name;
-  bool has_value;
-  const char* advice;
-};
-constexpr RefusedRow kRefused[] = {
-    {"--mpi", false, "workers are started without MPI; leave it out, or start the program by mpirun itself"},
-    {"--jsrun", false, "jsrun is not used; leave it out, and name the hosts by --hosts"},
-    {"--mpi-args", true, "workers are started without MPI; leave it out, or start the program by mpirun itself"},
-    {"--binding-args", true, "workers are not bound to cores; leave it out, or bind them in a script of your own"},
-};
-
 // A setting of the file, and the option that it stands for; of flags, the one for true and that for false.
 struct SettingRow {
   const char* key;
@@ -155,19 +152,6 @@ void AddIdle(CLI::App* run, HorovodOptions* options) {
     run->add_flag_callback(
            name, [] {}, "It is so anyway")
         ->group(kGroup);
-  }
-}
-
-void AddRefused(CLI::App* run, HorovodOptions* options) {
-  for (const RefusedRow& row : kRefused) {
-    const auto refuse = [options, row] { options->refused.push_back(absl::StrCat(row.name, ": ", row.advice)); };
-    if (row.has_value) {
-      run->add_option_function<std::string>(
-             row.name, [refuse](const std::string&) { refuse(); }, "Not possible")
-          ->group(kGroup);
-    } else {
-      run->add_flag_callback(row.name, refuse, "Not possible")->group(kGroup);
-    }
   }
 }
 
@@ -245,6 +229,17 @@ absl::Status ApplySetting(CLI::App* run, const SettingRow& row, const std::strin
   return Give(run->get_option(is_on ? row.option : row.if_false), "true");
 }
 
+absl::Status ChooseController(CLI::App* run, const std::string& controller) {
+  if (controller != "gloo" && controller != "mpi" && controller != "jsrun") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no controller ", controller, "; there are gloo, mpi and jsrun"));
+  }
+  for (const char* given : {"--gloo", "--mpi", "--jsrun"}) {
+    if (run->get_option(given)->count() > 0) return absl::OkStatus();
+  }
+  return Give(run->get_option(absl::StrCat("--", controller)), "true");
+}
+
 }  // namespace
 
 void AddHorovodOptions(CLI::App* run, HorovodOptions* options) {
@@ -263,7 +258,6 @@ void AddHorovodOptions(CLI::App* run, HorovodOptions* options) {
       ->group(kGroup);
   AddSettings(run, options);
   AddIdle(run, options);
-  AddRefused(run, options);
   for (const auto& pair : kOpposites) run->get_option(pair[0])->excludes(run->get_option(pair[1]));
 }
 
@@ -272,10 +266,9 @@ absl::Status ApplyHorovodSettings(CLI::App* run, const std::string& file, const 
   for (const SettingRow& row : kSettings) known.emplace_back(row.key);
   for (const HorovodSetting& setting : settings) {
     if (setting.key == "controller") {
-      const std::string controller = absl::AsciiStrToLower(setting.value);
-      if (controller == "gloo") continue;
-      return WrongSetting(file, setting,
-                          absl::StrCat("there is no controller ", setting.value, "; leave it out, or say gloo"));
+      const absl::Status chosen = ChooseController(run, absl::AsciiStrToLower(setting.value));
+      if (!chosen.ok()) return WrongSetting(file, setting, std::string(chosen.message()));
+      continue;
     }
     const SettingRow* found = nullptr;
     for (const SettingRow& row : kSettings) {

@@ -24,8 +24,6 @@ struct HorovodOptions {
   std::map<std::string, std::string> variables;
   // Options that are known and given, and why they change nothing.
   std::vector<std::pair<std::string, std::string>> without_effect;
-  // What cannot be done, each a sentence.
-  std::vector<std::string> refused;
 };
 
 // Adds the options to `run`; `options` outlives it.

@@ -126,9 +126,28 @@ TEST_F(HorovodOptionsTest, EveryOtherOptionOfHorovodsIsKnownAndSaysWhyItChangesN
   EXPECT_THAT(options_.horovod.variables, IsEmpty());
 }
 
-TEST_F(HorovodOptionsTest, WhatCannotBeDoneIsRefusedWithAdvice) {
-  ASSERT_EQ(Parse({"-np", "2", "--mpi", "prog"}), "");
-  EXPECT_THAT(Complete(), HasSubstr("--mpi: workers are started without MPI; leave it out"));
+TEST_F(HorovodOptionsTest, WhatIsForMpiChangesNothing) {
+  ASSERT_EQ(Parse({"-np", "2", "--mpi", "--mpi-args=-x NCCL_DEBUG=INFO --tag-output", "--binding-args", "-bind-to none",
+                   "prog"}),
+            "");
+  EXPECT_EQ(Complete(), "");
+  EXPECT_EQ(options_.command, (Words{"prog"}));
+  EXPECT_THAT(DescribeWithoutEffect(options_.horovod),
+              AllOf(HasSubstr("--mpi (no MPI is used)"), HasSubstr("--mpi-args (no MPI is used)"),
+                    HasSubstr("--binding-args (workers are not bound to cores)")));
+  options_ = RunOptions();
+  ASSERT_EQ(Parse({"-np", "2", "--jsrun", "prog"}), "");
+  EXPECT_EQ(Complete(), "");
+  EXPECT_THAT(DescribeWithoutEffect(options_.horovod), HasSubstr("--jsrun ("));
+}
+
+TEST_F(HorovodOptionsTest, AFilesControllerChangesNothingUnlessItIsNone) {
+  ASSERT_EQ(Parse({"-np", "2", "prog"}), "");
+  ASSERT_TRUE(ApplyHorovodSettings(&app_, "config.yaml", {{"controller", "MPI", 1}}).ok());
+  EXPECT_EQ(DescribeWithoutEffect(options_.horovod), "without effect here: --mpi (no MPI is used)");
+  const absl::Status unknown = ApplyHorovodSettings(&app_, "config.yaml", {{"controller", "spark", 3}});
+  EXPECT_EQ(unknown.message(),
+            "config.yaml:3: controller: there is no controller spark; there are gloo, mpi and jsrun");
 }
 
 TEST_F(HorovodOptionsTest, OppositesExcludeEachOther) {
@@ -168,7 +187,6 @@ TEST_F(HorovodOptionsTest, AFilesMistakesAreNamedWithTheirLine) {
                                                               "did you mean params.cycle_time_ms?"));
   EXPECT_THAT(error({"params.cycle_time_ms", "soon", 8}), HasSubstr("c.yaml:8: params.cycle_time_ms"));
   EXPECT_THAT(error({"autotune.enabled", "perhaps", 9}), HasSubstr("perhaps is not true or false"));
-  EXPECT_THAT(error({"controller", "mpi", 9}), HasSubstr("no controller mpi"));
 }
 
 TEST_F(HorovodOptionsTest, TheCommandLineGoesBeforeHorovodsVariables) {

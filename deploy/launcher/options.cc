@@ -321,6 +321,9 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
       ->type_name("S");
   run->add_flag("--verbose", options->verbose, "Say what is started, and with which settings");
   AddHorovodOptions(run, &options->horovod);
+    // Horovod's parser takes -np2 for -np 2.
+    if (argument.size() > 3 && absl::StartsWith(argument, "-np") && absl::ascii_isdigit(argument[3]))
+      argument.insert(3, "=");
   run->add_option("command", options->command, "What each worker runs")->type_name("COMMAND...")->expected(-1);
 }
 
@@ -367,9 +370,8 @@ std::vector<std::string> WorkerVariables(const RunEnvironment& environment, cons
 
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options) {
   if (options->command.empty()) {
-    return absl::InvalidArgumentError("no command is given: farandole run -np N COMMAND...");
+    return absl::InvalidArgumentError("no command is given; it follows the options: -np N COMMAND...");
   }
-  if (!options->horovod.refused.empty()) return absl::InvalidArgumentError(options->horovod.refused[0]);
   options->horovod.drop_in = options->horovod.drop_in || environment.drop_in;
   FindWhetherElastic(options);
   absl::Status status = CompleteHosts(own_name, options);

@@ -95,7 +95,8 @@ RunEnvironment ReadRunEnvironment();
 // Adds the options to `run`; `options` outlives it.
 void AddRunOptions(CLI::App* run, RunOptions* options);
 
-// Makes the arguments of `run` fit for CLI11: `-np` becomes `--np`, and alike Horovod's other words with one dash; and
+// Makes the arguments of `run` fit for CLI11: `-np` becomes `--np`, `-np2` `--np=2`, and alike Horovod's other words
+// with one dash; and
 // `--` is set before the worker's command, whose own options are none of ours. The command begins at the first argument
 // that is neither an option nor an option's value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);

@@ -37,13 +37,15 @@ def test_a_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
     start = f'exec -a horovodrun "{harness.CLI}" "$@"'
     horovodrun.write_text(f"#!/bin/bash\n{start}\n", encoding="utf-8")
     horovodrun.chmod(0o755)
-    options = ("-np", "2", "-H", "localhost:2", "--gloo", "--cycle-time-ms", "3.5", "--disable-cache")
-    output = launch(
-        tmp_path, str(horovodrun), *options, sys.executable, str(PROGRAMS / "horovod_mnist.py"), "--fp16-allreduce"
-    )
+    options = ("-np2", "-H", "localhost:2", "--gloo", "--cycle-time-ms", "3.5", "--disable-cache")
+    program = (sys.executable, str(PROGRAMS / "horovod_mnist.py"), "--fp16-allreduce")
+    output = launch(tmp_path, str(horovodrun), *options, *program, HOROVOD_IMAGE="registry/horovod:1")
     found = re.findall(r"Accuracy: ([\d.]+)%", output)
     assert len(found) == 2 and float(found[-1]) > 80, output
     assert "without effect here: --cycle-time-ms" in output
+    assert output.count("HOROVOD_IMAGE is set, but without effect") == 1, output
+    wrong = subprocess.run([str(horovodrun), "-np", "2"], stderr=subprocess.PIPE, text=True, check=False)
+    assert wrong.returncode == 2 and wrong.stderr.startswith("horovodrun: no command is given"), wrong.stderr
 
 
 def test_an_elastic_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
@@ -69,7 +71,7 @@ def rank_and_sum(factor, add=0):
 
 assert horovod.run(rank_and_sum, args=(2.0,), kwargs={"add": 1.0}, np=2) == [(0, 4.0), (1, 4.0)]
 assert horovod.run(rank_and_sum, (1.0,), np=2, hosts="localhost:2") == [(0, 1.0), (1, 1.0)]
-assert horovod.run(lambda: "alone", num_proc=1) == ["alone"]
+assert horovod.run(lambda: "alone", num_proc=1, use_mpi=True, mpi_args="-x A=b --tag-output") == ["alone"]
 try:
     horovod.run(rank_and_sum, (-1.0,), np=2)
 except KeyError as error:
@@ -98,6 +100,7 @@ def test_run_returns_results_by_rank_and_raises_what_a_rank_raises(tmp_path: pat
     dropin = str(harness.ROOT / "sdk" / "python" / "farandole" / "_dropin")
     output = launch(tmp_path, sys.executable, str(tmp_path / "driver.py"), PYTHONPATH=dropin)
     assert output.endswith("good\n"), output
+    assert output.count("without effect here: --mpi-args (no MPI is used), --mpi (no MPI is used)") == 1, output
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "keras", "mxnet", "spark", "ray"])

@@ -56,7 +56,7 @@ def run(
     Function, arguments and results are pickled, by cloudpickle where that is installed; so they may be lambdas and of
     __main__. Workers look for modules where this process does. `np`, `min_np` and `max_np` are short for `num_proc`,
     `min_num_proc` and `max_num_proc`; `executable` is the workers' Python, by default this one; the other arguments are the
-    options of `farandole run` of the same name. `disable_cache` has no effect: nothing is cached. Of an elastic job (one of
+    options of `farandole run` of the same name. `disable_cache`, `use_mpi` and `mpi_args` have no effect. Of an elastic job (one of
     the bounds, or a script) the results of the first `min_num_proc` ranks are returned.
 
     What func raises on a rank is raised here, with that rank's traceback as its cause; the others are ended.

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "base/state_home.h"
 #include "worker/control/tls_probe.h"
 #include "worker/launch_record.h"
 #include "worker/process_environment.h"
@@ -56,16 +57,9 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
     std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), failed);
   }
   if (directory.empty()) directory = absl::StrCat(options.temporary, "/farandole-", geteuid());
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::FailedPreconditionError(absl::StrCat("cannot make ", directory, ": ", strerror(errno)));
-  }
-  struct stat found = {};
-  if (lstat(directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() ||
-      (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+  if (const absl::Status made = MakePrivateDirectory(directory); !made.ok()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(directory,
-                     ", where the processes of this job would meet, is not a directory that only this user "
-                     "can write"));
+        absl::StrCat("the processes of this job would meet there, but ", made.message()));
   }
   return directory;
 }

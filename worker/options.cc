@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/state_home.h"
 #include "worker/horovod_variables.h"
 #include "worker/process_environment.h"
 
@@ -398,8 +399,8 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   if (!read.ok()) return read.status();
   const Aliases& aliases = *read;
   WorkerOptions options;
-  if (absl::Status status = ReadNumbers(given, aliases, &options); !status.ok()) return status;
   options.warning = DescribeUnknownHorovodVariables(variables);
+  if (absl::Status status = ReadNumbers(given, aliases, &options); !status.ok()) return status;
   if (absl::Status status = ReadLogSettings(aliases, &options); !status.ok()) return status;
   options.coordinator = ReadText(aliases, kCoordinator, given.coordinator);
   options.token_file = ReadText(aliases, kTokenFile, given.token_file);
@@ -422,7 +423,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   }
   options.program = ReadText(aliases, kProgram, given.program);
   options.path = ReadText(aliases, kPath, nullptr);
-  options.temporary = ReadText(aliases, kTemporary, nullptr);
+  options.temporary = TemporaryDirectory(ReadText(aliases, kTemporary, nullptr));
   options.state_home = ReadText(aliases, kStateHome, nullptr);
   const std::string home = ReadText(aliases, kHome, nullptr);
   if (options.state_home.empty() && !home.empty()) options.state_home = absl::StrCat(home, "/.local/state");

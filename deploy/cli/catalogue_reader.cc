@@ -50,9 +50,6 @@ bool HasStore(const std::string& state_dir) {
 // All state directories of `farandole run`, or the one of a job, and that of `farandole serve`.
 absl::StatusOr<Catalogue> ReadOwnDirectories(const CatalogueSource& source) {
   const std::string& jobs_directory = source.jobs_directory;
-  if (jobs_directory.empty()) {
-    return absl::InvalidArgumentError("neither HOME nor XDG_STATE_HOME is set; name a --state-dir or a --coordinator");
-  }
   std::vector<std::string> directories;
   std::error_code error;
   const std::string own = absl::StrCat(jobs_directory, "/", source.job);

@@ -170,11 +170,9 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code) {
   checkpoint->require_subcommand(1);
   // shared: by the two callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<CheckpointOptions>();
-  const std::string state_home = launcher::ReadRunEnvironment().state_home;
-  if (!state_home.empty()) {
-    options->source.jobs_directory = JobsDirectory(state_home);
-    options->source.serve_directory = ServeDirectory(state_home);
-  }
+  const std::string state_home = launcher::ReadRunEnvironment().state_home.path;
+  options->source.jobs_directory = JobsDirectory(state_home);
+  options->source.serve_directory = ServeDirectory(state_home);
 
   CLI::App* list = checkpoint->add_subcommand("list", "Show the catalogue");
   AddSourceOptions(list, options.get());

@@ -103,9 +103,6 @@ absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& sour
     }
     return found;
   }
-  if (source.state_home.empty()) {
-    return absl::InvalidArgumentError("neither HOME nor XDG_STATE_HOME is set; name a --state-dir or a --coordinator");
-  }
   for (const std::string& directory : DefaultDirectories(source.state_home)) {
     absl::StatusOr<CoordinatorAddress> address = ReadStateDirectory(directory, source.ca_file);
     if (address.ok()) {

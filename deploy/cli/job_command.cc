@@ -267,7 +267,7 @@ void AddDrainCommand(CLI::App* app, int* exit_code) {
   CLI::App* drain = app->add_subcommand("drain", "Have workers of an elastic job leave; the others go on without them");
   // shared: by the callback, of which CLI11 keeps copies.
   const auto options = std::make_shared<JobCommandOptions>();
-  options->source.state_home = launcher::ReadRunEnvironment().state_home;
+  options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
   AddName(drain, options.get());
   AddOptions(drain, options.get());
   CLI::Option_group* whom = drain->add_option_group("whom", "One of these");
@@ -283,7 +283,7 @@ void AddJobCommand(CLI::App* app, int* exit_code) {
   job->require_subcommand(1);
   // shared: by the callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<JobCommandOptions>();
-  options->source.state_home = launcher::ReadRunEnvironment().state_home;
+  options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
 
   CLI::App* list = job->add_subcommand("list", "Show all jobs, the newest first");
   AddOptions(list, options.get());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/certificate.h"
+#include "base/state_home.h"
 #include "deploy/cli/earlier_run.h"
 #include "deploy/cli/state_paths.h"
 #include "deploy/launcher/local_place.h"
@@ -27,14 +28,14 @@ constexpr absl::Duration kClockSkew = absl::Hours(1);
 // a stolen key is of no use for long, the end of the process that alone has it does sooner.
 constexpr absl::Duration kCertificateLife = absl::Hours(24 * 366);
 
-absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const std::string& state_home) {
+absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const StateHome& state_home) {
   const std::string name = options.job.empty() ? DefaultJobName(options.command) : options.job;
   if (!options.state_dir.empty()) return JobDirectory::Open(options.state_dir, name);
-  if (state_home.empty()) {
-    return absl::FailedPreconditionError(
-        "there is no place for the job's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
+  if (!state_home.remark.empty()) {
+    if (const absl::Status made = MakePrivateDirectory(state_home.path); !made.ok()) return made;
+    std::fprintf(stderr, "farandole: %s\n", state_home.remark.c_str());
   }
-  const std::string jobs = JobsDirectory(state_home);
+  const std::string jobs = JobsDirectory(state_home.path);
   if (!options.job.empty()) return JobDirectory::Open(absl::StrCat(jobs, "/", name), name);
   absl::StatusOr<JobDirectory> opened = JobDirectory::OpenNext(jobs, name);
   if (opened.ok() && opened->job() != name) {

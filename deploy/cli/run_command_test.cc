@@ -1,6 +1,9 @@
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -28,9 +31,12 @@ class RunCommandTest : public testing::Test {
 
   // `farandole ARGUMENTS`; the exit code. What was printed, stdout and stderr together, is in `printed_`.
   int Run(const std::string& arguments) {
-    const std::string command = absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS= deploy/cli/farandole ",
-                                             arguments, " 2>&1 </dev/null");
-    FILE* pipe = popen(command.c_str(), "r");
+    return Execute(absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS= deploy/cli/farandole ", arguments));
+  }
+
+  // The same of any command.
+  int Execute(const std::string& command) {
+    FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
     printed_.clear();
     char bytes[4096];
     for (size_t count; (count = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) printed_.append(bytes, count);
@@ -88,6 +94,33 @@ TEST_F(RunCommandTest, ANamedCoordinatorIsUsedAndNoStateIsKept) {
 TEST_F(RunCommandTest, WithoutAPlaceForTheStateOneSentenceSaysSo) {
   EXPECT_EQ(Run("run -np 1 --state-dir /dev/null/state true"), 1);
   EXPECT_EQ(printed_, "farandole: cannot make the directory /dev/null: Not a directory\n");
+}
+
+// As containers are started: without a home, with one that is not there or cannot be written, by a user whom no
+// password file names.
+TEST_F(RunCommandTest, WithoutAWritableHomeItRunsAndOneLineSaysWhereItsStateIs) {
+  const std::string temporary = state_ + "/tmp";
+  ASSERT_EQ(mkdir(temporary.c_str(), 0777), 0);
+  const std::string as_nobody = "unshare --user --map-user=4200042 --map-group=4200042";
+  const bool may_be_nobody = system((as_nobody + " true 2>/dev/null").c_str()) == 0;
+  for (const std::string& home : {std::string("-u HOME"), std::string("HOME=/dev/null"), std::string("HOME=/proc")}) {
+    const bool is_nobody = home == "HOME=/proc";
+    if (is_nobody && !may_be_nobody) continue;
+    const std::string place =
+        absl::StrCat(temporary, "/farandole-state-", is_nobody ? std::string("4200042") : absl::StrCat(geteuid()));
+    const std::string in_it = absl::StrCat("env -u XDG_STATE_HOME ", home, " TMPDIR=", temporary, " ",
+                                           is_nobody ? as_nobody : "", " deploy/cli/farandole ");
+    ASSERT_EQ(Execute(absl::StrCat(in_it, "run -np 1 --job mnist sh -c 'echo trains'")), 0) << printed_;
+    const std::string said = absl::StrCat(", so state and checkpoint catalogue are kept in ", place, ", ");
+    EXPECT_THAT(printed_, AllOf(testing::StartsWith("farandole: "), HasSubstr(said), HasSubstr("\n[0] trains\n")));
+    EXPECT_EQ(std::count(printed_.begin(), printed_.end(), '\n'), 2) << printed_;
+    struct stat made = {};
+    ASSERT_EQ(stat(place.c_str(), &made), 0) << place;
+    EXPECT_EQ(made.st_mode & 0777, 0700u);
+    // Another command finds it there.
+    EXPECT_EQ(Execute(in_it + "job list"), 0);
+    EXPECT_EQ(printed_, absl::StrCat("no jobs in ", place, "/farandole, and no coordinator runs there\n"));
+  }
 }
 
 TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {

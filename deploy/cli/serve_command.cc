@@ -66,6 +66,14 @@ absl::Status PrepareLog(const ServeOptions& options) {
   return absl::OkStatus();
 }
 
+// Where no --state-dir is given and the user's own cannot be written.
+absl::Status PrepareStateHome(const ServeOptions& options) {
+  const StateHome state_home = DefaultStateHome();
+  if (!options.state_dir.empty() || state_home.remark.empty()) return absl::OkStatus();
+  spdlog::warn("{}", state_home.remark);
+  return MakePrivateDirectory(state_home.path);
+}
+
 // SIGTERM and SIGINT, which from the first instance on no thread gets any more: they wait until they are asked for. It
 // stays so after the instance's end, so that one more signal at the last moment does not kill a process that has
 // drained.
@@ -123,6 +131,7 @@ int RunServe(const ServeOptions& options) {
   const absl::StatusOr<CoordinatorOptions> coordinator_options = ToCoordinatorOptions(options);
   if (!coordinator_options.ok()) return Report(coordinator_options.status());
   if (absl::Status status = PrepareLog(options); !status.ok()) return Report(status);
+  if (absl::Status status = PrepareStateHome(options); !status.ok()) return Report(status);
   const EndSignals signals;
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(*coordinator_options);
   if (!coordinator.ok()) return Report(coordinator.status());

@@ -66,16 +66,6 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The XDG base directory specification: a relative path counts as none.
-absl::StatusOr<std::string> DefaultStateDirectory() {
-  const std::string state_home = Variable("XDG_STATE_HOME");
-  if (absl::StartsWith(state_home, "/")) return ServeDirectory(state_home);
-  const std::string home = Variable("HOME");
-  if (absl::StartsWith(home, "/")) return ServeDirectory(absl::StrCat(home, "/.local/state"));
-  return absl::FailedPreconditionError(
-      "there is no place for the coordinator's state: neither XDG_STATE_HOME nor HOME is set; name a --state-dir");
-}
-
 // A value of the file, unless flag or environment have set it; wrong it must not be in either case.
 absl::Status Apply(const ConfigEntry& entry, const CLI::App& command, ServeOptions* options) {
   const auto* setting = std::find_if(std::begin(kSettings), std::end(kSettings),
@@ -157,6 +147,10 @@ std::string ShowServeOptions(const CLI::App& command, const ServeOptions& option
   return ShowConfigFile(entries, comments);
 }
 
+StateHome DefaultStateHome() {
+  return FindStateHome(Variable("XDG_STATE_HOME"), Variable("HOME"), TemporaryDirectory(Variable("TMPDIR")));
+}
+
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options) {
   const uint64_t interval_ms = std::min(options.heartbeat_interval_ms, kLongestBeatMs);
   if (options.silence_limit_ms < 4 * interval_ms) {
@@ -166,11 +160,7 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   }
   CoordinatorOptions coordinator;
   coordinator.state_dir = options.state_dir;
-  if (coordinator.state_dir.empty()) {
-    const absl::StatusOr<std::string> directory = DefaultStateDirectory();
-    if (!directory.ok()) return directory.status();
-    coordinator.state_dir = *directory;
-  }
+  if (coordinator.state_dir.empty()) coordinator.state_dir = ServeDirectory(DefaultStateHome().path);
   coordinator.listen = options.listen;
   coordinator.http = options.http;
   coordinator.tls_cert = options.tls_cert;

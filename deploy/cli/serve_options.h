@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/state_home.h"
 #include "server/coordinator.h"
 
 namespace farandole {
@@ -68,9 +69,11 @@ absl::Status ApplyConfigFile(const CLI::App& command, ServeOptions* options);
 // All settings as a file for --config, each with its place of origin.
 std::string ShowServeOptions(const CLI::App& command, const ServeOptions& options);
 
+// Below which the state lies where no --state-dir is given.
+StateHome DefaultStateHome();
+
 // What the settings say to the coordinator.
 //   INVALID_ARGUMENT     two settings contradict each other (both are named)
-//   FAILED_PRECONDITION  no state directory is given, and there is no home directory for the default one
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options);
 
 }  // namespace farandole

@@ -110,9 +110,10 @@ TEST(MachineTest, TheTightestControlGroupCounts) {
 }
 
 TEST(MachineTest, TheStateDirectoryMustBeWritable) {
-  EXPECT_EQ(CheckStateHome(::testing::TempDir() + "/not/there/yet")[0].level, Finding::Level::kOk);
-  EXPECT_EQ(CheckStateHome("")[0].level, Finding::Level::kFail);
-  EXPECT_EQ(CheckStateHome("/proc/1")[0].level, Finding::Level::kFail);
+  EXPECT_EQ(CheckStateHome({::testing::TempDir() + "/not/there/yet", ""})[0].level, Finding::Level::kOk);
+  const Findings elsewhere = CheckStateHome({::testing::TempDir(), "HOME is not set, so it is kept elsewhere"});
+  EXPECT_EQ(elsewhere[0].level, Finding::Level::kWarn);
+  EXPECT_EQ(elsewhere[0].text, "HOME is not set, so it is kept elsewhere");
 }
 
 TEST(TransportsTest, WhatThisMachineHasToHaveIsThere) {

@@ -110,18 +110,13 @@ Findings CheckLimits() {
   return findings;
 }
 
-Findings CheckStateHome(const std::string& state_home) {
-  if (state_home.empty()) {
-    return {Fail("state", "neither XDG_STATE_HOME nor HOME is set", "set one, or name a --state-dir to every command")};
-  }
-  const std::string wanted = absl::StrCat(state_home, "/farandole");
+Findings CheckStateHome(const StateHome& state_home) {
+  if (!state_home.remark.empty()) return {Warn("state", state_home.remark, "")};
+  const std::string wanted = absl::StrCat(state_home.path, "/farandole");
   // The part of it that exists.
   std::filesystem::path part = wanted;
   std::error_code error;
   while (!std::filesystem::exists(part, error) && part.has_relative_path()) part = part.parent_path();
-  if (access(part.c_str(), W_OK | X_OK) != 0) {
-    return {Fail("state", absl::StrCat(wanted, ": ", strerror(errno)), "make it writable, or set XDG_STATE_HOME")};
-  }
   struct statvfs disk = {};
   if (statvfs(part.c_str(), &disk) != 0) return {Warn("state", absl::StrCat(wanted, ": ", strerror(errno)), "")};
   const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;

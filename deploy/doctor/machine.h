@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/state_home.h"
 #include "deploy/doctor/finding.h"
 
 namespace farandole::doctor {
@@ -15,8 +16,8 @@ Findings CheckMachine();
 // Open files, locked memory, processes.
 Findings CheckLimits();
 
-// Where `farandole run` and `serve` keep their state: STATE_HOME/farandole.
-Findings CheckStateHome(const std::string& state_home);
+// Where `farandole run` and `serve` keep their state: in `farandole` below it.
+Findings CheckStateHome(const StateHome& state_home);
 
 // The findings about the features that /proc/cpuinfo lists. Pure.
 Finding ReadFeatures(const std::string& cpuinfo);

@@ -245,16 +245,8 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
 RunEnvironment ReadRunEnvironment() {
   RunEnvironment read;
   read.path = Variable("PATH");
-  // The XDG specification: relative paths are to be ignored.
-  const std::string state_home = Variable("XDG_STATE_HOME");
-  const std::string home = Variable("HOME");
-  if (absl::StartsWith(state_home, "/")) {
-    read.state_home = state_home;
-  } else if (absl::StartsWith(home, "/")) {
-    read.state_home = absl::StrCat(home, "/.local/state");
-  }
-  read.temporary = Variable("TMPDIR");
-  if (!absl::StartsWith(read.temporary, "/")) read.temporary = "/tmp";
+  read.temporary = TemporaryDirectory(Variable("TMPDIR"));
+  read.state_home = FindStateHome(Variable("XDG_STATE_HOME"), Variable("HOME"), read.temporary);
   read.coordinator = Variable("FARANDOLE_COORDINATOR");
   read.token_file = Variable("FARANDOLE_TOKEN_FILE");
   read.ca_file = Variable("FARANDOLE_CA_FILE");
@@ -321,9 +313,6 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
       ->type_name("S");
   run->add_flag("--verbose", options->verbose, "Say what is started, and with which settings");
   AddHorovodOptions(run, &options->horovod);
-    // Horovod's parser takes -np2 for -np 2.
-    if (argument.size() > 3 && absl::StartsWith(argument, "-np") && absl::ascii_isdigit(argument[3]))
-      argument.insert(3, "=");
   run->add_option("command", options->command, "What each worker runs")->type_name("COMMAND...")->expected(-1);
 }
 
@@ -332,6 +321,9 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
   size_t i = 0;
   for (; i < arguments.size() && absl::StartsWith(arguments[i], "-") && arguments[i] != "--"; ++i) {
     std::string argument = arguments[i];
+    // Horovod's parser takes -np2 for -np 2.
+    if (argument.size() > 3 && absl::StartsWith(argument, "-np") && absl::ascii_isdigit(argument[3]))
+      argument.insert(3, "=");
     std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
     if (std::find(std::begin(kOneDash), std::end(kOneDash), parts[0]) != std::end(kOneDash)) {
       argument.insert(0, "-");

@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/state_home.h"
 #include "deploy/launcher/horovod_options.h"
 #include "deploy/launcher/host_list.h"
 
@@ -73,9 +74,9 @@ struct RunOptions {
 struct RunEnvironment {
   // PATH.
   std::string path;
-  // XDG_STATE_HOME, otherwise HOME/.local/state; "" where neither is set.
-  std::string state_home;
-  // Where temporary files go: TMPDIR, otherwise /tmp.
+  // Where jobs' state is kept.
+  StateHome state_home;
+  // Where temporary files go.
   std::string temporary;
   // FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE: of --attach.
   std::string coordinator;

@@ -267,7 +267,7 @@ def test_a_directory_that_others_can_write_is_refused(start: Callable[..., Progr
     meeting.chmod(0o777)
     run = start(*worker("over_hosts"), **step(0, 2), TMPDIR=str(tmp_path))
     run.require_end(1)
-    assert f"{meeting}, where the processes of this job would meet, is not a directory that only" in run.output
+    assert f"the processes of this job would meet there, but {meeting} is not a directory that only" in run.output
 
 
 def test_a_program_that_is_not_found_is_said(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:

@@ -95,9 +95,10 @@ absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainWorkers(v1::Dr
                                                 absl::StrCat("refused to drain workers of job ", request.job()));
 }
 
-absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::string& job,
-                                          const std::string& reason) const {
+absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
+                                          v1::AbortJobRequest::Asker asker) const {
   v1::AbortJobRequest request;
+  request.set_asker(asker);
   request.set_tenant(tenant);
   request.set_job(job);
   request.set_reason(reason);

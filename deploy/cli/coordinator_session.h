@@ -28,7 +28,8 @@ class CoordinatorSession {
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const;
   // With an idempotency key of its own.
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
-  absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason) const;
+  absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
+                        v1::AbortJobRequest::Asker asker) const;
 
   absl::StatusOr<v1::ListLostResponse> ListLost(const std::string& job) const;
   // Waits for a coordinator that is away, as long as any call may take.

@@ -1,32 +1,25 @@
 #include "deploy/cli/earlier_run.h"
 
-#include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
-#include "farandole/v1/monitor.grpc.pb.h"
-#include "worker/control/coordinator_channel.h"
+#include "deploy/cli/coordinator_session.h"
 
 namespace farandole::launcher {
-namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(5);
-
-}  // namespace
-
-void AwaitEndOfEarlierRun(const Coordinator& coordinator, const std::string& ca_pem, const std::string& job) {
-  const CoordinatorAddress where{coordinator.address(), coordinator.token(), coordinator.token_file(), ca_pem, ""};
-  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
-  if (!channel.ok()) return;
-  grpc::ClientContext context;
-  PrepareCall(where, absl::Now() + kPatience, &context);
-  v1::GetJobRequest request;
-  request.set_job(job);
-  v1::GetJobResponse response;
-  // A job decides what is due before it answers, and its answers follow its log: that it answers, whatever it says, is
-  // enough. Without an answer the new workers join, or are told why not.
-  v1::MonitorService::NewStub(*channel)->GetJob(&context, request, &response);
+absl::Status EndEarlierRun(const Coordinator& coordinator, const std::string& ca_pem, const std::string& job) {
+  absl::StatusOr<CoordinatorSession> session =
+      CoordinatorSession::Open({coordinator.address(), coordinator.token(), coordinator.token_file(), ca_pem, ""});
+  if (!session.ok()) return session.status();
+  // A job decides what is due before it answers: a fixed one has found by then that its workers are gone. An elastic
+  // one would wait for others.
+  const absl::StatusOr<v1::GetJobResponse> found = session->GetJob("", job);
+  if (absl::IsNotFound(found.status())) return absl::OkStatus();
+  if (!found.ok()) return found.status();
+  const v1::JobState state = found->summary().state();
+  if (state != v1::JOB_STATE_FORMING && state != v1::JOB_STATE_RUNNING) return absl::OkStatus();
+  return session->AbortJob("", job, "the run has ended with its launcher, which was killed",
+                           v1::AbortJobRequest::LAUNCHER);
 }
 
 }  // namespace farandole::launcher

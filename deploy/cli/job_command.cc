@@ -236,7 +236,8 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
   if (!known.ok()) return Report(known.status(), err);
-  const absl::Status status = known->session->AbortJob(known->summary.tenant(), options.job, options.reason);
+  const absl::Status status =
+      known->session->AbortJob(known->summary.tenant(), options.job, options.reason, v1::AbortJobRequest::OPERATOR);
   if (!status.ok()) return Report(status, err);
   out << "job " << options.job << " was ended: " << options.reason << "\n";
   return 0;

@@ -1,12 +1,16 @@
 #include "deploy/cli/job_reporter.h"
 
 #include <cstdint>
+#include <set>
 #include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace farandole::launcher {
 
-JobReporter::JobReporter(CoordinatorSession session, std::string job, int first_index)
-    : session_(std::move(session)), job_(std::move(job)), first_index_(first_index) {}
+JobReporter::JobReporter(CoordinatorSession session, std::string job, int first_index, bool is_own)
+    : session_(std::move(session)), job_(std::move(job)), first_index_(first_index), is_own_(is_own) {}
 
 absl::StatusOr<JobLink::ExitAnswer> JobReporter::ReportExit(int worker, const WorkerEnd& end,
                                                             const std::string& hostname) {
@@ -55,8 +59,35 @@ absl::StatusOr<bool> JobReporter::EndIfShort(const std::string& reason) {
     if (state == "live" || state == "draining" || state == "returning" || state == "waiting") ++workers;
   }
   if (workers >= job->summary().elastic().min_size()) return false;
-  if (absl::Status ended = session_.AbortJob("", job_, reason); !ended.ok()) return ended;
+  if (absl::Status ended = session_.AbortJob("", job_, reason, v1::AbortJobRequest::LAUNCHER); !ended.ok())
+    return ended;
   return true;
+}
+
+absl::StatusOr<std::string> JobReporter::EndIfVacant(const Running& running, const std::string& end) {
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  if (!job.ok()) return job.status();
+  const v1::JobSummary& summary = job->summary();
+  // Of a job that several launches may serve, more workers may come from another.
+  if (summary.state() != v1::JOB_STATE_FORMING || (summary.has_elastic() && !is_own_)) return std::string();
+  std::set<int> there = running.workers;
+  bool is_ours = is_own_;
+  bool does_anyone_wait = false;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    if (worker.state() == "left") return std::string();
+    if (worker.state() == "lost" || absl::StartsWith(worker.state(), "lost ")) continue;
+    does_anyone_wait = does_anyone_wait || worker.state() == "waiting" || worker.state() == "returning";
+    // A job of this name may be another launch's.
+    is_ours = is_ours || running.pids.count(worker.member().pid()) > 0;
+    there.insert(static_cast<int>(static_cast<int64_t>(worker.member().launch_index()) - first_index_));
+  }
+  const uint32_t wanted = summary.has_elastic() ? summary.elastic().min_size() : summary.wanted_size();
+  if (!is_ours || !does_anyone_wait || there.size() >= wanted) return std::string();
+  const std::string reason = absl::StrCat(end, ", but job ", job_, " ", summary.reason());
+  // Where the token is no admin's, the launch stops its workers itself.
+  const absl::Status ended = session_.AbortJob("", job_, reason, v1::AbortJobRequest::LAUNCHER);
+  if (!ended.ok() && !absl::IsPermissionDenied(ended)) return ended;
+  return reason;
 }
 
 absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {

@@ -11,21 +11,24 @@
 
 namespace farandole::launcher {
 
-// The link of an elastic launch to the coordinator of its job. Used on one thread at a time.
+// The link of a launch to the coordinator of its job. Used on one thread at a time.
 class JobReporter final : public JobLink {
  public:
-  // Worker N of the launch has the launch index first_index + N.
-  JobReporter(CoordinatorSession session, std::string job, int first_index);
+  // Worker N of the launch has the launch index first_index + N. `is_own`: the coordinator is the launch's own, so that
+  // no other launch's workers are in the job.
+  JobReporter(CoordinatorSession session, std::string job, int first_index, bool is_own);
 
   absl::StatusOr<ExitAnswer> ReportExit(int worker, const WorkerEnd& end, const std::string& hostname) override;
   absl::Status Drain(const std::vector<int>& workers, const std::string& reason) override;
   absl::StatusOr<std::vector<LostWorker>> FindLost() override;
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
+  absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) override;
 
  private:
   const CoordinatorSession session_;
   const std::string job_;
   const int first_index_;
+  const bool is_own_;
 };
 
 }  // namespace farandole::launcher

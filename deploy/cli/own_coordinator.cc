@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunO
     return absl::Status(started.code(),
                         absl::StrCat("the coordinator of this run cannot be started: ", started.message()));
   }
-  AwaitEndOfEarlierRun(*own->coordinator_, own->ca_pem_, own->job());
+  if (const absl::Status ended = EndEarlierRun(*own->coordinator_, own->ca_pem_, own->job()); !ended.ok()) return ended;
   if (!options.verbose) spdlog::set_level(spdlog::level::warn);
   return own;
 }

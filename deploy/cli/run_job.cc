@@ -173,15 +173,6 @@ bool IsUnderWay(const CoordinatorSession& session, const std::string& job) {
          (found->summary().state() == v1::JOB_STATE_FORMING || found->summary().state() == v1::JOB_STATE_RUNNING);
 }
 
-// A coordinator of one's own has one launch at a time, so a job of its that is not over is left of one whose workers,
-// or whose launcher, ended in the midst of it.
-void EndWhatIsLeft(const WorkerSettings& settings) {
-  const absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
-  if (!session.ok() || !IsUnderWay(*session, settings.job)) return;
-  const absl::Status ended = session->AbortJob("", settings.job, "its launcher is gone");
-  if (!ended.ok()) Say(absl::StrCat("what an earlier launch has left of this job stays: ", ended.message()));
-}
-
 // Launch indices are never given twice in a job: a launch that joins a job which runs already takes a range of its own.
 int FindFirstIndex(const CoordinatorSession& session, const std::string& job) {
   if (!IsUnderWay(session, job)) return 0;
@@ -305,7 +296,6 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     settings.token_file = own->token_file();
     settings.ca_file = own->ca_file();
     settings.job = own->job();
-    EndWhatIsLeft(settings);
   } else {
     settings.coordinator = options.coordinator;
     settings.token_file = options.token_file;
@@ -316,14 +306,13 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   if (!options.http.empty() && own != nullptr) {
     Say(absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
   }
-  std::unique_ptr<JobReporter> reporter;
+  absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
+  if (!session.ok()) return Refuse(session.status());
   if (options.is_elastic()) {
-    absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
-    if (!session.ok()) return Refuse(session.status());
     if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
     settings.inherited = OverlayVariables(settings.inherited, MakeElasticSettings(options).Variables());
-    reporter = std::make_unique<JobReporter>(*std::move(session), settings.job, settings.first_index);
   }
+  JobReporter reporter(*std::move(session), settings.job, settings.first_index, own != nullptr);
   LaunchPlan plan;
   if (UsesOtherHosts(options)) {
     const absl::Status added = AddOtherHosts(options, environment, settings, own.get(), &plan);
@@ -335,7 +324,8 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     return settings.Environment(worker, slot, local_size);
   };
   plan.command.ends_groups = options.is_elastic();
-  if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, reporter.get());
+  if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, &reporter);
+  plan.link = &reporter;
   plan.workers = options.workers;
   plan.shares = options.shares;
   plan.output_directory = options.output_directory;

@@ -54,7 +54,8 @@ Scenario Discovered(const std::string& path, const std::string& hosts, const std
 class FakeLink final : public JobLink {
  public:
   explicit FakeLink(const std::string& name) : prefix_(absl::StrCat(testing::TempDir(), "/", name)) {
-    for (const char* file : {"lost", "asked", "over", "told", "drained", "ended"}) std::filesystem::remove(path(file));
+    for (const char* file : {"lost", "asked", "over", "told", "drained", "ended", "vacancy"})
+      std::filesystem::remove(path(file));
   }
 
   std::string path(const std::string& file) const { return prefix_ + file; }
@@ -90,6 +91,13 @@ class FakeLink final : public JobLink {
     return true;
   }
 
+  absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) override {
+    const std::string reason = Read("vacancy");
+    if (reason.empty()) return reason;
+    return absl::StrCat(end, reason, ", and [", absl::StrJoin(running.workers, ","), "] of ", running.pids.size(),
+                        " run");
+  }
+
   // How often the job cannot be ended.
   int refusals = 0;
 
@@ -118,6 +126,29 @@ TEST(ElasticLaunchTest, AReplacementHasThePlaceOfWhomItReplaces) {
                           "3) echo go >$DIR/gate0; echo go >$DIR/gate1;; esac"));
   EXPECT_EQ(run.Wait(), 0);
   for (const char* line : {"[0] 0\n", "[1] 1\n", "[2] 2\n", "[3] 1\n"}) EXPECT_THAT(run.Out(), HasSubstr(line));
+}
+
+TEST(ElasticLaunchTest, AWorkerThatEndsWellWhileOthersWaitForItEndsTheJobAlsoOfAFixedLaunch) {
+  for (const bool is_elastic : {false, true}) {
+    FakeLink link(is_elastic ? "vacant_elastic." : "vacant_fixed.");
+    std::ofstream(link.path("vacancy")) << ": they wait for it";
+    const std::string script = "case $INDEX in 1) echo x >$DIR/marks;; *) exec sleep 1000;; esac";
+    Scenario scenario = Elastic(3, script);
+    scenario.elastic->link = &link;
+    if (!is_elastic) {
+      scenario.elastic.reset();
+      scenario.workers = 3;
+    }
+    scenario.link = &link;
+    scenario.limits.after_failure = absl::Milliseconds(10);
+    LaunchedRun run(scenario);
+    run.AwaitMarks(1);
+    EXPECT_EQ(run.Wait(), 1);
+    EXPECT_THAT(run.Err(),
+                testing::ContainsRegex("farandole: worker 1 \\(pid [0-9]+\\) ended with exit code 0 after [0-9.]+ "
+                                       "m?s: they wait for it, and \\[0,2\\] of 2 run\n"));
+    EXPECT_THAT(run.LeftBehind(), IsEmpty());
+  }
 }
 
 TEST(ElasticLaunchTest, ADiscoveryThatHasNeverWorkedEndsTheRun) {

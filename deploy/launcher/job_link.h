@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,7 @@
 
 namespace farandole::launcher {
 
-// What an elastic launch says to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
+// What a launch says to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
 // made on one thread, which need not be the launch's.
 class JobLink {
  public:
@@ -35,6 +37,14 @@ class JobLink {
     std::string sentence;
   };
 
+  // Those of the launch's workers that run, by number and by pid.
+  struct Running {
+    std::set<int> workers;
+    std::set<int64_t> pids;
+    // More are to be started, now or later.
+    bool may_grow = false;
+  };
+
   virtual ~JobLink() = default;
 
   // A process has ended: `worker` is its number in the launch, `hostname` the machine's own name.
@@ -51,6 +61,10 @@ class JobLink {
   // started some. Returns whether it was ended.
   //   as AdminService.AbortJob
   virtual absl::StatusOr<bool> EndIfShort(const std::string& reason) = 0;
+  // A worker has ended with code 0, as `end` says: ends the job, if workers wait in it for more than those that run and
+  // wait. Returns the reason for which it was ended; "": it was not.
+  //   NOT_FOUND, UNAVAILABLE  as ReportExit
+  virtual absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) = 0;
 };
 
 }  // namespace farandole::launcher

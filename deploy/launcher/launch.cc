@@ -40,7 +40,10 @@ Launch::Launch(LaunchPlan plan)
       console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_, [this] { OnConsoleDrained(); }),
       policy_(MakePolicy(plan_)),
       input_(&loop_),
-      places_(plan_.ssh, plan_.order, &loop_, this) {
+      places_(plan_.ssh, plan_.order, &loop_, this),
+      vacancies_(
+          plan_.link, &loop_, [this] { return Now(); },
+          [this](const std::string& reason) { OnVacancyAnswer(reason); }) {
   places_.here()->SetCommand(plan_.command);
   if (plan_.prefix_time) console_.PrefixTime();
 }
@@ -168,7 +171,7 @@ bool Launch::IsElasticOver() {
 }
 
 void Launch::SetAlarm() {
-  absl::Duration at = std::min(policy_.deadline(), answers_until_);
+  absl::Duration at = std::min({policy_.deadline(), answers_until_, vacancies_.deadline()});
   if (recruitment_ != nullptr) at = std::min(at, recruitment_->deadline());
   for (const auto& [host, limit] : reach_until_) at = std::min(at, limit);
   clock_->Set(at);
@@ -224,7 +227,7 @@ void Launch::Release(const std::string& host) {
 }
 
 void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
-  if (answer.has_job_failed && policy_.stop_signal() == 0) {
+  if (answer.has_job_failed && policy_.stop_signal() == 0 && !policy_.is_job_over()) {
     console_.Say(absl::StrCat("the job has failed: ", answer.reason,
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
@@ -302,7 +305,7 @@ void Launch::OnEnded(int worker, WorkerEnd end) {
   if (worker == 0) input_.Close();
   if (is_elastic()) {
     const bool is_news = end.failed() && policy_.stop_signal() == 0 && !policy_.is_job_over();
-    Apply(policy_.WorkerEnded(worker, end, Now()));
+    TakeEnd(worker, end);
     if (is_news) {
       SayLoss(worker);
     } else if (plan_.verbose) {
@@ -312,7 +315,7 @@ void Launch::OnEnded(int worker, WorkerEnd end) {
     return;
   }
   const bool had_failed = policy_.first_failed() >= 0;
-  Apply(policy_.WorkerEnded(worker, end, Now()));
+  TakeEnd(worker, end);
   if (plan_.verbose || (policy_.first_failed() == worker && !had_failed && !policy_.all_ended())) SayEnd(worker);
 }
 
@@ -374,6 +377,7 @@ void Launch::OnAlarm() {
       if (signal != 0) console_.Say(absl::StrCat("workers that still run get ", SignalName(signal)));
       Apply(signal);
       GiveUpUnreached();
+      AskForVacancy();
       return;
     }
     case kFinishing:
@@ -390,9 +394,7 @@ void Launch::GiveUpConsole() {
 
 void Launch::SayEnd(int index) {
   const bool is_cause = policy_.first_failed() == index && !policy_.all_ended();
-  const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
-  console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
-                            policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)),
+  console_.Say(absl::StrCat(DescribeEnd(index),
                             is_cause
                                 ? absl::StrCat("; the others have ", absl::FormatDuration(plan_.limits.after_failure),
                                                " to end by themselves, then they are stopped")
@@ -403,10 +405,8 @@ void Launch::SayLoss(int index) {
   // While the console is full, what the worker said last is still to be read.
   workers_[index].is_loss_said = !is_full_;
   const std::deque<std::string>& lines = workers_[index].err->tail().lines();
-  const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
-  console_.Say(absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
-                            policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)),
-                            lines.empty() ? "; it wrote nothing to stderr" : "; its last lines on stderr:"));
+  console_.Say(
+      absl::StrCat(DescribeEnd(index), lines.empty() ? "; it wrote nothing to stderr" : "; its last lines on stderr:"));
   for (const std::string& line : lines) console_.Report(absl::StrCat("    ", line));
 }
 

@@ -27,6 +27,7 @@
 #include "deploy/launcher/ssh_place.h"
 #include "deploy/launcher/stop_policy.h"
 #include "deploy/launcher/terminal_input.h"
+#include "deploy/launcher/vacancy_watch.h"
 #include "deploy/launcher/worker_output.h"
 
 namespace farandole::launcher {
@@ -53,6 +54,9 @@ struct LaunchPlan {
   bool prefix_time = false;
   StopLimits limits;
   GuardLink guard;
+  // The job's coordinator; borrowed, and outlives the launch. May be null: then nobody notices that workers wait for
+  // one that has ended with code 0.
+  JobLink* link = nullptr;
   // Asked when workers have failed: the processes that, as the coordinator knows it, are the cause. May be null.
   std::function<std::vector<pid_t>()> find_cause;
 };
@@ -146,6 +150,13 @@ class Launch final : private PlaceListener, private Employer {
   void SetAlarm();
   void SayEnd(int index);
   void SayLoss(int index);
+  // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
+  std::string DescribeEnd(int index) const;
+  JobLink::Running FindRunning() const;
+  // Tells the policy of an end, and looks for those that wait for whom has ended well.
+  void TakeEnd(int worker, WorkerEnd end);
+  void AskForVacancy();
+  void OnVacancyAnswer(const std::string& reason);
   void FindCause();
   void ReportFailure();
   bool is_elastic() const { return plan_.elastic.has_value(); }
@@ -165,6 +176,9 @@ class Launch final : private PlaceListener, private Employer {
   // Elastic: by when hosts that are being made ready are to be.
   std::map<std::string, absl::Duration> reach_until_;
   std::unique_ptr<Recruitment> recruitment_;
+  VacancyWatch vacancies_;
+  // The last worker that ended with code 0 while others ran.
+  int last_success_ = -1;
   // By when the coordinator is to have answered, when no worker runs any more.
   absl::Duration answers_until_ = absl::InfiniteDuration();
   std::vector<Worker> workers_;

@@ -87,6 +87,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     plan.output_directory = scenario.output_directory;
     plan.limits = scenario.limits;
     plan.elastic = scenario.elastic;
+    plan.link = scenario.link;
     command.ends_groups = scenario.elastic.has_value();
     plan.verbose = scenario.verbose;
     plan.guard = link;

@@ -26,6 +26,8 @@ class LaunchedRun {
     StopLimits limits;
     // Set: instead of `workers`.
     std::optional<ElasticPlan> elastic;
+    // Borrowed; may be null.
+    JobLink* link = nullptr;
     bool verbose = false;
     // What worker 0 can read.
     std::string input;

@@ -256,6 +256,12 @@ absl::Duration Recruitment::deadline() const {
   return has_started_ || is_closed_ ? earliest : std::min(earliest, plan_.shortage_limit);
 }
 
+bool Recruitment::may_start() const {
+  if (is_closed_) return false;
+  return discovery_ != nullptr || staffing_.starting() > 0 ||
+         staffing_.deadline(employer_->Now()) < absl::InfiniteDuration();
+}
+
 bool Recruitment::is_deserted() const { return has_started_ && running_.empty() && staffing_.starting() == 0; }
 
 }  // namespace farandole::launcher

@@ -89,6 +89,8 @@ class Recruitment {
   // Starts nothing any more.
   void Close();
 
+  // Workers are to be started, now or later.
+  bool may_start() const;
   int starting_on(const std::string& host) const { return staffing_.starting_on(host); }
   absl::Duration deadline() const;
   // Some worker was started, none runs, and none is to be started.

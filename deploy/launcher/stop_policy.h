@@ -56,8 +56,8 @@ class StopPolicy {
 
   // One more worker is about to be started: returns its number, counted from 0.
   int Add();
-  // Elastic: the coordinator says that nothing more is to be started for the job, which it heard about at the end of
-  // worker `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
+  // The coordinator says that nothing more is to be started for the job, which it heard about at the end of worker
+  // `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
   // themselves; otherwise its program is finishing, and they are left in peace. Whether it has failed is said once.
   void JobOver(int index, bool failed, absl::Duration now);
 

@@ -54,7 +54,7 @@ grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* co
   desk_->Push(
       *key,
       [&](CallId id) {
-        return AbortRequested{id, request->reason()};
+        return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER};
       },
       [this, call, reactor](const absl::Status& status, ReplyMessage) { OnCarriedOut(call, reactor, status, ""); });
   return reactor;

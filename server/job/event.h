@@ -68,6 +68,8 @@ struct CheckpointsListed {
 struct AbortRequested {
   CallId call = 0;
   std::string reason;
+  // An operator otherwise.
+  bool by_launcher = false;
 };
 // Admin: DrainWorkersResponse. A rank, or the workers of a host, or those that a launcher has started as these.
 struct DrainRequested {

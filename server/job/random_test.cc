@@ -102,7 +102,7 @@ class RandomWorld {
     if (dice < 220)
       return shell_.Advance(absl::Milliseconds(Below(OneIn(200) ? 20000 : 300)), [this](const Actions& a) { See(a); });
     if (dice < 223) return Restart();
-    if (dice < 224) return See(shell_.Step(AbortRequested{shell_.NewCall(), "x"}));
+    if (dice < 224) return See(shell_.Step(AbortRequested{shell_.NewCall(), "x", dice % 2 == 0}));
     if (dice < 226) return shell_.Oversleep(absl::Milliseconds(Below(9000)));
     if (dice < 227) return Drain();
     if (dice < 229) return ReportExit();

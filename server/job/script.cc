@@ -455,7 +455,9 @@ void Script::Find(const Arguments& arguments) {
 
 void Script::List(const Arguments&) { Step(CheckpointsListed{shell_->NewCall()}); }
 void Script::Inspect(const Arguments&) { Step(JobInspected{shell_->NewCall()}); }
-void Script::Abort(const Arguments& arguments) { Step(AbortRequested{shell_->NewCall(), arguments.Text("reason")}); }
+void Script::Abort(const Arguments& arguments) {
+  Step(AbortRequested{shell_->NewCall(), arguments.Text("reason"), arguments.Text("by", "operator") == "launcher"});
+}
 
 void Script::Rows(const Arguments&) {
   for (const auto& [key, value] : shell_->rows()) Line(key);

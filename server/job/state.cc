@@ -213,15 +213,16 @@ void Job::State::Forsake(uint32_t rank, const std::string& claim) {
 
 void Job::State::On(const AbortRequested& event) {
   if (IsOngoing()) {
-    const std::string reason = absl::StrCat("an operator ended the job: ",
-                                            event.reason.empty() ? "no reason given" : Plain(event.reason, 1024));
+    const std::string said = event.reason.empty() ? "no reason given" : Plain(event.reason, 1024);
+    const std::string reason = event.by_launcher ? said : absl::StrCat("an operator ended the job: ", said);
     if (run_ != nullptr) {
       FailRun({reason, {}});
     } else if (survivors_ != nullptr) {
       EndBetweenEpochs(v1::JOB_STATE_FAILED, reason);
     } else {
       DismissLobby(reason);
-      Enter(v1::JOB_STATE_FAILED, reason, LogLine::Level::kError);
+      // A launcher says it itself.
+      Enter(v1::JOB_STATE_FAILED, reason, event.by_launcher ? LogLine::Level::kInform : LogLine::Level::kError);
     }
   }
   Answer<v1::AbortJobResponse>(event.call, v1::AbortJobResponse());

@@ -192,6 +192,29 @@ def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program])
     assert "farandole: worker 1 (pid" in run.output, run.output
 
 
+@pytest.mark.parametrize("kind", ("of its own coordinator", "elastic", "of a shared coordinator"))
+def test_worker_that_ends_well_before_it_joins_ends_the_job_at_once(
+    kind: str, start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    program = tmp_path / "early.py"
+    lines = (
+        "import os, sys, farandole",
+        "if os.environ['FARANDOLE_LAUNCH_INDEX'] == '1': sys.exit(0)",
+        "farandole.init()",
+    )
+    program.write_text("\n".join(lines), encoding="ascii")
+    options = {
+        "of its own coordinator": ["--state-dir", str(tmp_path / "state")],
+        "elastic": ["--state-dir", str(tmp_path / "state"), "--min-np", "2"],
+    }
+    where = options[kind] if kind in options else serve().options()
+    run = start(str(harness.CLI), "run", "-np", "2", *where, sys.executable, str(program))
+    run.require_end(1, START_SECONDS)
+    ended = r"farandole: (?:the job has failed: )?worker 1 \(pid \d+\) ended with exit code 0 after [\d.]+ m?s, but job early waits for 1 "
+    assert len(re.findall(ended, run.output)) == 1, run.output
+    assert "operator" not in run.output, run.output
+
+
 @pytest.fixture
 def draining(
     job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path

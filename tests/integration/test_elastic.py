@@ -202,3 +202,25 @@ def test_what_a_failed_launch_has_left_is_no_part_of_the_next(start: Start, tmp_
         well = start(*launch, *options, *command, WELL="1")
         well.require_end(0, START_SECONDS)
         assert "is lost" not in well.output, well.output
+
+
+@pytest.mark.parametrize("elastic", (False, True))
+def test_a_launch_after_a_killed_one_says_nothing_of_it(elastic: bool, start: Start, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "train.py"
+    lines = (
+        "import os, signal, farandole",
+        "farandole.init()",
+        "print('is in', flush=True)",
+        "if 'HOLD' in os.environ: signal.pause()",
+    )
+    program.write_text("\n".join(lines), encoding="ascii")
+    options = ["--state-dir", str(tmp_path / "state"), *(["--min-np", "2"] if elastic else [])]
+    launch = [str(harness.CLI), "run", "-np", "2", *options, sys.executable, str(program)]
+    killed = start(*launch, HOLD="1")
+    for rank in (0, 1):
+        killed.expect(rf"\[{rank}\] is in", START_SECONDS)
+    killed.signal(signal.SIGKILL)
+    killed.require_nothing_left()
+    run = start(*launch)
+    run.require_end(0, START_SECONDS)
+    assert sorted(run.output.splitlines()) == ["[0] is in", "[1] is in"], run.output

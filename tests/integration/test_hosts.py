@@ -118,6 +118,22 @@ def test_a_failing_worker_is_named_with_its_host(start: Callable[..., Program], 
     assert "worker 0 ended after that, with SIGTERM" in run.output, run.output
 
 
+def test_a_far_worker_that_ends_well_before_it_joins_is_named_and_ends_the_job(
+    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+) -> None:
+    program = tmp_path / "early.py"
+    lines = (
+        "import os, sys, farandole",
+        "if os.environ['FARANDOLE_LAUNCH_INDEX'] == '1': sys.exit(0)",
+        "farandole.init()",
+    )
+    program.write_text("\n".join(lines), encoding="ascii")
+    run = start(*RUN, *aliases.options(1, 1), sys.executable, str(program))
+    run.require_end(1)
+    named = r"farandole: (?:the job has failed: )?worker 1 \(pid \d+, host 127\.0\.0\.3\) ended with exit code 0 after \S+, but job early waits "
+    assert re.search(named, run.output), run.output
+
+
 def test_hosts_that_cannot_be_used_are_all_named_and_nothing_is_started(
     start: Callable[..., Program], aliases: Aliases
 ) -> None:

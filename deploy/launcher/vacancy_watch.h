@@ -1,0 +1,50 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_VACANCY_WATCH_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_VACANCY_WATCH_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "deploy/launcher/errands.h"
+#include "deploy/launcher/event_loop.h"
+#include "deploy/launcher/job_link.h"
+
+namespace farandole::launcher {
+
+// Finds out that workers wait for one that has ended with code 0, which is no failure, before it joined the job: they
+// would wait until their join timeout. From the first such end on, asks the coordinator again and again, since the
+// others may begin to wait later. Owned by the launch; its loop's thread.
+class VacancyWatch {
+ public:
+  // `link` and `loop` are borrowed; `link` may be null: then nothing is ever found. `now` is the time since the
+  // launch's start. `on_answer` is called for each answer, after which deadline() is another: with the reason for which
+  // the job was ended, once, or with "".
+  VacancyWatch(JobLink* link, EventLoop* loop, std::function<absl::Duration()> now,
+               std::function<void(const std::string&)> on_answer);
+
+  // A worker has ended with code 0 while others run; `end` says which and how.
+  void OnEnded(const std::string& end);
+  // Asks where that is due. `find_running` says which workers run.
+  void Continue(const std::function<JobLink::Running()>& find_running);
+  // When Continue is due.
+  absl::Duration deadline() const { return is_asking_ ? absl::InfiniteDuration() : ask_at_; }
+
+ private:
+  JobLink* const link_;
+  EventLoop* const loop_;
+  const std::function<absl::Duration()> now_;
+  const std::function<void(const std::string&)> on_answer_;
+  // Made when they are needed, which is seldom.
+  std::unique_ptr<Errands> errands_;
+  // The last one.
+  std::string end_;
+  absl::Duration ask_at_ = absl::InfiniteDuration();
+  absl::Duration rest_;
+  bool is_asking_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_VACANCY_WATCH_H_

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -121,7 +122,11 @@ absl::Status MakeDirectories(const std::string& path) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     struct stat found = {};
-    if (mkdir(part.c_str(), 0777) != 0) {
+    if (mkdir(part.c_str(), 0777) == 0) {
+      const size_t slash = part.rfind('/', part.find_last_not_of('/'));
+      const std::string parent = slash == std::string::npos ? "." : part.substr(0, std::max<size_t>(slash, 1));
+      if (absl::Status synced = SyncDirectory(parent); !synced.ok()) return synced;
+    } else {
       const int error = errno;
       if (stat(part.c_str(), &found) != 0) return FileError(error, "make directory", part);
       if (!S_ISDIR(found.st_mode)) return FileError(ENOTDIR, "make directory", part);
@@ -168,8 +173,7 @@ absl::Status ClaimAndRename(const std::string& from, const std::string& to) {
   return FileError(error, error == ENOENT ? "rename" : "create", error == ENOENT ? from : to);
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {
-  const std::string temporary = absl::StrCat(path, ".partial");
+absl::Status WriteFileAtomically(const std::string& path, const std::string& temporary, absl::string_view content) {
   OpenFile file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (file.fd() < 0) return FileError(errno, "create", temporary);
   if (WriteAll(file.fd(), content) && fsync(file.fd()) == 0 && file.Close() &&

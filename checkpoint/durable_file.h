@@ -25,7 +25,8 @@ namespace farandole {
 // The sentence "cannot WHAT PATH: ERRNO'S WORDS" with the code above.
 absl::Status FileError(int error, absl::string_view what, absl::string_view path);
 
-// Makes the directory and those above it that are missing, with the process's umask.
+// Makes the directory and those above it that are missing, with the process's umask. What it makes survives a loss of
+// power.
 absl::Status MakeDirectories(const std::string& path);
 
 // The names in a directory, in no order, without "." and "..".
@@ -40,9 +41,9 @@ absl::Status RenameWithoutReplacing(const std::string& from, const std::string& 
 // empty file.
 absl::Status ClaimAndRename(const std::string& from, const std::string& to);
 
-// Writes a file that is there with all of `content` or not at all; replaces one of the same name. Durable once
-// SyncDirectory was called for its directory.
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view content);
+// Writes a file that is there with all of `content` or not at all; replaces one of the same name. `temporary` is what
+// it is called meanwhile, in the same directory. Durable once SyncDirectory was called for that.
+absl::Status WriteFileAtomically(const std::string& path, const std::string& temporary, absl::string_view content);
 
 struct FileDigest {
   uint64_t size_bytes = 0;

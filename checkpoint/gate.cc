@@ -163,6 +163,7 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   const v1::Checkpoint& asked = request.checkpoint();
   const std::string name = NameOrDefault(asked.name());
   if (absl::Status status = CheckNameAndStep(name, asked.step()); !status.ok()) return status;
+  if (request.give_up()) return GiveUp(request, name, writes);
   if (absl::Status status = CheckFile(asked); !status.ok()) return status;
   v1::CommitCheckpointResponse response;
   const NameAndStep id(name, asked.step());
@@ -198,13 +199,41 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   return response;
 }
 
+absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::GiveUp(const v1::CommitCheckpointRequest& request,
+                                                                    const std::string& name, Writes* writes) {
+  const uint64_t token = request.checkpoint().token();
+  if (absl::Status status = CheckWasGranted(token); !status.ok()) return status;
+  v1::CommitCheckpointResponse response;
+  const auto existing = catalogue_.find(NameAndStep(name, request.checkpoint().step()));
+  if (existing != catalogue_.end() && existing->second.token() == token) {
+    *response.mutable_checkpoint() = existing->second;
+    return response;
+  }
+  const auto granted = grants_.find(name);
+  if (granted == grants_.end() || granted->second.token() != token) return response;
+  if (absl::Status status = CheckOwner(granted->second, request.incarnation(), "gives it up"); !status.ok())
+    return status;
+  grants_.erase(granted);
+  writes->deletes.push_back(GrantKey(token));
+  return response;
+}
+
+absl::Status CheckpointGate::CheckWasGranted(uint64_t token) const {
+  if (token > 0 && token <= last_token_) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("token ", token, " was never granted; the last one is ", last_token_));
+}
+
+absl::Status CheckpointGate::CheckOwner(const v1::GrantRecord& grant, const std::string& incarnation,
+                                        absl::string_view does) {
+  if (grant.incarnation() == incarnation) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("token ", grant.token(), " was granted to worker ",
+                                                  grant.incarnation(), ", and worker ", Show(incarnation), " ", does));
+}
+
 absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name,
                                          const Present& present) const {
   const v1::Checkpoint& asked = request.checkpoint();
-  if (asked.token() == 0 || asked.token() > last_token_) {
-    return absl::NotFoundError(
-        absl::StrCat("token ", asked.token(), " was never granted; the last one is ", last_token_));
-  }
+  if (absl::Status status = CheckWasGranted(asked.token()); !status.ok()) return status;
   const auto it = grants_.find(name);
   if (it == grants_.end()) {
     return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not granted for ", Show(name),
@@ -215,11 +244,7 @@ absl::Status CheckpointGate::CheckCommit(const v1::CommitCheckpointRequest& requ
     return absl::AbortedError(absl::StrCat("token ", asked.token(), " is not the latest granted for ", Show(name),
                                            ": that is token ", grant.token()));
   }
-  if (grant.incarnation() != request.incarnation()) {
-    return absl::PermissionDeniedError(absl::StrCat("token ", asked.token(), " was granted to worker ",
-                                                    grant.incarnation(), ", and worker ", Show(request.incarnation()),
-                                                    " commits it"));
-  }
+  if (absl::Status status = CheckOwner(grant, request.incarnation(), "commits it"); !status.ok()) return status;
   if (grant.epoch() != present.epoch) {
     return absl::AbortedError(absl::StrCat("token ", asked.token(), " was granted in epoch ", grant.epoch(),
                                            ", and epoch ", present.epoch, " has been formed since"));

@@ -62,7 +62,8 @@ class CheckpointGate {
   //   RESOURCE_EXHAUSTED  kMostGrants or kMostCheckpoints is reached
   absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present,
                                                     Writes* writes);
-  // Enters a written file in the catalogue; the same token again is given the same answer.
+  // Enters a written file in the catalogue; the same token again is given the same answer. With `give_up` it gives up a
+  // token that is not committed, for good; the answer has no checkpoint then.
   //   INVALID_ARGUMENT   a field is out of bounds or differs from what was granted, or the file's name lacks ".tTOKEN."
   //   NOT_FOUND          the token was never granted
   //   ABORTED            a later token was granted for the name, or a later epoch has been formed (both named)
@@ -80,6 +81,11 @@ class CheckpointGate {
 
   absl::Status CheckGrant(const v1::BeginCheckpointRequest& request, const std::string& name,
                           const Present& present) const;
+  absl::StatusOr<v1::CommitCheckpointResponse> GiveUp(const v1::CommitCheckpointRequest& request,
+                                                      const std::string& name, Writes* writes);
+  absl::Status CheckWasGranted(uint64_t token) const;
+  // `does`: what the worker of this incarnation does with the token.
+  static absl::Status CheckOwner(const v1::GrantRecord& grant, const std::string& incarnation, absl::string_view does);
   absl::Status CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name,
                            const Present& present) const;
   // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.

@@ -52,6 +52,17 @@ class CheckpointGateTest : public testing::Test {
     return response.status();
   }
 
+  // The committed path, or "".
+  absl::StatusOr<std::string> GiveUp(v1::CommitCheckpointRequest request) {
+    request.set_give_up(true);
+    CheckpointGate::Writes writes;
+    const auto response = gate_.Commit(request, present_, now_, &writes);
+    Keep(writes);
+    if (!response.ok()) return response.status();
+    EXPECT_EQ(response->has_checkpoint(), !response->checkpoint().path().empty());
+    return response->checkpoint().path();
+  }
+
   absl::StatusOr<v1::Checkpoint> Find(int64_t step, const std::string& name = "") {
     v1::FindCheckpointRequest request;
     request.set_step(step);
@@ -121,6 +132,35 @@ TEST_F(CheckpointGateTest, ALaterTokenFencesTheEarlierWriterOfThatNameOnly) {
   // Fenced stays fenced when the newer one has been committed.
   EXPECT_EQ(Commit(CommitRequest(1, 100)).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(gate_.List().checkpoints_size(), 2);
+}
+
+TEST_F(CheckpointGateTest, ATokenThatIsGivenUpIsNeverCommittedAndOneThatIsCommittedIsNotGivenUp) {
+  EXPECT_EQ(Begin(100, "a").value(), 1u);
+  EXPECT_EQ(GiveUp(CommitRequest(1, 100)).value(), "");
+  EXPECT_TRUE(rows_.empty());
+  EXPECT_EQ(GiveUp(CommitRequest(1, 100)).value(), "") << "again";
+  EXPECT_EQ(Commit(CommitRequest(1, 100)).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Begin(100, "b").value(), 2u);
+  ASSERT_TRUE(Commit(CommitRequest(2, 100)).ok());
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(GiveUp(CommitRequest(2, 100)).value(), "/ckpt/s100.t2.bin");
+    EXPECT_EQ(gate_.List().checkpoints_size(), 1);
+    Restart();
+    gate_.SkipTokens(2);
+  }
+  // Also when the epoch has ended meanwhile; and the place of one that another has taken is that one's.
+  FormEpoch(2, kOther);
+  EXPECT_EQ(GiveUp(CommitRequest(2, 100)).value(), "/ckpt/s100.t2.bin");
+  replace_ = true;
+  EXPECT_EQ(Begin(100, "c", "", kOther).value(), 3u);
+  v1::CommitCheckpointRequest newer = CommitRequest(3, 100);
+  newer.set_incarnation(kOther);
+  EXPECT_EQ(GiveUp(CommitRequest(3, 100)).status().code(), absl::StatusCode::kPermissionDenied) << "it is another's";
+  ASSERT_TRUE(Commit(newer).ok());
+  EXPECT_EQ(GiveUp(CommitRequest(2, 100)).value(), "");
+  EXPECT_EQ(gate_.List().checkpoints_size(), 1);
+  EXPECT_EQ(GiveUp(CommitRequest(9, 100)).status().code(), absl::StatusCode::kNotFound)
+      << "a catalogue that has never granted it knows nothing of it";
 }
 
 TEST_F(CheckpointGateTest, TokensGrowOverRestarts) {

@@ -53,7 +53,7 @@ bool IsFile(const std::string& path) {
 
 std::string ManifestPath(absl::string_view checkpoint_path) { return absl::StrCat(checkpoint_path, kExtension); }
 
-absl::Status WriteManifest(const Manifest& manifest) {
+absl::Status WriteManifest(const Manifest& manifest, const std::string& temporary) {
   const v1::Checkpoint& checkpoint = manifest.checkpoint;
   Json json;
   json["farandole_manifest"] = kFormat;
@@ -67,7 +67,7 @@ absl::Status WriteManifest(const Manifest& manifest) {
   json["sha256"] = absl::BytesToHexString(checkpoint.sha256());
   // Names are bytes, JSON is UTF-8: what is not is replaced instead of thrown for.
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  return WriteFileAtomically(ManifestPath(checkpoint.path()), text);
+  return WriteFileAtomically(ManifestPath(checkpoint.path()), temporary, text);
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& manifest_path) {

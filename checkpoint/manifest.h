@@ -23,8 +23,9 @@ struct Manifest {
 // "FILE.json".
 std::string ManifestPath(absl::string_view checkpoint_path);
 
-// Writes the manifest beside `manifest.checkpoint.path()`, atomically. Errors as in durable_file.h.
-absl::Status WriteManifest(const Manifest& manifest);
+// Writes the manifest beside `manifest.checkpoint.path()`, atomically; until it is whole it is called `temporary`.
+// Errors as in durable_file.h.
+absl::Status WriteManifest(const Manifest& manifest, const std::string& temporary);
 
 // Reads one. Its checkpoint's path is the file that lies beside it now, wherever the pair was copied to.
 //   NOT_FOUND  there is no such file, and others as in durable_file.h

@@ -44,7 +44,7 @@ class ManifestTest : public testing::Test {
     EXPECT_TRUE(digest.ok()) << digest.status();
     checkpoint.set_size_bytes(digest->size_bytes);
     checkpoint.set_sha256(digest->sha256);
-    EXPECT_TRUE(WriteManifest(manifest).ok());
+    EXPECT_TRUE(WriteManifest(manifest, manifest.checkpoint.path() + ".partial").ok());
     return manifest;
   }
 
@@ -73,7 +73,7 @@ TEST_F(ManifestTest, ACopiedPairIsVerifiedWhereItLies) {
 TEST_F(ManifestTest, ANameThatIsNoUtf8IsReplacedAndNotThrownFor) {
   Manifest manifest = Make("model", 5, 3, "weights");
   manifest.checkpoint.set_name("\xff\xfe");
-  EXPECT_TRUE(WriteManifest(manifest).ok());
+  EXPECT_TRUE(WriteManifest(manifest, manifest.checkpoint.path() + ".partial").ok());
   EXPECT_TRUE(ReadManifest(ManifestPath(manifest.checkpoint.path())).ok());
 }
 

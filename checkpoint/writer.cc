@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -24,6 +26,8 @@ namespace farandole {
 namespace {
 
 constexpr absl::string_view kPartial = ".partial";
+// In place of the catalogue's name, which has a digit at least.
+constexpr absl::string_view kNoCatalogue = "alone";
 constexpr absl::string_view kStepMark = "-step-";
 constexpr size_t kMostNameBytes = 255;
 // A write that fails for want of space leaves less than one block of a file system, rarely more than this.
@@ -57,11 +61,20 @@ bool ConsumeStepAndToken(absl::string_view* file, uint64_t* token) {
          ConsumeNumber(file, token) && absl::StartsWith(*file, ".");
 }
 
-// The token in the name of a temporary file (of the checkpoint or of its manifest) of checkpoint `name`; false for any
-// other file.
-bool TokenOfTemporary(absl::string_view file, absl::string_view name, uint64_t* token) {
-  absl::ConsumePrefix(&file, ".");
-  return absl::ConsumePrefix(&file, name) && ConsumeStepAndToken(&file, token) && absl::EndsWith(file, kPartial);
+// The token in the name of a temporary file (of the checkpoint or of its manifest) of checkpoint `name` with this
+// suffix; false for any other file.
+bool TokenOfTemporary(absl::string_view file, absl::string_view name, absl::string_view suffix, uint64_t* token) {
+  return absl::ConsumePrefix(&file, ".") && absl::ConsumePrefix(&file, name) && ConsumeStepAndToken(&file, token) &&
+         absl::EndsWith(file, suffix);
+}
+
+// The process that has the file locked is there, or nobody can know.
+bool IsInUse(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;
+  const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
+  close(fd);
+  return is_locked;
 }
 
 // The token in the name of a file of any checkpoint; 0 for any other file.
@@ -84,16 +97,18 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view directory, absl::string_view name,
-                                                        int64_t step, uint64_t token, absl::string_view extension) {
+                                                        int64_t step, uint64_t token, absl::string_view extension,
+                                                        absl::string_view catalogue) {
   for (const auto& [what, part] : {std::make_pair("name", name), std::make_pair("extension", extension)}) {
     if (absl::Status valid = CheckPart(what, part); !valid.ok()) return valid;
   }
   if (step < 0)
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint's step must not be negative, but is ", step));
   const std::string file = absl::StrFormat("%s-step-%08d.t%d.%s", name, step, token, extension);
-  const std::string temporary = absl::StrCat(".", file, kPartial);
-  // The manifest and its own temporary file have the longest names.
-  const size_t longest = ManifestPath(file).size() + kPartial.size();
+  CheckpointWriter writer;
+  writer.suffix_ = absl::StrCat(".", catalogue.empty() ? kNoCatalogue : catalogue, kPartial);
+  // The manifest's temporary file has the longest name.
+  const size_t longest = 1 + ManifestPath(file).size() + writer.suffix_.size();
   if (longest > kMostNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the checkpoint's name '", name, "' makes a file's name of ",
                                                    longest, " bytes; ", kMostNameBytes, " is the most"));
@@ -103,19 +118,47 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view direct
   absl::StatusOr<std::string> absolute = AbsolutePath(asked);
   if (!absolute.ok()) return absolute.status();
 
-  CheckpointWriter writer;
   writer.directory_ = *std::move(absolute);
   writer.name_ = std::string(name);
   writer.step_ = step;
   writer.token_ = token;
-  writer.temporary_path_ = absl::StrCat(writer.directory_, "/", temporary);
+  writer.temporary_path_ = absl::StrCat(writer.directory_, "/.", file, writer.suffix_);
   writer.final_path_ = absl::StrCat(writer.directory_, "/", file);
   if (absl::Status removed = writer.RemoveStale(); !removed.ok()) return removed;
-  const int fd = open(writer.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return FileError(errno, "create", writer.temporary_path_);
-  writer.open_ = true;
-  close(fd);
+  if (absl::Status created = writer.CreateTemporary(); !created.ok()) return created;
   return writer;
+}
+
+absl::Status CheckpointWriter::CreateTemporary() {
+  lock_fd_ = open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (lock_fd_ < 0) return FileError(errno, "create", temporary_path_);
+  // Where the file system has no locks, files of writers without a catalogue are never removed.
+  flock(lock_fd_, LOCK_EX | LOCK_NB);
+  struct stat found = {};
+  if (fstat(lock_fd_, &found) == 0 && found.st_nlink == 0) {
+    // Removed between its creation and its lock.
+    close(std::exchange(lock_fd_, -1));
+    return FileError(EEXIST, "create", temporary_path_);
+  }
+  absl::Status status = CheckIsAlone();
+  if (!status.ok()) Abandon();
+  return status;
+}
+
+// Writers of other catalogues may have been granted the same token: each looks after it has created its file, so that
+// one of two sees the other.
+absl::Status CheckpointWriter::CheckIsAlone() const {
+  struct stat found = {};
+  if (lstat(final_path_.c_str(), &found) == 0) return FileError(EEXIST, "create", final_path_);
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory_);
+  if (!names.ok()) return names.status();
+  const std::string own = temporary_path_.substr(directory_.size() + 1);
+  const std::string same = own.substr(0, own.size() - suffix_.size() + 1);
+  for (const std::string& name : *names) {
+    if (name != own && absl::StartsWith(name, same) && absl::EndsWith(name, kPartial))
+      return FileError(EEXIST, "create", absl::StrCat(final_path_, ", which becomes of ", name));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> CheckpointWriter::GreatestToken(const std::string& directory) {
@@ -140,7 +183,8 @@ CheckpointWriter& CheckpointWriter::operator=(CheckpointWriter&& other) noexcept
   token_ = other.token_;
   temporary_path_ = std::move(other.temporary_path_);
   final_path_ = std::move(other.final_path_);
-  open_ = std::exchange(other.open_, false);
+  suffix_ = std::move(other.suffix_);
+  lock_fd_ = std::exchange(other.lock_fd_, -1);
   return *this;
 }
 
@@ -149,19 +193,23 @@ absl::Status CheckpointWriter::RemoveStale() const {
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     uint64_t token = 0;
-    if (!TokenOfTemporary(name, name_, &token) || token >= token_) continue;
+    if (!TokenOfTemporary(name, name_, suffix_, &token) || token >= token_) continue;
     const std::string path = absl::StrCat(directory_, "/", name);
+    if (suffix_ == absl::StrCat(".", kNoCatalogue, kPartial) && IsInUse(path)) continue;
     if (unlink(path.c_str()) != 0 && errno != ENOENT) return FileError(errno, "remove", path);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointWriter::Finish(absl::string_view job, uint64_t epoch) {
-  if (!open_)
+  if (lock_fd_ < 0)
     return absl::FailedPreconditionError(absl::StrCat("checkpoint ", final_path_, " is finished or abandoned already"));
   absl::StatusOr<v1::Checkpoint> checkpoint = Publish(job, epoch);
-  if (!checkpoint.ok()) Abandon();
-  open_ = false;
+  if (!checkpoint.ok()) {
+    Abandon();
+  } else {
+    close(std::exchange(lock_fd_, -1));
+  }
   return checkpoint;
 }
 
@@ -183,7 +231,8 @@ absl::StatusOr<v1::Checkpoint> CheckpointWriter::Publish(absl::string_view job, 
   checkpoint.set_sha256(digest->sha256);
   checkpoint.set_epoch(epoch);
   if (absl::Status renamed = RenameWithoutReplacing(temporary_path_, final_path_); !renamed.ok()) return renamed;
-  absl::Status written = WriteManifest(manifest);
+  absl::Status written = WriteManifest(
+      manifest, absl::StrCat(directory_, "/.", ManifestPath(final_path_.substr(directory_.size() + 1)), suffix_));
   if (written.ok()) written = SyncDirectory(directory_);
   if (!written.ok()) {
     Discard();
@@ -198,7 +247,9 @@ void CheckpointWriter::Discard() {
 }
 
 void CheckpointWriter::Abandon() {
-  if (std::exchange(open_, false)) unlink(temporary_path_.c_str());
+  if (lock_fd_ < 0) return;
+  unlink(temporary_path_.c_str());
+  close(std::exchange(lock_fd_, -1));
 }
 
 absl::Status CheckpointWriter::Fail(absl::string_view cause) {

@@ -21,12 +21,17 @@ namespace farandole {
 class CheckpointWriter {
  public:
   // Makes `directory` if it is missing, removes the temporary files that writers of `name` with smaller tokens left
-  // there (one that still runs is fenced by that: its Finish fails), and creates the empty temporary file. `directory`
-  // "" is the working directory; `extension` has no leading dot.
+  // there, and creates the empty temporary file. `directory` "" is the working directory; `extension` has no leading
+  // dot. `catalogue` names the one that granted the token (BeginCheckpointResponse): only temporary files of the same
+  // catalogue are removed, whether their writer still runs (it is fenced by that: its Finish fails) or not, for other
+  // jobs may write into the same directory. "": there is none, and only files of such writers are removed whose process
+  // is gone.
+  //   ALREADY_EXISTS    another writer has this token and name: a greater token is needed
   //   INVALID_ARGUMENT  `name` or `extension` is empty, cannot be part of a file's name, or the name gets longer than
   //   255 bytes; step < 0
   static absl::StatusOr<CheckpointWriter> Open(absl::string_view directory, absl::string_view name, int64_t step,
-                                               uint64_t token, absl::string_view extension);
+                                               uint64_t token, absl::string_view extension,
+                                               absl::string_view catalogue);
   // The greatest token in the name of any file in `directory`, of whatever job and finished or not; 0 where there is
   // none or no such directory. A writer whose token is greater collides with none of them.
   static absl::StatusOr<uint64_t> GreatestToken(const std::string& directory);
@@ -34,7 +39,7 @@ class CheckpointWriter {
   CheckpointWriter(CheckpointWriter&& other) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&& other) noexcept;
 
-  // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.EXTENSION.partial, absolute. STEP has at least 8 digits.
+  // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.EXTENSION.CATALOGUE.partial, absolute. STEP has at least 8 digits.
   const std::string& temporary_path() const { return temporary_path_; }
   // What it becomes: DIRECTORY/NAME-step-STEP.tTOKEN.EXTENSION, absolute.
   const std::string& final_path() const { return final_path_; }
@@ -57,16 +62,20 @@ class CheckpointWriter {
  private:
   CheckpointWriter() = default;
   absl::Status RemoveStale() const;
+  absl::Status CreateTemporary();
+  absl::Status CheckIsAlone() const;
   absl::StatusOr<v1::Checkpoint> Publish(absl::string_view job, uint64_t epoch);
 
   std::string directory_;
   std::string name_;
   int64_t step_ = 0;
   uint64_t token_ = 0;
+  // ".CATALOGUE.partial".
+  std::string suffix_;
   std::string temporary_path_;
   std::string final_path_;
-  // The temporary file is this object's to remove.
-  bool open_ = false;
+  // The temporary file, locked as long as it is this object's to remove; -1: it is not, or not any more.
+  int lock_fd_ = -1;
 };
 
 }  // namespace farandole

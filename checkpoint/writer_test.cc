@@ -5,9 +5,11 @@
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +27,8 @@ namespace {
 
 // SHA-256 of "weights".
 constexpr char kDigest[] = "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c";
+
+constexpr char kCatalogue[] = "00c0ffee00c0ffee";
 
 void WriteFile(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
@@ -68,9 +72,10 @@ class CheckpointWriterTest : public testing::Test {
 };
 
 TEST_F(CheckpointWriterTest, AFinishedFileCarriesStepAndTokenAndHasAManifest) {
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_ + "/a/b", "model", 100, 7, "pt");
+  absl::StatusOr<CheckpointWriter> writer =
+      CheckpointWriter::Open(directory_ + "/a/b", "model", 100, 7, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
-  EXPECT_EQ(writer->temporary_path(), In("a/b/.model-step-00000100.t7.pt.partial"));
+  EXPECT_EQ(writer->temporary_path(), In("a/b/.model-step-00000100.t7.pt.00c0ffee00c0ffee.partial"));
   EXPECT_EQ(writer->final_path(), In("a/b/model-step-00000100.t7.pt"));
   WriteFile(writer->temporary_path(), "weights");
   const absl::StatusOr<v1::Checkpoint> checkpoint = writer->Finish("mnist", 3);
@@ -105,7 +110,7 @@ TEST_F(CheckpointWriterTest, TheGreatestTokenIsThatOfAnyFileOfACheckpoint) {
 
 TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
   {
-    absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+    absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
     ASSERT_TRUE(writer.ok()) << writer.status();
     CheckpointWriter moved = *std::move(writer);
     WriteFile(moved.temporary_path(), "half");
@@ -115,7 +120,7 @@ TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
 }
 
 TEST_F(CheckpointWriterTest, ADiscardedFileIsGoneWithItsManifest) {
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE(writer->Finish("mnist", 1).ok());
   EXPECT_EQ(Files().size(), 2u);
@@ -124,10 +129,10 @@ TEST_F(CheckpointWriterTest, ADiscardedFileIsGoneWithItsManifest) {
 }
 
 TEST_F(CheckpointWriterTest, AnOldWriterIsFencedAndOverwritesNothing) {
-  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt");
+  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt", kCatalogue);
   ASSERT_TRUE(old.ok()) << old.status();
   WriteFile(old->temporary_path(), "old");
-  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt");
+  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt", kCatalogue);
   ASSERT_TRUE(young.ok()) << young.status();
   WriteFile(young->temporary_path(), "young");
   const absl::StatusOr<v1::Checkpoint> finished = young->Finish("mnist", 2);
@@ -143,11 +148,11 @@ TEST_F(CheckpointWriterTest, AnOldWriterIsFencedAndOverwritesNothing) {
 }
 
 TEST_F(CheckpointWriterTest, AnOldWriterThatFinishesLateGetsItsOwnName) {
-  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt");
+  absl::StatusOr<CheckpointWriter> young = CheckpointWriter::Open(directory_, "model", 100, 8, "pt", kCatalogue);
   ASSERT_TRUE(young.ok()) << young.status();
   WriteFile(young->temporary_path(), "young");
   ASSERT_TRUE(young->Finish("mnist", 2).ok());
-  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt");
+  absl::StatusOr<CheckpointWriter> old = CheckpointWriter::Open(directory_, "model", 100, 7, "pt", kCatalogue);
   ASSERT_TRUE(old.ok()) << old.status();
   WriteFile(old->temporary_path(), "old");
   ASSERT_TRUE(old->Finish("mnist", 1).ok());
@@ -155,27 +160,84 @@ TEST_F(CheckpointWriterTest, AnOldWriterThatFinishesLateGetsItsOwnName) {
   EXPECT_EQ(FindManifest(directory_, "model", -1)->checkpoint.token(), 8u);
 }
 
-TEST_F(CheckpointWriterTest, OnlyStaleTemporaryFilesOfTheNameAreRemoved) {
-  const std::set<std::string> kept = {".model-step-00000009.t6.pt.partial",
-                                      ".model-step-1-step-00000001.t1.pt.partial",
-                                      ".other-step-00000001.t1.pt.partial",
-                                      ".model-step-x.t1.pt.partial",
+TEST_F(CheckpointWriterTest, OnlyStaleTemporaryFilesOfTheNameAndTheCatalogueAreRemoved) {
+  const std::string suffix = absl::StrCat(".", kCatalogue, ".partial");
+  const std::set<std::string> kept = {".model-step-00000009.t6.pt" + suffix,
+                                      ".model-step-1-step-00000001.t1.pt" + suffix,
+                                      ".other-step-00000001.t1.pt" + suffix,
+                                      ".model-step-x.t1.pt" + suffix,
                                       "model-step-00000001.t1.pt",
                                       "model-step-00000001.t1.pt.json",
-                                      ".model-step-00000001.t99999999999999999999.pt.partial"};
+                                      ".model-step-00000001.t99999999999999999999.pt" + suffix,
+                                      ".model-step-00000001.t1.pt.feedfeedfeedfeed.partial",
+                                      ".model-step-00000001.t1.pt.json.feedfeedfeedfeed.partial",
+                                      ".model-step-00000001.t1.pt.alone.partial"};
   for (const std::string& name : kept) WriteFile(In(name), "");
-  WriteFile(In(".model-step-00000001.t1.pt.partial"), "");
-  WriteFile(In(".model-step-00000400.t4.safetensors.partial"), "");
-  WriteFile(In("model-step-00000001.t2.pt.json.partial"), "");
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 5, 5, "pt");
+  WriteFile(In(".model-step-00000001.t1.pt" + suffix), "");
+  WriteFile(In(".model-step-00000400.t4.safetensors" + suffix), "");
+  WriteFile(In(".model-step-00000001.t2.pt.json" + suffix), "");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 5, 5, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   std::set<std::string> expected = kept;
-  expected.insert(".model-step-00000005.t5.pt.partial");
+  expected.insert(".model-step-00000005.t5.pt" + suffix);
   EXPECT_EQ(Files(), expected);
 }
 
+// Two jobs, each with a coordinator of its own, that write the same name into one directory.
+TEST_F(CheckpointWriterTest, AWriterOfAnotherCatalogueGoesOnUndisturbed) {
+  absl::StatusOr<CheckpointWriter> one = CheckpointWriter::Open(directory_, "model", 1, 7, "pt", kCatalogue);
+  ASSERT_TRUE(one.ok()) << one.status();
+  WriteFile(one->temporary_path(), "one");
+  absl::StatusOr<CheckpointWriter> other = CheckpointWriter::Open(directory_, "model", 1, 8, "pt", "feedfeedfeedfeed");
+  ASSERT_TRUE(other.ok()) << other.status();
+  WriteFile(other->temporary_path(), "other");
+  ASSERT_TRUE(one->Finish("mnist", 1).ok());
+  ASSERT_TRUE(other->Finish("mnist", 1).ok());
+  EXPECT_EQ(Content(one->final_path()), "one");
+  EXPECT_EQ(Content(other->final_path()), "other");
+}
+
+TEST_F(CheckpointWriterTest, ATokenThatAnotherCataloguesWriterHasIsRefused) {
+  const std::string taken = "cannot create " + In("model-step-00000001.t7.pt");
+  absl::StatusOr<CheckpointWriter> one = CheckpointWriter::Open(directory_, "model", 1, 7, "pt", kCatalogue);
+  ASSERT_TRUE(one.ok()) << one.status();
+  WriteFile(one->temporary_path(), "one");
+  const auto open = [this] { return CheckpointWriter::Open(directory_, "model", 1, 7, "pt", "feed").status(); };
+  EXPECT_EQ(open().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(open().message(),
+            taken + ", which becomes of .model-step-00000001.t7.pt." + kCatalogue + ".partial: File exists");
+  ASSERT_TRUE(one->Finish("mnist", 1).ok());
+  EXPECT_EQ(open().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(open().message(), taken + ": File exists");
+  EXPECT_EQ(Files(), (std::set<std::string>{"model-step-00000001.t7.pt", "model-step-00000001.t7.pt.json"}));
+  // Another step's or another name's file is another file.
+  EXPECT_TRUE(CheckpointWriter::Open(directory_, "model", 2, 7, "pt", "feed").ok());
+  EXPECT_TRUE(CheckpointWriter::Open(directory_, "best", 1, 7, "pt", "feed").ok());
+}
+
+TEST_F(CheckpointWriterTest, WithoutACatalogueOnlyFilesOfProcessesThatAreGoneAreRemoved) {
+  // One that was killed in the midst of it.
+  const pid_t killed = fork();
+  if (killed == 0) {
+    absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", "");
+    WriteFile(writer->temporary_path(), "half");
+    kill(getpid(), SIGKILL);
+  }
+  ASSERT_EQ(waitpid(killed, nullptr, 0), killed);
+  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000001.t1.pt.alone.partial"}));
+  // One that is at it.
+  absl::StatusOr<CheckpointWriter> running = CheckpointWriter::Open(directory_, "model", 2, 2, "pt", "");
+  ASSERT_TRUE(running.ok()) << running.status();
+  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000002.t2.pt.alone.partial"}));
+  WriteFile(running->temporary_path(), "running");
+  absl::StatusOr<CheckpointWriter> third = CheckpointWriter::Open(directory_, "model", 3, 3, "pt", "");
+  ASSERT_TRUE(third.ok()) << third.status();
+  ASSERT_TRUE(running->Finish("", 0).ok());
+  EXPECT_EQ(Content(running->final_path()), "running");
+}
+
 TEST_F(CheckpointWriterTest, AFileOfTheFinalNameIsNeverReplaced) {
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   WriteFile(writer->final_path(), "somebody's");
   const absl::Status status = writer->Finish("mnist", 1).status();
@@ -187,7 +249,7 @@ TEST_F(CheckpointWriterTest, AFileOfTheFinalNameIsNeverReplaced) {
 
 TEST_F(CheckpointWriterTest, AFullDiskWhileWritingIsNamed) {
   if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   WriteFile(writer->temporary_path(), std::string(2 << 20, 'x'));
   const absl::Status status = writer->Fail("PytorchStreamWriter failed writing file data/3");
@@ -198,7 +260,7 @@ TEST_F(CheckpointWriterTest, AFullDiskWhileWritingIsNamed) {
 
 TEST_F(CheckpointWriterTest, AFullDiskAtTheManifestLeavesNothing) {
   if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   WriteFile(writer->temporary_path(), std::string(1 << 20, 'x'));
   ASSERT_EQ(std::filesystem::file_size(writer->temporary_path()), 1u << 20);
@@ -211,13 +273,13 @@ TEST_F(CheckpointWriterTest, AFullDiskAtTheManifestLeavesNothing) {
 TEST_F(CheckpointWriterTest, AReadOnlyDiskIsNamed) {
   if (!MountSmallDisk(1024)) GTEST_SKIP() << "no right to mount: " << strerror(errno);
   ASSERT_EQ(mount("none", directory_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
-  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt").status();
+  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(absl::EndsWith(status.message(), ": Read-only file system")) << status;
 }
 
 TEST_F(CheckpointWriterTest, AnotherFailureKeepsItsCause) {
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt");
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   const absl::Status status = writer->Fail("pickle: cannot pickle a lock");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -230,27 +292,29 @@ TEST_F(CheckpointWriterTest, ADirectoryWithoutRightsIsNamed) {
   const bool is_root = geteuid() == 0;
   // Root may write anywhere; so this thread gives that up for its file accesses.
   if (is_root) setfsuid(65534);
-  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt").status();
+  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue).status();
   if (is_root) setfsuid(0);
   chmod(directory_.c_str(), 0755);
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(status.message(),
-            absl::StrCat("cannot create ", In(".model-step-00000001.t1.pt.partial"), ": Permission denied"));
+  EXPECT_EQ(status.message(), absl::StrCat("cannot create ", In(".model-step-00000001.t1.pt.00c0ffee00c0ffee.partial"),
+                                           ": Permission denied"));
 }
 
 TEST_F(CheckpointWriterTest, AFileWhereTheDirectoryMustBeIsNamed) {
   WriteFile(In("file"), "");
-  const absl::Status status = CheckpointWriter::Open(In("file/below"), "model", 1, 1, "pt").status();
+  const absl::Status status = CheckpointWriter::Open(In("file/below"), "model", 1, 1, "pt", kCatalogue).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), absl::StrCat("cannot make directory ", In("file"), ": Not a directory"));
 }
 
 TEST_F(CheckpointWriterTest, NamesThatNoFileCanHaveAreRefused) {
   for (const std::string& name : {std::string(), std::string("a/b"), std::string("a\0b", 3), std::string(250, 'n')}) {
-    EXPECT_EQ(CheckpointWriter::Open(directory_, name, 1, 1, "pt").status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(CheckpointWriter::Open(directory_, name, 1, 1, "pt", kCatalogue).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
-  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", 1, 1, "").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", -1, 1, "pt").status().message(),
+  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", 1, 1, "", kCatalogue).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CheckpointWriter::Open(directory_, "model", -1, 1, "pt", kCatalogue).status().message(),
             "a checkpoint's step must not be negative, but is -1");
   EXPECT_EQ(Files().size(), 0u);
 }

@@ -4,12 +4,16 @@
 
 #include <vector>
 
+#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "checkpoint/manifest.h"
 
 namespace farandole {
 
 namespace {
+
+// At a token for a checkpoint, where other jobs write into the same directory.
+constexpr int kMostAttempts = 8;
 
 // What the catalogue does not name any more. That it stays behind where it cannot be removed harms nobody.
 void RemoveReplaced(const std::string& path) {
@@ -18,23 +22,24 @@ void RemoveReplaced(const std::string& path) {
   unlink(ManifestPath(path).c_str());
 }
 
-// Without a coordinator: the checkpoints in the same directory that this one takes the place of.
-void RemoveOlder(const v1::Checkpoint& newest) {
+// Without a coordinator: the job's checkpoints in the same directory that this one takes the place of.
+void RemoveOlder(const std::string& job, const v1::Checkpoint& newest) {
   absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(newest.path().substr(0, newest.path().rfind('/')));
   if (!manifests.ok()) return;
   for (const Manifest& manifest : *manifests) {
     const v1::Checkpoint& one = manifest.checkpoint;
-    if (one.name() == newest.name() && one.step() == newest.step() && one.token() < newest.token())
+    if (manifest.job == job && one.name() == newest.name() && one.step() == newest.step() &&
+        one.token() < newest.token())
       RemoveReplaced(one.path());
   }
 }
 
 }  // namespace
 
-absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, absl::string_view name, int64_t step,
-                                                  bool replace) {
-  absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(directory);
-  if (!greatest.ok()) return greatest.status();
+absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::string& directory,
+                                                                     absl::string_view name, int64_t step, bool replace,
+                                                                     uint64_t greatest) {
+  v1::BeginCheckpointResponse granted;
   if (link_ != nullptr) {
     v1::BeginCheckpointRequest request;
     request.set_job(job_);
@@ -43,13 +48,12 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
     request.set_name(std::string(name));
     request.set_step(step);
     request.set_replace(replace);
-    request.set_greatest_token_on_disk(*greatest);
-    absl::StatusOr<v1::BeginCheckpointResponse> granted = link_->conversation().BeginCheckpoint(std::move(request));
-    if (!granted.ok()) return granted.status();
-    return granted->token();
+    request.set_greatest_token_on_disk(greatest);
+    return link_->conversation().BeginCheckpoint(std::move(request));
   }
+  granted.set_token(greatest + 1);
   absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(directory);
-  if (absl::IsNotFound(manifests.status())) return *greatest + 1;
+  if (absl::IsNotFound(manifests.status())) return granted;
   if (!manifests.ok()) return manifests.status();
   for (const Manifest& manifest : *manifests) {
     if (!replace && manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
@@ -57,7 +61,7 @@ absl::StatusOr<uint64_t> CheckpointSession::Grant(const std::string& directory, 
           absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", manifest.checkpoint.path()));
     }
   }
-  return *greatest + 1;
+  return granted;
 }
 
 absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,
@@ -71,12 +75,23 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
     return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
                                                       ": another is being written: ", writer_->temporary_path()));
   }
-  absl::StatusOr<uint64_t> token = Grant(std::string(directory), name, step, replace);
-  if (!token.ok()) return token.status();
-  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory, name, step, *token, extension);
-  if (!writer.ok()) return writer.status();
-  writer_ = *std::move(writer);
-  return writer_->temporary_path();
+  absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(std::string(directory));
+  if (!greatest.ok()) return greatest.status();
+  absl::BitGen random;
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<v1::BeginCheckpointResponse> granted = Grant(std::string(directory), name, step, replace, *greatest);
+    if (!granted.ok()) return granted.status();
+    absl::StatusOr<CheckpointWriter> writer =
+        CheckpointWriter::Open(directory, name, step, granted->token(), extension, granted->catalogue());
+    if (absl::IsAlreadyExists(writer.status()) && attempt < kMostAttempts) {
+      // By chance, so that two writers do not go on side by side.
+      *greatest = granted->token() + absl::Uniform<uint64_t>(random, 0, uint64_t{1} << attempt);
+      continue;
+    }
+    if (!writer.ok()) return writer.status();
+    writer_ = *std::move(writer);
+    return writer_->temporary_path();
+  }
 }
 
 absl::StatusOr<std::string> CheckpointSession::Commit() {
@@ -86,21 +101,31 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return finished.status();
   if (link_ == nullptr) {
-    RemoveOlder(*finished);
+    RemoveOlder(job_, *finished);
     return finished->path();
   }
   v1::CommitCheckpointRequest request;
   request.set_job(job_);
   request.set_incarnation(link_->incarnation());
   *request.mutable_checkpoint() = *std::move(finished);
-  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(std::move(request));
-  if (committed.ok()) {
-    RemoveReplaced(committed->replaced_path());
-    return committed->checkpoint().path();
+  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
+  if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);
+  RemoveReplaced(committed->replaced_path());
+  return committed->checkpoint().path();
+}
+
+absl::StatusOr<std::string> CheckpointSession::Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
+                                                      CheckpointWriter* writer) {
+  request.set_give_up(true);
+  const absl::StatusOr<v1::CommitCheckpointResponse> settled = link_->conversation().CommitCheckpoint(request);
+  if (!settled.ok()) {
+    return absl::Status(failure.code(),
+                        absl::StrCat(failure.message(), "; whether the catalogue has it is not known (",
+                                     settled.status().message(), "), so the file stays: ", writer->final_path()));
   }
-  // The coordinator may have taken it without our hearing so: then the file is part of the catalogue and must stay.
-  if (!absl::IsUnavailable(committed.status()) && !absl::IsDeadlineExceeded(committed.status())) writer.Discard();
-  return committed.status();
+  if (settled->has_checkpoint()) return settled->checkpoint().path();
+  writer->Discard();
+  return failure;
 }
 
 absl::Status CheckpointSession::Fail(absl::string_view cause) {

@@ -33,7 +33,13 @@ class CheckpointSession {
   absl::StatusOr<v1::Checkpoint> Find(const std::string& directory, absl::string_view name, int64_t step);
 
  private:
-  absl::StatusOr<uint64_t> Grant(const std::string& directory, absl::string_view name, int64_t step, bool replace);
+  // The right to write, with a token above `greatest`.
+  absl::StatusOr<v1::BeginCheckpointResponse> Grant(const std::string& directory, absl::string_view name, int64_t step,
+                                                    bool replace, uint64_t greatest);
+  // What the catalogue says after an attempt to commit has failed with `failure`, which may have been carried out all
+  // the same. The file stays unless it says that it was not, and never will be.
+  absl::StatusOr<std::string> Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
+                                     CheckpointWriter* writer);
 
   CoordinatorLink* const link_;
   const std::string job_;

@@ -369,8 +369,10 @@ FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
 FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step,
                                                 const char* extension, int replace, const char** path);
 /* Checksums, syncs and renames the written file, and has the coordinator put it into the catalogue: when this returns
- * OK, the checkpoint exists, as `*path` (valid until the thread's next call). ABORTED  a newer writer fenced this one,
- * or the epoch ended; the file is removed */
+ * OK, the checkpoint exists, as `*path` (valid until the thread's next call). After an error the catalogue is asked
+ * once more: the file is removed where that says that it was not committed, and stays where it does not answer.
+ *   ABORTED             a newer writer fenced this one, or the epoch ended
+ *   UNAVAILABLE, others the coordinator cannot be reached, or cannot keep it; the text says if the file stays */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
 /* The writing failed, for `cause` (the words of whatever wrote): removes the temporary file and gives the sentence for
  * it. RESOURCE_EXHAUSTED  the disk is full UNAVAILABLE         otherwise; FAILED_PRECONDITION: none is open */

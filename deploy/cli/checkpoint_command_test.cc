@@ -99,7 +99,7 @@ class CheckpointCommandTest : public testing::Test {
     const absl::StatusOr<FileDigest> digest = DigestFile(checkpoint.path());
     checkpoint.set_size_bytes(digest->size_bytes);
     checkpoint.set_sha256(digest->sha256);
-    EXPECT_TRUE(WriteManifest(manifest).ok());
+    EXPECT_TRUE(WriteManifest(manifest, manifest.checkpoint.path() + ".partial").ok());
     return checkpoint;
   }
 

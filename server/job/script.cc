@@ -435,6 +435,7 @@ void Script::Commit(const Arguments& arguments) {
   CommitCheckpointRequested event{shell_->NewCall(), {}};
   event.request.set_job("mnist");
   event.request.set_incarnation(IncarnationOf(arguments.subject));
+  event.request.set_give_up(arguments.Text("give_up") == "yes");
   v1::Checkpoint* checkpoint = event.request.mutable_checkpoint();
   checkpoint->set_name(arguments.Text("name"));
   checkpoint->set_step(arguments.Number("step", 0));

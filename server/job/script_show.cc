@@ -49,7 +49,7 @@ struct ReplyText {
   }
   std::string operator()(const v1::BeginCheckpointResponse& r) const { return absl::StrCat(" token=", r.token()); }
   std::string operator()(const v1::CommitCheckpointResponse& r) const {
-    return absl::StrCat(" ", ShowCheckpoint(r.checkpoint()));
+    return r.has_checkpoint() ? absl::StrCat(" ", ShowCheckpoint(r.checkpoint())) : " given up";
   }
   std::string operator()(const v1::FindCheckpointResponse& r) const {
     return absl::StrCat(" ", ShowCheckpoint(r.checkpoint()));

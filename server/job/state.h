@@ -168,6 +168,8 @@ class Job::State {
   BrokenLinks* Links() { return IsElastic() ? &links_ : nullptr; }
   RunningEpoch::Effects Effects() { return {now_, &actions_, &record_changed_}; }
   CheckpointGate::Present Present() const;
+  // Made now, where it is not yet.
+  std::string CatalogueName();
   template <typename Response>
   void Answer(CallId call, absl::StatusOr<Response> response);
   void Persist(CheckpointGate::Writes writes);

@@ -1,9 +1,16 @@
 // The parts of Job::State that answer calls about checkpoints and for the monitor.
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/state.h"
 #include "server/job/wording.h"
 
 namespace farandole {
+namespace {
+
+// Jobs that share a directory do not draw the same by chance.
+constexpr size_t kCatalogueIdBytes = 8;
+
+}  // namespace
 
 template <typename Response>
 void Job::State::Answer(CallId call, absl::StatusOr<Response> response) {
@@ -20,8 +27,17 @@ template void Job::State::Answer(CallId, absl::StatusOr<v1::DrainWorkersResponse
 void Job::State::On(const BeginCheckpointRequested& event) {
   CheckpointGate::Writes writes;
   absl::StatusOr<v1::BeginCheckpointResponse> response = gate_.Begin(event.request, Present(), &writes);
+  if (response.ok()) response->set_catalogue(CatalogueName());
   Persist(std::move(writes));
   Answer(event.call, std::move(response));
+}
+
+std::string Job::State::CatalogueName() {
+  if (record_.catalogue_id().empty()) {
+    record_.set_catalogue_id(random_bytes_(kCatalogueIdBytes));
+    record_changed_ = true;
+  }
+  return absl::BytesToHexString(record_.catalogue_id());
 }
 
 void Job::State::On(const CommitCheckpointRequested& event) {

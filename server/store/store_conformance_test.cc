@@ -180,7 +180,7 @@ TEST_P(StoreConformanceTest, AfterARefusedCommitNothingOfThatOwnerLandsUntilItIs
     EXPECT_TRUE(told[3].ok()) << told[3];
 
     const uint64_t anew = AcquireNow(*store_, "t/a").value();
-    // Who was refused before does not stop who holds the owner now.
+    // An error of a stale revision does not stop the one that holds the owner now.
     EXPECT_EQ(CommitNow(*store_, "t/a", revision, refused).code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_TRUE(CommitNow(*store_, "t/a", anew, StoreBatch{{"first", "others"}, {}}).ok());
   }

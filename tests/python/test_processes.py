@@ -428,7 +428,7 @@ hvd.barrier()
 expect(hvd.CheckpointError, lambda: save(fails, directory, 40, wait=True), "No space left")
 assert load(latest(directory))["step"] == 30
 hvd.barrier()
-assert not [name for name in os.listdir(directory) if "tmp" in name], os.listdir(directory)
+assert not [name for name in os.listdir(directory) if name.endswith(".partial")], os.listdir(directory)
 print("good", flush=True)
 """
 

@@ -84,6 +84,11 @@ grpc::Status ScriptedCoordinator::BeginCheckpoint(grpc::ServerContext*, const v1
   return on_begin(*request, response);
 }
 
+grpc::Status ScriptedCoordinator::CommitCheckpoint(grpc::ServerContext*, const v1::CommitCheckpointRequest* request,
+                                                   v1::CommitCheckpointResponse* response) {
+  return on_commit(*request, response);
+}
+
 grpc::Status ScriptedCoordinator::FindCheckpoint(grpc::ServerContext*, const v1::FindCheckpointRequest* request,
                                                  v1::FindCheckpointResponse* response) {
   return on_find(*request, response);

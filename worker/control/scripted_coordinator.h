@@ -59,6 +59,7 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   std::function<grpc::Status(const v1::JoinRequest&, v1::JoinResponse*)> on_join;
   std::function<grpc::Status(Stream*)> on_attach;
   std::function<grpc::Status(const v1::BeginCheckpointRequest&, v1::BeginCheckpointResponse*)> on_begin;
+  std::function<grpc::Status(const v1::CommitCheckpointRequest&, v1::CommitCheckpointResponse*)> on_commit;
   std::function<grpc::Status(const v1::FindCheckpointRequest&, v1::FindCheckpointResponse*)> on_find;
 
   // Set before Listen: it speaks TLS with these.
@@ -88,6 +89,8 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   grpc::Status Attach(grpc::ServerContext* context, Stream* stream) override;
   grpc::Status BeginCheckpoint(grpc::ServerContext* context, const v1::BeginCheckpointRequest* request,
                                v1::BeginCheckpointResponse* response) override;
+  grpc::Status CommitCheckpoint(grpc::ServerContext* context, const v1::CommitCheckpointRequest* request,
+                                v1::CommitCheckpointResponse* response) override;
   grpc::Status FindCheckpoint(grpc::ServerContext* context, const v1::FindCheckpointRequest* request,
                               v1::FindCheckpointResponse* response) override;
 

@@ -56,7 +56,8 @@ def save(
 
     CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
     there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer
-    has taken over; nothing is left behind. ConnectionError: the coordinator cannot be reached.
+    has taken over; nothing is left behind. ConnectionError: the coordinator cannot be reached; where it is not known
+    whether the checkpoint was committed, its file stays, and the text names it.
     """
     path, error = None, None
     if rank() == 0:

@@ -1,0 +1,32 @@
+#ifndef FARANDOLE_CHECKPOINT_TESTING_FILE_CALLS_H_
+#define FARANDOLE_CHECKPOINT_TESTING_FILE_CALLS_H_
+
+#include <string>
+#include <vector>
+
+namespace farandole {
+
+// For tests: what this process asks of the file system. A program that links this has its own mkdir, open (where it
+// creates), rename, renameat2, unlink, fsync and fdatasync, which come before those of the C library, note the call,
+// and pass it on. Threads may call them at the same time.
+struct FileCall {
+  // "mkdir", "create", "rename", "unlink", "sync".
+  std::string call;
+  // Absolute. Of a rename: the new name; of a sync: the file or directory.
+  std::string path;
+  // Of a rename.
+  std::string from;
+};
+
+// From now on; forgets what was noted before.
+void NoteFileCalls();
+// Those that have succeeded since, in order.
+std::vector<FileCall> NotedFileCalls();
+
+// The process kills itself (SIGKILL) at its `call`th call from now on, counted from 1, whatever becomes of it: before
+// it is made, or after. 0: never.
+void KillAtFileCall(int call, bool after);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CHECKPOINT_TESTING_FILE_CALLS_H_

@@ -1,0 +1,52 @@
+"""Checkpoints of several jobs in one directory."""
+
+import pathlib
+import subprocess
+import sys
+
+import harness
+import pytest
+
+SHARES = """
+import sys, farandole, farandole.checkpoint
+directory, text = sys.argv[1:]
+farandole.init()
+def write(path):
+    with open(path, "w") as file:
+        file.write(text)
+    print("is writing", flush=True)
+    sys.stdin.readline()
+print(open(farandole.checkpoint.save(write, directory, 1)).read(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_launched", (True, False))
+def test_jobs_that_share_a_directory_leave_each_other_in_peace(is_launched: bool, tmp_path: pathlib.Path) -> None:
+    harness.require_cli()
+    program = tmp_path / "train.py"
+    program.write_text(SHARES, encoding="ascii")
+    shared = tmp_path / "checkpoints"
+
+    def start(text: str) -> "subprocess.Popen[str]":
+        launcher = [str(harness.CLI), "run", "-np", "1", "--state-dir", str(tmp_path / text)] if is_launched else []
+        command = [*launcher, sys.executable, str(program), str(shared), text]
+        return subprocess.Popen(
+            command,
+            cwd=harness.ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    with start("one") as one, start("other") as other:
+        assert one.stdout and other.stdout
+        for writer in (one, other):
+            line = writer.stdout.readline() if writer.stdout else ""
+            assert "is writing" in line, line
+        # Both are in the midst of it; the one that has begun first ends last.
+        for writer, text in ((other, "other"), (one, "one")):
+            output, _ = writer.communicate("\n", timeout=harness.JOB_SECONDS)
+            assert writer.returncode == 0 and output.rstrip().endswith(text), output
+    written = {path.read_text(encoding="ascii") for path in shared.iterdir() if path.suffix == ".pt"}
+    assert written == {"one", "other"} and len(list(shared.iterdir())) == 4, list(shared.iterdir())

@@ -21,21 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::string Directory(const std::string& path) { return std::filesystem::path(path).parent_path().string(); }
-
-// The names that a loss of power after these calls may lose.
-std::vector<std::string> NamesAtRisk(const std::vector<FileCall>& calls) {
-  std::vector<std::string> at_risk;
-  for (const FileCall& call : calls) {
-    const auto of_it = [&](const std::string& name) {
-      return call.call == "sync" ? Directory(name) == call.path : name == call.path || name == call.from;
-    };
-    at_risk.erase(std::remove_if(at_risk.begin(), at_risk.end(), of_it), at_risk.end());
-    if (call.call == "mkdir" || call.call == "create" || call.call == "rename") at_risk.push_back(call.path);
-  }
-  return at_risk;
-}
-
 // Files that got another name before their bytes were synced.
 std::vector<std::string> RenamedUnsynced(const std::vector<FileCall>& calls) {
   std::vector<std::string> unsynced;

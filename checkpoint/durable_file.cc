@@ -118,11 +118,11 @@ absl::Status FileError(int error, absl::string_view what, absl::string_view path
   return absl::Status(CodeOf(error), absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
 }
 
-absl::Status MakeDirectories(const std::string& path) {
+absl::Status MakeDirectories(const std::string& path, mode_t mode) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     struct stat found = {};
-    if (mkdir(part.c_str(), 0777) == 0) {
+    if (mkdir(part.c_str(), mode) == 0) {
       const size_t slash = part.rfind('/', part.find_last_not_of('/'));
       const std::string parent = slash == std::string::npos ? "." : part.substr(0, std::max<size_t>(slash, 1));
       if (absl::Status synced = SyncDirectory(parent); !synced.ok()) return synced;

@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_CHECKPOINT_DURABLE_FILE_H_
 #define FARANDOLE_CHECKPOINT_DURABLE_FILE_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,9 +27,9 @@ namespace farandole {
 // The sentence "cannot WHAT PATH: ERRNO'S WORDS" with the code above.
 absl::Status FileError(int error, absl::string_view what, absl::string_view path);
 
-// Makes the directory and those above it that are missing, with the process's umask. What it makes survives a loss of
-// power.
-absl::Status MakeDirectories(const std::string& path);
+// Makes the directory and those above it that are missing, with this mode less the process's umask. What it makes
+// survives a loss of power.
+absl::Status MakeDirectories(const std::string& path, mode_t mode = 0777);
 
 // The names in a directory, in no order, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& directory);

@@ -178,6 +178,7 @@ class Coordinator::Parts {
     store_ = *std::move(store);
     absl::StatusOr<std::string> token = directory->EnsureToken();
     if (!token.ok()) return token.status();
+    if (absl::Status synced = directory->Sync(); !synced.ok()) return synced;
     token_ = *std::move(token);
     directory_ = *std::move(directory);
     return absl::OkStatus();

@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "checkpoint/durable_file.h"
 
 namespace farandole {
 namespace {
@@ -77,13 +78,22 @@ std::string NewToken() { return absl::WebSafeBase64Escape(SecureRandomBytes(32))
 
 absl::StatusOr<StateDirectory> StateDirectory::Open(std::string path) {
   std::error_code error;
-  const std::filesystem::path parent = std::filesystem::absolute(path, error).parent_path();
-  std::filesystem::create_directories(parent, error);
-  if (error) return Failed("make state directory", parent.string(), error.value());
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Failed("make state directory", path, errno);
+  const std::string parent = std::filesystem::absolute(path, error).parent_path().string();
+  absl::Status made = MakeDirectories(parent);
+  if (made.ok() && mkdir(path.c_str(), 0700) == 0) {
+    made = SyncDirectory(parent);
+  } else if (made.ok() && errno != EEXIST) {
+    made = Failed("make state directory", path, errno);
+  }
+  if (!made.ok()) return absl::UnavailableError(made.message());
   if (!std::filesystem::is_directory(path, error)) return Failed("use state directory", path, ENOTDIR);
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) return Failed("use state directory", path, errno);
   return StateDirectory(std::move(path));
+}
+
+absl::Status StateDirectory::Sync() const {
+  const absl::Status synced = SyncDirectory(path_);
+  return synced.ok() ? synced : absl::UnavailableError(synced.message());
 }
 
 absl::StatusOr<std::string> StateDirectory::EnsureToken() const {

@@ -22,7 +22,8 @@ std::string NewToken();
 // Owned by the coordinator.
 class StateDirectory {
  public:
-  // Makes the directory where it does not exist. UNAVAILABLE: it cannot be made or used (the system's words).
+  // Makes the directory where it does not exist; that survives a loss of power. UNAVAILABLE: it cannot be made or used
+  // (the system's words).
   static absl::StatusOr<StateDirectory> Open(std::string path);
 
   const std::string& path() const { return path_; }
@@ -34,6 +35,9 @@ class StateDirectory {
   //   FAILED_PRECONDITION  others may read the file (its mode is named), or what it holds is no token
   //   UNAVAILABLE          it cannot be read or written (the system's words)
   absl::StatusOr<std::string> EnsureToken() const;
+
+  // What was made in it survives a loss of power. UNAVAILABLE: the device failed.
+  absl::Status Sync() const;
 
   absl::Status WriteAddress(const std::string& address) const;
   void RemoveAddress() const;

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -45,6 +47,8 @@ std::string PathOf(int fd) {
   return std::string(path, size > 0 ? static_cast<size_t>(size) : 0);
 }
 
+std::string Directory(const std::string& path) { return std::filesystem::path(path).parent_path().string(); }
+
 // Makes the call `made`, and notes it where it succeeds.
 template <typename Made>
 int Pass(FileCall call, const Made& made) {
@@ -69,6 +73,18 @@ void NoteFileCalls() {
 std::vector<FileCall> NotedFileCalls() {
   const std::lock_guard<std::mutex> lock(noted_mutex);
   return Noted();
+}
+
+std::vector<std::string> NamesAtRisk(const std::vector<FileCall>& calls) {
+  std::vector<std::string> at_risk;
+  for (const FileCall& call : calls) {
+    const auto of_it = [&](const std::string& name) {
+      return call.call == "sync" ? Directory(name) == call.path : name == call.path || name == call.from;
+    };
+    at_risk.erase(std::remove_if(at_risk.begin(), at_risk.end(), of_it), at_risk.end());
+    if (call.call == "mkdir" || call.call == "create" || call.call == "rename") at_risk.push_back(call.path);
+  }
+  return at_risk;
 }
 
 void KillAtFileCall(int call, bool after) {

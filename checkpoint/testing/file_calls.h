@@ -23,6 +23,10 @@ void NoteFileCalls();
 // Those that have succeeded since, in order.
 std::vector<FileCall> NotedFileCalls();
 
+// The names that a loss of power after these calls may lose: a file system keeps a name when its directory is synced
+// after it was made there.
+std::vector<std::string> NamesAtRisk(const std::vector<FileCall>& calls);
+
 // The process kills itself (SIGKILL) at its `call`th call from now on, counted from 1, whatever becomes of it: before
 // it is made, or after. 0: never.
 void KillAtFileCall(int call, bool after);

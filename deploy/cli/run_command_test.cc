@@ -93,7 +93,7 @@ TEST_F(RunCommandTest, ANamedCoordinatorIsUsedAndNoStateIsKept) {
 
 TEST_F(RunCommandTest, WithoutAPlaceForTheStateOneSentenceSaysSo) {
   EXPECT_EQ(Run("run -np 1 --state-dir /dev/null/state true"), 1);
-  EXPECT_EQ(printed_, "farandole: cannot make the directory /dev/null: Not a directory\n");
+  EXPECT_EQ(printed_, "farandole: cannot make directory /dev/null: Not a directory\n");
 }
 
 // As containers are started: without a home, with one that is not there or cannot be written, by a user whom no

@@ -10,14 +10,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/output_directory.h"
+#include "checkpoint/durable_file.h"
 
 namespace farandole::launcher {
 namespace {
 
 constexpr int kMaxRunsOfOneName = 999;
 // Tokens and checkpoints are the user's own.
-constexpr unsigned kDirectoryMode = 0700;
+constexpr mode_t kDirectoryMode = 0700;
 
 // What the holder of the lock has written into it.
 std::string ReadHolder(int fd) {
@@ -44,7 +44,7 @@ JobDirectory::~JobDirectory() {
 }
 
 absl::StatusOr<JobDirectory> JobDirectory::Open(const std::string& path, const std::string& job) {
-  const absl::Status made = MakeDirectories(path, kDirectoryMode);
+  const absl::Status made = farandole::MakeDirectories(path, kDirectoryMode);
   if (!made.ok()) return made;
   const std::string lock = absl::StrCat(path, "/launcher.lock");
   const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -55,7 +55,7 @@ TEST(JobDirectoryTest, TheDirectoryIsForThisUserOnly) {
 
 TEST(JobDirectoryTest, APlaceThatCannotBeMadeIsNamed) {
   const absl::Status status = JobDirectory::Open("/dev/null/jobs", "train").status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot make the directory /dev/null: Not a directory"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot make directory /dev/null: Not a directory"));
 }
 
 }  // namespace

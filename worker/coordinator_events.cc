@@ -288,6 +288,7 @@ void CoordinatorLink::SendStallReport(uint64_t inquiry) {
   report->set_last_submitted_age_ms(static_cast<uint64_t>(activity.last_submitted_age_ns / 1'000'000));
   report->set_completed(activity.completed);
   report->set_running(activity.running);
+  report->set_unasked(activity.unasked);
   report->set_group_requests(static_cast<uint32_t>(group_requests_.size()));
   for (const SubmissionTable::Pending& pending : activity.pending) {
     v1::PendingTensor* row = report->add_pending();

@@ -27,6 +27,17 @@ int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
   return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
 }
 
+// Half of the slots: ranks that submit in different orders ask for different names.
+size_t MostAsked(uint32_t max_slots) { return std::max<size_t>(1, max_slots / 2); }
+
+Orderer::Options OrdererOptions(const EngineOptions& options) {
+  Orderer::Options orderer;
+  orderer.fusion_bytes = options.fusion_bytes;
+  // The rest is for names that are added while all others are in use, and for what the coordinator has not heard of.
+  orderer.slots = std::max<size_t>(1, size_t{options.max_slots} * 3 / 4);
+  return orderer;
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
@@ -36,10 +47,10 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
       table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
-             options_.timeline),
+             options_.timeline, MostAsked(options_.max_slots)),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
-      orderer_(options_.size, Orderer::Options{options_.fusion_bytes}),
+      orderer_(options_.size, OrdererOptions(options_)),
       running_(std::make_unique<RunningBatch>()) {
   bell_.SetAttention(Attention::kUnconcerned);
   if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });

@@ -42,6 +42,8 @@ struct EngineOptions {
   const ArenaTable* arenas = nullptr;
   // What the ages of submissions go by.
   ClockNs clock = MonotonicNs;
+  // As Epoch.max_slots.
+  uint32_t max_slots = 32768;
   // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
   int64_t next_handles = 0;
   // What becomes of submissions is recorded in it; may be null. Outlives the engine.

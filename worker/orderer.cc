@@ -70,10 +70,9 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
     early_.erase(number);
     return TellAllJoined();
   }
-  if (slots_.size() >= options_.slots) RetireIdle();
+  RetireIdle(options_.slots - 1);
   Slot& slot = slots_[number];
   slot.group = group_number;
-  slot.posts.resize(group->second.ranks.size());
   slot.position = busy_.insert(busy_.end(), number);
   // Not idle yet: ranks have asked for it and are about to post, and if it were retired before, two new names could
   // chase each other's slots away for ever.
@@ -108,21 +107,34 @@ bool Orderer::Accept(int rank, const Post& post) {
     return false;
   }
   Slot& slot = found->second;
-  const Group& group = groups_.at(slot.group);
+  Group& group = groups_.at(slot.group);
   if (group.broken) return false;
   auto at = std::lower_bound(group.ranks.begin(), group.ranks.end(), rank);
   FD_CHECK(at != group.ranks.end() && *at == rank) << "rank " << rank << " posted in a slot of group " << slot.group;
-  SetIdle(slot, false);
+  if (slot.posts.empty()) SetBusy(slot, group);
   Queue& queue = slot.posts[at - group.ranks.begin()];
   queue.emplace_back(post);
   return queue.size() == 1;
 }
 
-void Orderer::SetIdle(Slot& slot, bool idle) {
-  if (slot.is_idle == idle) return;
-  slot.is_idle = idle;
-  std::list<uint32_t>& to = idle ? idle_ : busy_;
-  to.splice(to.end(), idle ? busy_ : idle_, slot.position);
+void Orderer::SetBusy(Slot& slot, Group& group) {
+  if (group.spare_posts.empty()) {
+    slot.posts.resize(group.ranks.size());
+  } else {
+    slot.posts = std::move(group.spare_posts.back());
+    group.spare_posts.pop_back();
+  }
+  if (!slot.is_idle) return;
+  slot.is_idle = false;
+  busy_.splice(busy_.end(), idle_, slot.position);
+}
+
+void Orderer::SetIdle(Slot& slot, Group& group) {
+  group.spare_posts.push_back(std::move(slot.posts));
+  slot.posts.clear();
+  slot.missing = 0;
+  slot.is_idle = true;
+  idle_.splice(idle_.end(), busy_, slot.position);
 }
 
 void Orderer::Evaluate(uint32_t number, Slot& slot) {
@@ -141,12 +153,13 @@ void Orderer::Evaluate(uint32_t number, Slot& slot) {
   (urgent ? urgent_ : group.has_rank_0 ? batches_ : foreign_).push_back(number);
 }
 
-void Orderer::RetireIdle() {
-  if (idle_.empty()) return;
-  const uint32_t number = idle_.front();
-  idle_.pop_front();
-  slots_.erase(number);
-  AddRetireNotice(number);
+void Orderer::RetireIdle(size_t most) {
+  while (slots_.size() > most && !idle_.empty()) {
+    const uint32_t number = idle_.front();
+    idle_.pop_front();
+    slots_.erase(number);
+    AddRetireNotice(number);
+  }
 }
 
 void Orderer::AddRetireNotice(uint32_t number) {
@@ -163,9 +176,10 @@ void Orderer::OnLeave(int rank) {
   // Slots that are ready are still run, before the notice; what is partial never will be, and every rank fails it when
   // it reads the notice.
   for (auto& [number, slot] : slots_) {
-    if (!groups_.at(slot.group).broken || slot.missing == 0) continue;
+    Group& group = groups_.at(slot.group);
+    if (!group.broken || slot.missing == 0) continue;
     for (Queue& queue : slot.posts) queue.clear();
-    SetIdle(slot, true);
+    SetIdle(slot, group);
   }
   Entry entry;
   entry.kind = Entry::Kind::kLeft;
@@ -228,8 +242,8 @@ void Orderer::PopFronts(uint32_t number, Slot& slot) {
   if (left) {
     Evaluate(number, slot);
   } else {
-    slot.missing = 1;  // counted anew with the next post
-    SetIdle(slot, true);
+    SetIdle(slot, groups_.at(slot.group));
+    RetireIdle(options_.slots);
   }
 }
 

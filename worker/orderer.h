@@ -25,8 +25,8 @@ class Orderer {
     int64_t fusion_bytes = 64 << 20;
     // Most tensors of a fused batch.
     int fusion_items = 1024;
-    // From this number of slots on, the one that was idle for longest is retired whenever another is added.
-    size_t slots = 3072;
+    // Most slots that are kept while some are idle: those that were idle for longest are retired first.
+    size_t slots = 24576;
   };
 
   Orderer(int size, Options options);
@@ -52,11 +52,6 @@ class Orderer {
   bool HasForeignGroup() const { return foreign_groups_ > 0; }
 
  private:
-  struct Group {
-    std::vector<int> ranks;
-    bool broken = false;  // one of its ranks has left
-    bool has_rank_0 = false;
-  };
   // A post, with no more memory than it needs: there is one for each rank and slot.
   struct Kept : PostHeader {
     explicit Kept(const Post& post) : PostHeader(post), payload(post.payload, post.payload + post.payload_bytes) {}
@@ -64,10 +59,19 @@ class Orderer {
   };
   // Posts of one rank in one slot, oldest first; rarely more than one.
   using Queue = absl::InlinedVector<Kept, 1>;
+  struct Group {
+    std::vector<int> ranks;
+    bool broken = false;  // one of its ranks has left
+    bool has_rank_0 = false;
+    // Of slots that are idle; each has an empty queue for each rank.
+    std::vector<std::vector<Queue>> spare_posts;
+  };
   struct Slot {
     uint32_t group = 0;
     uint32_t disputes = 0;
-    std::vector<Queue> posts;  // by position in the group
+    // By position in the group; empty while the slot has no post, so that an idle slot costs the same in a job of any
+    // size.
+    std::vector<Queue> posts;
     // Positions without a post whose rank has not joined.
     int missing = 0;
     bool is_idle = false;
@@ -78,10 +82,13 @@ class Orderer {
   // Puts a post where it belongs; true: it is the first of its rank in the slot, which is then to be
   // evaluated.
   bool Accept(int rank, const Post& post);
-  void SetIdle(Slot& slot, bool idle);
+  void SetBusy(Slot& slot, Group& group);
+  // It has no post any more.
+  void SetIdle(Slot& slot, Group& group);
   // Counts what is missing and queues the slot if it is ready.
   void Evaluate(uint32_t number, Slot& slot);
-  void RetireIdle();
+  // Retires idle slots until `most` are left, or none is idle.
+  void RetireIdle(size_t most);
   void AddRetireNotice(uint32_t number);
   void OnLeave(int rank);
   void OnJoin(int rank, int64_t returned);

@@ -319,16 +319,24 @@ TEST(OrdererTest, ASlotWithAPostIsNotRetired) {
   orderer.AddSlot(4, 0);
   EXPECT_THAT(ShowAll(orderer), ElementsAre("retire 2"));
   orderer.OnPost(0, Allreduce(1));
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
+  // It is idle now, and one too many.
+  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1", "retire 1"));
 }
 
 TEST(OrdererTest, ASlotIsNotRetiredBeforeItsFirstUse) {
   Orderer orderer = WithSlots(1, 2, {64 << 20, 1024, 1});
   EXPECT_THAT(ShowAll(orderer), IsEmpty());
-  orderer.OnPost(0, Allreduce(1));
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
   orderer.AddSlot(3, 0);
-  EXPECT_THAT(ShowAll(orderer), ElementsAre("retire 1"));
+  EXPECT_THAT(ShowAll(orderer), IsEmpty());
+}
+
+// Names that wait at the coordinator for a slot get those that become idle, also where rank 0 adds no more.
+TEST(OrdererTest, SlotsBeyondTheLimitAreRetiredAsTheyBecomeIdle) {
+  Orderer orderer = WithSlots(2, 3, {64 << 20, 1024, 2});
+  PostOnAll(orderer, 2, Allreduce(2));
+  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 2", "retire 2"));
+  PostOnAll(orderer, 2, Allreduce(1));
+  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
 }
 
 TEST(OrdererTest, WhoPostsInARetiredSlotIsToldAgain) {

@@ -22,7 +22,30 @@ SubmissionTable::Name* SubmissionTable::FindName(uint32_t group, absl::string_vi
 }
 
 void SubmissionTable::Ask(Name* name) {
-  name->asked = true;
+  Group& group = groups_[name->group];
+  if (group.asked < most_asked_) {
+    ++group.asked;
+    return AskNow(name);
+  }
+  name->asking = Name::Asking::kQueued;
+  group.unasked.push_back(name);
+}
+
+void SubmissionTable::EndAsking(Name* name) {
+  Group& group = groups_[name->group];
+  const Name::Asking was = std::exchange(name->asking, Name::Asking::kNot);
+  if (was == Name::Asking::kQueued) group.unasked.erase(std::find(group.unasked.begin(), group.unasked.end(), name));
+  if (was != Name::Asking::kAsked) return;
+  --group.asked;
+  if (group.unasked.empty()) return;
+  Name* const next = group.unasked.front();
+  group.unasked.pop_front();
+  ++group.asked;
+  AskNow(next);
+}
+
+void SubmissionTable::AskNow(Name* name) {
+  name->asking = Name::Asking::kAsked;
   Describe(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(joins_));
 }
 
@@ -77,7 +100,7 @@ void SubmissionTable::OnMismatch(const Disagreement& told) {
   if (name == nullptr || name->waiting.empty()) return;
   Submission* submission = name->waiting.front();
   name->waiting.pop_front();
-  name->asked = false;
+  EndAsking(name);
   name->told = told;
   Finish(submission, status);
   if (!name->waiting.empty()) Ask(name);
@@ -120,7 +143,7 @@ void SubmissionTable::AskAgain() {
   const Lock lock(this);
   for (auto& [number, group] : groups_) {
     for (auto& [key, name] : group.names) {
-      if (name->asked && !name->waiting.empty()) Ask(name.get());
+      if (name->asking == Name::Asking::kAsked && !name->waiting.empty()) AskNow(name.get());
     }
     // Who has left will not describe it again.
     if (!group.broken.ok()) FailDisputed(number, group.broken);
@@ -203,11 +226,14 @@ void SubmissionTable::OnRetired(uint32_t slot) {
 }
 
 void SubmissionTable::FailPending(uint32_t number, const absl::Status& reason) {
-  for (auto& [key, name] : groups_[number].names) {
+  Group& group = groups_[number];
+  group.asked = 0;
+  group.unasked.clear();
+  for (auto& [key, name] : group.names) {
     for (std::deque<Submission*>* queue : {&name->posted, &name->waiting}) {
       for (Submission* submission : std::exchange(*queue, {})) Finish(submission, reason);
     }
-    name->asked = false;
+    name->asking = Name::Asking::kNot;
   }
 }
 
@@ -251,30 +277,39 @@ void SubmissionTable::End(const absl::Status& reason) {
 SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
   std::lock_guard<std::mutex> lock(mutex_);
   Activity activity;
+  // Of tens of thousands that may be pending, only the oldest are copied.
+  std::vector<const Submission*> pending;
   for (const Submission& submission : pool_) {
     if (!submission.in_use || submission.complete.load()) continue;
     if (submission.running) {
       ++activity.running;
-      continue;
+    } else {
+      pending.push_back(&submission);
     }
-    activity.pending.push_back({submission.name, submission.group, submission.op, now_ns - submission.submitted_ns});
   }
-  std::sort(activity.pending.begin(), activity.pending.end(),
-            [](const Pending& a, const Pending& b) { return a.age_ns > b.age_ns; });
-  if (activity.pending.size() > kMaxReported) activity.pending.resize(kMaxReported);
+  const auto reported = pending.begin() + std::min(pending.size(), kMaxReported);
+  std::partial_sort(pending.begin(), reported, pending.end(),
+                    [](const Submission* a, const Submission* b) { return a->submitted_ns < b->submitted_ns; });
+  for (auto one = pending.begin(); one != reported; ++one) {
+    activity.pending.push_back({(*one)->name, (*one)->group, (*one)->op, now_ns - (*one)->submitted_ns});
+  }
   activity.last_submitted = last_submitted_;
   activity.last_submitted_age_ns = last_submitted_ns_ == 0 ? 0 : now_ns - last_submitted_ns_;
   activity.completed = counters_.completions;
+  for (const auto& [number, group] : groups_) activity.unasked += static_cast<uint32_t>(group.unasked.size());
   return activity;
 }
 
 int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {
   if (pending() == 0) return 0;
-  // Who has joined waits for others as long as they have data.
-  for (const Pending& pending : ReadActivity(now_ns).pending) {
-    if (pending.op != OpType::kJoin) return pending.age_ns;
+  std::lock_guard<std::mutex> lock(mutex_);
+  int64_t oldest_ns = 0;
+  for (const Submission& submission : pool_) {
+    // A rank that has joined waits for the others as long as they have data.
+    const bool counts = submission.in_use && !submission.complete.load() && !submission.running;
+    if (counts && submission.op != OpType::kJoin) oldest_ns = std::max(oldest_ns, now_ns - submission.submitted_ns);
   }
-  return 0;
+  return oldest_ns;
 }
 
 std::vector<SubmissionTable::SlotName> SubmissionTable::Slots() const {

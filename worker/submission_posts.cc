@@ -70,12 +70,12 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
     return;
   }
   name->waiting.push_back(submission);
-  if (!name->asked) Ask(name);
+  if (name->asking == Name::Asking::kNot) Ask(name);
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
   name->slot = slot;
-  name->asked = false;
+  EndAsking(name);
   name->told.reset();
   slots_[slot] = name;
   if (rank_ == 0) {

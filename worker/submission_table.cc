@@ -62,7 +62,7 @@ void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
-                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline)
+                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked)
     : rank_(rank),
       channel_(channel),
       link_(link),
@@ -70,6 +70,7 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
       arenas_(arenas),
       timeline_(timeline),
       first_handles_(next_handles),
+      most_asked_(most_asked),
       last_handle_(next_handles) {
   Group& all = groups_[0];
   all.ranks.resize(size);

@@ -72,9 +72,11 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 // gives them itself. Tensors in one of the `arenas` are stated so.
 class SubmissionTable {
  public:
-  // `timeline` (may be null) hears of all that completes; outlives the table.
+  // `timeline` (may be null) hears of all that completes; outlives the table. Of new names in a group the coordinator
+  // is asked for `most_asked` at a time; the others wait for its answers.
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
-                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr);
+                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
+                  size_t most_asked = 16384);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
@@ -162,6 +164,7 @@ class SubmissionTable {
     int64_t last_submitted_age_ns = 0;
     uint64_t completed = 0;
     uint32_t running = 0;
+    uint32_t unasked = 0;  // names that wait for their turn to be negotiated
   };
   Activity ReadActivity(int64_t now_ns) const;
   // Age of the oldest pending submission; 0: none.
@@ -192,7 +195,8 @@ class SubmissionTable {
     int outstanding = 0;
     // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
     uint32_t outstanding_ops = 0;
-    bool asked = false;
+    enum class Asking { kNot, kQueued, kAsked };
+    Asking asking = Asking::kNot;
     // The last disagreement, for as long as it may have to be told again.
     std::optional<Disagreement> told;
     uint32_t ordinal(uint32_t joins) const {
@@ -206,6 +210,9 @@ class SubmissionTable {
     int position = -1;
     absl::Status broken;  // why nothing can be submitted in it any more
     absl::flat_hash_map<std::string, std::unique_ptr<Name>> names;
+    size_t asked = 0;
+    // The coordinator is asked for them, in this order, when it has answered others.
+    std::deque<Name*> unasked;
   };
   struct Disputed {
     uint32_t slot;
@@ -246,7 +253,11 @@ class SubmissionTable {
   Submission* Accept(const Request& request, const Group& group, absl::string_view name);
   Name* FindName(uint32_t group, absl::string_view name);
   void Enter(Submission* submission, Name* name);
+  // Asks for the name's slot now, or in its turn.
   void Ask(Name* name);
+  void AskNow(Name* name);
+  // The name's question is answered, or over; others have their turn.
+  void EndAsking(Name* name);
   // Describes a submission to the coordinator, as ControlLink::Negotiate does.
   void Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt, uint32_t ordinal);
   // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
@@ -272,6 +283,7 @@ class SubmissionTable {
   const ArenaTable* const arenas_;
   Timeline* const timeline_;
   const int64_t first_handles_;
+  const size_t most_asked_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;

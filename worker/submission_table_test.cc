@@ -17,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // What the table says to the coordinator: "NAME retired RETIRED disputed SLOT.ATTEMPT ordinal ORDINAL", "retired SLOT".
 class RecordedLink final : public ControlLink {
@@ -95,7 +96,7 @@ class SubmissionTableTest : public ::testing::Test {
   EpochPage page_{memory_, 1, kSize};
   Doorbell& bell_ = page_.doorbell();
   RecordedLink link_;
-  SubmissionTable table_{1, kSize, &page_, &link_};
+  SubmissionTable table_{1, kSize, &page_, &link_, MonotonicNs, nullptr, 0, nullptr, /*most_asked=*/4};
 };
 
 TEST_F(SubmissionTableTest, ANewNameIsAskedForOnceAndPostedWhenItsSlotIsKnown) {
@@ -110,6 +111,25 @@ TEST_F(SubmissionTableTest, ANewNameIsAskedForOnceAndPostedWhenItsSlotIsKnown) {
   ASSERT_TRUE(Submit("t").ok());
   EXPECT_THAT(Posted(), ElementsAre(5));
   EXPECT_THAT(link_.Take(), IsEmpty());
+}
+
+TEST_F(SubmissionTableTest, NamesBeyondThoseThatAreAskedForAtATimeWaitForAnswers) {
+  for (const char* name : {"w", "x", "a", "b", "c", "d", "e"}) ASSERT_TRUE(Submit(name).ok());
+  EXPECT_THAT(link_.Take(), ElementsAre("w", "x", "a", "b"));
+  EXPECT_EQ(table_.ReadActivity(MonotonicNs()).unasked, 3u);
+  table_.OnSlotAssigned("b", 0, 1);
+  EXPECT_THAT(link_.Take(), ElementsAre("c"));
+  table_.OnMismatch({"a", 0, "a: the ranks differ"});
+  EXPECT_THAT(link_.Take(), ElementsAre("d"));
+  // After a reattachment only what was asked for is asked for again.
+  table_.AskAgain();
+  EXPECT_THAT(link_.Take(), UnorderedElementsAre("w", "x", "c", "d"));
+  // A joined rank is given the slot of a name for which it has not asked.
+  table_.OnSlotAssigned("e", 0, 2);
+  EXPECT_THAT(Posted(), ElementsAre(1, 2));
+  table_.OnSlotAssigned("c", 0, 3);
+  ASSERT_TRUE(Submit("f").ok());
+  EXPECT_THAT(link_.Take(), ElementsAre("f"));
 }
 
 TEST_F(SubmissionTableTest, UnnamedSubmissionsShareASlotForTheirOp) {

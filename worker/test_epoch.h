@@ -53,6 +53,8 @@ class TestEpoch {
     uint32_t seed = 1;
     int64_t fusion_bytes = 64 << 20;
     int64_t yield_ns = 50'000;
+    // As EngineOptions has it; fewer, so that a test reaches the bound.
+    uint32_t max_slots = 4096;
     // Set: each rank has a GPU of these, that of its own number.
     std::optional<GpuLibraries> gpus = std::nullopt;
     // Of all ranks.

@@ -23,6 +23,8 @@ constexpr absl::Duration kElasticMeetTimeout = absl::Seconds(10);
 // How long the coordinator may need to say that the epoch has ended, of which this worker has seen it: longer than it
 // takes to miss a host.
 constexpr absl::Duration kWordLimit = absl::Seconds(5);
+// Epoch.max_slots of a coordinator that does not say it.
+constexpr uint32_t kOlderMaxSlots = 4096;
 // Working buffers kept from one batch to the next.
 constexpr size_t kKeptBufferBytes = 128 << 20;
 
@@ -45,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lin
   worker->who_ = {"rank 0"};
   // If there is none, GpuCollectives says what is missing.
   worker->gpu_transport_ = FindGpuTransport(worker->options_.nccl_library, worker->options_.nccl_blocks);
-  worker->MakeEngine(lineage->next_handles);
+  worker->MakeEngine(lineage->next_handles, EngineOptions().max_slots);
   return worker;
 }
 
@@ -72,7 +74,7 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
   if (absl::Status placed = TakePlace(epoch); !placed.ok()) return placed;
   if (absl::Status watched = link_->Watch(hosts_, who_); !watched.ok()) return watched;
   if (absl::Status met = Meet(epoch, interrupted); !met.ok()) return met;
-  MakeEngine(next_handles);
+  MakeEngine(next_handles, epoch.max_slots() == 0 ? kOlderMaxSlots : epoch.max_slots());
   link_->Connect(engine_.get(), &connections_->channel(), gpus_.get());
   return absl::OkStatus();
 }
@@ -168,7 +170,7 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
   return connections_->Meet(std::move(meeting));
 }
 
-void Worker::MakeEngine(int64_t next_handles) {
+void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   EngineOptions options;
   options.rank = place_.rank;
   options.size = place_.size;
@@ -177,6 +179,7 @@ void Worker::MakeEngine(int64_t next_handles) {
   if (place_.local_size > UsableCores()) options.checks_before_yield = kChecksOnSharedCores;
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
+  options.max_slots = max_slots;
   options.timeline = timeline_;
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);

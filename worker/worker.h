@@ -85,7 +85,7 @@ class Worker {
   absl::Status TakePlace(const v1::Epoch& epoch);
   void AgreeOnGpuTransport(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
-  void MakeEngine(int64_t next_handles);
+  void MakeEngine(int64_t next_handles, uint32_t max_slots);
   void FinishOnGpu(const Interrupted& interrupted);
   // Whether a wait for the GPU is to end before it is done.
   bool GivesUp(const Interrupted& interrupted);

@@ -38,6 +38,7 @@ struct JobCoordinatorOptions {
   int workers = 1;
   bool is_reachable = false;
   std::string job;
+  uint32_t max_slots = 0;
 };
 
 std::vector<std::string> CommandOf(pid_t process) {
@@ -85,6 +86,7 @@ int RunJobCoordinator(const JobCoordinatorOptions& options) {
   run.command = CommandOf(options.process);
   run.job = options.job;
   run.workers = options.workers;
+  run.max_slots = options.max_slots;
   absl::StatusOr<std::unique_ptr<launcher::OwnCoordinator>> own = absl::UnknownError("");
   const absl::Status named = run.job.empty() ? absl::OkStatus() : launcher::CheckJobName(run.job, "FARANDOLE_JOB");
   if (named.ok()) {
@@ -124,6 +126,7 @@ void AddJobCoordinatorCommand(CLI::App* app, int* exit_code) {
   command->add_option("--workers", options->workers, "Workers of the job");
   command->add_flag("--reachable", options->is_reachable, "Workers on other hosts reach it as well");
   command->add_option("--job", options->job, "Name of the job; by default that of the process's program");
+  launcher::AddMaxSlotsOption(command, &options->max_slots);
   command->callback([options, exit_code] { *exit_code = RunJobCoordinator(*options); });
 }
 

@@ -43,7 +43,7 @@ TEST_F(ServeOptionsTest, TheFileSetsWhatNoFlagHasSet) {
   EXPECT_EQ(options_.listen, "127.0.0.1:9");
   EXPECT_EQ(options_.max_workers, 16u);
   EXPECT_EQ(options_.http, "127.0.0.1:2");
-  EXPECT_EQ(options_.max_slots, 4096u);
+  EXPECT_EQ(options_.max_slots, 32768u);
 }
 
 TEST_F(ServeOptionsTest, AnErrorNamesFileLineAndKey) {
@@ -67,7 +67,7 @@ TEST_F(ServeOptionsTest, WhatIsPrintedNamesOriginsAndReadsBackTheSame) {
   const std::string printed = ShowServeOptions(command_, options_);
   EXPECT_THAT(printed, HasSubstr("  # --listen\n"));
   EXPECT_THAT(printed, HasSubstr("max-workers: 16  # " + path_ + "\n"));
-  EXPECT_THAT(printed, HasSubstr("max-slots: 4096  # default\n"));
+  EXPECT_THAT(printed, HasSubstr("max-slots: 32768  # default\n"));
   Write(printed);
   CLI::App command;
   ServeOptions again;

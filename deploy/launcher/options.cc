@@ -257,6 +257,15 @@ RunEnvironment ReadRunEnvironment() {
   return read;
 }
 
+void AddMaxSlotsOption(CLI::App* command, uint32_t* max_slots) {
+  command
+      ->add_option("--max-slots", *max_slots,
+                   "Most tensor names that the coordinator of this run knows at a time (by default 32768)")
+      ->check(CLI::Range(1024, 65536))
+      ->type_name("N")
+      ->envname("FARANDOLE_MAX_SLOTS");
+}
+
 void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("-n,--np,--num-proc", options->workers, "Number of workers; -np is the same")
       ->check(CLI::Range(1, kMaxWorkers))
@@ -303,6 +312,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("--http", options->http, "Where this run's status page is, on loopback, such as 127.0.0.1:7071")
       ->type_name("HOST:PORT")
       ->excludes(coordinator);
+  AddMaxSlotsOption(run, &options->max_slots);
   run->add_option("--output-filename", options->output_directory,
                   "Directory in which rank.N/stdout and rank.N/stderr get each worker's output too")
       ->type_name("DIR");

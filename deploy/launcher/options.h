@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_OPTIONS_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ struct RunOptions {
   // A coordinator that runs already must be used; without --coordinator, that of the environment.
   bool attach = false;
   std::string output_directory;
+  // Most tensor names that an epoch of this run's own coordinator knows at a time; 0: not given, then its default.
+  uint32_t max_slots = 0;
   // How long the workers wait for each other at the start, in seconds; 0: the library's own default.
   double start_timeout_s = 0;
   bool verbose = false;
@@ -92,6 +95,9 @@ struct RunEnvironment {
 };
 
 RunEnvironment ReadRunEnvironment();
+
+// Adds --max-slots, which FARANDOLE_MAX_SLOTS sets as well; `max_slots` outlives the command.
+void AddMaxSlotsOption(CLI::App* command, uint32_t* max_slots);
 
 // Adds the options to `run`; `options` outlives it.
 void AddRunOptions(CLI::App* run, RunOptions* options);

@@ -97,6 +97,16 @@ TEST(OptionsTest, WorkersAreSpreadOverTheHostsOfOptionOrFile) {
             "hosts localhost and node-1 are both this machine; name it once, with all its slots");
 }
 
+TEST(OptionsTest, TheBoundOnNamesIsAnOptionAndAVariable) {
+  EXPECT_EQ(Parse({"-np", "2", "prog"})->max_slots, 0u);
+  EXPECT_EQ(Parse({"-np", "2", "--max-slots", "40000", "prog"})->max_slots, 40000u);
+  EXPECT_THAT(ErrorOf({"-np", "2", "--max-slots", "9", "prog"}), HasSubstr("1024"));
+  ASSERT_EQ(setenv("FARANDOLE_MAX_SLOTS", "2048", 1), 0);
+  EXPECT_EQ(Parse({"-np", "2", "prog"})->max_slots, 2048u);
+  EXPECT_EQ(Parse({"-np", "2", "--max-slots", "40000", "prog"})->max_slots, 40000u);
+  unsetenv("FARANDOLE_MAX_SLOTS");
+}
+
 TEST(OptionsTest, ElasticJobsHaveHorovodsNames) {
   const absl::StatusOr<RunOptions> options =
       Parse({"-np", "3", "--min-np", "2", "--max-np", "4", "--elastic-timeout", "30", "--reset-limit", "5",

@@ -26,7 +26,7 @@ struct JobOptions {
   // From a worker's Join until it must have opened its stream; then it no longer counts.
   absl::Duration open_limit = absl::Seconds(30);
   uint32_t max_workers = 4096;
-  uint32_t max_slots = 4096;
+  uint32_t max_slots = 32768;
   uint32_t max_groups = 1024;
 };
 

@@ -37,10 +37,7 @@ void Negotiation::Join(uint32_t rank, uint32_t joins, Notices* notices) {
   for (const auto& [key, pending] : pending_) {
     if (groups_.Contains(std::get<0>(key), rank) && IsComplete(key, pending)) complete.push_back(key);
   }
-  for (const Key& key : complete) {
-    Decide(key, pending_.at(key), notices);
-    Forget(key);
-  }
+  for (const Key& key : complete) Decide(key, notices);
 }
 
 bool Negotiation::IsComplete(const Key& key, const Pending& pending) const {
@@ -69,7 +66,7 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
       notices->push_back({{rank}, std::move(message)});
       return;
     }
-    if (known != slot_of_.end()) Retire(known->second);
+    if (known != slot_of_.end()) Retire(known->second, notices);
   }
   if (auto told = ToldBefore(ready); told.has_value()) return notices->push_back({{rank}, *std::move(told)});
   const Key key(ready.group(), ready.name(), ready.disputed_slot(),
@@ -93,9 +90,7 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
   }
   pending.ballot.Cast(rank, std::move(statement), SameStatement);
   pending.disputants = std::max(pending.disputants, ready.disputants());
-  if (!IsComplete(key, pending)) return;
-  Decide(key, pending, notices);
-  Forget(Key(key));
+  if (IsComplete(key, pending)) Decide(key, notices);
 }
 
 std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const {
@@ -113,23 +108,33 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
   }
   if (pending_.size() >= max_slots_ && !pending_.contains(key)) {
     return absl::StrCat("rank ", rank, " adds a name while ", pending_.size(), " names wait for other ranks; ",
-                        max_slots_, " is the most");
+                        max_slots_, " is the most (--max-slots, FARANDOLE_MAX_SLOTS)");
   }
   return "";
 }
 
-void Negotiation::Decide(const Key& key, const Pending& pending, Notices* notices) {
-  const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
+void Negotiation::Decide(const Key& key, Notices* notices) {
+  Pending& pending = pending_.at(key);
   if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
-    notices->push_back({ranks, MismatchFor(key, fault, true)});
+    notices->push_back({*groups_.Find(std::get<0>(key)), MismatchFor(key, fault, true)});
+    return Forget(key);
+  }
+  if (slots_.size() >= max_slots_) {
+    if (!std::exchange(pending.lacks_slot, true)) lacking_slot_.push_back(key);
     return;
   }
+  Assign(key, pending.ballot.First().value.ready.op(), notices);
+  Forget(key);
+}
+
+void Negotiation::Assign(const Key& key, v1::OpType op, Notices* notices) {
+  const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
   v1::SlotAssigned slot;
   slot.set_epoch(epoch_);
   slot.set_name(std::get<1>(key));
   slot.set_group(std::get<0>(key));
   slot.set_slot(next_slot_++);
-  slot.set_op(pending.ballot.First().value.ready.op());
+  slot.set_op(op);
   slot_of_[Name(slot.group(), slot.name())] = slot.slot();
   told_of_name_.erase(Name(slot.group(), slot.name()));
   slots_[slot.slot()] = slot;
@@ -154,10 +159,6 @@ std::string Negotiation::FaultOfBallot(const Key& key, const Ballot<Statement>& 
     return absl::StrCat("the ranks' signatures for slot ", disputed,
                         " differ though their descriptions agree (an internal error)");
   }
-  if (slots_.size() >= max_slots_) {
-    return absl::StrCat("no slot is free: ", slots_.size(), " names are in use, and ", max_slots_,
-                        " is the most in an epoch");
-  }
   return "";
 }
 
@@ -167,7 +168,22 @@ void Negotiation::Forget(const Key& key) {
   pending_.erase(it);
 }
 
-void Negotiation::Retire(uint32_t slot) {
+void Negotiation::Retire(uint32_t slot, Notices* notices) {
+  Free(slot);
+  ServeLacking(notices);
+}
+
+void Negotiation::ServeLacking(Notices* notices) {
+  while (!lacking_slot_.empty() && slots_.size() < max_slots_) {
+    const Key key = std::move(lacking_slot_.front());
+    lacking_slot_.pop_front();
+    const auto it = pending_.find(key);
+    if (it == pending_.end() || !std::exchange(it->second.lacks_slot, false)) continue;
+    Decide(key, notices);
+  }
+}
+
+void Negotiation::Free(uint32_t slot) {
   const auto it = slots_.find(slot);
   if (it == slots_.end()) return;
   told_of_slot_.erase(slot);
@@ -181,7 +197,7 @@ void Negotiation::RemoveGroup(uint32_t group, Notices* notices) {
   for (const auto& [number, slot] : slots_) {
     if (slot.group() == group) gone.push_back(number);
   }
-  for (const uint32_t slot : gone) Retire(slot);
+  for (const uint32_t slot : gone) Free(slot);
   const Key first(group, "", 0, 0, 0);
   for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
        it = pending_.lower_bound(first)) {
@@ -190,6 +206,7 @@ void Negotiation::RemoveGroup(uint32_t group, Notices* notices) {
         {RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
     Forget(key);
   }
+  ServeLacking(notices);
 }
 
 absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
@@ -263,7 +280,8 @@ std::vector<Negotiation::Gathering> Negotiation::Gatherings(absl::Time until, si
   for (const auto& [since, key] : oldest_first_) {
     if (since > until || gatherings.size() == most) break;
     const Ballot<Statement>& ballot = pending_.at(key).ballot;
-    gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, RanksOf(ballot)});
+    gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, RanksOf(ballot),
+                          pending_.at(key).lacks_slot});
   }
   return gatherings;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,17 +34,20 @@ class Negotiation {
     absl::Time since;
     // Ascending.
     std::vector<uint32_t> present;
+    // All have spoken, and no slot is free.
+    bool lacks_slot = false;
   };
 
-  // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1).
+  // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1). A
+  // name on which all agree waits until a slot is free.
   Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups);
   Negotiation(const Negotiation&) = delete;
   Negotiation& operator=(const Negotiation&) = delete;
 
   // What `rank` says, whose name is within bounds; appends what follows to `notices`.
   void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices);
-  // The slot's name is free again.
-  void Retire(uint32_t slot);
+  // The slot's name is free again; a name that waits for a slot gets one.
+  void Retire(uint32_t slot, Notices* notices);
   // The group is gone: so are its slots, and what waits in it is answered.
   void RemoveGroup(uint32_t group, Notices* notices);
   // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
@@ -59,6 +63,7 @@ class Negotiation {
   const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
   // Numbers below this one have been given.
   uint32_t next_slot() const { return next_slot_; }
+  uint32_t max_slots() const { return max_slots_; }
   // When the oldest gathering that is younger than `after` began; InfiniteFuture: there is none.
   absl::Time OldestSince(absl::Time after) const;
   // The gatherings that began at `until` or before, oldest first, at most `most` of them.
@@ -82,6 +87,8 @@ class Negotiation {
     Ballot<Statement> ballot;
     // As Ready has them, the greatest of all.
     uint32_t disputants = 0;
+    // All have spoken and agree; the name is in lacking_slot_.
+    bool lacks_slot = false;
   };
   using Name = std::pair<uint32_t, std::string>;
 
@@ -91,7 +98,13 @@ class Negotiation {
   bool IsComplete(const Key& key, const Pending& pending) const;
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
-  void Decide(const Key& key, const Pending& pending, Notices* notices);
+  // All have spoken: assigns a slot, or says why not, and forgets the gathering; without a free slot it stays.
+  void Decide(const Key& key, Notices* notices);
+  void Assign(const Key& key, v1::OpType op, Notices* notices);
+  // Frees the slot's number and name.
+  void Free(uint32_t slot);
+  // Gives free slots to the names that have waited longest for one.
+  void ServeLacking(Notices* notices);
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);
@@ -115,6 +128,8 @@ class Negotiation {
   absl::flat_hash_map<uint32_t, v1::Mismatch> told_of_slot_;
   // The keys of pending_, oldest first.
   std::set<std::pair<absl::Time, Key>> oldest_first_;
+  // The keys of those that wait for a slot only, first come first served; some may be over.
+  std::deque<Key> lacking_slot_;
 };
 
 }  // namespace farandole

@@ -15,6 +15,9 @@ namespace {
 // Of what a worker says of its own failure.
 constexpr size_t kMostFailureBytes = 1024;
 
+// An epoch keeps the bound that its workers were told, also where a restarted coordinator has another.
+uint32_t MaxSlotsOf(const v1::Epoch& epoch) { return epoch.max_slots() == 0 ? 4096 : epoch.max_slots(); }
+
 bool IsAboutTensors(const v1::CoordinatorMessage& message) {
   return message.has_slot_assigned() || message.has_mismatch() || message.has_group_assigned();
 }
@@ -30,7 +33,7 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       reserved_(reserved),
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
-      negotiation_(epoch_.number(), options.max_slots, reserved.slots + 1, groups_),
+      negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_),
       stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
@@ -53,7 +56,7 @@ void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
     groups_.Leave(roster_->Describe(rank), &none);
   }
   reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now + options_.reattach_window,
-                                                 options_.max_slots + options_.max_groups);
+                                                 negotiation_.max_slots() + options_.max_groups);
 }
 
 void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects) {
@@ -197,7 +200,7 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
   if (message.has_ready()) {
     negotiation_.Add(rank, message.ready(), effects.now, &notices);
   } else if (message.has_slot_retired()) {
-    if (rank == 0) negotiation_.Retire(message.slot_retired().slot());
+    if (rank == 0) negotiation_.Retire(message.slot_retired().slot(), &notices);
   } else {
     std::vector<uint32_t> removed;
     const absl::Status status = groups_.Request(rank, message.group_request(), &notices, &removed);

@@ -314,6 +314,7 @@ void Script::Stall(const Arguments& arguments) {
   report->set_inquiry(arguments.Number("inquiry", 0));
   report->set_running(arguments.Number("running", 0));
   report->set_group_requests(arguments.Number("groups", 0));
+  report->set_unasked(arguments.Number("unasked", 0));
   Say(arguments.subject, std::move(message));
 }
 

@@ -120,6 +120,7 @@ StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
     stall.oldest = std::min(stall.oldest, gathering.since);
     stall.youngest = std::max(stall.youngest, gathering.since);
     stall.waiting.insert(gathering.present.begin(), gathering.present.end());
+    stall.lacks_slot = gathering.lacks_slot;
   }
   for (const auto& [rank, account] : accounts_) {
     for (const v1::PendingTensor& pending : account.report.pending()) {
@@ -234,6 +235,11 @@ std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl:
   const std::string subject =
       absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
   const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
+  if (stall.lacks_slot) {
+    return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
+                        " submitted it, and it has waited ", ShowDuration(now - stall.youngest), " for one of the ",
+                        negotiation_.max_slots(), " slots, which are all in use (--max-slots, FARANDOLE_MAX_SLOTS)");
+  }
   if (stall.missing.empty()) {
     return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
                         " submitted it, nobody is missing, and it has not completed for ",
@@ -258,8 +264,13 @@ std::string StallWatch::DescribeMissing(uint32_t rank, absl::Time now) const {
   const v1::StallReport& report = it->second.report;
   const auto oldest = absl::c_max_element(
       report.pending(), [](const v1::PendingTensor& a, const v1::PendingTensor& b) { return a.age_ms() < b.age_ms(); });
-  if (oldest != report.pending().end())
-    return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself)");
+  if (oldest != report.pending().end()) {
+    const std::string unasked = report.unasked() == 0
+                                    ? ""
+                                    : absl::StrCat(", and has ", Count(report.unasked(), "more new name"),
+                                                   " than are negotiated at a time (--max-slots, FARANDOLE_MAX_SLOTS)");
+    return absl::StrCat(who, "waits for tensor ", Plain(oldest->name()), " itself", unasked, ")");
+  }
   if (report.last_submitted().empty()) return absl::StrCat(who, "has submitted nothing yet)");
   const absl::Duration age = now - it->second.at + AgeOf(report.last_submitted_age_ms());
   return absl::StrCat(who, "last submitted ", Plain(report.last_submitted()), " ", ShowDuration(age), " ago)");

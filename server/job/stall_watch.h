@@ -61,6 +61,7 @@ class StallWatch {
     absl::Time youngest = absl::InfinitePast();
     absl::btree_set<uint32_t> waiting;
     std::vector<uint32_t> missing;
+    bool lacks_slot = false;
   };
   using Stalls = absl::btree_map<Tensor, Stall>;
 

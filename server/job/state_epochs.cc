@@ -98,6 +98,7 @@ void Job::State::Form() {
   for (const Lobby::Worker& worker : workers)
     candidates.push_back({worker.member.host_id(), worker.launch_index, worker.old_rank});
   v1::Epoch epoch;
+  epoch.set_max_slots(options_.max_slots);
   epoch.set_number(record_.epoch().number() + 1);
   epoch.set_secret(random_bytes_(32));
   const bool begins_anew = BeginsAnew(workers);

@@ -17,6 +17,15 @@ constexpr int64_t kGpuSampleLimitNs = 20'000'000'000;
 constexpr size_t kMostGpuNameBytes = 96;
 constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
 
+// Once something is older than `limit_ns`, and then whenever it has twice the age of the last warning, which is
+// `*warned_ns`; 0: there was none.
+bool IsWarningDue(int64_t age_ns, int64_t limit_ns, int64_t* warned_ns) {
+  if (age_ns < *warned_ns) *warned_ns = 0;
+  if (age_ns <= limit_ns || age_ns < 2 * *warned_ns) return false;
+  *warned_ns = age_ns;
+  return true;
+}
+
 }  // namespace
 
 v1::Hello CoordinatorLink::MakeHello() const {
@@ -194,8 +203,7 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpu_lookout_ == nullptr)
     gpu_lookout_ = std::make_unique<GpuLookout>([gpus = gpus_](int64_t looked_ns) { return gpus->Look(looked_ns); });
   const GpuLookout::Answer answer = gpu_lookout_->Ask(now_ns);
-  if (answer.silent_ns > stall_warning_ns_ && now_ns - last_gpu_report_ns_ > stall_warning_ns_) {
-    last_gpu_report_ns_ = now_ns;
+  if (IsWarningDue(answer.silent_ns, stall_warning_ns_, &warned_driver_ns_)) {
     log_.Write(LogLevel::kWarning, rank_,
                absl::StrCat("the driver of the GPU of ", who_[rank_], " has not answered for ",
                             answer.silent_ns / 1'000'000'000, " s"));
@@ -205,14 +213,17 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
     return engine_->Abort(absl::Status(
         late.status().code(), absl::StrCat("the GPU of ", who_[rank_], " has failed: ", late.status().message())));
   }
-  if (late->age_ns <= stall_warning_ns_) return;
+  if (late->age_ns <= stall_warning_ns_) {
+    warned_gpu_ns_ = 0;
+    return;
+  }
   const std::string sentence =
       absl::StrCat(late->label, " is on the GPU of ", who_[rank_], " for ", late->age_ns / 1'000'000'000, " s; ",
                    late->is_computed ? "its tensors are there, and it waits for peers"
                                      : "this worker's own kernels have not computed its tensors yet");
   // Those that wait all say the same, so the first of them does; who is late says so himself.
-  if (now_ns - last_gpu_report_ns_ > stall_warning_ns_ && (late->is_first || !late->is_computed)) {
-    last_gpu_report_ns_ = now_ns;
+  const bool tells = late->is_first || !late->is_computed;
+  if (tells && IsWarningDue(late->age_ns, stall_warning_ns_, &warned_gpu_ns_)) {
     log_.Write(LogLevel::kWarning, rank_, sentence);
     // What NCCL knows of it is gone once the epoch has ended.
     nccl_ras_->Ask(

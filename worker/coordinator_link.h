@@ -182,7 +182,9 @@ class CoordinatorLink final : public ControlLink {
   // When the last heartbeat of this epoch looked at the host's ranks.
   int64_t looked_ns_ = 0;
   int64_t last_stall_report_ns_ = 0;
-  int64_t last_gpu_report_ns_ = 0;
+  // The ages at which the GPU's driver, and what is enqueued there, were last warned of; 0: they were not.
+  int64_t warned_driver_ns_ = 0;
+  int64_t warned_gpu_ns_ = 0;
   // What the coordinator has said last of it.
   std::string stall_sentence_;
   bool waited_before_ = false;

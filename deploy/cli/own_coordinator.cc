@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunO
   coordinator.job_loops = 1;
   // No worker of an earlier run can come back: each ended with its launcher, whose lock on the directory is ours now.
   coordinator.job.reattach_window = absl::ZeroDuration();
+  coordinator.job.logs_beside_workers = true;
   if (options.max_slots != 0) coordinator.job.max_slots = options.max_slots;
   const int most = std::max(options.workers, options.max_workers);
   coordinator.job.max_workers = std::max(coordinator.job.max_workers, static_cast<uint32_t>(most));

@@ -28,6 +28,8 @@ struct JobOptions {
   uint32_t max_workers = 4096;
   uint32_t max_slots = 32768;
   uint32_t max_groups = 1024;
+  // Whether who reads the log also reads the workers' output, in which rank 0 tells of stalls.
+  bool logs_beside_workers = false;
 };
 
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,

@@ -307,7 +307,7 @@ void RunningEpoch::Advance(Effects effects) {
   if (!stall.empty()) {
     last_stall_ = stall;
     last_stall_at_ = effects.now;
-    Tell(LogLine::Level::kWarn, stall, effects);
+    Tell(options_.logs_beside_workers ? LogLine::Level::kInform : LogLine::Level::kWarn, stall, effects);
   }
   Deliver(notices, effects);
   if (stalls_.overdue().empty()) return;

@@ -1,6 +1,7 @@
 #include "server/job/stall_watch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -90,17 +91,16 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
   Stalls stalls = waits;
   KeepStalled(now, &stalls);
   std::string sentence;
-  if (stalls.empty()) {
-    noticed_.clear();
-  } else {
-    absl::btree_map<Tensor, std::vector<uint32_t>> found;
-    for (const auto& [tensor, stall] : stalls) found[tensor] = stall.missing;
-    if (found != noticed_ || noticed_at_ + stall_warning_ <= now) {
-      noticed_ = std::move(found);
+  const bool has_news = HasNews(stalls);
+  noticed_.clear();
+  for (const auto& [tensor, stall] : stalls) noticed_[tensor] = stall.missing;
+  if (!stalls.empty()) {
+    if (has_news || noticed_at_ + distance_ <= now) {
+      distance_ = has_news ? stall_warning_ : 2 * distance_;
       noticed_at_ = now;
       sentence = Compose(stalls, now);
     }
-    recheck_at_ = noticed_at_ + stall_warning_;
+    recheck_at_ = std::min(noticed_at_ + distance_, now + stall_warning_);
     FindOverdue(stalls, waits, now);
   }
   accounts_.clear();
@@ -110,6 +110,13 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
   message.mutable_stall_notice()->set_sentence(sentence);
   notices->push_back({roster_.Staying(), std::move(message)});
   return sentence;
+}
+
+bool StallWatch::HasNews(const Stalls& stalls) const {
+  return absl::c_any_of(stalls, [this](const Stalls::value_type& entry) {
+    const auto known = noticed_.find(entry.first);
+    return known == noticed_.end() || known->second != entry.second.missing;
+  });
 }
 
 StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
@@ -227,8 +234,51 @@ std::string StallWatch::Compose(const Stalls& stalls, absl::Time now) const {
     sentences.push_back(Describe(it->first, it->second, now));
   }
   const size_t more = oldest_first.size() - sentences.size();
+  if (std::string cycle = DescribeCycle(stalls); !cycle.empty()) sentences.insert(sentences.begin(), std::move(cycle));
   return absl::StrCat(absl::StrJoin(sentences, "; "),
                       more == 0 ? "" : absl::StrCat("; and ", Count(more, "more tensor")));
+}
+
+std::string StallWatch::ShowCycle(const std::vector<uint32_t>& cycle,
+                                  const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of) {
+  std::vector<std::string> waits;
+  for (size_t i = 0; i < cycle.size() && i < kMostRanksNamed; ++i) {
+    waits.push_back(absl::StrCat("rank ", cycle[i], " in ", Plain(wait_of.at(cycle[i])->first.second), " for rank ",
+                                 cycle[(i + 1) % cycle.size()]));
+  }
+  const size_t more = cycle.size() - waits.size();
+  return absl::StrCat("ranks wait for each other: ", absl::StrJoin(waits, ", "),
+                      more == 0 ? "" : absl::StrCat(" and so on, ", Count(cycle.size(), "rank"), " in all"));
+}
+
+std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
+  // What each rank waits for longest. Where a missing rank waits for nobody, that one keeps the others waiting.
+  absl::btree_map<uint32_t, Stalls::const_iterator> wait_of;
+  for (auto it = stalls.begin(); it != stalls.end(); ++it) {
+    for (const uint32_t rank : it->second.waiting) {
+      const auto [known, is_new] = wait_of.try_emplace(rank, it);
+      if (!is_new && it->second.oldest < known->second->second.oldest) known->second = it;
+    }
+  }
+  const auto next_of = [&wait_of](uint32_t rank) {
+    const std::vector<uint32_t>& missing = wait_of.at(rank)->second.missing;
+    const bool all_wait = absl::c_all_of(missing, [&wait_of](uint32_t other) { return wait_of.contains(other); });
+    return missing.empty() || !all_wait ? std::nullopt : std::optional<uint32_t>(missing.front());
+  };
+  absl::btree_set<uint32_t> seen;
+  for (const auto& [first, unused] : wait_of) {
+    std::vector<uint32_t> path;
+    for (std::optional<uint32_t> rank = first; rank.has_value(); rank = next_of(*rank)) {
+      const auto again = absl::c_find(path, *rank);
+      if (again != path.end()) {
+        path.erase(path.begin(), again);
+        return ShowCycle(path, wait_of);
+      }
+      if (!seen.insert(*rank).second) break;
+      path.push_back(*rank);
+    }
+  }
+  return "";
 }
 
 std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const {

@@ -20,8 +20,9 @@ namespace farandole {
 
 // Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning
 // and another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a
-// second later at the latest the answers are joined into one notice. A notice about the same tensors and missing ranks
-// is repeated every stall warning at most. Where there is a limit, who is missing for longer is to be lost. Owned by
+// second later at the latest the answers are joined into one notice, which says first which ranks wait for each other.
+// A notice about the same tensors and missing ranks is repeated a stall warning later, and then at distances that
+// double. Where there is a limit, who is missing for longer is to be lost. Owned by
 // its RunningEpoch; borrows that epoch's other parts, which must outlive it.
 class StallWatch {
  public:
@@ -83,6 +84,13 @@ class StallWatch {
   // What a missing rank does instead: "rank 1 (last submitted loss 60 s ago)".
   std::string DescribeMissing(uint32_t rank, absl::Time now) const;
   std::string Compose(const Stalls& stalls, absl::Time now) const;
+  // "ranks wait for each other: rank 0 in a for rank 1, rank 1 in b for rank 0"; "": no rank waits for itself.
+  std::string DescribeCycle(const Stalls& stalls) const;
+  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: what each rank waits for.
+  static std::string ShowCycle(const std::vector<uint32_t>& cycle,
+                               const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of);
+  // Whether a tensor is stalled, or a rank is missing, of which the last notice did not tell.
+  bool HasNews(const Stalls& stalls) const;
 
   const uint64_t epoch_;
   const absl::Duration stall_warning_;
@@ -103,6 +111,8 @@ class StallWatch {
   // What the last notice was about, and when.
   absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
   absl::Time noticed_at_ = absl::InfinitePast();
+  // From that notice to the next about the same.
+  absl::Duration distance_ = absl::ZeroDuration();
   absl::Time judged_from_ = absl::InfinitePast();
   std::vector<Roster::Loss> overdue_;
 };

@@ -1,6 +1,7 @@
 #include "worker/doorbell.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,11 @@ void Doorbell::RingAll() {
   attention_.store(0);
   bell_.fetch_add(1);
   syscall(SYS_futex, &bell_, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, 3);
+}
+
+void Doorbell::StateCpu() {
+  const uint32_t now = static_cast<uint32_t>(sched_getcpu() + 1);
+  if (cpu_.load() != now) cpu_.store(now);
 }
 
 void Doorbell::Sleep(uint32_t ticket, Attention who, absl::Duration limit) {

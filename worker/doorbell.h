@@ -56,6 +56,10 @@ class alignas(64) Doorbell {
       attention_.compare_exchange_strong(unconcerned, static_cast<uint32_t>(Attention::kDataThreadAsleep));
     }
   }
+  // Owner: says on which CPU the caller runs. Writes only what has changed, as peers read the line.
+  void StateCpu();
+  // The CPU that the owner stated last; -1: none so far.
+  int cpu() const { return static_cast<int>(cpu_.load()) - 1; }
   // Owner: to be read before the last check of the data.
   uint32_t Ticket() const { return bell_.load(); }
   // Owner: sleeps until a ring that came after `ticket` was read, at most `limit`. `who` is kDriverAsleep or
@@ -67,6 +71,8 @@ class alignas(64) Doorbell {
 
   std::atomic<uint32_t> bell_;
   std::atomic<uint32_t> attention_;
+  // Its number + 1.
+  std::atomic<uint32_t> cpu_;
 };
 
 static_assert(sizeof(Doorbell) == 64, "a doorbell fills its cache line");

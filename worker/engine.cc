@@ -23,6 +23,11 @@ constexpr absl::Duration kRelayInterval = absl::Milliseconds(50);
 // A driver that always finds something to do looks at the clock once in so many passes, of 100 us at most.
 constexpr int kPassesBetweenLooks = 64;
 
+// Where no CPU is idle, each sleep costs some microseconds, so it is tried the more rarely the more often it has
+// failed.
+constexpr int64_t kShortestMovePauseNs = 1'000'000;
+constexpr int64_t kLongestMovePauseNs = 64'000'000;
+
 int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
   return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
 }
@@ -159,8 +164,19 @@ Submission* Engine::Result(int64_t handle) {
   return submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall ? submission : nullptr;
 }
 
+bool Engine::WantsToMove(int64_t now_ns) const {
+  return options_.has_own_core && now_ns >= next_move_ns_ && channel_->SharesCpu();
+}
+
+void Engine::CheckMove() {
+  move_pause_ns_ =
+      channel_->SharesCpu() ? std::clamp(2 * move_pause_ns_, kShortestMovePauseNs, kLongestMovePauseNs) : 0;
+  next_move_ns_ = MonotonicNs() + move_pause_ns_;
+}
+
 template <typename Done>
 void Engine::Drive(const Done& done, int64_t deadline_ns) {
+  bell_.StateCpu();
   int checks = 0;
   int passes = 0;
   int64_t idle_since = 0;
@@ -178,7 +194,8 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     const int64_t now = MonotonicNs();
     if (now >= deadline_ns) return;
     if (idle_since == 0) idle_since = now;
-    if (now - idle_since < options_.yield_ns) {
+    const bool moves = WantsToMove(now);
+    if (!moves && now - idle_since < options_.yield_ns) {
       sched_yield();
       continue;
     }
@@ -188,6 +205,8 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
       bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
     }
     bell_.SetAttention(Attention::kPolling);
+    bell_.StateCpu();
+    if (moves) CheckMove();
     checks = 0;
     idle_since = 0;
   }

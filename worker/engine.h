@@ -36,6 +36,9 @@ struct EngineOptions {
   int checks_before_yield = 32;
   // How long who waits yields before it sleeps.
   int64_t yield_ns = 50'000;
+  // Each rank of this host can have a core of its own. Then who waits beside another rank, on one CPU, sleeps at once:
+  // yielding moves neither, and whoever is woken goes to a CPU that is idle.
+  bool has_own_core = true;
   // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
   bool has_data_thread = true;
   // Where tensors may lie that the transport reduces in place; null: nowhere. Outlives the engine.
@@ -111,6 +114,10 @@ class Engine {
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
   void Drive(const Done& done, int64_t deadline_ns);
+  // Has the role: whether to sleep now, so that the wake moves this thread away from another rank's CPU.
+  bool WantsToMove(int64_t now_ns) const;
+  // Has the role, after such a sleep.
+  void CheckMove();
   // Has the role: does what can be done now; false: nothing.
   bool Pass();
   bool OrderPass();
@@ -157,6 +164,10 @@ class Engine {
   int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
   Entry entry_;
   std::unique_ptr<RunningBatch> running_;
+  // Until then nobody sleeps at once for the sake of another CPU, since the last time has not helped; and how long it
+  // was that nobody did.
+  int64_t next_move_ns_ = 0;
+  int64_t move_pause_ns_ = 0;
 
   std::atomic<bool> is_running_{false};
   std::atomic<bool> attends_always_{false};

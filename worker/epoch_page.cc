@@ -99,6 +99,14 @@ EpochPage::Cell& EpochPage::log_cell(uint64_t position) const {
 
 Doorbell& EpochPage::bell(int rank) { return block(rank).bell; }
 
+bool EpochPage::SharesCpu() const {
+  const int own = block(rank_).bell.cpu();
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_ && block(rank).bell.cpu() == own) return own >= 0;
+  }
+  return false;
+}
+
 bool EpochPage::TryPost(const Post& post) {
   if (posted_ - known_read_ >= rings_.post_cells) {
     known_read_ = block(rank_).posts_read.load();

@@ -42,6 +42,7 @@ class EpochPage final : public ReadyChannel {
   // Rank 0: until all have left.
   bool IsNeeded() const override;
   Doorbell& doorbell() override { return bell(rank_); }
+  bool SharesCpu() const override;
   void Beat(const Pulse& pulse) override;
   Pulse ReadPulse(int rank) const override;
   // At most the first 448 bytes of the sentence.

@@ -55,6 +55,7 @@ class HostsChannel final : public ReadyChannel {
   bool HasLeft(int rank) const override;
   bool IsNeeded() const override;
   Doorbell& doorbell() override { return page_->doorbell(); }
+  bool SharesCpu() const override { return page_->SharesCpu(); }
   bool Relays() const override { return leads_ && hosts_.count() > 1; }
   bool ServesOthers() const override;
   absl::StatusOr<bool> Relay() override;

@@ -150,6 +150,8 @@ class ReadyChannel {
   virtual bool IsNeeded() const = 0;
   // This rank's bell.
   virtual Doorbell& doorbell() = 0;
+  // Any thread: whether another rank of this host has stated the CPU that this rank has stated.
+  virtual bool SharesCpu() const { return false; }
 
   // Whether this rank carries posts and the log between hosts; never changes. Ranks of its host and leaders of others
   // summon it.

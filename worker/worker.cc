@@ -176,7 +176,8 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   options.size = place_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
-  if (place_.local_size > UsableCores()) options.checks_before_yield = kChecksOnSharedCores;
+  options.has_own_core = place_.local_size <= UsableCores();
+  if (!options.has_own_core) options.checks_before_yield = kChecksOnSharedCores;
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
   options.max_slots = max_slots;

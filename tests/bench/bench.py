@@ -47,7 +47,7 @@ def _show(times: measuring.Times) -> str:
 def measure(suite: Suite) -> report.Results:
     """Everything of the suite; progress goes to stderr."""
     start, load = time.monotonic(), machine.load()
-    results = report.Results([], [], {}, {}, [], [], suite.rounds)
+    results = report.Results([], [], {}, {}, {}, [], [], suite.rounds)
     remarks = results.remarks
     if why_not := groups.why_no_horovod():
         remarks.append(f"Horovod takes no part: {why_not}")
@@ -57,6 +57,9 @@ def measure(suite: Suite) -> report.Results:
             for cell in (cell for cell in suite.cells if cell.size == size):
                 results.cells.append((cell, measuring.measure_cell(cell, running, suite)))
                 _say(start, f"{size} ranks, {cell.label}: {_show(results.cells[-1][1])}")
+            if suite.bursts:
+                results.bursts[size] = measuring.measure_bursts(running, suite)
+                _say(start, f"{size} ranks, bursts: {_show(results.bursts[size])}")
             if size == 2:
                 for trained in suite.models:
                     results.training.append((trained, measuring.measure_training(trained, running, suite)))
@@ -94,7 +97,7 @@ def _raw(results: report.Results) -> str:
     """Every round's figure, for whoever wants to look closer."""
     cells = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
     training = [{"model": each.model, "seconds": times} for each, times in results.training]
-    rest = {"hosts": results.hosts, "cpu": results.cpu, "facts": results.facts}
+    rest = {"bursts": results.bursts, "hosts": results.hosts, "cpu": results.cpu, "facts": results.facts}
     return json.dumps({"cells": cells, "training": training, **rest}, indent=1)
 
 

@@ -22,6 +22,8 @@ LOOKS = 8
 HOSTS_BYTES = 64 * MIB
 HOSTS_STEPS = 5
 IDLE_SECONDS = 2.0
+BURST_CALLS = 300
+BURST_PAUSE_SECONDS = 0.05
 LATE_SECONDS = 1.0
 
 
@@ -116,6 +118,16 @@ def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -
     ways = {"alone": "gloo", "ddp": "gloo", "farandole": "farandole", "horovod": "horovod"}
     calls = {how: lambda how=how, name=name: train(by_name[name], how) for how, name in ways.items() if name in by_name}
     return _alternate(calls, suite.rounds)
+
+
+def measure_bursts(running: Sequence[Group], suite: Suite) -> Times:
+    """Contender -> the median of each burst's calls, on its slower rank."""
+    times: Times = {group.name: [] for group in running}
+    for _ in range(suite.rounds):
+        for group in running:
+            order = {"do": "burst", "calls": BURST_CALLS, "pause": BURST_PAUSE_SECONDS, "bursts": suite.bursts}
+            times[group.name] += _slowest(group.order(**order))
+    return times
 
 
 def measure_cpu(running: Sequence[Group]) -> Dict[str, Dict[str, float]]:

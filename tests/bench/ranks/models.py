@@ -1,5 +1,5 @@
-"""Models to train in the suite, on made-up data: 25 M parameters in few large tensors, a small residual network and a small
-transformer."""
+"""Models to train in the suite, on made-up data: 25 M parameters in few large tensors and in an encoder's many, a small
+residual network and a small transformer."""
 
 from typing import Callable, Dict, NamedTuple, Tuple
 
@@ -77,10 +77,29 @@ def _words(random: torch.Generator) -> Tuple[Tensor, Tensor]:
     )
 
 
+class _Encoder(nn.Module):
+    """A transformer's encoder of eight layers of width 512: 25.2 million parameters in 98 tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
+        self.head = nn.Linear(512, 10)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores of each position: [batch, classes, length]."""
+        return self.head(self.layers(inputs)).transpose(1, 2)
+
+
+def _sequences(random: torch.Generator) -> Tuple[Tensor, Tensor]:
+    return torch.randn(4, 32, 512, generator=random), torch.randint(10, (4, 32), generator=random)
+
+
 MODELS: Dict[str, Model] = {
     "mlp": Model(_mlp, _mlp_batch),
     "resnet": Model(_resnet, _images),
     "transformer": Model(_Transformer, _words),
+    "encoder": Model(_Encoder, _sequences),
 }
 
 

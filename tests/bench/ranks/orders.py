@@ -4,11 +4,12 @@ While another contender is measured, a rank waits for its next order in the kern
 
     {"do": "collective", "kind": "one" | "many" | "flat", "dtype": "f32", "count": N, "tensors": T, "steps": S, "barrier": B}
     {"do": "train", "model": NAME, "how": WAY, "steps": S}
+    {"do": "burst", "calls": N, "pause": SECONDS, "bursts": N}
     {"do": "idle", "seconds": S}
     {"do": "late", "seconds": S}
 
 The answer is {"seconds": [of each step], "wrong": elements} or {"seconds": [...], "digest": of the parameters} or
-{"cpu": share of one core}. A contender is an object with `name`, `rank`, `size`, `barrier()`, `exercise(order)`, and
+{"seconds": [median of each burst's calls]} or {"cpu": share of one core}. A contender is an object with `name`, `rank`, `size`, `barrier()`, `exercise(order)`, and
 where it trains `training(model, how)`.
 """
 
@@ -16,6 +17,7 @@ import json
 import os
 import select
 import socket
+import statistics
 import sys
 import time
 from typing import Any, Dict, List
@@ -80,6 +82,25 @@ class Rank:
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds, "digest": self._exercise.digest()}
 
+    def _burst(self, order: Order) -> Answer:
+        """Small allreduces, one after the other, after other work: by turns the rank has computed, and has slept."""
+        exercise = self._prepare({"do": "collective", "kind": "one", "dtype": "f32", "count": 1, "tensors": 1})
+        medians: List[float] = []
+        for burst in range(order["bursts"]):
+            exercise.clear()
+            end = time.perf_counter() + order["pause"]
+            if burst % 2 == 0:
+                select.select([], [], [], order["pause"])
+            while time.perf_counter() < end:
+                pass
+            seconds: List[float] = []
+            for _ in range(order["calls"]):
+                start = time.perf_counter()
+                exercise.step()
+                seconds.append(time.perf_counter() - start)
+            medians.append(statistics.median(seconds))
+        return {"seconds": medians}
+
     def _idle(self, order: Order) -> Answer:
         """The cost of the library's threads between steps, while the program itself does nothing."""
         wall, used = time.perf_counter(), time.process_time()
@@ -116,7 +137,13 @@ class Buffers:
 
     def rewrite(self, turn: int) -> None:
         """Each rank's contribution stands where the last result stood."""
-        value = self._rank + 1 + turn % 4
+        self._fill(self._rank + 1 + turn % 4)
+
+    def clear(self) -> None:
+        """Zeros, whose sums stay zero."""
+        self._fill(0)
+
+    def _fill(self, value: int) -> None:
         for array in self.arrays:
             fill = getattr(array, "fill_", None) or array.fill
             fill(value)

@@ -23,6 +23,9 @@ constexpr absl::Duration kRelayInterval = absl::Milliseconds(50);
 // A driver that always finds something to do looks at the clock once in so many passes, of 100 us at most.
 constexpr int kPassesBetweenLooks = 64;
 
+// A rank that meets others all the time looks at the log, and rank 0 at others' posts, after so many times.
+constexpr uint32_t kMeetingsBetweenLooks = 64;
+
 // Where no CPU is idle, each sleep costs some microseconds, so it is tried the more rarely the more often it has
 // failed.
 constexpr int64_t kShortestMovePauseNs = 1'000'000;
@@ -49,6 +52,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
                std::function<void(const absl::Status&)> stop_transport, ControlLink* link)
     : options_(std::move(options)),
       channel_(channel),
+      rendezvous_(channel->rendezvous()),
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
       table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
@@ -77,11 +81,12 @@ absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
 }
 
 void Engine::Kick() {
-  if (options_.rank != 0 && !relays_ && !table_.HasUnposted()) return;
+  if (options_.rank != 0 && !relays_ && !table_.HasUnposted() && !MustMeet()) return;
   // Rank 0 orders what its own submission completes; whoever has the role sees to it, if it is awake.
   if (role_.try_lock()) {
     bell_.SetAttention(Attention::kPolling);
     if (options_.rank == 0) OrderPass();
+    if (MustMeet()) DeclineOffers();
     LeaveRole();
   } else {
     bell_.Ring();
@@ -263,7 +268,13 @@ Attention Engine::IdleAttention() const {
 
 bool Engine::HasWork() const {
   if (aborted_.load()) return !failed_all_.load();
-  return is_running_.load() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews();
+  return is_running_.load() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews() || MustMeet();
+}
+
+bool Engine::MustMeet() const {
+  if (rendezvous_ == nullptr) return false;
+  if (table_.has_offer()) return rendezvous_->Look() != Rendezvous::Outcome::kOpen;
+  return table_.pending() > 0 && !rendezvous_->has_closed() && rendezvous_->IsAsked();
 }
 
 void Engine::LeaveRole() {
@@ -302,6 +313,10 @@ bool Engine::Pass() {
     return true;
   }
   bool moved = false;
+  if (table_.has_offer() && MeetPass()) {
+    if (++met_ % kMeetingsBetweenLooks != 0) return true;
+    moved = true;
+  }
   if (relays_ && RelayPass()) moved = true;
   if (table_.HasUnposted() && table_.FlushPosts()) moved = true;
   if (options_.rank == 0 && OrderPass()) moved = true;
@@ -312,7 +327,27 @@ bool Engine::Pass() {
     // A step that found nothing to do is no movement.
     return moved || !is_running_.load() || running_->operation->moved();
   }
-  return ReadLog() || moved;
+  if (ReadLog() || moved) return true;
+  // What is pending is not ordered yet, and may depend on what others do when they have this rank's answer.
+  return MustMeet() && DeclineOffers();
+}
+
+bool Engine::DeclineOffers() { return !table_.has_offer() && table_.DeclineOffers(); }
+
+bool Engine::MeetPass() {
+  const Rendezvous::Outcome outcome = rendezvous_->Look();
+  if (outcome == Rendezvous::Outcome::kOpen) return false;
+  if (outcome == Rendezvous::Outcome::kDeclined) {
+    table_.PostOffered();
+    return true;
+  }
+  uint32_t slot = 0;
+  const int64_t bytes = table_.CompleteOffered(&slot);
+  if (bytes < 0) return true;
+  if (options_.rank == 0) orderer_.OnUsed(slot);
+  batches_.fetch_add(1);
+  bytes_.fetch_add(bytes);
+  return true;
 }
 
 void Engine::ApplyNews() {

@@ -109,7 +109,8 @@ class Engine {
 
  private:
   void DataThread();
-  // Rank 0: orders what is ready now. Who relays: carries it on. Others: posts what did not fit before.
+  // Rank 0: orders what is ready now. Who relays: carries it on. Others: posts what did not fit before. All: answers
+  // who waits in the rendezvous.
   void Kick();
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
@@ -120,6 +121,8 @@ class Engine {
   void CheckMove();
   // Has the role: does what can be done now; false: nothing.
   bool Pass();
+  bool MeetPass();
+  bool DeclineOffers();
   bool OrderPass();
   bool RelayPass();
   void ApplyNews();
@@ -147,10 +150,13 @@ class Engine {
   // Gives the role back, and has somebody attend to what is left.
   void LeaveRole();
   bool HasWork() const;
+  // Whether something is to be done about offers of this rank or of others.
+  bool MustMeet() const;
   Attention IdleAttention() const;
 
   const EngineOptions options_;
   ReadyChannel* const channel_;
+  Rendezvous* const rendezvous_;
   const CollectiveStarter start_;
   const std::function<void(const absl::Status&)> stop_transport_;
   SubmissionTable table_;
@@ -161,6 +167,7 @@ class Engine {
   // What follows belongs to the role.
   Orderer orderer_;
   std::optional<Entry> unappended_;
+  uint32_t met_ = 0;             // rounds of the rendezvous
   int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
   Entry entry_;
   std::unique_ptr<RunningBatch> running_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -11,6 +13,8 @@ namespace {
 constexpr size_t kCellPayload = 312;
 static_assert(sizeof(Post) <= kCellPayload, "a post fits into a cell");
 constexpr size_t kMostEndBytes = 448;
+// Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
+constexpr int kMostInRendezvous = 16;
 
 // The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. What
 // only batches have, payload, items and counts follow.
@@ -69,7 +73,8 @@ struct EpochPage::RankBlock {
 };
 
 size_t EpochPage::Bytes(int size, EpochRings rings) {
-  return size * sizeof(RankBlock) + (size * rings.post_cells + rings.log_cells) * sizeof(Cell);
+  const size_t cells = size * rings.post_cells + rings.log_cells;
+  return size * sizeof(RankBlock) + cells * sizeof(Cell) + Rendezvous::Bytes(size);
 }
 
 EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRings rings)
@@ -83,6 +88,10 @@ EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRing
   static_assert(sizeof(Cell) == 320, "a cell is five cache lines");
   static_assert(kMostEntryBytes == EpochRings().log_cells / 2 * kCellPayload, "an entry takes half of the log at most");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
+  if (size < 2 || size > kMostInRendezvous) return;
+  std::vector<Doorbell*> bells;
+  for (int other = 0; other < size; ++other) bells.push_back(&bell(other));
+  rendezvous_.emplace(memory_ + Bytes(size, rings) - Rendezvous::Bytes(size), rank, std::move(bells));
 }
 
 EpochPage::RankBlock& EpochPage::block(int rank) const { return reinterpret_cast<RankBlock*>(memory_)[rank]; }

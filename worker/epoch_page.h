@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "worker/ready_channel.h"
 
@@ -43,6 +44,7 @@ class EpochPage final : public ReadyChannel {
   bool IsNeeded() const override;
   Doorbell& doorbell() override { return bell(rank_); }
   bool SharesCpu() const override;
+  Rendezvous* rendezvous() override { return rendezvous_.has_value() ? &*rendezvous_ : nullptr; }
   void Beat(const Pulse& pulse) override;
   Pulse ReadPulse(int rank) const override;
   // At most the first 448 bytes of the sentence.
@@ -68,6 +70,7 @@ class EpochPage final : public ReadyChannel {
   const int size_;
   const int first_rank_;
   const EpochRings rings_;
+  std::optional<Rendezvous> rendezvous_;
   // This rank's positions; counted in cells from the epoch's start.
   uint64_t posted_ = 0;
   // How many of its posts it knows to be read; looked up only where the ring seems full, as rank 0 writes the word with

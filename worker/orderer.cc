@@ -93,6 +93,13 @@ void Orderer::OnPost(int rank, const Post& post) {
   if (Accept(rank, post)) Evaluate(post.slot, slots_.at(post.slot));
 }
 
+void Orderer::OnUsed(uint32_t number) {
+  // Only then it matters.
+  if (slots_.size() < options_.slots / 2) return;
+  auto found = slots_.find(number);
+  if (found != slots_.end() && found->second.is_idle) idle_.splice(idle_.end(), idle_, found->second.position);
+}
+
 bool Orderer::Accept(int rank, const Post& post) {
   auto found = slots_.find(post.slot);
   if (found == slots_.end()) {

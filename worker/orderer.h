@@ -39,6 +39,8 @@ class Orderer {
   // one that is not above the last was added before, and stays as it is.
   void AddSlot(uint32_t slot, uint32_t group);
   void OnPost(int rank, const Post& post);
+  // The slot was used without posts: it is not the one that was idle for longest.
+  void OnUsed(uint32_t slot);
 
   // The next entry, without its sequence; nullopt: nothing is ready. With `collectives` false, batches that rank 0
   // takes part in and that need a transport are left for later, so that more can be fused into them; everything else is

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "worker/doorbell.h"
 #include "worker/dtype.h"
+#include "worker/rendezvous.h"
 #include "worker/transport/arena_table.h"
 #include "worker/transport/transport.h"
 
@@ -150,6 +151,8 @@ class ReadyChannel {
   virtual bool IsNeeded() const = 0;
   // This rank's bell.
   virtual Doorbell& doorbell() = 0;
+  // Where this rank meets all others; null: not all are on this host, or they are too many.
+  virtual Rendezvous* rendezvous() { return nullptr; }
   // Any thread: whether another rank of this host has stated the CPU that this rank has stated.
   virtual bool SharesCpu() const { return false; }
 

@@ -251,6 +251,7 @@ void SubmissionTable::FailDisputed(uint32_t number, const absl::Status& reason) 
 void SubmissionTable::OnLeft(int rank, const std::string& who) {
   const Lock lock(this);
   if (rank != rank_) left_.push_back(rank);
+  CloseRendezvous();
   for (auto& [number, group] : groups_) {
     if (!std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
     if (group.broken.ok()) {
@@ -261,12 +262,16 @@ void SubmissionTable::OnLeft(int rank, const std::string& who) {
     }
     if (rank == rank_) FailDisputed(number, group.broken);
   }
+  // Others' offers are still to be answered by all, or declined, so that it ends everywhere alike.
+  if (rank == rank_) DropOffer(groups_[0].broken);
   NotifyLocked();
 }
 
 void SubmissionTable::End(const absl::Status& reason) {
   const Lock lock(this);
   if (ended_.ok()) ended_ = reason;
+  CloseRendezvous();
+  DropOffer(ended_);
   for (auto& [number, group] : groups_) {
     FailPending(number, ended_);
     FailDisputed(number, ended_);

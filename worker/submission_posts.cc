@@ -9,17 +9,14 @@
 #include "worker/submission_table.h"
 
 namespace farandole {
-namespace {
 
-bool TravelsInline(const Submission& submission) {
+bool SubmissionTable::TravelsInline(const Submission& submission) {
   if (submission.gpu != nullptr) return false;
   if (submission.op == OpType::kBarrier) return true;
   if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
   if (submission.reduce_op == ReduceOp::kAdasum) return false;
   return submission.bytes() <= kInlineBytes;
 }
-
-}  // namespace
 
 bool SubmissionTable::EnterCaptured() {
   struct Captured {
@@ -84,50 +81,54 @@ void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
   }
 }
 
-void SubmissionTable::PostOne(Submission* submission) {
+size_t SubmissionTable::WritePayload(const Submission& submission, char* payload) {
+  if (!Reduces(submission.op) && groups_[submission.group].position != submission.root) return 0;
+  size_t bytes = 0;
+  for (const Fragment& fragment : submission.fragments) {
+    // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
+    ScaleCopy(submission.dtype, fragment.input, payload + bytes, fragment.count, submission.prescale);
+    bytes += fragment.count * SizeOf(submission.dtype);
+  }
+  return bytes;
+}
+
+Post SubmissionTable::MakePost(const Submission& submission) {
   Post post;
-  post.slot = submission->slot;
-  post.op = submission->op;
-  post.dtype = submission->dtype;
-  post.signature = submission->signature;
-  post.count = submission->count;
-  if (submission->gpu != nullptr) post.flags |= kOnGpus;
-  if (submission->ready.is_captured()) post.flags |= kIsCaptured;
-  if (submission->op == OpType::kAllgather && submission->row_elements() == 0) {
+  post.slot = submission.slot;
+  post.op = submission.op;
+  post.dtype = submission.dtype;
+  post.signature = submission.signature;
+  post.count = submission.count;
+  if (submission.gpu != nullptr) post.flags |= kOnGpus;
+  if (submission.ready.is_captured()) post.flags |= kIsCaptured;
+  if (submission.op == OpType::kAllgather && submission.row_elements() == 0) {
     post.flags |= kRowsAreEmpty;
-    post.count = submission->rows();
+    post.count = submission.rows();
   }
-  if (submission->op == OpType::kAlltoall) post.count = submission->row_elements();
-  post.root = submission->root;
-  post.reduce_op = submission->reduce_op;
-  post.prescale = submission->prescale;
-  post.postscale = submission->postscale;
-  post.is_inline = TravelsInline(*submission) ? 1 : 0;
-  const bool contributes = Reduces(submission->op) || groups_[submission->group].position == submission->root;
-  if (post.is_inline != 0 && contributes) {
-    for (const Fragment& fragment : submission->fragments) {
-      const size_t bytes = fragment.count * SizeOf(submission->dtype);
-      // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
-      ScaleCopy(submission->dtype, fragment.input, post.payload + post.payload_bytes, fragment.count,
-                submission->prescale);
-      post.payload_bytes = static_cast<uint16_t>(post.payload_bytes + bytes);
-    }
-  } else if (submission->op == OpType::kReducescatter) {
-    post.set_rows(submission->rows());
-  } else if (submission->op == OpType::kAllreduce && submission->reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
-    post.set_placement(arenas_->PlacementOf(submission->fragments, SizeOf(submission->dtype)));
+  if (submission.op == OpType::kAlltoall) post.count = submission.row_elements();
+  post.root = submission.root;
+  post.reduce_op = submission.reduce_op;
+  post.prescale = submission.prescale;
+  post.postscale = submission.postscale;
+  post.is_inline = TravelsInline(submission) ? 1 : 0;
+  if (post.is_inline != 0) {
+    post.payload_bytes = static_cast<uint16_t>(WritePayload(submission, post.payload));
+  } else if (submission.op == OpType::kReducescatter) {
+    post.set_rows(submission.rows());
+  } else if (submission.op == OpType::kAllreduce && submission.reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
+    post.set_placement(arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)));
   }
-  Send(post);
+  return post;
 }
 
 void SubmissionTable::Send(const Post& post) {
-  if (unposted_.empty() && channel_->TryPost(post)) return;
+  if (offered_ == nullptr && unposted_.empty() && channel_->TryPost(post)) return;
   unposted_.push_back(post);
   unposted_count_.store(unposted_.size());
 }
 
 void SubmissionTable::PostJoin() {
-  if (joining_ == nullptr || is_join_posted_) return;
+  if (joining_ == nullptr || is_join_posted_ || offered_ != nullptr) return;
   for (const auto& [number, group] : groups_) {
     for (const auto& [key, name] : group.names) {
       if (!name->waiting.empty()) return;
@@ -144,13 +145,22 @@ void SubmissionTable::PostLeave() {
   std::lock_guard<std::mutex> lock(mutex_);
   Post post;
   post.kind = Post::Kind::kLeave;
-  Send(post);
+  CloseRendezvous();
+  if (offered_ == nullptr) return Send(post);
+  // Not behind what waits for the rendezvous, whose outcome may wait for what others do when they hear of this.
+  unposted_.push_front(post);
+  FlushLocked();
 }
 
 bool SubmissionTable::FlushPosts() {
   std::lock_guard<std::mutex> lock(mutex_);
+  return FlushLocked();
+}
+
+bool SubmissionTable::FlushLocked() {
   bool any = false;
-  while (!unposted_.empty() && channel_->TryPost(unposted_.front())) {
+  const auto may_go = [this] { return offered_ == nullptr || unposted_.front().kind == Post::Kind::kLeave; };
+  while (!unposted_.empty() && may_go() && channel_->TryPost(unposted_.front())) {
     unposted_.pop_front();
     any = true;
   }

@@ -65,6 +65,7 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
                                  const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked)
     : rank_(rank),
       channel_(channel),
+      rendezvous_(channel->rendezvous()),
       link_(link),
       clock_(clock),
       arenas_(arenas),
@@ -267,6 +268,8 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
     captured_count_.fetch_add(1);
     captured_.push_back(submission->handle);
     name->waiting.push_back(submission);
+  } else if (is_driven && MayOffer(*submission, *name)) {
+    Offer(submission, name);
   } else {
     Enter(submission, name);
   }
@@ -375,17 +378,20 @@ void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const 
   NotifyLocked();
 }
 
+void SubmissionTable::ScatterResult(const Submission& submission, const char* from) {
+  for (const Fragment& fragment : submission.fragments) {
+    const size_t fragment_bytes = fragment.count * SizeOf(submission.dtype);
+    if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
+    from += fragment_bytes;
+  }
+}
+
 int64_t SubmissionTable::CompleteInline(const Entry& entry) {
   const Lock lock(this);
   Submission* submission = TakePosted(entry.slot);
   if (submission == nullptr) return -1;
   const int64_t bytes = submission->bytes();
-  const char* from = entry.payload;
-  for (const Fragment& fragment : submission->fragments) {
-    const size_t fragment_bytes = fragment.count * SizeOf(submission->dtype);
-    if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
-    from += fragment_bytes;
-  }
+  ScatterResult(*submission, entry.payload);
   Finish(submission, slots_[entry.slot], absl::OkStatus());
   NotifyLocked();
   return bytes;

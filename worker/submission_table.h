@@ -121,6 +121,14 @@ class SubmissionTable {
   bool HasUnposted() const { return unposted_count_.load() > 0; }
   std::vector<OrdererNews> TakeNews();
   bool HasOrdererNews() const { return has_news_.load(); }
+  // Whether a submission waits in the rendezvous; if so, what came after it is not posted yet.
+  bool has_offer() const { return has_offer_.load(); }
+  // The round is agreed: computes and gives its result. The submission's bytes and slot; -1: it has ended meanwhile.
+  int64_t CompleteOffered(uint32_t* slot);
+  // The round is declined: the submission goes the way of the log.
+  void PostOffered();
+  // Others wait in the rendezvous, and this rank for what they have not submitted: declines. False: they do not.
+  bool DeclineOffers();
   // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
   void Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken);
   void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
@@ -263,7 +271,22 @@ class SubmissionTable {
   // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
   Submission* TakePosted(uint32_t slot);
   void AssignSlot(Name* name, uint32_t slot);
-  void PostOne(Submission* submission);
+  void PostOne(Submission* submission) { Send(MakePost(*submission)); }
+  Post MakePost(const Submission& submission);
+  // What travels inline of this rank's input, prescaled. Its bytes.
+  size_t WritePayload(const Submission& submission, char* payload);
+  // An inline result, to where the submission's tensors are.
+  static void ScatterResult(const Submission& submission, const char* from);
+  static bool TravelsInline(const Submission& submission);
+  bool FlushLocked();
+  bool MayOffer(const Submission& submission, const Name& name);
+  void Offer(Submission* submission, Name* name);
+  // The caller sees to its name, which stays in offered_name_.
+  Submission* TakeOffered();
+  void WriteAgreed(const Submission& submission) const;
+  void CountDeclined();
+  void DropOffer(const absl::Status& reason);
+  void CloseRendezvous();
   // States that this rank has joined, as soon as all that it has submitted before is posted.
   void PostJoin();
   void Send(const Post& post);
@@ -278,6 +301,7 @@ class SubmissionTable {
 
   const int rank_;
   ReadyChannel* const channel_;
+  Rendezvous* const rendezvous_;
   ControlLink* const link_;
   const ClockNs clock_;
   const ArenaTable* const arenas_;
@@ -302,6 +326,12 @@ class SubmissionTable {
   int64_t last_handle_;
   std::deque<Post> unposted_;
   std::atomic<size_t> unposted_count_{0};
+  // What waits in the rendezvous.
+  Submission* offered_ = nullptr;
+  Name* offered_name_ = nullptr;
+  std::atomic<bool> has_offer_{false};
+  int declined_in_a_row_ = 0;
+  int offers_to_skip_ = 0;
   std::vector<OrdererNews> news_;
   std::atomic<bool> has_news_{false};
   std::atomic<int64_t> pending_count_{0};

@@ -17,7 +17,8 @@
 namespace farandole {
 namespace {
 
-constexpr std::chrono::seconds kFlushEach(1);
+// An event is in the file after this time at the latest; those that come meanwhile are written with it.
+constexpr std::chrono::milliseconds kGathered(50);
 // Of many a second the writer takes so many at a time.
 constexpr size_t kWrittenAtOnce = 1 << 10;
 // What has no row of its own.
@@ -69,6 +70,7 @@ absl::Status Timeline::Start(const std::string& path, bool marks_cycles, int ran
                          R"(,"start_time_since_epoch_in_micros":)", absl::GetCurrentTimeNanos() / 1000, "}}"));
   WriteLine(
       absl::StrCat(R"({"ph":"M","name":"process_sort_index","pid":)", rank, R"(,"args":{"sort_index":)", rank, "}}"));
+  std::fflush(file_);
   marks_cycles_.store(marks_cycles);
   writer_ = QuietThread([this] { Write(); });
   is_written_.store(true);
@@ -128,13 +130,15 @@ void Timeline::Push(Event event) {
     return;
   }
   waiting_.push_back(std::move(event));
-  if (waiting_.size() == kWrittenAtOnce) changed_.notify_all();
+  // The first one wakes the writer, which then gathers: some 20 times a second at most, and not at all without events.
+  if (waiting_.size() == 1 || waiting_.size() == kWrittenAtOnce) changed_.notify_all();
 }
 
 void Timeline::Write() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (bool is_last = false; !is_last;) {
-    changed_.wait_for(lock, kFlushEach, [this] { return is_ending_ || waiting_.size() >= kWrittenAtOnce; });
+    changed_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
+    changed_.wait_for(lock, kGathered, [this] { return is_ending_ || waiting_.size() >= kWrittenAtOnce; });
     is_last = is_ending_;
     const std::vector<Event> events = std::exchange(waiting_, {});
     const uint64_t dropped = std::exchange(dropped_, 0);

@@ -1,5 +1,8 @@
-"""What a worker shares with other processes: its place in the job, its functions and objects."""
+"""What a worker shares with other processes: its place in the job, its functions and objects, its timeline."""
 
+import json
+import pathlib
+import signal
 import subprocess
 from typing import Callable
 
@@ -109,3 +112,26 @@ print("good")
 def test_without_cloudpickle_a_sentence_says_what_needs_it() -> None:
     result = alone(WITHOUT_CLOUDPICKLE)
     assert (result.returncode, result.stdout) == (0, "good\n")
+
+
+KILLED = """
+import os, signal, sys, time
+import farandole.torch as hvd, torch
+hvd.init()
+hvd.start_timeline(sys.argv[1])
+for number in range(3):
+    hvd.allreduce(torch.ones(1), name=f"early.{number}")
+time.sleep(0.2)
+hvd.allreduce(torch.ones(1), name="last")
+time.sleep(0.2)  # what docs/timeline.md promises, twice
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_its_last_event_in_the_timeline(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "timeline.json"
+    result = alone(f"import sys; sys.argv = ['', {str(path)!r}]\n{KILLED}")
+    assert result.returncode == -signal.SIGKILL, result.stdout
+    events = json.loads(path.read_text(encoding="utf-8") + "]")
+    rows = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+    assert rows == ["allreduce.early.0", "allreduce.early.1", "allreduce.early.2", "allreduce.last"]

@@ -1,5 +1,6 @@
 #include "worker/embedded_coordinator.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -64,15 +65,29 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
   return directory;
 }
 
+// The directory of this library; "" where the system does not say.
+std::string OwnDirectory() {
+  Dl_info found = {};
+  if (dladdr(reinterpret_cast<const void*>(&OwnDirectory), &found) == 0 || found.dli_fname == nullptr) return "";
+  return std::filesystem::path(found.dli_fname).parent_path().string();
+}
+
 absl::StatusOr<std::string> FindProgram(const WorkerOptions& options) {
   if (!options.program.empty()) return options.program;
+  const std::string own = OwnDirectory();
+  // In the package, as the wheel has it, or in one directory with the library.
+  std::vector<std::string> directories = {absl::StrCat(own, "/../_bin"), own};
+  if (own.empty()) directories.clear();
   for (absl::string_view directory : absl::StrSplit(options.path, ':', absl::SkipEmpty())) {
+    directories.emplace_back(directory);
+  }
+  for (const std::string& directory : directories) {
     const std::string file = absl::StrCat(directory, "/farandole");
     if (access(file.c_str(), X_OK) == 0) return file;
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "rank 0 of ", options.launch->launcher, " starts the job's coordinator, and finds no `farandole` in ",
-      "PATH; set FARANDOLE_PROGRAM to its path, or start the job by `farandole run`"));
+      "rank 0 of ", options.launch->launcher, " starts the job's coordinator, and finds no `farandole` beside the ",
+      "worker library nor in PATH; set FARANDOLE_PROGRAM to its path, or start the job by `farandole run`"));
 }
 
 std::vector<char*> Pointers(const std::vector<std::string>& strings) {

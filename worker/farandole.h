@@ -94,7 +94,8 @@ typedef struct farandole_init_options {
   const char* ca_file;            /* FARANDOLE_CA_FILE: certificates (PEM) that the coordinator's must descend from;
                                      without it TLS is not spoken. */
   const char* program;            /* FARANDOLE_PROGRAM: path of `farandole`, of which rank 0 under plain mpirun or srun
-                                     starts the job's coordinator; default: what PATH finds. */
+                                     starts the job's coordinator; default: the one beside
+                                     this library (also ../_bin), or what PATH finds. */
   int32_t min_size;               /* FARANDOLE_MIN_SIZE: fewest workers of an epoch. It, or max_size, makes the job
                                      elastic; the default of each is then the size. */
   int32_t max_size;               /* FARANDOLE_MAX_SIZE: most workers of an epoch. */

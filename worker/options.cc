@@ -47,7 +47,8 @@ constexpr TextSetting kTokenFile = {"FARANDOLE_TOKEN_FILE", "", "file with the t
 constexpr TextSetting kCaFile = {"FARANDOLE_CA_FILE", "",
                                  "file with the certificates (PEM) that the coordinator's descends from; none: no TLS"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
-constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "", "path of `farandole`; none: what PATH finds"};
+constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "",
+                                  "path of `farandole`; none: the one beside the worker library, or what PATH finds"};
 constexpr TextSetting kPath = {"PATH", "", "where programs are found"};
 constexpr TextSetting kTemporary = {"TMPDIR", "/tmp", "where temporary files go"};
 constexpr TextSetting kStateHome = {"XDG_STATE_HOME", "", "where programs keep their state; none: HOME/.local/state"};

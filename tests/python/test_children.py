@@ -1,11 +1,15 @@
-"""What a worker shares with other processes: its place in the job, its functions and objects, its timeline."""
+"""What a worker shares with other processes: its place in the job, its functions and objects, its library, its timeline."""
 
+import concurrent.futures as futures
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 from typing import Callable
 
+import farandole
+import harness
 from test_processes import alone
 
 Job = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -135,3 +139,37 @@ def test_a_killed_process_leaves_its_last_event_in_the_timeline(tmp_path: pathli
     events = json.loads(path.read_text(encoding="utf-8") + "]")
     rows = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert rows == ["allreduce.early.0", "allreduce.early.1", "allreduce.early.2", "allreduce.last"]
+
+
+BY_ITSELF = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.farandole_last_error.restype = ctypes.c_char_p
+code = library.farandole_init(None, None)
+assert code == 0, library.farandole_last_error()
+print(library.farandole_rank(), library.farandole_size())
+assert library.farandole_shutdown(None) == 0
+"""
+
+
+def test_the_library_finds_the_program_beside_its_package(tmp_path: pathlib.Path) -> None:
+    """As a process of mpirun's, which needs `farandole` for the coordinator, and has not Python's package to find it."""
+    built = pathlib.Path(farandole.__file__).parent / "_lib" / "libfarandole.so"
+    (tmp_path / "_lib").mkdir()
+    shutil.copy(built, tmp_path / "_lib")
+    library = str(tmp_path / "_lib" / built.name)
+    program = f"import sys; sys.argv = ['', {library!r}]\n{BY_ITSELF}"
+
+    def process(rank: int) -> "subprocess.CompletedProcess[str]":
+        sizes = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": tmp_path.name}
+        return alone(program, TMPDIR=str(tmp_path), OMPI_COMM_WORLD_RANK=str(rank), **sizes)
+
+    result = process(0)
+    assert result.returncode != 0 and "finds no `farandole` beside the worker library nor in PATH" in result.stdout
+    for directory in ("_bin", "_lib"):
+        (tmp_path / directory).mkdir(exist_ok=True)
+        (tmp_path / directory / "farandole").symlink_to(harness.CLI)
+        with futures.ThreadPoolExecutor() as pool:
+            results = list(pool.map(process, (0, 1)))
+        assert [(each.returncode, each.stdout) for each in results] == [(0, "0 2\n"), (0, "1 2\n")], directory
+        (tmp_path / directory / "farandole").unlink()

@@ -16,6 +16,7 @@
 #include "deploy/doctor/machine.h"
 #include "deploy/doctor/transports.h"
 #include "deploy/launcher/options.h"
+#include "deploy/launcher/worker_process.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
 
@@ -30,7 +31,7 @@ using Json = nlohmann::ordered_json;
 constexpr absl::Duration kPythonLimit = absl::Seconds(30);
 
 struct DoctorOptions {
-  std::string python = "python3";
+  std::string python = doctor::PythonOf(launcher::OwnProgram());
   launcher::RunEnvironment environment;
   bool json = false;
 };

@@ -89,6 +89,24 @@ TEST(FrameworksTest, ARealPythonIsAskedWithoutImports) {
   EXPECT_EQ(CheckFrameworks("no-such-python", kEnvironment, absl::Seconds(60))[0].level, Finding::Level::kWarn);
 }
 
+TEST(FrameworksTest, ThePythonBesideTheProgramGoesBeforeThatOfThePath) {
+  std::string root = ::testing::TempDir() + "/prefix.XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  const std::string python = root + "/bin/python3";
+  const std::string packed = root + "/lib/python3.11/site-packages/farandole/_bin/farandole";
+  std::filesystem::create_directories(root + "/bin");
+  std::filesystem::create_directories(std::filesystem::path(packed).parent_path());
+  EXPECT_EQ(PythonOf(root + "/bin/farandole"), "python3") << "none is there";
+  EXPECT_EQ(PythonOf(packed), "python3");
+  EXPECT_EQ(PythonOf(""), "python3");
+  std::ofstream(python) << "#!/bin/sh\n";
+  EXPECT_EQ(PythonOf(root + "/bin/farandole"), "python3") << "it cannot be executed";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  EXPECT_EQ(PythonOf(root + "/bin/farandole"), python) << "in an environment's bin";
+  EXPECT_EQ(PythonOf(packed), python) << "in the wheel's package";
+  EXPECT_EQ(PythonOf("/usr/lib/elsewhere/farandole"), "python3");
+}
+
 TEST(MachineTest, TheProcessorsFeaturesAreReadFromItsFlags) {
   EXPECT_EQ(ReadFeatures("model : x\nflags\t\t: fpu avx2 f16c\nflags : fpu\n").text, "AVX2 and F16C");
   EXPECT_THAT(ReadFeatures("flags : avx512f avx512bw avx512dq avx512vl f16c\n").text, HasSubstr("AVX-512"));

@@ -1,5 +1,8 @@
 #include "deploy/doctor/frameworks.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -53,6 +56,17 @@ std::string ValueOf(const std::string& written, absl::string_view name) {
 }
 
 }  // namespace
+
+std::string PythonOf(const std::string& program) {
+  const std::filesystem::path directory = std::filesystem::path(program).parent_path();
+  if (!directory.empty()) {
+    for (const std::filesystem::path& place : {directory, directory / "../../../../../bin"}) {
+      const std::filesystem::path python = (place / "python3").lexically_normal();
+      if (access(python.c_str(), X_OK) == 0) return python.string();
+    }
+  }
+  return "python3";
+}
 
 Findings ReadFrameworks(const std::string& python, const std::string& written) {
   Findings findings;

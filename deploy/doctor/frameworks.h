@@ -9,6 +9,11 @@
 
 namespace farandole::doctor {
 
+// The Python that belongs to the `farandole` at `program`: the one in its directory, or that of the environment into
+// which its wheel was installed (PREFIX/lib/python3.11/site-packages/farandole/_bin/farandole); where there is none,
+// "python3", which PATH finds.
+std::string PythonOf(const std::string& program);
+
 // What the Python at `python` has installed: torch, tensorflow, keras, mxnet, jax, numpy, and Farandole's own package.
 // Another process reads that from the packages' metadata, without importing them.
 Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit);

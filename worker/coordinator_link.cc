@@ -74,6 +74,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.give_up_after = options.outage_limit;
   client.join_patience = lineage.patience;
   client.is_interrupted = std::move(interrupted);
+  const WorkerLog log(options.log_level, options.log_format, options.job);
+  client.on_unreached = [log](const std::string& sentence) { log.Write(LogLevel::kWarning, -1, sentence); };
   return JoinOver(options, lineage, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
     return CoordinatorClient::Start(std::move(client), std::move(join), kLongestTick, std::move(callbacks));
   });

@@ -51,6 +51,42 @@ absl::Status Interruption(const v1::JoinRequest& request) {
   return absl::AbortedError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
 }
 
+// Tells a waiting user what Start does.
+class WaitingWords {
+ public:
+  WaitingWords(const CoordinatorClientOptions& options, absl::Duration patience)
+      : options_(options), begin_(absl::Now()), patience_(patience), next_(options.first_word) {}
+
+  // The reason of the last attempt that failed.
+  void Keep(const grpc::Status& status) {
+    cause_ = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? kSilent : PlainCause(status);
+  }
+
+  // To be called often: says the sentence when its time has come.
+  void Look() {
+    const absl::Duration waited = absl::Now() - begin_;
+    if (!options_.on_unreached || waited < next_) return;
+    next_ *= 2;
+    const absl::Duration left = std::max(patience_ - waited, absl::ZeroDuration());
+    options_.on_unreached(absl::StrCat("coordinator ", options_.address, " has not been reached for ", Rounded(waited),
+                                       ": ", cause_, "; this worker keeps trying for ", Rounded(left)));
+  }
+
+ private:
+  static constexpr char kSilent[] = "it does not answer";
+
+  static std::string Rounded(absl::Duration duration) {
+    const absl::Duration unit = duration < absl::Seconds(1) ? absl::Milliseconds(1) : absl::Seconds(1);
+    return absl::FormatDuration(absl::Trunc(duration, unit));
+  }
+
+  const CoordinatorClientOptions& options_;
+  const absl::Time begin_;
+  const absl::Duration patience_;
+  absl::Duration next_;
+  std::string cause_ = kSilent;
+};
+
 // Asks until the coordinator answers or the patience is over.
 absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterface* stub,
                                                    const CoordinatorAddress& where, const v1::JoinRequest& request,
@@ -59,8 +95,11 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
                                      ? options.join_patience
                                      : absl::Milliseconds(request.join_timeout_ms());
   const absl::Time deadline = absl::Now() + timeout;
-  const std::function<bool()>& is_interrupted = options.is_interrupted;
-  const auto interrupted = [&] { return is_interrupted && is_interrupted(); };
+  WaitingWords words(options, timeout);
+  const std::function<bool()> interrupted = [&] {
+    words.Look();
+    return options.is_interrupted && options.is_interrupted();
+  };
   // Nobody notifies it: it is what the thread waits on between two attempts.
   const absl::Notification never;
   Backoff backoff(kFirstDelay, kLongestDelay);
@@ -68,13 +107,14 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
   for (;;) {
     const absl::Duration left = std::max(deadline - absl::Now(), kFirstDelay);
     std::unique_ptr<JoinCall> call = JoinCall::Start(stub, where, request, std::min(left, kCallDeadline), nullptr);
-    WaitOrInterrupt(is_interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
+    WaitOrInterrupt(interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
     if (!call->Wait(absl::ZeroDuration())) {
       JoinCall::Retire(std::move(call));
       return Interruption(request);
     }
     if (call->status().ok()) return call->response();
     if (!MayJoinLater(call->status())) return ExplainJoin(where, request, call->status());
+    words.Keep(call->status());
     if (!is_tls_checked && MayBeTlsFault(call->status())) {
       is_tls_checked = true;
       const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
@@ -85,7 +125,7 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
       return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
                                                  absl::FormatDuration(timeout), ": ", PlainCause(call->status())));
     }
-    WaitOrInterrupt(is_interrupted, delay,
+    WaitOrInterrupt(interrupted, delay,
                     [&](absl::Duration slice) { return never.WaitForNotificationWithTimeout(slice); });
     if (interrupted()) return Interruption(request);
   }

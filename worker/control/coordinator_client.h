@@ -32,6 +32,11 @@ struct CoordinatorClientOptions {
   // Asked every 100 ms while Start waits; true makes it return ABORTED. May be empty. Called on the thread that called
   // Start.
   std::function<bool()> is_interrupted;
+  // While Start does not reach the coordinator: called after `first_word`, and then at doubling distances, with a
+  // sentence that says whom it tries, why that fails, and how long it goes on. May be empty. On the thread that called
+  // Start.
+  std::function<void(const std::string& sentence)> on_unreached;
+  absl::Duration first_word = absl::Seconds(5);
 };
 
 // The worker's side of WorkerService: owns the channel to the coordinator, the stream, and the control thread. The

@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +108,55 @@ TEST(CoordinatorClientTest, ARefusedConnectionIsNamedAfterTheJoinTimeout) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(status.message(),
             absl::StrCat("coordinator ", coordinator.address(), " has been unreachable for 300ms: Connection refused"));
+}
+
+// Collects the sentences of a Start that never reaches a coordinator at `address`.
+std::vector<std::string> WordsOfWaitingFor(const std::string& address, uint64_t patience_ms) {
+  WorkerUnderTest worker(address);
+  worker.join.set_join_timeout_ms(patience_ms);
+  worker.options.first_word = absl::Milliseconds(300);
+  std::vector<std::string> words;
+  worker.options.on_unreached = [&words](const std::string& sentence) { words.push_back(sentence); };
+  EXPECT_EQ(worker.Start().code(), absl::StatusCode::kUnavailable);
+  return words;
+}
+
+TEST(CoordinatorClientTest, WhileNobodyIsReachedItSaysSoAtDoublingDistances) {
+  const ScriptedCoordinator coordinator;
+  const std::vector<std::string> words = WordsOfWaitingFor(coordinator.address(), 4'000);
+  // After 300, 600, 1,200 and 2,400 ms, until the next attempt would come too late.
+  ASSERT_GE(words.size(), size_t{2});
+  EXPECT_LE(words.size(), size_t{4});
+  for (const std::string& sentence : words) {
+    EXPECT_TRUE(
+        absl::StartsWith(sentence, absl::StrCat("coordinator ", coordinator.address(), " has not been reached for ")))
+        << sentence;
+    EXPECT_TRUE(absl::StrContains(sentence, ": Connection refused; this worker keeps trying for ")) << sentence;
+  }
+}
+
+TEST(CoordinatorClientTest, APeerThatNeverAnswersIsSaidToBeSilent) {
+  // The system takes the connection; nobody reads from it.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<struct sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 16), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<struct sockaddr*>(&address), &size), 0);
+  const std::vector<std::string> words = WordsOfWaitingFor(absl::StrCat("127.0.0.1:", ntohs(address.sin_port)), 1'500);
+  ASSERT_FALSE(words.empty());
+  EXPECT_TRUE(absl::StrContains(words[0], ": it does not answer; this worker keeps trying for ")) << words[0];
+  close(listener);
+}
+
+TEST(CoordinatorClientTest, ANameThatIsNoHostsIsNamed) {
+  const std::vector<std::string> words = WordsOfWaitingFor("no-such-host.invalid:7070", 4'000);
+  ASSERT_FALSE(words.empty());
+  EXPECT_TRUE(absl::StrContains(words.back(), "coordinator no-such-host.invalid:7070 has not been reached"))
+      << words.back();
+  EXPECT_TRUE(absl::StrContains(words.back(), "DNS resolution failed")) << words.back();
 }
 
 TEST(CoordinatorClientTest, AnotherProtocolVersionIsNamed) {

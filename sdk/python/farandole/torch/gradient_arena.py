@@ -1,6 +1,5 @@
 """Gradients in an arena: memory that all ranks of the host reduce in place."""
 
-import sys
 import warnings
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -14,52 +13,65 @@ from ..process_sets import ProcessSet
 # Places begin at multiples of a cache line.
 _LINE = 64
 
-# Since torch 2.1; without it, aliases of a gradient that is not the gradient itself go unseen.
-_storage_users: Callable[[int], int] = getattr(torch._C, "_storage_Use_Count", lambda _storage: 0)
+# How many tensors, and other objects, have a storage.
+_users: Callable[[int], int] = torch._C._storage_Use_Count
 
 
 class Place:
     """Where one parameter's gradient lies in an arena."""
 
-    __slots__ = ("view", "_storage", "_users")
+    __slots__ = ("view", "_home", "_storage", "_address", "_own_users")
 
     def __init__(self, memory: Any, offset: int, like: torch.Tensor) -> None:
         flat = torch.frombuffer(memory, dtype=like.dtype, count=like.numel(), offset=offset)
-        self.view = flat.as_strided(like.shape, like.stride())
+        self._storage = flat.untyped_storage()
+        # Not a view of `flat`: programs detach gradients in place, which views refuse.
+        self._home = torch.empty(0, dtype=like.dtype).set_(self._storage, 0, like.shape, like.stride())
         del flat
-        self._storage = self.view.untyped_storage()
-        self._users = self._count_users()
+        self._address = self._storage.data_ptr()
+        self._own_users = _users(self._storage._cdata)
+        # The gradient that lies here. It is made anew for each, as programs may give it another shape or other attributes.
+        self.view: Optional[torch.Tensor] = None
 
-    def _count_users(self) -> int:
-        return sys.getrefcount(self.view) + _storage_users(self._storage._cdata)
+    def _is_free(self) -> bool:
+        """Whether nobody has the gradient of an earlier step, which lay here. Its storage may also have moved, as
+        share_memory_() does it."""
+        self.view = None
+        return _users(self._storage._cdata) == self._own_users and self._storage.data_ptr() == self._address
 
     def settle(self, parameter: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         """Moves a gradient that autograd has made anew, because there was none, into its place, and returns what is
         the gradient now. It stays where it is if it does not fit, or if somebody still has the gradient of an earlier
         step, which lies there."""
+        home = self._home
         if (
             grad.layout is not torch.strided
             or grad.requires_grad
-            or grad.dtype is not self.view.dtype
-            or grad.shape != self.view.shape
-            or self._count_users() > self._users
+            or grad.dtype is not home.dtype
+            or grad.shape != home.shape
+            or not self._is_free()
         ):
             return grad
-        self.view.copy_(grad)
-        parameter.grad = self.view
-        return self.view
+        view = self.view = home.data
+        view.copy_(grad)
+        parameter.grad = view
+        return view
 
     def clear(self, parameter: torch.Tensor) -> None:
         """Gives a parameter without a gradient one of zeros."""
-        if self._count_users() > self._users:
-            parameter.grad = torch.zeros_like(parameter)
-        else:
+        if parameter.shape == self._home.shape and self._is_free():
+            self.view = self._home.data
             parameter.grad = self.view.zero_()
+        else:
+            parameter.grad = torch.zeros_like(parameter)
 
     def vacate(self, parameter: torch.Tensor) -> None:
         """Moves the gradient out."""
-        if parameter.grad is self.view:
-            parameter.grad = self.view.clone()
+        grad = parameter.grad
+        if grad is None or grad.layout is not torch.strided:
+            return
+        if grad.untyped_storage().data_ptr() == self._address:
+            parameter.grad = grad.clone()
 
 
 def _fits(parameter: torch.Tensor) -> bool:

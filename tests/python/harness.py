@@ -28,6 +28,8 @@ SIZES = {
     "arguments": (2,),
     "state": (1, 2, 3, 4),
     "optimizer": (1, 2, 3, 4),
+    "idioms": (1, 2, 3),
+    "stray_gradients": (1, 2, 3),
     "training": (1, 2, 3, 4),
     "horovod_names": (1, 2, 3, 4),
     "batch_norm": (1, 2, 3, 4),

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import farandole.torch as hvd
 import torch
-from farandole.torch import reducer
+from farandole.torch import gradients
 from harness import Checks, rounds_once
 from torch import nn
 from torch.nn import functional
@@ -158,8 +158,8 @@ def dimensions_of_size_1_do_not_decide_how_gradients_travel() -> None:
     shapes = set()
     for strides in ((48, 1, 48, 16), (48, 1, 1, 16)):
         weight = values.as_strided((64, 16, 1, 3), strides)
-        shapes.add(tuple(reducer._in_memory_order(weight, weight).shape))
-        assert reducer._in_memory_order(weight, weight).is_contiguous()
+        shapes.add(tuple(gradients.in_memory_order(weight, weight).shape))
+        assert gradients.in_memory_order(weight, weight).is_contiguous()
     assert len(shapes) == 1, shapes
 
 

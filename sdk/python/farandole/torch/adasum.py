@@ -1,18 +1,20 @@
 """DistributedOptimizer with op=Adasum: each rank makes a step of its own, and the steps are combined."""
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Type
 
 import torch
 
 from ..process_sets import ProcessSet
 from ..reduce_ops import Adasum
 from . import ops
+from .gradients import unnamed
+from .horovod_attributes import NotCopied
 
 Named = List[Tuple[str, torch.Tensor]]
 
 
-class DistributedSteps:
+class DistributedSteps(NotCopied):
     """Goes before an optimizer's own class: the methods that differ.
 
     Adasum weighs the changes that the ranks' own steps make to each parameter, which hold learning rate, momentum and
@@ -23,12 +25,20 @@ class DistributedSteps:
     process_set: ProcessSet
     gradient_predivide_factor: float
     sparse_as_dense: bool
+    _wrapped: torch.optim.Optimizer
     _named: Named
     _compression: Type
 
     def combine(self, named: Named, compression: Type) -> None:
         """To be called once: what is combined."""
         self._named, self._compression = named, compression
+        # What takes part in each step, also while this rank has frozen it: another one may train it.
+        self._trained: Set[torch.Tensor] = {parameter for _, parameter in named if parameter.requires_grad}
+
+    @property
+    def _parameter_names(self) -> Dict[torch.Tensor, str]:
+        """The name of each parameter, as Horovod's has it."""
+        return {parameter: name for name, parameter in self._named}
 
     def synchronize(self) -> None:
         """Nothing to wait for: gradients do not travel."""
@@ -50,8 +60,11 @@ class DistributedSteps:
 
         ValueError: ranks disagree about a parameter. EpochEnded: a worker has died or left.
         """
-        trained = [(name, parameter) for name, parameter in self._named if parameter.requires_grad]
+        self._follow()
+        self._trained.update(parameter for _, parameter in self._named if parameter.requires_grad)
+        trained = [(name, parameter) for name, parameter in self._named if parameter in self._trained]
         starts = [parameter.detach().clone() for _, parameter in trained]
+        self._wrapped._opt_called = True  # for schedulers that were made with it, which ask
         loss = super().step() if closure is None else super().step(closure)
         sent = []
         for (name, parameter), start in zip(trained, starts):
@@ -68,7 +81,12 @@ class DistributedSteps:
     def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's; the new parameters' changes are combined too."""
         super().add_param_group(param_group)
-        index = len(self.param_groups) - 1
-        self._named.extend(
-            (f"noname.{index}.{i}", parameter) for i, parameter in enumerate(self.param_groups[index]["params"])
-        )
+        self._follow()
+
+    def _follow(self) -> None:
+        """Adds the parameters of groups that have come another way, as through the optimizer that was wrapped."""
+        known = {id(parameter) for _, parameter in self._named}
+        for index, group in enumerate(self.param_groups):
+            for position, parameter in enumerate(group["params"]):
+                if id(parameter) not in known:
+                    self._named.append((unnamed(index, position), parameter))

@@ -13,19 +13,22 @@ from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from .adasum import DistributedSteps
 from .compression import Compression
 from .exchange import GradientExchange
+from .gradients import unnamed
+from .horovod_attributes import HorovodAttributes
 from .reducer import Reducer, Settings
 
 Named = List[Tuple[str, torch.Tensor]]
 Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
 
-class _Distributed:
+class _Distributed(HorovodAttributes):
     """Goes before an optimizer's own class: the methods that differ."""
 
     op: int
     process_set: ProcessSet
     gradient_predivide_factor: float
     sparse_as_dense: bool
+    _wrapped: torch.optim.Optimizer
     _reducer: Reducer
     _should_synchronize: bool = True
 
@@ -40,6 +43,7 @@ class _Distributed:
 
         ValueError: ranks disagree about a gradient. EpochEnded: a worker has died or left.
         """
+        self._reducer.follow(self.param_groups)
         self._reducer.synchronize()
         self._reducer.synchronized = True
 
@@ -83,11 +87,13 @@ class _Distributed:
                     )
                 self.synchronize()
         self._reducer.synchronized = False
+        self._wrapped._opt_called = True  # for schedulers that were made with it, which ask
         return super().step() if closure is None else super().step(closure)
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def synchronized() -> Any:
             loss = closure()
+            self._reducer.follow(self.param_groups)
             self._reducer.synchronize()
             return self._reducer.reduce_loss(loss)
 
@@ -108,12 +114,10 @@ class _Distributed:
         super().zero_grad(*arguments, **options)
 
     def add_param_group(self, param_group: Any) -> None:
-        """As the optimizer's; the new parameters' gradients are reduced too."""
+        """As the optimizer's; the new parameters' gradients are reduced too. (Those that come another way, as through the
+        optimizer that was wrapped, are seen in the next step.)"""
         super().add_param_group(param_group)
-        index = len(self.param_groups) - 1
-        self._reducer.add(
-            [(f"noname.{index}.{i}", parameter) for i, parameter in enumerate(self.param_groups[index]["params"])]
-        )
+        self._reducer.follow(self.param_groups)
 
 
 if TYPE_CHECKING:
@@ -132,6 +136,7 @@ def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
     distributed = made.__new__(made)
     # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
     distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
+    distributed._wrapped = optimizer
     return distributed
 
 
@@ -148,7 +153,7 @@ def _name_parameters(
     owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
         return [
-            (f"noname.{i}.{j}", parameter)
+            (unnamed(i, j), parameter)
             for i, group in enumerate(optimizer.param_groups)
             for j, parameter in enumerate(group["params"])
         ]
@@ -250,8 +255,8 @@ def DistributedOptimizer(
     the second step on (default: FARANDOLE_GRADIENT_ARENA, which is on). A gradient that is kept beyond the next
     zero_grad() stays what it was.
 
-    Parameters that backward does not reach take part with a gradient of zero, so ranks may use different parts of a
-    model. ValueError: an argument is wrong; it is named.
+    Parameters that backward does not reach, or that a rank has frozen since, take part with a gradient of zero, so ranks
+    may use different parts of a model; what all ranks have frozen stays as it is. ValueError: an argument is wrong.
     """
     if isinstance(optimizer, (_Distributed, DistributedSteps)):
         raise ValueError("the optimizer is a DistributedOptimizer already")
@@ -282,4 +287,5 @@ def DistributedOptimizer(
     )
     distributed._reducer = Reducer(settings, backward_passes_per_step)
     distributed._reducer.add(named, grouped)
+    distributed._reducer.follow(distributed.param_groups)
     return distributed

@@ -2,22 +2,24 @@
 
 import contextlib
 import numbers
+import operator
+import warnings
 import weakref
 from types import GeneratorType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import torch
 
 from .. import _epochs, _handles, _ops
-from .._handles import Handle
 from .._library import failure, forked, lib
-from ..exceptions import EpochEnded
+from ..exceptions import EpochEnded, InvalidRequest
 from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Average, Sum
 from . import gpus, ops
 from .compression import Compression
 from .exchange import GradientExchange, Terms
-from .gradient_arena import Place, place_all
+from .gradient_arena import place_all
+from .gradients import Gradient, Taken, Unit, check_parameter, explained, in_memory_order, unnamed
 
 
 class Settings(NamedTuple):
@@ -32,72 +34,13 @@ class Settings(NamedTuple):
     gradient_arena: bool
 
 
-class _Gradient:
-    """One parameter's gradient."""
-
-    __slots__ = ("parameter", "name", "passes_left", "unit", "hook", "place", "sparse_dim")
-
-    def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
-        self.parameter = parameter
-        self.name = name
-        self.passes_left = passes  # backward passes until it travels
-        self.unit: "_Unit"
-        self.hook: Any = None  # None while the parameter is frozen
-        self.place: Optional[Place] = None
-        self.sparse_dim = 0  # how many of its dimensions were sparse; 0: it was never sparse
-
-    def settled(self) -> torch.Tensor:
-        """The gradient, in its place if it has one."""
-        grad, place = self.parameter.grad, self.place
-        return grad if place is None or grad is place.view else place.settle(self.parameter, grad)
-
-
-class _Unit:
-    """What travels together: one gradient, or a group of them.
-
-    A lone gradient goes the short way where it can, and `number` is the library's for it; else `handle` is ours. Neither
-    is set while nothing travels.
-    """
-
-    __slots__ = ("gradients", "parameter", "name", "encoded", "dims", "waiting", "number", "handle", "sent")
-
-    def __init__(self, gradients: List[_Gradient], name: str) -> None:
-        self.gradients = gradients
-        self.parameter = gradients[0].parameter
-        self.name = name
-        self.encoded = _ops.encode_name(name)
-        self.dims = _ops.shape_for(self.parameter.shape)
-        self.waiting = len(gradients)  # gradients that are not ready
-        self.number = 0
-        self.handle: Optional[Handle] = None
-        # The gradient; of the long way the compressed gradients with their contexts, or the exchange that goes on.
-        self.sent: Any = None
-        for gradient in gradients:
-            gradient.unit = self
-
-
-def _in_memory_order(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """A view of a gradient in the order in which the parameter's elements lie in memory (channels_last), as its own mostly
-    do: then it has no copy to pay for. By the parameter, which is alike on all ranks: gradients may lie otherwise on some,
-    where they are zeros or cuDNN has made them."""
-    if parameter.is_contiguous() or tensor.shape != parameter.shape:
-        return tensor
-    order = ops.memory_order(parameter)
-    return tensor if order is None else tensor.permute(order)
-
-
-def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:
-    indices = torch.empty(sparse_dim, 0, dtype=torch.int64, device=like.device)
-    return torch.sparse_coo_tensor(
-        indices, like.new_empty(0, *like.shape[sparse_dim:]), like.shape, check_invariants=False
-    )
-
-
-def _check(name: str, parameter: torch.Tensor) -> None:
-    try:
-        ops.check_tensor(parameter)
-    except ValueError as error:
-        raise ValueError(f"parameter {name}: {error}") from None
+# How a program that changes gradients while they travel is mended.
+_CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
+differ from now on. Change gradients (clip, unscale, zero) where they are reduced:
+    optimizer.synchronize()
+    ...
+    with optimizer.skip_synchronize():
+        optimizer.step()  # with a GradScaler: scaler.step(optimizer)"""
 
 
 class Reducer:
@@ -105,19 +48,22 @@ class Reducer:
 
     def __init__(self, settings: Settings, passes: int) -> None:
         """`passes`: backward passes whose gradients are added up before they travel."""
-        self._units: List[_Unit] = []
-        self._settings = settings
+        self._units: List[Unit] = []
+        self.settings = settings
         self._terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
         self._passes = passes
         self._call: Tuple[int, float, float, int, int]
         self._reduction = (settings.op, settings.prescale, settings.postscale)
         self._streams = _handles.Streams()  # that have given gradients which go the short way
-        self._gradients: Dict[torch.Tensor, _Gradient] = {}
+        self._gradients: Dict[torch.Tensor, Gradient] = {}
         self._submitted = 0
+        self._frozen: List[Gradient] = []  # those of frozen parameters that take part in this step
+        self._told = False  # that the program has changed a gradient that travels
         self.synchronized = False  # by synchronize(), for the step that follows
         # Each call of add, and of these those whose gradients may get a place yet.
-        self._added: List[List[_Gradient]] = []
-        self._unplaced: List[List[_Gradient]] = []
+        self._followed: List[torch.Tensor] = []  # the parameters of the optimizer's groups
+        self._added: List[List[Gradient]] = []
+        self._unplaced: List[List[Gradient]] = []
         self.active = False
         group_of(settings.process_set)
         self.enter_epoch()
@@ -125,7 +71,7 @@ class Reducer:
 
     def enter_epoch(self) -> None:
         """Begins afresh, with the ranks of the present epoch."""
-        settings = self._settings
+        settings = self.settings
         # Alone there is nobody to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
         if self.active:
@@ -133,7 +79,11 @@ class Reducer:
             if isinstance(settings.compression, GradientExchange):
                 settings.compression.begin_epoch()
             for gradient in self._gradients.values():
-                _check(gradient.name, gradient.parameter)
+                check_parameter(gradient.name, gradient.parameter)
+                if gradient.hook is not None and not gradient.parameter.requires_grad:
+                    # A worker that has come meanwhile does not know that it was trained once.
+                    gradient.hook.remove()
+                    gradient.hook = None
                 self._watch(gradient)
 
     def leave_epoch(self) -> None:
@@ -150,16 +100,16 @@ class Reducer:
         kind."""
         for name, parameter in named:
             if self.active:
-                _check(name, parameter)
-            self._gradients[parameter] = _Gradient(parameter, name, self._passes)
+                check_parameter(name, parameter)
+            self._gradients[parameter] = Gradient(parameter, name, self._passes)
         new = [self._gradients[parameter] for _, parameter in named]
         grouped = set()
         for group in groups:
             members = [self._gradients[parameter] for parameter in group]
             grouped.update(members)
-            self._units.append(_Unit(members, f"allreduce.group.{members[0].name}"))
+            self._units.append(Unit(members, f"allreduce.group.{members[0].name}"))
         self._units.extend(
-            _Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped
+            Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped
         )
         if self.active:
             for gradient in new:
@@ -168,7 +118,24 @@ class Reducer:
             self._added.append(new)
             self._unplaced.append(new)
 
-    def _watch(self, gradient: _Gradient) -> None:
+    def follow(self, groups: Sequence[Dict[str, Any]]) -> None:
+        """Adds those parameters of the optimizer's groups that it does not know; names go by their places there."""
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        if len(parameters) == len(self._followed) and all(map(operator.is_, parameters, self._followed)):
+            return
+        taken = {gradient.name for gradient in self._gradients.values()}
+        named = []
+        for index, group in enumerate(groups):
+            for position, parameter in enumerate(group["params"]):
+                if parameter not in self._gradients:
+                    name = unnamed(index, position)
+                    while name in taken:
+                        name += "+"
+                    named.append((name, parameter))
+        self.add(named)
+        self._followed = parameters
+
+    def _watch(self, gradient: Gradient) -> None:
         if gradient.hook is None and gradient.parameter.requires_grad:
             # A parameter outlives its optimizer: the hook must not keep it alive, nor act for one that is gone.
             gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self, gradient))
@@ -191,21 +158,48 @@ class Reducer:
         """Waits for what travels, whatever becomes of it; the next backward pass begins a step."""
         for unit in self._units:
             with contextlib.suppress(ValueError, RuntimeError):
-                while self._collect(unit):
+                while self._collect(unit, is_wanted=False):
                     pass
         self._reset()
         self.synchronized = False
 
+    def gradients(self) -> Iterable[Gradient]:
+        """Those of all parameters, in the order in which they came."""
+        return self._gradients.values()
+
+    def travelling(self) -> List[Unit]:
+        """What travels now."""
+        return [unit for unit in self._units if unit.number or unit.handle is not None]
+
+    def send(self, parameter: torch.Tensor) -> Unit:
+        """Has a gradient travel now, with those of its group, without further backward passes; returns what travels."""
+        unit = self._gradients[parameter].unit
+        if not unit.number and unit.handle is None:
+            errors: List[Exception] = []
+            self._complete(unit, errors)
+            if errors:
+                raise errors[0]
+            unit.waiting = 0
+        return unit
+
+    def take(self, unit: Unit) -> None:
+        """Waits for what travels, and takes it before synchronize() does."""
+        while self._collect(unit):
+            pass
+        unit.handle, unit.sent = Taken(), []
+        for gradient in unit.gradients:
+            gradient.sent = None
+
     def all_have_joined(self) -> None:
         """Ranks had different numbers of steps."""
-        if isinstance(self._settings.compression, GradientExchange):
-            self._settings.compression.begin_epoch()
+        if isinstance(self.settings.compression, GradientExchange):
+            self.settings.compression.begin_epoch()
 
     def outstanding(self) -> bool:
         """Whether gradients are travelling."""
         return self._submitted > 0
 
-    def on_gradient(self, gradient: _Gradient) -> None:
+    def on_gradient(self, gradient: Gradient) -> None:
         """A backward pass has added to the gradient."""
         if not self.active:
             return
@@ -225,14 +219,18 @@ class Reducer:
                 except EpochEnded:
                     self._vacate()
                     raise
+                except InvalidRequest as error:
+                    raise explained(error) from None
 
-    def _submit(self, unit: _Unit) -> None:
-        grad = unit.gradients[0].settled()
+    def _submit(self, unit: Unit) -> None:
+        gradient = unit.gradients[0]
+        grad = gradient.settled()
         if (
             len(unit.gradients) > 1
-            or self._settings.compression is not Compression.none
+            or self.settings.compression is not Compression.none
             or grad.layout is not torch.strided
             or not (grad.is_contiguous() and unit.parameter.is_contiguous())
+            or grad.is_neg()
             or not (grad.is_cpu or gpus.takes(grad, self._reduction))
         ):
             self._submit_any(unit)
@@ -250,17 +248,22 @@ class Reducer:
             raise
         if number < 0:
             raise failure(-number)
-        unit.number, unit.sent = number, grad
+        unit.number, gradient.sent, gradient.version = number, grad, grad._version
         self._submitted += 1
 
-    def _submit_any(self, unit: _Unit) -> None:
-        settings = self._settings
+    def _submit_any(self, unit: Unit) -> None:
+        self._begin(unit)
+        self._submitted += 1
+        for gradient in unit.gradients:
+            gradient.note()
+
+    def _begin(self, unit: Unit) -> None:
+        settings = self.settings
         grad = unit.parameter.grad
         if grad.layout is torch.sparse_coo and not settings.sparse_as_dense and len(unit.gradients) == 1:
             # The factors are those of an average, and cancel out.
             unit.gradients[0].sparse_dim = grad.sparse_dim()
             unit.handle = ops.sparse_allreduce_async(grad, unit.name, settings.op, settings.process_set)
-            self._submitted += 1
             return
         if isinstance(settings.compression, GradientExchange):
             exchange = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), self._terms)
@@ -269,44 +272,43 @@ class Reducer:
             except StopIteration:
                 raise TypeError(f"{type(settings.compression).__name__}.reduce() has begun no operation") from None
             unit.sent = exchange
-            self._submitted += 1
             return
         unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
         tensors = [
-            _in_memory_order(tensor, gradient.parameter) for gradient, (tensor, _) in zip(unit.gradients, unit.sent)
+            in_memory_order(tensor, gradient.parameter) for gradient, (tensor, _) in zip(unit.gradients, unit.sent)
         ]
         call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
         if len(tensors) == 1:
             unit.handle = _ops.allreduce(ops.adapter, tensors[0], True, *call)
         else:
             unit.handle = _ops.grouped_allreduce(ops.adapter, tensors, True, *call)
-        self._submitted += 1
 
-    def _dense(self, gradient: _Gradient) -> torch.Tensor:
+    def _dense(self, gradient: Gradient) -> torch.Tensor:
         grad = gradient.settled()
         if grad.layout is not torch.strided:
-            if not self._settings.sparse_as_dense:
+            if not self.settings.sparse_as_dense:
                 raise ValueError(
                     f"the gradient of parameter {gradient.name} is sparse ({grad.layout}), and cannot travel in a group "
                     "of gradients or in another layout than torch.sparse_coo; pass sparse_as_dense=True to "
                     "DistributedOptimizer, or leave it out of `groups`"
                 )
             grad = grad.to_dense()
-        return grad
+        return grad.resolve_neg()
 
     def synchronize(self) -> None:
         """Waits until all gradients are reduced; those that backward did not reach take part with what they have, or
         zero.
 
-        All are waited for, also when one fails. Raises the first one's exception; the next step starts afresh.
+        All are submitted and waited for, also when one fails. Raises the first one's exception; the next step starts
+        afresh.
         """
         if not self.active:
             return
-        error: Optional[Exception] = None
+        errors: List[Exception] = []
         try:
             for unit in self._units:
                 if not unit.number and unit.handle is None:
-                    self._complete(unit)
+                    self._complete(unit, errors)
             left = self._units
             if self._streams.are_used:
                 numbered = [unit for unit in left if unit.number]
@@ -314,32 +316,29 @@ class Reducer:
                     for _ in self._streams.others():
                         for unit in numbered:
                             _handles.wait(unit.number)
-                    _, error = self._collect_all(numbered)
+                    self._collect_all(numbered, errors)
             while left:
-                left, failed = self._collect_all(left)
-                error = error or failed
-        except EpochEnded:
-            self._vacate()
-            raise
+                left = self._collect_all(left, errors)
+            self._leave_frozen()
         finally:
             self._reset()
-        if isinstance(error, EpochEnded):
+        if any(isinstance(error, EpochEnded) for error in errors):
             self._vacate()
-        if error is not None:
-            raise error
+        if errors:
+            raise explained(errors[0])
         if self._unplaced:
             self._place()
 
     def _place(self) -> None:
         """Moves gradients into an arena. All ranks are here after the first step of an epoch, and after that in which
         parameters were added."""
-        wanted = self._settings.gradient_arena and self._settings.compression is Compression.none
+        wanted = self.settings.gradient_arena and self.settings.compression is Compression.none
         later = []
         for gradients in self._unplaced:
             # The last layers' gradients come first, and lie side by side.
             parameters = [gradient.parameter for gradient in reversed(gradients)]
             name = f"gradients.{gradients[0].name[:400]}"
-            places = place_all(name, parameters, wanted, self._settings.process_set)
+            places = place_all(name, parameters, wanted, self.settings.process_set)
             if places is None:
                 later.append(gradients)
                 continue
@@ -356,58 +355,84 @@ class Reducer:
                 gradient.place = None
         self._unplaced = list(self._added)
 
-    def _complete(self, unit: _Unit) -> None:
-        """Submits what the hooks have not."""
-        trainable = False
+    def _complete(self, unit: Unit, errors: List[Exception]) -> None:
+        """Submits what the hooks have not, if this rank has ever trained it: another one may do so now. Adds to the
+        errors."""
         for gradient in unit.gradients:
             self._watch(gradient)
-            trainable = trainable or gradient.parameter.requires_grad
-        if not trainable:
+        if all(gradient.hook is None for gradient in unit.gradients):
             return
-        for gradient in unit.gradients:
-            if gradient.parameter.grad is None:
-                self._clear(gradient)
-        self._submit(unit)
+        try:
+            for gradient in unit.gradients:
+                if gradient.parameter.grad is None:
+                    gradient.clear()
+                    if not gradient.parameter.requires_grad:
+                        self._frozen.append(gradient)
+            self._submit(unit)
+        except Exception as error:  # pylint: disable=broad-except; raised when all are collected
+            errors.append(error)
 
-    def _clear(self, gradient: _Gradient) -> None:
-        if gradient.sparse_dim > 0:
-            gradient.parameter.grad = _sparse_zeros(gradient.parameter, gradient.sparse_dim)
-        elif gradient.place is None:
-            gradient.parameter.grad = torch.zeros_like(gradient.parameter)
-        else:
-            gradient.place.clear(gradient.parameter)
+    def _leave_frozen(self) -> None:
+        """A parameter that all ranks have frozen stays as it is, as in one process. Not all reductions tell."""
+        settings = self.settings
+        if settings.op in (Average, Sum) and not isinstance(settings.compression, GradientExchange):
+            for gradient in self._frozen:
+                gradient.leave_frozen()
 
-    def _collect_all(self, units: Sequence[_Unit]) -> Tuple[List[_Unit], Optional[Exception]]:
-        """Those of which more is to follow, and the first error."""
-        going_on, error = [], None
+    def _collect_all(self, units: Sequence[Unit], errors: List[Exception]) -> List[Unit]:
+        """Those of which more is to follow. Adds to the errors."""
+        going_on = []
         for unit in units:
             try:
                 if self._collect(unit):
                     going_on.append(unit)
             except Exception as failed:  # pylint: disable=broad-except; raised when all are collected
-                error = error or failed
-        return going_on, error
+                errors.append(failed)
+        return going_on
 
-    def _collect(self, unit: _Unit) -> bool:
-        """Waits for what travels, and takes it. Whether more is to follow, which travels now."""
+    def _collect(self, unit: Unit, is_wanted: bool = True) -> bool:
+        """Waits for what travels, and takes it where it `is_wanted`. Whether more is to follow, which travels now."""
         if unit.number:
+            gradient = unit.gradients[0]
             number, unit.number = unit.number, 0
-            _handles.finish(number, unit.sent)
+            _handles.finish(number, gradient.sent)
+            if gradient.sent._version != gradient.version or unit.parameter.grad is not gradient.sent:
+                self._restore(gradient, is_wanted)
         elif unit.handle is not None:
+            # Looked at before the wait: the wait itself changes a device's gradient that went by the host's memory.
+            changed = [gradient for gradient in unit.gradients if gradient.was_changed()]
             output = unit.handle.synchronize()
+            for gradient in changed:
+                self._restore(gradient, is_wanted)
             if isinstance(unit.sent, GeneratorType):
                 try:
                     unit.handle = unit.sent.send(output)
                     return True
                 except StopIteration as result:
-                    self._deliver(unit.parameter, result.value)
-            elif isinstance(unit.handle, ops.SparseHandle):
-                unit.parameter.grad = output
-            else:
-                for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
-                    if tensor is not gradient.parameter.grad:
-                        self._deliver(gradient.parameter, self._settings.compression.decompress(tensor, context))
+                    output = result.value
+            if is_wanted:
+                self._take(unit, output)
         return False
+
+    def _take(self, unit: Unit, output: Any) -> None:
+        """Gives the parameters what has come the long way."""
+        if isinstance(unit.sent, GeneratorType):
+            self._deliver(unit.parameter, output)
+        elif isinstance(unit.handle, ops.SparseHandle):
+            unit.parameter.grad = output
+        else:
+            for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
+                if tensor is not gradient.parameter.grad:
+                    self._deliver(gradient.parameter, self.settings.compression.decompress(tensor, context))
+
+    def _restore(self, gradient: Gradient, is_wanted: bool) -> None:
+        """Gives the parameter the gradient that has travelled, which the program has changed or replaced meanwhile."""
+        if not is_wanted:
+            return
+        gradient.parameter.grad = gradient.sent
+        if not self._told:
+            self._told = True
+            warnings.warn(_CHANGED.format(gradient.name), RuntimeWarning, stacklevel=6)
 
     @staticmethod
     def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
@@ -421,14 +446,15 @@ class Reducer:
     def _reset(self) -> None:
         """Ready for the next step. What still travels, because its wait was interrupted, keeps its memory."""
         self._submitted = 0
+        self._frozen.clear()
         self._streams.clear()
         for unit in self._units:
             if unit.number:
-                _handles.keep(unit.number, unit.sent)
+                _handles.keep(unit.number, unit.gradients[0].sent)
             unit.number, unit.handle, unit.sent = 0, None, None
             unit.waiting = len(unit.gradients)
             for gradient in unit.gradients:
-                gradient.passes_left = self._passes
+                gradient.passes_left, gradient.sent = self._passes, None
 
     def __del__(self) -> None:
         if not forked():
@@ -437,18 +463,18 @@ class Reducer:
     def reduce_loss(self, loss: Any) -> Any:
         """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. What is no number, as
         None, and other reductions pass as they are."""
-        if not self.active or self._settings.op not in (Average, Sum):
+        if not self.active or self.settings.op not in (Average, Sum):
             return loss
         if not isinstance(loss, (torch.Tensor, numbers.Real)):
             return loss
         tensor = loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
         reduced = ops.allreduce_async(
-            tensor, None, "allreduce.loss", self._settings.op, process_set=self._settings.process_set
+            tensor, None, "allreduce.loss", self.settings.op, process_set=self.settings.process_set
         ).synchronize()
         return reduced if isinstance(loss, torch.Tensor) else reduced.item()
 
 
-def _weak_hook(reducer: Reducer, gradient: _Gradient) -> Callable[[torch.Tensor], None]:
+def _weak_hook(reducer: Reducer, gradient: Gradient) -> Callable[[torch.Tensor], None]:
     reference = weakref.ref(reducer)
 
     def hook(_parameter: torch.Tensor) -> None:

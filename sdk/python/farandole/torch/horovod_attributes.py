@@ -1,0 +1,93 @@
+"""What libraries read of Horovod's optimizers, to know one and to see what travels."""
+
+from typing import Any, Dict, NoReturn, Set, Tuple
+
+import torch
+
+from .._handles import Handle
+from .._library import lib
+from .gradients import Unit
+from .reducer import Reducer
+
+
+class Travelling(Handle):
+    """A gradient that travels, or a group of them: what Horovod's programs call a handle."""
+
+    __slots__ = ("_reducer", "_unit")
+
+    def __init__(self, reducer: Reducer, unit: Unit) -> None:
+        super().__init__(None, list)
+        self._reducer, self._unit = reducer, unit
+
+    def poll(self) -> bool:
+        """Whether synchronize() would not wait."""
+        if self._unit.number:
+            return lib.farandole_poll(self._unit.number) != 0
+        return self._unit.handle is None or self._unit.handle.poll()
+
+    def synchronize(self) -> Any:
+        """Waits, and returns the reduced gradient, which the parameter has; of a group the list."""
+        if self._unit.number or self._unit.handle is not None:
+            self._reducer.take(self._unit)
+        grads = [gradient.parameter.grad for gradient in self._unit.gradients]
+        return grads[0] if len(grads) == 1 else grads
+
+
+class NotCopied:
+    """Refuses to be copied or pickled."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        del protocol
+        raise TypeError(
+            "a DistributedOptimizer cannot be copied or pickled, as it reduces the gradients of this process's model: copy "
+            "the model, wrap an optimizer of the copy, and give that the state_dict() of this one"
+        )
+
+
+class HorovodAttributes(NotCopied):
+    """Attributes of Horovod's _DistributedOptimizer, for reading; they are made when they are asked for."""
+
+    _reducer: Reducer
+
+    @property
+    def _parameter_names(self) -> Dict[torch.Tensor, str]:
+        """The name of each parameter."""
+        return {gradient.parameter: gradient.name for gradient in self._reducer.gradients()}
+
+    @property
+    def _requires_update(self) -> Set[torch.Tensor]:
+        """Parameters that take part in each step, as they have been trained; none where nothing travels."""
+        return {gradient.parameter for gradient in self._reducer.gradients() if gradient.hook is not None}
+
+    @property
+    def _allreduce_delay(self) -> Dict[torch.Tensor, int]:
+        """How many backward passes there are before the gradient of each parameter travels."""
+        return {gradient.parameter: gradient.passes_left for gradient in self._reducer.gradients()}
+
+    @property
+    def _handles(self) -> Dict[Any, Tuple[Travelling, None]]:
+        """What travels: for each parameter, or tuple of those of a group, what synchronize() and poll() take."""
+        return {
+            unit.parameter if len(unit.gradients) == 1 else tuple(each.parameter for each in unit.gradients): (
+                Travelling(self._reducer, unit),
+                None,
+            )
+            for unit in self._reducer.travelling()
+        }
+
+    @property
+    def _compression(self) -> Any:
+        return self._reducer.settings.compression
+
+    @property
+    def _synchronized(self) -> bool:
+        """Whether the gradients are reduced, for the step that follows."""
+        return self._reducer.synchronized
+
+    @_synchronized.setter
+    def _synchronized(self, is_so: bool) -> None:
+        self._reducer.synchronized = is_so
+
+    def _allreduce_grad_async(self, p: torch.Tensor) -> Tuple[Travelling, None]:
+        """Sends the gradient of a parameter now (of a group: those of all), zeros where there is none."""
+        return Travelling(self._reducer, self._reducer.send(p)), None

@@ -1,0 +1,292 @@
+"""Training loops as people write them, over the ranks: they do what the same loop does in one process with the whole
+batch, or say what is wrong with them. Each says what Horovod does where that is something else."""
+
+import copy
+import io
+import pickle
+import warnings
+from typing import Any, Callable, List
+
+import torch
+from harness import Checks
+from torch import nn
+from torch.optim import lr_scheduler, swa_utils
+from training_loops import STEPS, Loop, expect_same_bits
+
+check = Checks()
+
+
+def idiom(train: Callable[[Loop], None]) -> Callable[[Loop], None]:
+    """A check of a loop: ranks end with the numbers of one process."""
+
+    def compare() -> None:
+        ranks, alone = Loop(True), Loop(False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            train(ranks)
+        train(alone)
+        expect_same_bits(ranks)
+        torch.testing.assert_close(ranks.numbers(), alone.numbers(), rtol=1e-9, atol=1e-11)
+
+    check.functions[train.__name__] = compare
+    return train
+
+
+@idiom
+def gradients_are_detached_and_zeroed(loop: Loop) -> None:
+    """zero_grad of PyTorch up to 1.6, fastai, apex and fairseq."""
+    for step in range(STEPS):
+        for parameter in loop.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.detach_()
+                parameter.grad.zero_()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
+@idiom
+def gradients_are_set_to_none_by_hand(loop: Loop) -> None:
+    for step in range(STEPS):
+        for parameter in loop.model.parameters():
+            parameter.grad = None
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
+@idiom
+def the_model_zeroes_its_gradients(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.model.zero_grad(set_to_none=step % 2 == 0)
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
+@idiom
+def gradients_are_clipped_between_synchronize_and_step(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.synchronize()
+        nn.utils.clip_grad_norm_(loop.model.parameters(), 0.05)
+        loop.step()
+
+
+@idiom
+def losses_are_added_before_one_backward_pass(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        (loop.loss(step) + 0.1 * loop.loss(step + 100)).backward()
+        loop.optimizer.step()
+
+
+@idiom
+def two_backward_passes_make_a_step(loop: Loop) -> None:
+    """Horovod: the same with backward_passes_per_step; without, AssertionError in both."""
+    if loop.on_rank:
+        loop.optimizer.set_backward_passes_per_step(2)
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward(retain_graph=True)
+        (0.3 * loop.loss(step + 50)).backward()
+        loop.optimizer.step()
+
+
+@idiom
+def steps_are_skipped_on_all_ranks(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.synchronize()
+        if step % 3 == 1:
+            continue
+        loop.step()
+
+
+@idiom
+def state_makes_a_round_trip_through_a_file(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        if step == 2:
+            file = io.BytesIO()
+            torch.save({"model": loop.model.state_dict(), "optimizer": loop.optimizer.state_dict()}, file)
+            file.seek(0)
+            state = torch.load(file)
+            with torch.no_grad():
+                for parameter in loop.model.parameters():
+                    parameter.zero_()
+            loop.model.load_state_dict(state["model"])
+            loop.optimizer.load_state_dict(state["optimizer"])
+
+
+@idiom
+def averages_of_the_model_are_kept(loop: Loop) -> None:
+    """EMA at each step, and SWA with its schedule at the end."""
+    ema = swa_utils.AveragedModel(loop.model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9))
+    swa, schedule = swa_utils.AveragedModel(loop.model), swa_utils.SWALR(loop.optimizer, swa_lr=0.05, anneal_epochs=2)
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        ema.update_parameters(loop.model)
+        if step >= 2:
+            swa.update_parameters(loop.model)
+            schedule.step()
+    with torch.no_grad():
+        for parameter, one, two in zip(loop.model.parameters(), ema.parameters(), swa.parameters()):
+            parameter.copy_((one + two) / 2)
+
+
+@idiom
+def schedulers_are_made_before_and_after(loop: Loop) -> None:
+    """Horovod: of a scheduler that was made before, torch warns that step() was not called."""
+    before = lr_scheduler.StepLR(loop.inner, 2, gamma=0.5)
+    after = lr_scheduler.LambdaLR(loop.optimizer, lambda done: 1.0 / (1 + done))
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        (before if step < 3 else after).step()
+
+
+@idiom
+def one_cycle_changes_the_momentum_too(loop: Loop) -> None:
+    schedule = lr_scheduler.OneCycleLR(loop.optimizer, max_lr=0.2, total_steps=STEPS + 1)
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        schedule.step()
+
+
+@idiom
+def closures_are_called_within_the_step(loop: Loop) -> None:
+    for step in range(STEPS):
+
+        def closure(number: int = step) -> torch.Tensor:
+            loop.optimizer.zero_grad()
+            loss = loop.loss(number)
+            loss.backward()
+            return loss
+
+        loop.optimizer.step(closure)
+
+
+@idiom
+def a_scaler_scales_the_loss(loop: Loop) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=2)
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        scaler.scale(loop.loss(step)).backward()
+        loop.synchronize()
+        scaler.unscale_(loop.optimizer)
+        nn.utils.clip_grad_value_(loop.model.parameters(), 0.02)
+        if loop.on_rank:
+            with loop.optimizer.skip_synchronize():
+                scaler.step(loop.optimizer)
+        else:
+            scaler.step(loop.optimizer)
+        scaler.update()
+
+
+@idiom
+def layers_are_frozen_for_a_while_on_all_ranks(loop: Loop) -> None:
+    """As in one process they stay as they are. Horovod: momentum and weight decay move them."""
+    for step in range(STEPS):
+        loop.model[2].requires_grad_(step not in (2, 3))
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        assert (loop.model[2].weight.grad is None) == (step in (2, 3))
+
+
+@idiom
+def a_group_is_added_to_the_optimizer_that_was_wrapped(loop: Loop) -> None:
+    """Callbacks and schedulers keep it. Horovod: the group is not trained."""
+    late = nn.Linear(6, 6).double()
+    with torch.no_grad():
+        for parameter in late.parameters():
+            parameter.fill_(0.1)
+    for step in range(STEPS):
+        if step == 2:
+            loop.inner.add_param_group({"params": list(late.parameters()), "lr": 0.05})
+        loop.optimizer.zero_grad()
+        loop.loss(step, model=nn.Sequential(late, loop.model) if step >= 2 else None).backward()
+        loop.optimizer.step()
+    loop.model.add_module("late", late)
+
+
+@idiom
+def hooks_change_gradients_before_they_travel(loop: Loop) -> None:
+    for parameter in loop.model.parameters():
+        parameter.register_hook(lambda grad: grad * 0.5)
+    gradients_are_detached_and_zeroed(loop)
+
+
+@idiom
+def gradients_are_replaced_before_the_step(loop: Loop) -> None:
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.synchronize()
+        for parameter in loop.model.parameters():
+            parameter.grad = parameter.grad.sign() * parameter.grad.abs().sqrt()
+        loop.step()
+
+
+@idiom
+def the_state_goes_to_a_new_optimizer(loop: Loop) -> None:
+    for step in range(STEPS):
+        if step == 3:
+            state = copy.deepcopy(loop.optimizer.state_dict())
+            loop.inner = torch.optim.SGD(loop.model.parameters(), lr=0.3, momentum=0.9, weight_decay=0.01)
+            loop.optimizer = loop.wrap(loop.inner)
+            loop.optimizer.load_state_dict(state)
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
+def share_data(grad: torch.Tensor) -> None:
+    grad.data = torch.ones_like(grad)
+
+
+# What programs do with a gradient after the step. None of it may reach the next one.
+AFTERWARDS = {
+    "requires_grad_": lambda grad: grad.requires_grad_(),
+    "resize_": lambda grad: grad.resize_(2),
+    "set_": lambda grad: grad.set_(torch.ones(grad.shape, dtype=grad.dtype)),
+    "share_memory_": lambda grad: grad.share_memory_(),
+    "t_": lambda grad: grad.t_(),
+    "unsqueeze_": lambda grad: grad.unsqueeze_(0),
+    "hook": lambda grad: grad.requires_grad_().register_hook(lambda other: 2 * other),
+    "data": share_data,
+    "pickle": lambda grad: pickle.loads(pickle.dumps(grad)),
+    "deepcopy": copy.deepcopy,
+    "move": lambda grad: grad.to(torch.float32),
+    "label": lambda grad: setattr(grad, "label", 1),
+}
+
+
+@check.each(*AFTERWARDS)
+def what_is_done_with_a_gradient_after_the_step_stays_there(kind: str) -> None:
+    def train(loop: Loop) -> None:
+        kept: List[Any] = []
+        for step in range(STEPS):
+            loop.optimizer.zero_grad()
+            loop.loss(step).backward()
+            loop.optimizer.step()
+            grad = loop.first().grad
+            assert not hasattr(grad, "label")
+            if step % 2:
+                AFTERWARDS[kind](grad)
+                kept += [grad, grad.detach().clone()]
+        for one, two in zip(kept[::2], kept[1::2]):
+            assert torch.equal(one, two), "a gradient that was kept has changed"
+
+    ranks, alone = Loop(True), Loop(False)
+    train(ranks)
+    train(alone)
+    expect_same_bits(ranks)
+    torch.testing.assert_close(ranks.numbers(), alone.numbers(), rtol=1e-9, atol=1e-11)

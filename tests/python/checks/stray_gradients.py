@@ -1,0 +1,179 @@
+"""Gradients that are missing, that change while they travel, that fail, or that have a sign of their own; and what
+libraries see of the optimizer that reduces them."""
+
+import copy
+import pickle
+import warnings
+from typing import Any, Callable, Dict, List
+
+import farandole.torch as hvd
+import torch
+from harness import Checks, expect_error
+from torch import nn
+from training_loops import STEPS, Loop, expect_same_bits
+
+check = Checks()
+
+
+@check.each("frozen", "unused", "without gradient", "frozen in a group", "unused in a group", "frozen compressed")
+def a_layer_is_left_out_on_one_rank_for_one_step(kind: str) -> None:
+    """Layer drop, stochastic depth, a branch. Horovod: the same; the rank contributes zeros."""
+    options = {"group": {"groups": 2}, "compressed": {"compression": hvd.Compression.bf16}}.get(kind.split(" ")[-1], {})
+    loop = Loop(True, **options)
+    for step in range(STEPS):
+        is_out = step in (2, 4) and hvd.rank() == 0
+        loop.model[0].requires_grad_(not (is_out and kind.startswith("frozen")))
+        loop.optimizer.zero_grad()
+        if is_out and kind.startswith("unused"):
+            loop.model[2:](torch.ones(3, 8, dtype=torch.float64)).sum().backward()
+        elif not (is_out and kind == "without gradient"):
+            loop.loss(step).backward()
+        loop.optimizer.step()
+        expect_same_bits(loop)
+
+
+@check
+def a_missing_gradient_counts_as_zero() -> None:
+    loop = Loop(True)
+    for is_frozen in (False, True):
+        loop.first().requires_grad_(not (is_frozen and hvd.rank() == 0))
+        loop.optimizer.zero_grad()
+        loss = sum((float(hvd.rank() + 1) * parameter).sum() for parameter in loop.model.parameters())
+        loss.backward()
+        loop.synchronize()
+        total = sum(range(1, hvd.size() + 1)) - is_frozen
+        if total:
+            assert loop.first().grad.unique().tolist() == [total / hvd.size()]
+        loop.step()
+    expect_same_bits(loop)
+
+
+@check.each("clipped", "replaced", "dropped", "compressed", "grouped")
+def gradients_that_change_while_they_travel_are_told_of_once(kind: str) -> None:
+    """Horovod: clipping has no effect or half an effect, without a word; a dropped gradient ends the program."""
+    if hvd.size() == 1:
+        return
+    options = {"compressed": {"compression": hvd.Compression.fp16}, "grouped": {"groups": 1}}.get(kind, {})
+    loop = Loop(True, **options)
+    told: List[Any] = []
+    for step in range(4):
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        for parameter in loop.model.parameters():
+            if kind == "replaced":
+                parameter.grad = parameter.grad * 0.5
+            elif kind == "dropped":
+                parameter.grad = None
+            else:
+                parameter.grad.mul_(1.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loop.optimizer.step()
+        told += caught
+        expect_same_bits(loop)
+    assert len(told) == 1, [str(each.message) for each in told]
+    words = str(told[0].message)
+    assert "optimizer.synchronize()" in words and "with optimizer.skip_synchronize():" in words, words
+
+
+@check
+def gradients_with_the_negative_bit_count_as_what_they_are() -> None:
+    """On one rank, on all, and of a parameter that has it itself. Horovod 0.28.1 loses the sign."""
+    for ranks in ([0], range(hvd.size())):
+        for kept in (True, False):
+            parameter = nn.Parameter(torch.zeros(4))
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), gradient_arena=kept)
+            for _ in range(3):
+                values = torch.full((4,), hvd.rank() + 1.0)
+                parameter.grad = torch._neg_view(-values) if hvd.rank() in ranks else values
+                optimizer.step()
+            mean = (hvd.size() + 1) / 2
+            torch.testing.assert_close(parameter.detach(), torch.full((4,), -3 * mean))
+    parameter = nn.Parameter(torch._neg_view(torch.full((4,), hvd.rank() + 1.0)))
+    hvd.broadcast_parameters([parameter], 0)
+    assert parameter.tolist() == [-1.0] * 4, parameter
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    for _ in range(2):
+        optimizer.zero_grad()
+        (parameter * (hvd.rank() + 1.0)).sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(parameter.detach(), torch.full((4,), -1.0 - (hvd.size() + 1)))
+
+
+@check
+def all_gradients_are_waited_for_also_when_one_fails() -> None:
+    """So that no sum lands in a gradient afterwards."""
+    if hvd.size() == 1:
+        return
+    weights = [nn.Parameter(torch.ones(300_000)) for _ in range(3)]
+    for weight in (weights[0], weights[2]):
+        weight.grad = torch.full((300_000,), hvd.rank() + 1.0)
+    weights[1].grad = torch.ones(300_000).to_sparse()  # which has no maximum
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=1.0), op=hvd.Max)
+    expect_error(ValueError, optimizer.synchronize, "Max")
+    for weight in (weights[0], weights[2]):
+        assert weight.grad.unique().tolist() == [hvd.size()], "it was not reduced when synchronize() returned"
+
+
+@check
+def libraries_find_horovods_attributes() -> None:
+    loop = Loop(True)
+    optimizer, named = loop.optimizer, dict(loop.model.named_parameters())
+    parameters = set(loop.model.parameters()) if hvd.size() > 1 else set()
+    assert {name: parameter for parameter, name in optimizer._parameter_names.items()} == named
+    assert optimizer._requires_update == parameters and not optimizer._handles
+    assert set(optimizer._allreduce_delay.values()) == {1} and optimizer._compression is hvd.Compression.none
+    loop.loss(0).backward()
+    assert set(optimizer._handles) == parameters
+    for parameter, (handle, _) in optimizer._handles.items():
+        assert hvd.synchronize(handle) is parameter.grad and hvd.poll(handle)
+    optimizer.synchronize()
+    assert optimizer._synchronized and not optimizer._handles
+    loop.step()
+    optimizer.zero_grad()
+    if hvd.size() > 1:
+        loop.first().grad = torch.full_like(loop.first(), float(hvd.rank()))
+        handle, _ = optimizer._allreduce_grad_async(loop.first())
+        assert hvd.synchronize(handle).unique().tolist() == [(hvd.size() - 1) / 2]
+    optimizer.step()
+    expect_same_bits(loop)
+
+
+_COPIES: Dict[str, Callable[[Any], Any]] = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": pickle.dumps}
+
+
+@check.each(*_COPIES)
+def an_optimizer_refuses_to_be_copied(how: str) -> None:
+    """Horovod: the copy fails at its first step."""
+    make = _COPIES[how]
+    for options in ({}, {"op": hvd.Adasum}):
+        expect_error(TypeError, lambda given=options: make(Loop(True, **given).optimizer), "state_dict()")
+
+
+@check
+def optimizers_without_names_are_told_to_take_some() -> None:
+    """Ranks whose steps of two of them cross."""
+    if hvd.size() == 1:
+        return
+    models = [nn.Linear(2, 2), nn.Linear(3, 3)]
+    optimizers = [hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1)) for model in models]
+    mine = 0 if hvd.rank() == 0 else 1
+    models[mine](torch.ones(2 + mine)).sum().backward()
+    expect_error(ValueError, optimizers[mine].step, "noname", "named_parameters")
+
+
+@check
+def combined_steps_follow_groups_and_frozen_parameters() -> None:
+    """op=Adasum."""
+    loop = Loop(True, op=hvd.Adasum)
+    late = nn.Linear(6, 6).double()
+    hvd.broadcast_parameters(late.state_dict(), 0)
+    for step in range(STEPS):
+        if step == 2:
+            loop.inner.add_param_group({"params": list(late.parameters())})
+        loop.model[2].requires_grad_(step != 3 or hvd.rank() != 0)
+        loop.optimizer.zero_grad()
+        loop.loss(step, model=nn.Sequential(late, loop.model)).backward()
+        loop.optimizer.step()
+    loop.model.add_module("late", late)
+    expect_same_bits(loop)

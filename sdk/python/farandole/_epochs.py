@@ -90,10 +90,10 @@ def depart(grace_ms: int, reason: str) -> None:
 _change = ffi.new("farandole_change*", {"struct_bytes": ffi.sizeof("farandole_change")})
 
 
-def agree_on_most(name: str, values: List[int]) -> List[int]:
-    """The greatest of each value over all ranks, which all call it. EpochEnded: a worker has died or left."""
+def agree_on_most(name: str, values: List[int], group: int = process_sets.GLOBAL_ID) -> List[int]:
+    """The greatest of each value over all ranks of a group, which all call it. EpochEnded: a worker has died or left."""
     memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
     address = int(ffi.cast("uintptr_t", memory))
-    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, 0, SURFACE_MS)
+    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, group, SURFACE_MS)
     run(lib.farandole_allreduce, (memory, shape), name.encode(), address, address, *call)
     return list(memory)

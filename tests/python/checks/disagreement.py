@@ -159,3 +159,27 @@ def about_a_gradient() -> None:
 def about_parameters_to_broadcast() -> None:
     model = torch.nn.Linear(3 if odd_one_out() else 4, 2)
     expect_error(lambda: hvd.broadcast_parameters(model.state_dict(), 0), "weight", "rank 0")
+
+
+@check
+def about_which_parameters_to_broadcast() -> None:
+    mine = {"first": torch.ones(2), "other" if odd_one_out() else "second": torch.ones(3)}
+    last = f"rank {hvd.size() - 1}"
+    expect_error(lambda: hvd.broadcast_parameters(mine, 0), "second", "other", "rank 0", last)
+    more = {"first": torch.ones(2), **({"second": torch.ones(1)} if odd_one_out() else {})}
+    expect_error(lambda: hvd.broadcast_parameters(more, 0), "second", "no such tensor", "rank 0", last)
+    kind = {"first": torch.ones(2, dtype=torch.float64 if odd_one_out() else torch.float32)}
+    expect_error(lambda: hvd.broadcast_parameters(kind, 0), "first", "torch.float32", "torch.float64", last)
+    root = 1 if odd_one_out() else 0
+    expect_error(lambda: hvd.broadcast_parameters({"first": torch.ones(2)}, root), "root_rank", "rank 0 has 0", last)
+
+
+@check
+def about_groups_of_parameters_to_broadcast() -> None:
+    layers = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)]
+    groups = [{"params": list(layer.parameters())} for layer in layers]
+    if odd_one_out():
+        groups = [{"params": [parameter for layer in layers for parameter in layer.parameters()]}]
+    optimizer = torch.optim.SGD(groups, lr=0.1)
+    words = ("2 groups of [2, 2] parameters", "1 groups of [4] parameters", "rank 0", f"rank {hvd.size() - 1}")
+    expect_error(lambda: hvd.broadcast_optimizer_state(optimizer, 0), *words)

@@ -206,3 +206,13 @@ def an_object_that_cannot_be_pickled_is_an_error_on_all_ranks() -> None:
     else:
         raise AssertionError("no error")
     hvd.barrier()
+
+
+@check
+def more_tensors_than_names_come_in_order() -> None:
+    """And few names are used for them, so that none run out."""
+    count = 5000 if hvd.size() == 2 else 700
+    tensors = {f"p{number}": torch.full((number % 3,), float(number + hvd.rank())) for number in range(count)}
+    hvd.broadcast_parameters(tensors, root_rank=hvd.size() - 1)
+    for number in range(count):
+        assert tensors[f"p{number}"].eq(number + hvd.size() - 1).all(), number

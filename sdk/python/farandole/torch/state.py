@@ -10,6 +10,7 @@ from ..basics import rank
 from ..objects import broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from . import ops
+from .tensor_stream import broadcast_all, describe, expect_agreement
 
 
 def broadcast_parameters(
@@ -20,11 +21,11 @@ def broadcast_parameters(
     """Gives the root's tensors to all ranks, in place.
 
     `params`: a model's state_dict() (values None are skipped), model.named_parameters() or model.parameters().
-    ValueError: something else, or ranks disagree about a shape or element type.
+    ValueError: something else, or ranks disagree about the tensors, which are named.
     """
     if isinstance(params, (str, torch.Tensor)) or not hasattr(params, "__iter__"):
         raise ValueError(f"invalid params of type: {type(params)}")
-    named = sorted(params.items()) if isinstance(params, dict) else list(params)
+    named = list(params.items()) if isinstance(params, dict) else list(params)
     named = [(f"noname.{i}", each) if isinstance(each, torch.Tensor) else each for i, each in enumerate(named)]
     for entry in named:
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], (torch.Tensor, type(None)))):
@@ -32,12 +33,10 @@ def broadcast_parameters(
                 "broadcast_parameters needs a state_dict or (name, tensor) pairs with tensors only; "
                 f"it got {_describe(entry)}; use broadcast_object for what is no tensor"
             )
-    handles = [
-        ops.broadcast_async_(tensor, root_rank, f"broadcast_parameters.{name}", process_set)
-        for name, tensor in named
-        if tensor is not None
-    ]
-    _synchronize_all(handles)
+    given = sorted(((str(name), tensor) for name, tensor in named if tensor is not None), key=lambda entry: entry[0])
+    root_rank = _ops.root_for(root_rank)
+    expect_agreement("broadcast_parameters", [("root_rank", root_rank), *describe(given)], process_set)
+    broadcast_all("broadcast_parameters", [tensor for _, tensor in given], root_rank, process_set)
 
 
 def _describe(entry: Any) -> str:
@@ -46,25 +45,14 @@ def _describe(entry: Any) -> str:
     return f"a {type(entry).__name__}"
 
 
-def _synchronize_all(handles: List[_ops.Handle]) -> None:
-    """Waits for all, also when one fails; raises the first one's exception."""
-    error = None
-    for handle in handles:
-        try:
-            handle.synchronize()
-        except Exception as failed:  # pylint: disable=broad-except; raised below
-            error = error or failed
-    if error is not None:
-        raise error
-
-
 class _TensorPlace:
     """Stands in a state for a tensor that is sent on its own."""
 
     def __init__(self, index: int, like: torch.Tensor) -> None:
         self.index, self.shape, self.dtype, self.is_cuda = index, tuple(like.shape), like.dtype, like.is_cuda
         # How its elements follow each other in memory; kernels of optimizers want those of the parameter (channels_last).
-        self.strides = None if ops.memory_order(like) is None else like.stride()
+        has_order = like.is_contiguous() or ops.memory_order(like) is not None
+        self.strides = like.stride() if has_order else None
 
     def make(self, gpu: torch.device) -> torch.Tensor:
         """A tensor like the sender's, on `gpu` if that was on one."""
@@ -114,22 +102,23 @@ def broadcast_optimizer_state(
 
     The other ranks need no state of their own, or may have another one; it is replaced. Where the root has no state yet,
     gradients that are not there become zero, as Horovod's programs expect; not sparse ones, which are those of SparseAdam
-    and of the sparse embeddings of `model`. ValueError: their parameter groups do not fit the root's.
+    and of the sparse embeddings of `model`. ValueError: ranks have other numbers of parameter groups, or of parameters in
+    them; they are named.
     """
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"broadcast_optimizer_state needs an optimizer, not {optimizer!r}")
-    root = rank() == _ops.root_for(root_rank)
+    root_rank = _ops.root_for(root_rank)
+    root = rank() == root_rank
+    groups = [len(group["params"]) for group in optimizer.param_groups]
+    facts = [("root_rank", root_rank), ("param_groups", f"{len(groups)} groups of {groups} parameters")]
+    expect_agreement("broadcast_optimizer_state", facts, process_set)
     sent: List[torch.Tensor] = []
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
     skeleton = broadcast_object(skeleton, root_rank, "broadcast_optimizer_state", process_set)
     received: Dict[int, torch.Tensor] = dict(enumerate(sent))
     state = None if root else _put_tensors(skeleton, received, _gpu_of(optimizer))
-    _synchronize_all(
-        [
-            ops.broadcast_async_(received[index], root_rank, f"broadcast_optimizer_state.{index}", process_set)
-            for index in sorted(received)
-        ]
-    )
+    tensors = [received[index] for index in sorted(received)]
+    broadcast_all("broadcast_optimizer_state", tensors, root_rank, process_set)
     if not root:
         load_exactly(optimizer, state)
     if not skeleton["state"] and not isinstance(optimizer, torch.optim.SparseAdam):

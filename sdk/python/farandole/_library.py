@@ -6,6 +6,7 @@ no worker.
 
 import ctypes
 import os
+import sys
 from typing import Any, Callable, Dict, Optional, Type
 
 from . import _options, exceptions
@@ -62,6 +63,8 @@ _EXCEPTIONS: Dict[int, Type[Exception]] = {
     lib.FARANDOLE_UNAUTHENTICATED: PermissionError,
 }
 
+_NOT_INITIALIZED = "farandole is not initialized"
+
 NOT_DIRECT = -1
 
 
@@ -101,6 +104,8 @@ def failure(code: int) -> Exception:
             "process that called init()"
         )
     message = ffi.string(lib.farandole_last_error()).decode(errors="replace")
+    if message.startswith(_NOT_INITIALIZED) and "horovod" in sys.modules:
+        message = "Horovod has not been initialized; use hvd.init()."  # libraries compare the whole sentence
     return _EXCEPTIONS.get(code, exceptions.InternalError)(message or f"the worker library failed with code {code}")
 
 

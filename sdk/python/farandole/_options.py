@@ -64,6 +64,11 @@ def environment_with(**variables: str) -> Dict[str, str]:
     return {**os.environ, **variables}
 
 
+def variable(name: str) -> Optional[str]:
+    """An environment variable of other launchers; None: it is not set."""
+    return os.environ.get(name)
+
+
 def run_rendezvous() -> Tuple[str, bytes]:
     """On a worker of run(): where its driver listens, and the secret. KeyError: it is none."""
     return os.environ["FARANDOLE_RUN_ADDRESS"], bytes.fromhex(os.environ["FARANDOLE_RUN_KEY"])

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import threading
 import warnings
 from typing import Any, List
 from unittest import mock
@@ -35,7 +36,8 @@ Sum SyncBatchNorm alltoall alltoall_async join sparse_allreduce_async start_time
 MODULES = {
     "horovod": "run __version__",
     "horovod.torch": " ".join(TORCH),
-    "horovod.torch.mpi_ops": "allreduce allgather broadcast synchronize poll rank size init shutdown Average Sum is_homogeneous",
+    "horovod.torch.mpi_ops": "allreduce allgather broadcast synchronize poll rank size init shutdown Average Sum is_homogeneous "
+    "handle_average_backwards_compatibility _handle_map _allgather_async",
     "horovod.torch.functions": "allgather_object broadcast_object broadcast_optimizer_state broadcast_parameters",
     "horovod.torch.optimizer": "DistributedOptimizer",
     "horovod.torch.compression": "Compression Compressor FP16Compressor NoneCompressor",
@@ -49,10 +51,19 @@ MODULES = {
     "horovod.common.exceptions": "HorovodInternalError HostsUpdatedInterrupt HorovodVersionMismatchError",
     "horovod.common.process_sets": "ProcessSet add_process_set global_process_set remove_process_set",
     "horovod.common.util": "check_extension env extension_available gpu_available gloo_built is_iterable mpi_built "
-    "nccl_built num_rank_is_power_2 split_list is_version_greater_equal_than",
+    "nccl_built num_rank_is_power_2 split_list is_version_greater_equal_than _cache get_ext_suffix "
+    "get_extension_full_path get_average_backwards_compatibility_fun check_installed_version",
     "horovod.data": "AsyncDataLoaderMixin BaseDataLoader",
     "horovod.data.data_loader_base": "AsyncDataLoaderMixin BaseDataLoader",
     "horovod.runner": "run",
+    "horovod.runner.util.threads": "in_thread on_event execute_function_multithreaded",
+    "horovod.runner.common.util.codec": "dumps_base64 loads_base64",
+    "horovod.runner.common.util.env": "is_exportable get_env_rank_and_size IGNORE_REGEXES",
+    "horovod.runner.common.util.host_hash": "host_hash",
+    "horovod.runner.common.util.hosts": "HostInfo SlotInfo INVALID_SLOT_INFO parse_hosts parse_hosts_and_slots parse_host_files "
+    "get_host_assignments",
+    "horovod.runner.common.util.secret": "make_secret_key compute_digest check_digest",
+    "horovod.runner.common.util.timeout": "Timeout TimeoutException",
 }
 
 # Arguments in Horovod's order; more may follow.
@@ -161,6 +172,52 @@ def tools_of_its_programs_work() -> None:
     assert util.extension_available("torch") and not util.extension_available("mxnet")
     expect_error(ImportError, lambda: util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", ""), "horovod.mxnet")
     assert util.is_version_greater_equal_than("2.4.1", "2.4.0")
+
+
+@check
+def tools_of_its_launchers_work() -> None:
+    from horovod.common.util import _cache
+    from horovod.runner.common.util import codec, hosts, secret, timeout
+    from horovod.runner.util import threads
+
+    calls: List[int] = []
+    remembered = _cache(lambda number: calls.append(number) or 2 * number)
+    assert remembered(3) == remembered(3) == 6 and calls == [3]
+    assert codec.loads_base64(codec.dumps_base64({"a": 1})) == {"a": 1}
+    key = secret.make_secret_key()
+    assert secret.check_digest(key, b"text", secret.compute_digest(key, b"text"))
+    assert not secret.check_digest(key, b"other", secret.compute_digest(key, b"text"))
+    slots = hosts.get_host_assignments(hosts.parse_hosts("a:2,b:1"), 3)
+    assert [(one.hostname, one.rank, one.local_rank, one.cross_rank) for one in slots] == [
+        ("a", 0, 0, 0),
+        ("a", 1, 1, 0),
+        ("b", 2, 0, 1),
+    ]
+    assert [(one.size, one.local_size, one.cross_size) for one in slots] == [(3, 2, 2), (3, 2, 1), (3, 1, 2)]
+    expect_error(ValueError, lambda: hosts.get_host_assignments(hosts.parse_hosts("a:2"), 3), "3", "2")
+    over = timeout.Timeout(-1.0, "{activity} took {timeout} s")
+    expect_error(timeout.TimeoutException, lambda: over.check_time_out_for("it"), "it took -1.0 s")
+    assert threads.execute_function_multithreaded(lambda one, two: one + two, [[1, 2], [3, 4]]) == {0: 3, 1: 7}
+    expect_error(RuntimeError, lambda: threads.execute_function_multithreaded(calls.index, [[9]]), "did not complete")
+    event, seen = threading.Event(), threading.Event()
+    thread = threads.on_event(event, seen.set)
+    assert not seen.is_set()
+    event.set()
+    thread.join()
+    assert seen.is_set()
+
+
+@check
+def an_allgather_may_go_into_a_tensor_of_the_program() -> None:
+    from horovod.torch import mpi_ops
+
+    output = torch.empty(0)
+    handle = mpi_ops._allgather_async(torch.full((2, 3), float(hvd.rank())), output, "into", hvd.global_process_set)
+    assert handle in mpi_ops._handle_map
+    assert hvd.synchronize(handle) is output and handle not in mpi_ops._handle_map
+    assert output[:, 0].tolist() == [float(rank) for rank in range(hvd.size()) for _ in range(2)]
+    assert mpi_ops.handle_average_backwards_compatibility(None, None) == hvd.Average
+    assert mpi_ops.handle_average_backwards_compatibility(hvd.Sum, None) == hvd.Sum
 
 
 @check

@@ -1,12 +1,40 @@
 """What Horovod's programs ask about the installation, and small tools of theirs."""
 
+import functools
 import importlib.util
-from typing import Any, List, Sequence
+import os
+import sysconfig
+from typing import Any, Callable, List, Optional, Sequence
 
 import farandole
 from farandole._options import temporary_environment as env  # noqa: F401
+from farandole.reduce_ops import choose
 
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
+
+# Remembers what a function has returned for its arguments.
+_cache = functools.lru_cache(maxsize=None)
+
+
+def get_ext_suffix() -> str:
+    """How the names of extension modules end."""
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def get_extension_full_path(pkg_path: str, *args: str) -> str:
+    """Where an extension module would be: parts of its path, beside a file."""
+    return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
+
+
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Optional[int], Optional[bool]], int]:
+    """A function of `op` and the older `average` that returns the reduction which they mean. `reduce_ops` has Horovod's."""
+    del reduce_ops
+    return choose
+
+
+def check_installed_version(name: str, version: str, exception: Optional[Exception] = None) -> None:
+    """Nothing: Farandole is built for no version of a framework."""
+    del name, version, exception
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:

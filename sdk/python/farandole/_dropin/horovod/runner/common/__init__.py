@@ -1,0 +1,1 @@
+"""What Horovod's launchers share, by Horovod's names."""

@@ -1,0 +1,1 @@
+"""Small tools of Horovod's launchers that programs use."""

@@ -1,0 +1,1 @@
+"""Tools of Horovod's launcher that programs use."""

@@ -48,6 +48,21 @@ def test_a_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
     assert wrong.returncode == 2 and wrong.stderr.startswith("horovodrun: no command is given"), wrong.stderr
 
 
+def test_libraries_find_horovods_sentence_before_init(tmp_path: pathlib.Path) -> None:
+    """pytorch-ignite compares the whole of it."""
+    program = """
+import horovod.torch as hvd
+for call in (hvd.rank, hvd.size, hvd.barrier):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+"""
+    names = harness.ROOT / "sdk" / "python" / "farandole" / "_dropin"
+    output = launch(tmp_path, sys.executable, "-c", program, PYTHONPATH=str(names))
+    assert output == 3 * "Horovod has not been initialized; use hvd.init().\n", output
+
+
 def test_an_elastic_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
     text = (PROGRAMS / "documented_elastic.py").read_text(encoding="utf-8")
     program = tmp_path / "elastic.py"

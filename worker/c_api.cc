@@ -113,6 +113,8 @@ const char* farandole_last_error(void) { return farandole::LastError().c_str(); 
 
 int farandole_init(const farandole_init_options* options, int (*interrupted)(void)) {
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
+  const farandole::BlockingCall blocking("init()");
+  if (absl::Status status = blocking.status(); !status.ok()) return Code(status);
   absl::StatusOr<farandole::WorkerOptions> read = farandole::ReadWorkerOptions(options);
   if (!read.ok()) return Code(read.status());
   return Code(Process().Start(*std::move(read), Wrap(interrupted)));
@@ -120,6 +122,8 @@ int farandole_init(const farandole_init_options* options, int (*interrupted)(voi
 
 int farandole_rejoin(int (*interrupted)(void)) {
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
+  const farandole::BlockingCall blocking("the join of the job's next epoch");
+  if (absl::Status status = blocking.status(); !status.ok()) return Code(status);
   return Code(Process().Rejoin(Wrap(interrupted)));
 }
 
@@ -127,6 +131,7 @@ int farandole_is_elastic(void) { return !Process().is_forked_child() && Process(
 
 int farandole_shutdown(int (*interrupted)(void)) {
   if (Process().is_forked_child()) return Code(farandole::NotRunning());
+  const farandole::BlockingCall blocking("shutdown()");
   return Code(Process().Stop(Wrap(interrupted)));
 }
 
@@ -138,7 +143,7 @@ int farandole_fail(const char* words) {
 }
 
 int farandole_is_initialized(void) {
-  return !Process().is_forked_child() && WithWorker<int>(0, [](Worker&) { return 1; });
+  return !Process().is_forked_child() && WithWorker<int>(0, [](Worker&) { return Process().is_stopping() ? 0 : 1; });
 }
 
 int farandole_rank(void) {
@@ -168,7 +173,7 @@ int64_t farandole_epoch(void) {
 }
 
 int farandole_add_group(const int32_t* ranks, int32_t count, int32_t* group, int (*interrupted)(void)) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+  return farandole::WithLastingWorker("add_process_set()", [&](Worker& worker) {
     absl::StatusOr<uint32_t> added =
         worker.AddGroup(std::vector<int>(ranks, ranks + (count > 0 ? count : 0)), Wrap(interrupted));
     if (!added.ok()) return Code(added.status());
@@ -178,7 +183,7 @@ int farandole_add_group(const int32_t* ranks, int32_t count, int32_t* group, int
 }
 
 int farandole_remove_group(int32_t group, int (*interrupted)(void)) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+  return farandole::WithLastingWorker("remove_process_set()", [&](Worker& worker) {
     return Code(worker.RemoveGroup(static_cast<uint32_t>(group), Wrap(interrupted)));
   });
 }

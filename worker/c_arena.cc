@@ -1,6 +1,7 @@
 // The arenas' part of the C interface.
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "worker/c_call.h"
 #include "worker/farandole.h"
@@ -15,13 +16,15 @@ extern "C" {
 
 int farandole_arena_create(const char* name, int64_t bytes, int32_t group, farandole_arena** arena,
                            int (*interrupted)(void)) {
-  return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](farandole::Worker& worker) {
+  std::shared_ptr<const farandole::Arena> shared;
+  const int code = farandole::WithLastingWorker("the making of an arena", [&](farandole::Worker& worker) {
     auto made = worker.arenas().Create(name == nullptr ? "" : name, bytes, static_cast<uint32_t>(group),
                                        farandole::Wrap(interrupted));
-    if (!made.ok()) return farandole::Code(made.status());
-    *arena = new farandole_arena{*std::move(made)};
-    return static_cast<int>(FARANDOLE_OK);
+    if (made.ok()) shared = *made;
+    return farandole::Code(made.status());
   });
+  if (code == FARANDOLE_OK) *arena = new farandole_arena{std::move(shared)};
+  return code;
 }
 
 void* farandole_arena_address(const farandole_arena* arena) { return arena->shared->data(); }

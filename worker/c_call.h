@@ -1,12 +1,15 @@
 #ifndef FARANDOLE_WORKER_C_CALL_H_
 #define FARANDOLE_WORKER_C_CALL_H_
 
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "worker/c_process.h"
+#include "worker/turn.h"
 
 namespace farandole {
 
@@ -35,6 +38,22 @@ Result WithWorker(Result otherwise, const Use& use) {
     return otherwise;
   }
   return use(*process.worker());
+}
+
+// The same for what `call` names and code of the program runs within: no lock is held, and the worker lives on.
+template <typename Use>
+int WithLastingWorker(const char* call, const Use& use) {
+  if (Process().is_forked_child()) return Code(NotRunning());
+  const BlockingCall blocking(call);
+  if (absl::Status status = blocking.status(); !status.ok()) return Code(status);
+  const std::shared_ptr<Worker> worker = Process().Share();
+  if (worker == nullptr) return Code(NotRunning());
+  const int code = use(*worker);
+  // What it has made belongs to a worker that is gone.
+  if (Process().Share() != worker) {
+    return Code(absl::FailedPreconditionError(absl::StrCat(call, " has ended: shutdown() was called meanwhile")));
+  }
+  return code;
 }
 
 }  // namespace farandole

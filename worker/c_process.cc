@@ -23,8 +23,31 @@ CProcess::CProcess() {
   pthread_atfork(nullptr, nullptr, [] { self->is_forked_child_.store(true); });
 }
 
+std::shared_ptr<Worker> CProcess::Share() {
+  if (is_forked_child()) return nullptr;
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  return worker_;
+}
+
+Interrupted CProcess::OrStop(const Interrupted& interrupted) const {
+  return [this, &interrupted] { return (interrupted && interrupted()) || turn_.IsStopWanted(); };
+}
+
+absl::Status CProcess::EndTurn(absl::Status status, const Interrupted& interrupted) {
+  if (turn_.IsStopWanted()) {
+    StopInTurn(interrupted).IgnoreError();
+    status = absl::FailedPreconditionError("shutdown() was called meanwhile");
+  }
+  turn_.End();
+  return status;
+}
+
 absl::Status CProcess::Start(WorkerOptions options, const Interrupted& interrupted) {
-  std::lock_guard<std::mutex> life(life_);
+  if (absl::Status taken = turn_.Take(interrupted); !taken.ok()) return taken;
+  return EndTurn(StartInTurn(std::move(options), OrStop(interrupted)), interrupted);
+}
+
+absl::Status CProcess::StartInTurn(WorkerOptions options, const Interrupted& interrupted) {
   if (worker_ != nullptr) return absl::FailedPreconditionError("farandole is initialized already; shut it down first");
   if (options.launch.has_value()) {
     if (absl::Status found = FindCoordinator(&options, interrupted); !found.ok()) return found;
@@ -66,7 +89,11 @@ void CProcess::Warn(int rank, absl::string_view sentence) const {
 }
 
 absl::Status CProcess::Rejoin(const Interrupted& interrupted) {
-  std::lock_guard<std::mutex> life(life_);
+  if (absl::Status taken = turn_.Take(interrupted); !taken.ok()) return taken;
+  return EndTurn(RejoinInTurn(OrStop(interrupted)), interrupted);
+}
+
+absl::Status CProcess::RejoinInTurn(const Interrupted& interrupted) {
   if (!options_.has_value()) {
     return absl::FailedPreconditionError("farandole was never initialized; call init() first (in C: farandole_init)");
   }
@@ -94,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted&
 }
 
 absl::Status CProcess::Replace(absl::StatusOr<std::unique_ptr<Worker>> worker) {
-  std::unique_ptr<Worker> old;
+  std::shared_ptr<Worker> old;
   {
     // Who waits in a call meanwhile comes out with ABORTED.
     std::unique_lock<std::shared_mutex> lock(mutex_);
@@ -122,20 +149,33 @@ absl::Status CProcess::FindCoordinator(WorkerOptions* options, const Interrupted
   if (board_ != nullptr && !had_board) {
     // Who is in Start or Stop at the exit keeps it.
     atexit([] {
-      const std::unique_lock<std::mutex> life(Process().life_, std::try_to_lock);
-      if (life.owns_lock() && !Process().is_forked_child()) Process().board_.reset();
+      if (Process().is_forked_child() || !Process().turn_.TryTake()) return;
+      Process().board_.reset();
+      Process().turn_.End();
     });
   }
   return found;
 }
 
 absl::Status CProcess::Stop(const Interrupted& interrupted) {
-  std::lock_guard<std::mutex> life(life_);
+  if (turn_.IsMine()) {
+    turn_.WantStop();
+    return absl::OkStatus();
+  }
+  if (absl::Status taken = turn_.TakeToStop(interrupted); !taken.ok()) return taken;
+  absl::Status status = StopInTurn(interrupted);
+  turn_.End();
+  return status;
+}
+
+absl::Status CProcess::StopInTurn(const Interrupted& interrupted) {
   if (worker_ == nullptr) return absl::OkStatus();
+  is_stopping_.store(true);
   absl::Status status = worker_->Shutdown(interrupted);
   lineage_.next_handles = worker_->engine().table().next_handles();
   timeline_.Stop();
   Replace(std::unique_ptr<Worker>()).IgnoreError();
+  is_stopping_.store(false);
   return status;
 }
 

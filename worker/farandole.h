@@ -4,6 +4,10 @@
  * - A process holds one worker: farandole_init starts it, farandole_shutdown ends it, and it may be started again.
  * - All functions may be called from any thread unless they say otherwise. After fork(), a child that did not exec gets
  *   FARANDOLE_FAILED_PRECONDITION from every call: it is not a worker.
+ * - What `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Of those that have
+ *   an `interrupted` only farandole_shutdown does its work there: the others are FARANDOLE_FAILED_PRECONDITION, and
+ *   name the call that they were made within. A signal handler of C's, which may come while a lock is held or memory is
+ *   allocated, calls none: it sets a flag, which `interrupted` reads.
  * - Functions that can fail return a code (0 is FARANDOLE_OK); farandole_last_error() then gives one sentence: what,
  * who, both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
@@ -129,7 +133,11 @@ FARANDOLE_EXPORT const char* farandole_last_error(void);
  * job has finished while this process waited for a place. */
 FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (*interrupted)(void));
 /* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
- * not initialized. `interrupted` as above. */
+ * not initialized. `interrupted` as above; who gives up ends the epoch for the others. A farandole_init or
+ * farandole_rejoin that waits meanwhile, in whatever thread, gives up with FAILED_PRECONDITION. Called by their
+ * `interrupted`, or by that of another farandole_shutdown, this returns OK at once, and the outer call stops the worker
+ * before it returns. Called by that of another function, it stops the worker, and the outer call is
+ * FAILED_PRECONDITION. */
 FARANDOLE_EXPORT int farandole_shutdown(int (*interrupted)(void));
 /* This worker's program has failed and cannot go on: ends the epoch on all ranks with "rank R (...) failed: WORDS", of
  * which at most 1,024 bytes are kept. To be followed by farandole_shutdown. Nothing where the epoch has ended already.
@@ -170,7 +178,7 @@ FARANDOLE_EXPORT const char* farandole_change_sentence(void);
  * job is not elastic */
 FARANDOLE_EXPORT int farandole_depart(int64_t grace_ms, const char* reason);
 
-/* 1 between a successful init and shutdown (also after the epoch has ended by an error). */
+/* 1 between a successful init and the begin of shutdown (also after the epoch has ended by an error). */
 FARANDOLE_EXPORT int farandole_is_initialized(void);
 
 /* Who am I. All >= 0, or -FARANDOLE_FAILED_PRECONDITION before init. `local`: among the job's workers of this host;

@@ -207,8 +207,17 @@ void Worker::Fail(const std::string& words) {
   size_t bytes = std::min(words.size(), kMostFailureBytes);
   // Not within a character.
   while (bytes < words.size() && bytes > 0 && (words[bytes] & 0xC0) == 0x80) --bytes;
-  failure_ = bytes == 0 ? "it does not say how" : words.substr(0, bytes);
-  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " failed: ", failure_)));
+  const std::string failure = bytes == 0 ? "it does not say how" : words.substr(0, bytes);
+  {
+    const std::lock_guard<std::mutex> lock(failure_mutex_);
+    if (failure_.empty()) failure_ = failure;
+  }
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " failed: ", failure)));
+}
+
+std::string Worker::failure() const {
+  const std::lock_guard<std::mutex> lock(failure_mutex_);
+  return failure_;
 }
 
 // What is enqueued there is complete, and peers may need this rank's part of it.
@@ -224,8 +233,10 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
   if (status.ok()) FinishOnGpu(interrupted);
   if (link_ != nullptr) {
-    const std::string reason = status.ok() ? "" : std::string(status.message());
-    link_->Leave(reason, failure_, /*returns=*/false, engine_->table().left());
+    const std::string reason(status.message());
+    const std::string failed = failure();
+    // Peers that still need this rank do not hear of its end by the log.
+    link_->Leave(reason, failed.empty() ? reason : failed, /*returns=*/false, engine_->table().left());
   }
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
   return status;
@@ -248,8 +259,9 @@ absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted&
       absl::AbortedError(absl::StrCat(who_[place_.rank], " has left epoch ", place_.epoch, " for the next")));
   lineage->next_handles = engine_->table().next_handles();
   if (link_ == nullptr) return absl::OkStatus();
-  if (ended.ok() || !failure_.empty()) {
-    link_->Leave("", failure_, /*returns=*/true);
+  const std::string failed = failure();
+  if (ended.ok() || !failed.empty()) {
+    link_->Leave("", failed, /*returns=*/true);
   } else if (AwaitWord(interrupted).ok()) {
     // Nobody but this worker knows; its peers must hear of it.
     link_->Leave("", std::string(ended.message()), /*returns=*/true);
@@ -284,9 +296,10 @@ absl::StatusOr<uint32_t> Worker::AddGroup(const std::vector<int>& ranks, const I
   }
   if (ranks.empty()) return absl::InvalidArgumentError("a process set needs at least one rank");
   if (link_ != nullptr) return link_->ChangeGroup(ranks, 0, interrupted);
-  engine_->table().OnGroupAdded(++last_own_group_, ranks);
+  const uint32_t group = last_own_group_.fetch_add(1) + 1;
+  engine_->table().OnGroupAdded(group, ranks);
   engine_->OnTableChanged();
-  return last_own_group_;
+  return group;
 }
 
 absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted) {

@@ -1,9 +1,11 @@
 #ifndef FARANDOLE_WORKER_WORKER_H_
 #define FARANDOLE_WORKER_WORKER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,8 +29,8 @@ namespace farandole {
 using Interrupted = std::function<bool()>;
 
 // One process's part in one epoch of a job: the conversation with the coordinator, the connections with peers, and the
-// engine. Thread-safe but for Start, Shutdown and destruction, which are called by one thread at a time, when no
-// other call is running.
+// engine. Thread-safe but for Start, MoveOn, Shutdown and destruction, of which one runs at a time; destruction when no
+// other call runs, too.
 class Worker {
  public:
   // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`,
@@ -40,7 +42,7 @@ class Worker {
 
   // The program cannot go on, by `words`: ends the epoch with them, on all ranks. To be followed by Shutdown.
   void Fail(const std::string& words);
-  // Leaves the job; afterwards only destruction is allowed.
+  // Leaves the job. Afterwards submissions end with ABORTED until destruction.
   absl::Status Shutdown(const Interrupted& interrupted);
   // Leaves the epoch, in order where it has not ended, to join the job's next one: `lineage` gets what that is begun
   // with. Afterwards submissions end with ABORTED until destruction.
@@ -86,6 +88,7 @@ class Worker {
   void AgreeOnGpuTransport(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine(int64_t next_handles, uint32_t max_slots);
+  std::string failure() const;
   void FinishOnGpu(const Interrupted& interrupted);
   // Whether a wait for the GPU is to end before it is done.
   bool GivesUp(const Interrupted& interrupted);
@@ -100,8 +103,9 @@ class Worker {
   std::vector<std::string> who_;
   // By which the ranks' GPUs exchange data; or why they do not.
   absl::StatusOr<std::string> gpu_transport_;
-  uint32_t last_own_group_ = 0;
-  // Of the program; "": it has not failed.
+  std::atomic<uint32_t> last_own_group_{0};
+  mutable std::mutex failure_mutex_;
+  // The program's first one; "": it has not failed.
   std::string failure_;
   // In the order of their making; each uses those before it.
   std::unique_ptr<CoordinatorLink> link_;

@@ -7,6 +7,7 @@ no worker.
 import ctypes
 import os
 import sys
+import threading
 from typing import Any, Callable, Dict, Optional, Type
 
 from . import _options, exceptions
@@ -116,30 +117,39 @@ def check(result: int) -> int:
     return result
 
 
-_interruption: Optional[BaseException] = None
+class _Call(threading.local):
+    """The thread's innermost call of interruptible()."""
+
+    raised: Optional[BaseException] = None
+    """By a signal handler that ran within it."""
+
+
+_call = _Call()
 
 
 def _stash(_kind: object, exception: BaseException, _traceback: object) -> int:
-    global _interruption
-    _interruption = exception
+    _call.raised = exception
     return 1
 
 
 @ffi.def_extern(name="farandole_native_interrupted", error=1, onerror=_stash)
 def _interrupted() -> int:
     # Entering Python runs the handlers of pending signals; what they raise goes to _stash. Asked again, the answer stays.
-    return int(_interruption is not None)
+    return int(_call.raised is not None)
 
 
 def interruptible(function: Callable[..., int], *arguments: Any) -> None:
     """Calls one of the library's blocking functions (the code is its result, `interrupted` its last argument).
 
-    Raises what a signal handler raised meanwhile (KeyboardInterrupt), or the exception of the call's code.
+    Raises what a signal handler raised meanwhile (KeyboardInterrupt), or the exception of the call's code. A handler may
+    make such calls too.
     """
-    global _interruption
-    _interruption = None
-    code = function(*arguments, lib.farandole_native_interrupted)
-    raised, _interruption = _interruption, None
+    outer, _call.raised = _call.raised, None
+    try:
+        code = function(*arguments, lib.farandole_native_interrupted)
+        raised = _call.raised
+    finally:
+        _call.raised = outer
     if raised is not None:
         raise raised
     if code != OK:

@@ -100,12 +100,15 @@ def shutdown() -> None:
     """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
 
     Runs by itself at exit. After an uncaught exception that ends the epoch on all ranks, with the exception's words.
-    init() may follow. Does nothing if the process is no worker.
+    init() may follow. Does nothing if the process is no worker. Within init(), add_process_set() and the like, when a
+    signal handler calls it there: that call gives up, with RuntimeError or EpochEnded.
     """
-    interruptible(lib.farandole_shutdown)
-    _options.leave_place()
-    _process_sets.forget_all()
-    _process_sets.forget_lasting()
+    try:
+        interruptible(lib.farandole_shutdown)
+    finally:
+        _options.leave_place()
+        _process_sets.forget_all()
+        _process_sets.forget_lasting()
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
@@ -153,7 +156,7 @@ _MAIN_CODE = ("<module>", "_run_module_as_main")
 
 def _at_exit() -> None:
     # Peers are told now, after the program's own clean-up: they end later than who is the cause.
-    if not is_initialized():
+    if forked():
         return
     try:
         failure_words = _failure()

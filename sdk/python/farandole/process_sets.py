@@ -129,9 +129,12 @@ def _register(process_set: ProcessSet) -> ProcessSet:
         if other.ranks == ranks:
             raise ValueError(f"Attempted to add a duplicate process set: {ranks} is registered already: {other}")
     group = ffi.new("int32_t*")
-    interruptible(lib.farandole_add_group, ffi.new("int32_t[]", ranks), len(ranks), group)
-    process_set.process_set_id = group[0]
-    _registered.append(process_set)
+    try:
+        interruptible(lib.farandole_add_group, ffi.new("int32_t[]", ranks), len(ranks), group)
+    finally:
+        if group[0] != GLOBAL_ID:  # also where a signal's handler has raised an exception just then
+            process_set.process_set_id = group[0]
+            _registered.append(process_set)
     return process_set
 
 
@@ -145,9 +148,13 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         raise ValueError(f"process_set is a ProcessSet, not {process_set!r}")
     if process_set.process_set_id in (GLOBAL_ID, None):
         return False
-    interruptible(lib.farandole_remove_group, process_set.process_set_id)
-    process_set.process_set_id = None
-    _registered.remove(process_set)
+    group = process_set.process_set_id
+    try:
+        interruptible(lib.farandole_remove_group, group)
+    finally:
+        if lib.farandole_group_size(group) < 0:  # also where a signal's handler has raised an exception just then
+            process_set.process_set_id = None
+            _registered[:] = [each for each in _registered if each is not process_set]
     return True
 
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/quiet_thread.h"
+#include "base/relax.h"
 #include "worker/running_batch.h"
 
 namespace farandole {
@@ -193,7 +194,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
       continue;
     }
     if (++checks < options_.checks_before_yield) {
-      __builtin_ia32_pause();
+      Relax();
       continue;
     }
     const int64_t now = MonotonicNs();

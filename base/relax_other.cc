@@ -1,0 +1,7 @@
+#include "base/relax.h"
+
+namespace farandole {
+
+void Relax() { asm volatile("" ::: "memory"); }
+
+}  // namespace farandole

@@ -1,0 +1,7 @@
+#include "base/relax.h"
+
+namespace farandole {
+
+void Relax() { __builtin_ia32_pause(); }
+
+}  // namespace farandole

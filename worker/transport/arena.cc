@@ -1,5 +1,7 @@
 #include "worker/transport/arena.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -9,9 +11,11 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kPage = 4096;
-
-size_t RegionBytes(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
+size_t RegionBytes(size_t bytes) {
+  // 4 KiB, but for some kernels of 64-bit ARM.
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) & ~(page - 1);
+}
 
 }  // namespace
 

@@ -16,7 +16,7 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kPage = 4096;
+const auto kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 std::unique_ptr<EpochMemory> MakeMemory(size_t pages) {
   absl::StatusOr<std::unique_ptr<EpochMemory>> memory = EpochMemory::Create(pages * kPage);

@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # What tests run beside them.
 PRODUCTS += //worker/device:fake_libraries.so
 
-.PHONY: help system browser soak-packages peers tools docs-tools docs python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -42,6 +42,9 @@ system:
 
 browser: system
 	@tools/setup browser
+
+aarch64: system
+	@tools/setup aarch64
 
 soak-packages: system
 	@tools/setup soak
@@ -73,13 +76,13 @@ wheel: install wheel-tools
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install browser wheel-tools docs-tools
+test: install browser aarch64 wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
 
 docs: docs-tools
 	@tools/docs
 
-soak: install browser soak-packages wheel-tools
+soak: install browser aarch64 soak-packages wheel-tools
 	@tools/test --soak
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.

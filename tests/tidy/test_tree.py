@@ -76,7 +76,14 @@ def test_every_setting_is_documented(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["apt-packages.txt", "apt-packages-test.txt", "apt-packages-soak.txt", "apt-packages-peers.txt"]
+    "name",
+    [
+        "apt-packages.txt",
+        "apt-packages-test.txt",
+        "apt-packages-aarch64.txt",
+        "apt-packages-soak.txt",
+        "apt-packages-peers.txt",
+    ],
 )
 def test_the_list_of_packages_is_sorted(name: str) -> None:
     lines = (ROOT / "tools" / name).read_text().splitlines()

@@ -192,6 +192,9 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   order.directory = *std::move(directory);
   order.arguments = options.command;
   order.environment = TravellingVariables(environment.variables, options.exported);
+  // Workers there have terminals where the launcher has one.
+  const std::string terminal = ValueOf(environment.variables, "TERM");
+  if (!terminal.empty()) order.environment = OverlayVariables(order.environment, {absl::StrCat("TERM=", terminal)});
   const std::vector<std::string> elastic = MakeElasticSettings(options).Variables();
   order.environment = OverlayVariables(order.environment, elastic);
   if (options.horovod.drop_in) order.environment = OverlayVariables(order.environment, {"FARANDOLE_HOROVOD=1"});
@@ -275,6 +278,11 @@ WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& env
   return settings;
 }
 
+Progress ProgressOf(const std::string& name) {
+  if (name == "all") return Progress::kAll;
+  return name == "none" ? Progress::kNone : Progress::kFirst;
+}
+
 int RunHere(const RunOptions& options, const RunEnvironment& environment, const std::string& executable,
             const GuardLink& guard) {
   WorkerSettings settings = MakeSettings(options, environment);
@@ -330,6 +338,9 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.shares = options.shares;
   plan.output_directory = options.output_directory;
   plan.verbose = options.verbose;
+  plan.progress = ProgressOf(options.progress);
+  const std::string terminal = ValueOf(environment.variables, "TERM");
+  plan.is_terminal_dumb = terminal.empty() || terminal == "dumb";
   plan.prefix_time = options.horovod.prefix_time;
   plan.guard = guard;
   plan.find_cause = [&settings] { return FindCause(settings); };

@@ -25,6 +25,7 @@ std::optional<size_t> BoundOf(uint8_t type) {
       return 0;
     case FrameType::kSignal:
     case FrameType::kTaken:
+    case FrameType::kTerminals:
     case FrameType::kHello:
     case FrameType::kReady:
     case FrameType::kRefused:

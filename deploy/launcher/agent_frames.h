@@ -23,7 +23,7 @@ constexpr char kAgentGreetingBytes[] =
     "farandole agent\n";
 constexpr absl::string_view kAgentGreeting(kAgentGreetingBytes, sizeof(kAgentGreetingBytes) - 1);
 // Raised with every change of frames or messages.
-constexpr uint16_t kAgentProtocol = 4;
+constexpr uint16_t kAgentProtocol = 5;
 
 enum class FrameType : uint8_t {
   // From the launcher.
@@ -35,6 +35,8 @@ enum class FrameType : uint8_t {
   kFinish = 5,
   // The launcher lives.
   kBeat = 6,
+  // Workers get terminals for their output, or those that have them other sizes.
+  kTerminals = 7,
   // From the agent.
   kHello = 64,
   kReady = 65,

@@ -231,6 +231,25 @@ absl::StatusOr<AgentSignal> DecodeSignal(absl::string_view message) {
   return Finished(&reader, signal);
 }
 
+std::string Encode(const WorkerTerminals& terminals) {
+  ByteWriter writer;
+  for (const TerminalSize& size : {terminals.out, terminals.err}) {
+    writer.Number(size.columns, 2);
+    writer.Number(size.rows, 2);
+  }
+  return writer.Take();
+}
+
+absl::StatusOr<WorkerTerminals> DecodeTerminals(absl::string_view message) {
+  ByteReader reader(message, "terminals");
+  WorkerTerminals terminals;
+  for (TerminalSize* size : {&terminals.out, &terminals.err}) {
+    size->columns = static_cast<uint16_t>(reader.Number(2, 0xffff));
+    size->rows = static_cast<uint16_t>(reader.Number(2, 0xffff));
+  }
+  return Finished(&reader, terminals);
+}
+
 std::string Encode(const AgentRefusal& refusal) {
   ByteWriter writer;
   writer.Number(static_cast<uint64_t>(refusal.code), 1);

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "deploy/launcher/host_list.h"
 #include "deploy/launcher/stop_policy.h"
+#include "deploy/launcher/worker_terminals.h"
 
 namespace farandole::launcher {
 
@@ -72,6 +73,8 @@ struct AgentSignal {
   int worker = -1;
 };
 
+// kTerminals is a WorkerTerminals.
+
 // kRefused: why the workers cannot be started; nothing runs.
 struct AgentRefusal {
   absl::StatusCode code = absl::StatusCode::kUnknown;
@@ -102,6 +105,7 @@ std::string Encode(const AgentOrder& order);
 std::string Encode(const AgentReadiness& readiness);
 std::string Encode(const AgentStaff& staff);
 std::string Encode(const AgentSignal& signal);
+std::string Encode(const WorkerTerminals& terminals);
 std::string Encode(const AgentRefusal& refusal);
 std::string Encode(const AgentStart& start);
 std::string Encode(const AgentOutput& output);
@@ -114,6 +118,7 @@ absl::StatusOr<AgentOrder> DecodeOrder(absl::string_view message);
 absl::StatusOr<AgentReadiness> DecodeReadiness(absl::string_view message);
 absl::StatusOr<AgentStaff> DecodeStaff(absl::string_view message);
 absl::StatusOr<AgentSignal> DecodeSignal(absl::string_view message);
+absl::StatusOr<WorkerTerminals> DecodeTerminals(absl::string_view message);
 absl::StatusOr<AgentRefusal> DecodeRefusal(absl::string_view message);
 absl::StatusOr<AgentStart> DecodeStart(absl::string_view message);
 absl::StatusOr<AgentOutput> DecodeOutput(absl::string_view message);

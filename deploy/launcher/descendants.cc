@@ -16,7 +16,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 
 namespace farandole::launcher {
 namespace {
@@ -25,22 +24,31 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// The parent that /proc/PID/stat names; 0 where the process is gone.
-pid_t ParentOf(pid_t pid) {
-  const int fd = open(absl::StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
+// The beginning of a file of /proc/PID; "" where the process is gone.
+std::string ReadAbout(pid_t pid, const char* file) {
+  const int fd = open(absl::StrCat("/proc/", pid, "/", file).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
   char text[512];
   const ssize_t size = read(fd, text, sizeof(text));
   close(fd);
-  if (size <= 0) return 0;
+  return std::string(text, size > 0 ? static_cast<size_t>(size) : 0);
+}
+
+// The state and the parent that /proc/PID/stat names; none where the process is gone.
+std::vector<std::string> StateAndParent(pid_t pid) {
   // "PID (NAME) STATE PARENT ...", where the name may hold anything, parentheses too.
-  const absl::string_view stat(text, static_cast<size_t>(size));
+  const std::string stat = ReadAbout(pid, "stat");
   const size_t name_end = stat.rfind(')');
-  if (name_end == absl::string_view::npos || name_end + 2 > stat.size()) return 0;
-  const std::vector<absl::string_view> fields = absl::StrSplit(stat.substr(name_end + 2), absl::MaxSplits(' ', 2));
+  if (name_end == std::string::npos || name_end + 2 > stat.size()) return {};
+  std::vector<std::string> fields = absl::StrSplit(stat.substr(name_end + 2), absl::MaxSplits(' ', 2));
+  return fields.size() < 2 ? std::vector<std::string>() : fields;
+}
+
+// 0 where the process is gone.
+pid_t ParentOf(pid_t pid) {
+  const std::vector<std::string> fields = StateAndParent(pid);
   pid_t parent = 0;
-  if (fields.size() < 2 || !absl::SimpleAtoi(fields[1], &parent)) return 0;
-  return parent;
+  return !fields.empty() && absl::SimpleAtoi(fields[1], &parent) ? parent : 0;
 }
 
 }  // namespace
@@ -60,6 +68,14 @@ std::vector<pid_t> Descendants(pid_t root) {
     found.insert(found.end(), next.begin(), next.end());
   }
   return found;
+}
+
+std::string DescribeState(pid_t pid) {
+  const std::vector<std::string> fields = StateAndParent(pid);
+  if (fields.empty()) return "gone";
+  const std::string function = ReadAbout(pid, "wchan");
+  const bool is_known = !function.empty() && function != "0";
+  return absl::StrCat("state ", fields[0], is_known ? absl::StrCat(", in ", function) : "");
 }
 
 void SignalDescendants(int signal) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <vector>
 
 namespace farandole::launcher {
@@ -14,6 +15,9 @@ std::vector<pid_t> Descendants(pid_t root);
 // Sends `signal` to all descendants of this process, and SIGCONT to those that might be stopped. A process that is
 // forked meanwhile may be missed: call again until no child is left.
 void SignalDescendants(int signal);
+
+// "state D, in rpc_wait_bit_killable", as /proc says it of a process; "gone" where it is no more.
+std::string DescribeState(pid_t pid);
 
 // Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL
 // (a process that hangs in the kernel). Needs SIGCHLD blocked.

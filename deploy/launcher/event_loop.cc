@@ -12,7 +12,8 @@
 namespace farandole::launcher {
 namespace {
 
-constexpr int kBatch = 64;
+// More than there usually are at a time: then nothing that is ready waits for another round.
+constexpr int kBatch = 1024;
 constexpr int kFdBits = 24;
 
 uint64_t Pack(int fd, uint64_t number) { return number << kFdBits | static_cast<uint64_t>(fd); }

@@ -17,7 +17,8 @@ namespace farandole::launcher {
 // still kills the workers; of their children only those then end that watch their parent, as torch's data loaders do.
 //
 // Signals that concern a run are blocked in both: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
-// workers), SIGTSTP and SIGCONT (pause it); those that were ignored at the start stay so. The guard takes them and
+// workers), SIGTSTP and SIGCONT (pause it), SIGWINCH
+// (the terminal has another size); those that were ignored at the start stay so. The guard takes them and
 // passes them on through a pipe. The launcher takes none itself: from a terminal, or from `timeout`, both get them, and
 // of two equal pending signals the kernel keeps only the first, whoever sent it.
 struct GuardLink {

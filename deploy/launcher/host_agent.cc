@@ -118,6 +118,11 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
     place_->Finish();
     return absl::OkStatus();
   }
+  if (frame.type == FrameType::kTerminals && (stage_ == kReady || has_workers)) {
+    const absl::StatusOr<WorkerTerminals> terminals = DecodeTerminals(frame.message);
+    if (terminals.ok()) place_->SetTerminals(*terminals);
+    return terminals.status();
+  }
   if (frame.type == FrameType::kBeat) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a frame of type ", static_cast<int>(frame.type), " came out of turn"));

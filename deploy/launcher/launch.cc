@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/descendants.h"
 #include "deploy/launcher/failure_report.h"
-#include "deploy/launcher/output_directory.h"
 
 namespace farandole::launcher {
 namespace {
@@ -19,14 +18,12 @@ namespace {
 constexpr absl::Duration kFlushPatience = absl::Seconds(2);
 // When the last worker of an elastic launch has ended: how long the coordinator's words about it are waited for.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
+// A worker's last lines are not told again while no more than so many others came after them on stderr.
+constexpr size_t kNearLines = 20;
 // As agent_messages.cc.
 constexpr int kMostStarts = 65536;
 
 std::string NotReady(absl::Duration limit) { return absl::StrCat("was not ready within ", FormatSeconds(limit)); }
-
-StopPolicy MakePolicy(const LaunchPlan& plan) {
-  return plan.elastic.has_value() ? StopPolicy(plan.limits) : StopPolicy(plan.workers, plan.limits);
-}
 
 }  // namespace
 
@@ -37,14 +34,17 @@ int Launch::ExitCodeOf(const absl::Status& status) {
 
 Launch::Launch(LaunchPlan plan)
     : plan_(std::move(plan)),
-      console_(STDOUT_FILENO, STDERR_FILENO, plan_.workers, &loop_, [this] { OnConsoleDrained(); }),
-      policy_(MakePolicy(plan_)),
-      input_(&loop_),
+      console_({STDOUT_FILENO, STDERR_FILENO, plan_.workers, plan_.progress, plan_.is_terminal_dumb}, &loop_,
+               [this] { OnConsoleDrained(); }),
+      outputs_(&console_),
+      policy_(is_elastic() ? StopPolicy(plan_.limits) : StopPolicy(plan_.workers, plan_.limits)),
+      input_(&loop_, [this] { outputs_.OnEnter(0); }),
       places_(plan_.ssh, plan_.order, &loop_, this),
       vacancies_(
           plan_.link, &loop_, [this] { return Now(); },
           [this](const std::string& reason) { OnVacancyAnswer(reason); }) {
   places_.here()->SetCommand(plan_.command);
+  places_.SetTerminals(console_.Terminals());
   if (plan_.prefix_time) console_.PrefixTime();
 }
 
@@ -76,6 +76,7 @@ absl::Status Launch::OpenEventSources() {
   });
   if (!children.ok()) return children.status();
   children_ = *std::move(children);
+  if (absl::Status opened = outputs_.Open(&loop_); !opened.ok()) return opened;
   // A reader of our output that ends must not end us; the workers get the default back.
   signal(SIGPIPE, SIG_IGN);
   loop_.Watch(plan_.guard.signals_fd, EPOLLIN, [this](uint32_t) { OnGuard(); });
@@ -100,22 +101,15 @@ absl::Status Launch::MakePlaces() {
     Place* const place = places_.Add({share.host, share.count, share.is_here});
     for (int i = 0; i < share.count; ++i) {
       staff_[place].push_back(share.first + i);
-      const absl::Status added = AddWorker(place->host());
-      if (!added.ok()) return added;
+      if (absl::Status added = AddWorker(place->host()); !added.ok()) return added;
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status Launch::AddWorker(const std::string& host) {
-  const auto index = static_cast<int>(workers_.size());
-  Worker& worker = workers_.emplace_back();
-  worker.host = host;
-  worker.out = std::make_unique<WorkerOutput>(Console::kStdout, index, &console_);
-  worker.err = std::make_unique<WorkerOutput>(Console::kStderr, index, &console_);
-  if (plan_.output_directory.empty()) return absl::OkStatus();
-  return CopyToDirectory(plan_.output_directory, index, is_elastic() ? plan_.elastic->staff.most : plan_.workers,
-                         worker.out.get(), worker.err.get());
+  workers_.emplace_back().host = host;
+  return outputs_.Add(plan_.output_directory, is_elastic() ? plan_.elastic->staff.most : plan_.workers);
 }
 
 absl::Status Launch::ReachAll() {
@@ -134,8 +128,7 @@ absl::Status Launch::ReachAll() {
 absl::Status Launch::StartAll() {
   stage_ = kWorking;
   SetAlarm();
-  const absl::Status opened = OpenInput(places_.here(), staff_[places_.here()]);
-  if (!opened.ok()) return opened;
+  if (absl::Status opened = OpenInput(places_.here(), staff_[places_.here()]); !opened.ok()) return opened;
   for (Place* place : places_.all()) place->Start(staff_[place]);
   input_.CloseWorkerEnd();
   return failure_;
@@ -209,11 +202,10 @@ void Launch::StartAt(const std::string& host, Place* place) {
 }
 
 void Launch::GiveUpUnreached() {
-  std::vector<Place*> overdue;
-  for (const auto& [host, limit] : reach_until_) {
-    if (limit <= Now()) overdue.push_back(places_.Find(host));
+  // Places that are given up are released.
+  for (const auto& [host, limit] : std::map(reach_until_)) {
+    if (limit <= Now()) places_.Find(host)->GiveUp(NotReady(plan_.reach_limit));
   }
-  for (Place* place : overdue) place->GiveUp(NotReady(plan_.reach_limit));
 }
 
 void Launch::SignalWorker(int worker, int signal) {
@@ -284,12 +276,7 @@ void Launch::OnStarted(int worker, pid_t pid) {
 }
 
 void Launch::OnOutput(int worker, Console::Stream stream, absl::string_view bytes) {
-  WorkerOutput& output = stream == Console::kStdout ? *workers_[worker].out : *workers_[worker].err;
-  if (bytes.empty()) {
-    output.Finish();
-  } else {
-    output.Push(bytes);
-  }
+  outputs_.Push(worker, stream, bytes);
   if (is_full_ || gave_up_ || !console_.IsFull()) return;
   is_full_ = true;
   places_.HoldOutput(true);
@@ -341,6 +328,9 @@ void Launch::OnSignal(int signal) {
     case SIGTSTP:
       PauseEverything();
       return;
+    case SIGWINCH:
+      places_.SetTerminals(console_.Terminals());
+      return;
     case SIGCONT:
       SignalWorkers(SIGCONT, true);
       input_.Resume();
@@ -368,10 +358,9 @@ void Launch::OnSignal(int signal) {
 
 void Launch::OnAlarm() {
   switch (stage_) {
-    case kReaching: {
+    case kReaching:
       for (Place* place : places_.all()) place->GiveUp(NotReady(plan_.reach_limit));
       return;
-    }
     case kWorking: {
       const int signal = policy_.DeadlineReached(Now());
       if (signal != 0) console_.Say(absl::StrCat("workers that still run get ", SignalName(signal)));
@@ -383,7 +372,6 @@ void Launch::OnAlarm() {
     case kFinishing:
     case kFlushing:
       GiveUpConsole();
-      return;
   }
 }
 
@@ -394,34 +382,41 @@ void Launch::GiveUpConsole() {
 
 void Launch::SayEnd(int index) {
   const bool is_cause = policy_.first_failed() == index && !policy_.all_ended();
-  console_.Say(absl::StrCat(DescribeEnd(index),
-                            is_cause
-                                ? absl::StrCat("; the others have ", absl::FormatDuration(plan_.limits.after_failure),
-                                               " to end by themselves, then they are stopped")
-                                : ""));
+  const std::string grace = absl::FormatDuration(plan_.limits.after_failure);
+  console_.Say(absl::StrCat(
+      DescribeEnd(index),
+      is_cause ? absl::StrCat("; the others have ", grace, " to end by themselves, then they are stopped") : ""));
 }
 
 void Launch::SayLoss(int index) {
   // While the console is full, what the worker said last is still to be read.
   workers_[index].is_loss_said = !is_full_;
-  const std::deque<std::string>& lines = workers_[index].err->tail().lines();
-  console_.Say(
-      absl::StrCat(DescribeEnd(index), lines.empty() ? "; it wrote nothing to stderr" : "; its last lines on stderr:"));
-  for (const std::string& line : lines) console_.Report(absl::StrCat("    ", line));
+  const std::deque<std::string>& lines = outputs_.errors(index).tail().lines();
+  const bool is_above = AreLastLinesAbove(index);
+  console_.Say(absl::StrCat(DescribeEnd(index), lines.empty() ? "; it wrote nothing to stderr"
+                                                : is_above    ? "; its last lines on stderr are above"
+                                                              : "; its last lines on stderr:"));
+  for (const std::string& line : lines) {
+    if (!is_above) console_.Report(absl::StrCat("    ", line));
+  }
+}
+
+bool Launch::AreLastLinesAbove(int index) const {
+  return !is_full_ && console_.lines_on_stderr() <= outputs_.errors(index).last_line_at() + kNearLines;
 }
 
 void Launch::Apply(int signal) {
+  console_.SetFirst(policy_.first_running());
   if (stage_ == kFinishing && signal == SIGKILL) SignalWorkers(SIGKILL, true);
   if (stage_ != kWorking) return;
   if (signal != 0) SignalWorkers(signal, true);
   SetAlarm();
 }
 
-void Launch::SignalWorkers(int signal, bool whole_group) { places_.Signal(signal, whole_group); }
-
 void Launch::PauseEverything() {
   // Not SIGTSTP: a program may ignore it, and its peers would then wait for nobody.
   SignalWorkers(SIGSTOP, true);
+  console_.Leave();
   raise(SIGSTOP);
   SignalWorkers(SIGCONT, true);
   input_.Resume();
@@ -431,6 +426,8 @@ absl::Status Launch::RunLoop(const std::function<bool()>& is_over) {
   while (!is_over()) {
     const absl::Status status = loop_.RunOnce();
     if (!status.ok()) return status;
+    outputs_.Continue();
+    console_.Refresh();
   }
   return absl::OkStatus();
 }
@@ -454,10 +451,8 @@ absl::Status Launch::FinishAll() {
     places_.Finish(elsewhere);
     status.Update(RunLoop(is_over));
   }
-  for (const Worker& worker : workers_) {
-    if (worker.out != nullptr) worker.out->Finish();
-    if (worker.err != nullptr) worker.err->Finish();
-  }
+  outputs_.FinishAll();
+  console_.Refresh();
   return status;
 }
 
@@ -487,8 +482,8 @@ void Launch::ReportFailure() {
   report.worker = failed;
   report.pid = workers_[failed].pid;
   report.host = workers_[failed].host;
-  report.last_lines = workers_[failed].err->tail().lines();
-  report.are_lines_shown = workers_[failed].is_loss_said;
+  report.last_lines = outputs_.errors(failed).tail().lines();
+  report.are_lines_shown = workers_[failed].is_loss_said || AreLastLinesAbove(failed);
   for (int index = 0; index < policy_.workers(); ++index) {
     // What an elastic job has outlived has been said.
     if (is_elastic() && policy_.end_time(index) < policy_.end_time(failed)) continue;

@@ -28,7 +28,7 @@
 #include "deploy/launcher/stop_policy.h"
 #include "deploy/launcher/terminal_input.h"
 #include "deploy/launcher/vacancy_watch.h"
-#include "deploy/launcher/worker_output.h"
+#include "deploy/launcher/worker_outputs.h"
 
 namespace farandole::launcher {
 
@@ -52,6 +52,9 @@ struct LaunchPlan {
   bool verbose = false;
   // Each line of the workers' output begins with the time.
   bool prefix_time = false;
+  Progress progress = Progress::kFirst;
+  // Console::Plan::is_dumb.
+  bool is_terminal_dumb = false;
   StopLimits limits;
   GuardLink guard;
   // The job's coordinator; borrowed, and outlives the launch. May be null: then nobody notices that workers wait for
@@ -92,8 +95,6 @@ class Launch final : private PlaceListener, private Employer {
     // As the user and as the machine itself names it; "" until it is ready.
     std::string host;
     std::string hostname;
-    std::unique_ptr<WorkerOutput> out;
-    std::unique_ptr<WorkerOutput> err;
     // Its end was told, with its last lines.
     bool is_loss_said = false;
   };
@@ -143,13 +144,15 @@ class Launch final : private PlaceListener, private Employer {
   void GiveUpConsole();
   // Sends what the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
-  void SignalWorkers(int signal, bool whole_group);
+  void SignalWorkers(int signal, bool whole_group) { places_.Signal(signal, whole_group); }
   void PauseEverything();
 
   absl::Status RunLoop(const std::function<bool()>& is_over);
   void SetAlarm();
   void SayEnd(int index);
   void SayLoss(int index);
+  // What the worker has written to stderr last is still to be seen.
+  bool AreLastLinesAbove(int index) const;
   // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
   std::string DescribeEnd(int index) const;
   JobLink::Running FindRunning() const;
@@ -166,6 +169,7 @@ class Launch final : private PlaceListener, private Employer {
   const LaunchPlan plan_;
   EventLoop loop_;
   Console console_;
+  WorkerOutputs outputs_;
   StopPolicy policy_;
   TerminalInput input_;
   std::unique_ptr<AlarmClock> clock_;

@@ -73,6 +73,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
   const int out = open((directory_ + "/out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   dup2(scenario.stdout_fd >= 0 ? scenario.stdout_fd : out, 1);
   dup2(open((directory_ + "/err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
+  if (scenario.user != 0 && setresuid(scenario.user, scenario.user, scenario.user) != 0) _exit(99);
   auto body = [this, &scenario](const GuardLink& link) {
     LaunchPlan plan;
     LocalPlace::Command& command = plan.command;
@@ -89,6 +90,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     plan.elastic = scenario.elastic;
     plan.link = scenario.link;
     command.ends_groups = scenario.elastic.has_value();
+    command.kill_patience = scenario.kill_patience;
     plan.verbose = scenario.verbose;
     plan.guard = link;
     absl::StatusOr<int> code = 0;

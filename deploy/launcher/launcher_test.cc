@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -124,9 +125,19 @@ TEST(LauncherTest, AnOutputDirectoryThatCannotBeMadeIsNamed) {
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
 }
 
-TEST(LauncherTest, TheFirstFailureIsNamedWithCodeAndLastLinesAndIsTheExitCode) {
-  LaunchedRun run(
-      Impatient(3, "if [ $INDEX = 1 ]; then seq 1 30 >&2; echo the reason >&2; exit 3; fi; exec sleep 1000"));
+TEST(LauncherTest, TheFirstFailureIsNamedWithCodeAndIsTheExitCode) {
+  LaunchedRun run(Impatient(3, "if [ $INDEX = 1 ]; then echo the reason >&2; exit 3; fi; exec sleep 1000"));
+  EXPECT_EQ(run.Wait(), 3);
+  EXPECT_THAT(run.Err(), HasSubstr("failed first, with exit code 3, "));
+  EXPECT_THAT(run.Err(),
+              HasSubstr("; its last lines on stderr are above\nfarandole: workers 0 and 2 ended after that"));
+  EXPECT_EQ(run.Err().find("the reason"), run.Err().rfind("the reason")) << "it is told once: " << run.Err();
+}
+
+TEST(LauncherTest, LastLinesThatOthersHaveBuriedAreToldAgain) {
+  LaunchedRun run(Impatient(3,
+                            "if [ $INDEX = 1 ]; then seq 1 30 >&2; echo the reason >&2; exit 3; fi; "
+                            "trap 'seq 101 121 >&2; trap - TERM; kill $$' TERM; sleep 1000 & wait"));
   EXPECT_EQ(run.Wait(), 3);
   EXPECT_THAT(run.Err(), HasSubstr("failed first, with exit code 3, "));
   EXPECT_THAT(run.Err(), HasSubstr("its last lines on stderr:\n    12\n    13\n"));
@@ -158,6 +169,31 @@ TEST(LauncherTest, AWorkerThatIgnoresSigtermIsKilled) {
   EXPECT_EQ(run.Wait(), 4);
   EXPECT_THAT(run.Err(), HasSubstr("worker 1 ended after that, with SIGKILL"));
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(LauncherTest, AWorkerThatSigkillDoesNotEndIsNamedAndTheRunEnds) {
+  // Of another user: to the launcher it is as one that hangs in the kernel.
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a process that others cannot kill";
+  constexpr uid_t kNobody = 65534;
+  char directory[] = "/tmp/unkillable.XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const std::string program = absl::StrCat(directory, "/setpriv");
+  std::filesystem::copy_file("/usr/bin/setpriv", program);
+  ASSERT_EQ(chmod(directory, 0755), 0);
+  ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+  const std::string ready = absl::StrCat(directory, "/ready");
+  ASSERT_EQ(mkfifo(ready.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(ready.c_str(), 0666), 0);
+  Scenario scenario = Impatient(2, absl::StrCat("if [ $INDEX = 1 ]; then read x <", ready, "; exit 4; fi; exec ",
+                                                program, " --reuid=0 sh -c 'echo >", ready, "; exec sleep 1000'"));
+  scenario.user = kNobody;
+  scenario.kill_patience = absl::Milliseconds(200);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 4);
+  EXPECT_THAT(run.Err(),
+              testing::ContainsRegex("farandole: worker 0 \\(pid [0-9]+\\) does not end on SIGKILL within 200ms; "
+                                     "it hangs in the kernel \\(state .*\\), and is left behind"));
+  std::filesystem::remove_all(directory);
 }
 
 TEST(LauncherTest, AStoppedWorkerIsKilledToo) {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "deploy/launcher/descendants.h"
 #include "deploy/launcher/worker_process.h"
 
@@ -83,8 +82,8 @@ int LocalPlace::LowestFreeSlot() const {
 
 absl::Status LocalPlace::StartOne(int number, int local_size, int stdin_fd) {
   const int slot = LowestFreeSlot();
-  const absl::StatusOr<WorkerProcess> process = StartWorker(
-      WorkerCommand{command_.executable, command_.arguments, command_.environment(number, slot, local_size), stdin_fd});
+  const absl::StatusOr<WorkerProcess> process = StartWorker(WorkerCommand{
+      command_.executable, command_.arguments, command_.environment(number, slot, local_size), stdin_fd, terminals_});
   if (!process.ok()) return process.status();
   Worker& worker = workers_[number];
   worker.pid = process->pid;
@@ -106,20 +105,66 @@ absl::Status LocalPlace::StartOne(int number, int local_size, int stdin_fd) {
 
 void LocalPlace::Signal(int signal, bool whole_group) {
   if (signal == SIGKILL && stage_ == kSweeping) SweepHard();
-  for (const auto& [number, worker] : workers_) SendSignal(worker, signal, whole_group);
+  for (auto& [number, worker] : workers_) SendSignal(&worker, signal, whole_group);
 }
 
 void LocalPlace::SignalOne(int worker, int signal) {
   const auto found = workers_.find(worker);
-  if (found != workers_.end()) SendSignal(found->second, signal, true);
+  if (found != workers_.end()) SendSignal(&found->second, signal, true);
 }
 
-void LocalPlace::SendSignal(const Worker& worker, int signal, bool whole_group) {
+void LocalPlace::SendSignal(Worker* worker, int signal, bool whole_group) {
   // The number of a worker that is not reaped yet cannot belong to anybody else.
-  if (!worker.is_running) return;
-  kill(whole_group ? -worker.pid : worker.pid, signal);
+  if (!worker->is_running) return;
+  kill(whole_group ? -worker->pid : worker->pid, signal);
   // A stopped worker acts on SIGKILL and SIGCONT only.
-  if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-worker.pid, SIGCONT);
+  if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) kill(-worker->pid, SIGCONT);
+  if (signal != SIGKILL || clock_ == nullptr) return;
+  worker->give_up_at = std::min(worker->give_up_at, clock_->Now() + command_.kill_patience);
+  SetAlarm();
+}
+
+void LocalPlace::SetAlarm() {
+  if (stage_ != kWorking) return;
+  absl::Duration at = absl::InfiniteDuration();
+  for (const auto& [number, worker] : workers_) {
+    if (worker.is_running) at = std::min(at, worker.give_up_at);
+  }
+  clock_->Set(at);
+}
+
+void LocalPlace::GiveUpHanging() {
+  std::vector<int> hanging;
+  for (auto& [number, worker] : workers_) {
+    if (!worker.is_running || worker.give_up_at > clock_->Now()) continue;
+    worker.is_running = false;
+    hanging_.insert(worker.pid);
+    hanging.push_back(number);
+  }
+  // The listener may start others meanwhile.
+  for (const int number : hanging) {
+    Worker& worker = workers_[number];
+    listener_->OnRemark(absl::StrCat("worker ", number, " (pid ", worker.pid, ") does not end on SIGKILL within ",
+                                     absl::FormatDuration(command_.kill_patience), "; it hangs in the kernel (",
+                                     DescribeState(worker.pid), "), and is left behind"));
+    Drain(&worker);
+    listener_->OnEnded(number, WorkerEnd{0, SIGKILL});
+  }
+  SetAlarm();
+}
+
+bool LocalPlace::OnlyHangingAreLeft() const {
+  const std::vector<pid_t> left = Descendants(getpid());
+  return std::all_of(left.begin(), left.end(), [this](pid_t pid) { return hanging_.count(pid) > 0; });
+}
+
+void LocalPlace::SetTerminals(const WorkerTerminals& terminals) {
+  terminals_ = terminals;
+  for (auto& [number, worker] : workers_) {
+    if (worker.out != nullptr) worker.out->Resize(terminals.out);
+    if (worker.err != nullptr) worker.err->Resize(terminals.err);
+    SendSignal(&worker, SIGWINCH, true);
+  }
 }
 
 void LocalPlace::HoldOutput(bool hold) {
@@ -175,19 +220,24 @@ void LocalPlace::SweepHard() {
 }
 
 void LocalPlace::OnAlarm() {
-  if (stage_ == kSweeping) {
+  if (stage_ == kWorking) {
+    GiveUpHanging();
+  } else if (stage_ == kSweeping) {
     SweepHard();
   } else if (stage_ == kSweepingHard) {
-    const std::vector<pid_t> left = Descendants(getpid());
-    listener_->OnRemark(
-        absl::StrCat("pid ", absl::StrJoin(left, ", "), ", left behind by a worker, does not end on SIGKILL"));
+    for (const pid_t pid : Descendants(getpid())) {
+      if (!hanging_.insert(pid).second) continue;
+      listener_->OnRemark(absl::StrCat("pid ", pid,
+                                       ", left behind by a worker, does not end on SIGKILL; it hangs in the ",
+                                       "kernel (", DescribeState(pid), ")"));
+    }
     DrainAll();
   }
 }
 
 void LocalPlace::ContinueSweep() {
   if (stage_ != kSweeping && stage_ != kSweepingHard) return;
-  if (!HasChildren()) {
+  if (!HasChildren() || OnlyHangingAreLeft()) {
     DrainAll();
   } else if (stage_ == kSweepingHard) {
     // A process that was forked while the others were killed has come to us now.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class LocalPlace final : public Place {
     std::function<std::vector<std::string>(int worker, int slot, int local_size)> environment;
     // What a worker leaves in its process group ends with it (SIGTERM); otherwise with the place.
     bool ends_groups = false;
+    // A worker that SIGKILL has not ended by then counts as ended by it: it hangs in the kernel, and is named.
+    absl::Duration kill_patience = absl::Seconds(10);
   };
 
   // `loop` and `listener` are borrowed. Without workers it only finishes.
@@ -47,6 +50,7 @@ class LocalPlace final : public Place {
   void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
   void SignalOne(int worker, int signal) override;
+  void SetTerminals(const WorkerTerminals& terminals) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
   void Finish() override;
@@ -57,6 +61,8 @@ class LocalPlace final : public Place {
     pid_t pid = -1;
     int slot = 0;
     bool is_running = false;
+    // When it counts as ended, whether it has or not.
+    absl::Duration give_up_at = absl::InfiniteDuration();
     std::unique_ptr<WorkerPipe> out;
     std::unique_ptr<WorkerPipe> err;
   };
@@ -64,7 +70,10 @@ class LocalPlace final : public Place {
 
   absl::Status StartOne(int number, int local_size, int stdin_fd);
   int LowestFreeSlot() const;
-  static void SendSignal(const Worker& worker, int signal, bool whole_group);
+  void SendSignal(Worker* worker, int signal, bool whole_group);
+  void SetAlarm();
+  void GiveUpHanging();
+  bool OnlyHangingAreLeft() const;
   void Drain(Worker* worker);
   void SweepHard();
   void OnAlarm();
@@ -75,9 +84,12 @@ class LocalPlace final : public Place {
   PlaceListener* const listener_;
   Command command_;
   int input_fd_ = -1;
+  WorkerTerminals terminals_;
   std::unique_ptr<AlarmClock> clock_;
   // By their numbers: all that were started.
   std::map<int, Worker> workers_;
+  // Processes that SIGKILL does not end, and that were named.
+  std::set<pid_t> hanging_;
   Stage stage_ = kWorking;
   bool is_held_ = false;
 };

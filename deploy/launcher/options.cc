@@ -316,6 +316,10 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("--output-filename", options->output_directory,
                   "Directory in which rank.N/stdout and rank.N/stderr get each worker's output too")
       ->type_name("DIR");
+  run->add_option("--progress", options->progress,
+                  "Whose progress bars are shown while they change: rank 0's (by default), those of all, or none")
+      ->check(CLI::IsMember({"0", "all", "none"}))
+      ->type_name("0|all|none");
   run->add_option("--start-timeout", options->start_timeout_s,
                   "Seconds until which all hosts must be ready (by default 60), and all workers must have joined "
                   "(by default 600)")

@@ -64,6 +64,8 @@ struct RunOptions {
   std::string output_directory;
   // Most tensor names that an epoch of this run's own coordinator knows at a time; 0: not given, then its default.
   uint32_t max_slots = 0;
+  // "0", "all" or "none" (Progress of console.h).
+  std::string progress = "0";
   // How long the workers wait for each other at the start, in seconds; 0: the library's own default.
   double start_timeout_s = 0;
   bool verbose = false;

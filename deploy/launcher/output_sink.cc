@@ -21,11 +21,11 @@ bool IsRegularFile(int fd) {
 
 }  // namespace
 
-OutputSink::OutputSink(int fd, EventLoop* loop, std::function<void()> on_drained)
+OutputSink::OutputSink(int fd, EventLoop* loop, std::function<void()> on_drained, bool is_dumb)
     : fd_(fd),
       loop_(loop),
       on_drained_(std::move(on_drained)),
-      is_terminal_(isatty(fd) == 1),
+      is_terminal_(!is_dumb && isatty(fd) == 1),
       never_blocks_(IsRegularFile(fd)) {}
 
 OutputSink::~OutputSink() {
@@ -38,10 +38,10 @@ void OutputSink::Write(absl::string_view bytes) {
   if (!waiting_) Flush();
 }
 
-size_t OutputSink::width() const {
+TerminalSize OutputSink::size() const {
   winsize size{};
-  if (ioctl(fd_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+  if (ioctl(fd_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {80, 24};
+  return {size.ws_col, size.ws_row};
 }
 
 void OutputSink::Discard() {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "deploy/launcher/event_loop.h"
+#include "deploy/launcher/worker_terminals.h"
 
 namespace farandole::launcher {
 
@@ -19,7 +20,8 @@ class OutputSink {
   static constexpr size_t kFullBytes = 1024 * 1024;
 
   // `fd` and `loop` are borrowed. `on_drained` is called when everything held was written, after it had to wait.
-  OutputSink(int fd, EventLoop* loop, std::function<void()> on_drained);
+  // `is_dumb`: not taken for a terminal, even if it is one.
+  OutputSink(int fd, EventLoop* loop, std::function<void()> on_drained, bool is_dumb = false);
   ~OutputSink();
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
@@ -27,8 +29,8 @@ class OutputSink {
   void Write(absl::string_view bytes);
   size_t held_bytes() const { return held_.size() - written_; }
   bool is_terminal() const { return is_terminal_; }
-  // Columns of the terminal; 80 where it does not say.
-  size_t width() const;
+  // Of the terminal; 80 columns and 24 rows where it does not say.
+  TerminalSize size() const;
   // Not 0: errno of the write that failed. From then on everything is dropped.
   int error() const { return error_; }
   // Drops what is held: nobody is going to read it.

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "deploy/launcher/console.h"
 #include "deploy/launcher/stop_policy.h"
+#include "deploy/launcher/worker_terminals.h"
 
 namespace farandole::launcher {
 
@@ -61,6 +62,9 @@ class Place {
   virtual void Signal(int signal, bool whole_group) = 0;
   // The same to one worker's process group, if it runs.
   virtual void SignalOne(int worker, int signal) = 0;
+  // Workers that are started from now on write to terminals of these sizes, or to pipes; those that have terminals get
+  // the sizes, and SIGWINCH.
+  virtual void SetTerminals(const WorkerTerminals& terminals) = 0;
   // While held, the workers wait for their output to be read.
   virtual void HoldOutput(bool hold) = 0;
   // A child of this process has ended; true: it was one of this place's.

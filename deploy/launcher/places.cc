@@ -20,6 +20,7 @@ Place* Places::Add(const HostSlots& host) {
   order.size_here = static_cast<uint32_t>(host.slots);
   others_.push_back(std::make_unique<SshPlace>(host.host, ssh_, std::move(order), loop_, listener_));
   place = others_.back().get();
+  place->SetTerminals(terminals_);
   if (is_held_) place->HoldOutput(true);
   return place;
 }
@@ -58,6 +59,11 @@ void Places::RemoveReleased() {
 
 void Places::Signal(int signal, bool whole_group) {
   for (Place* place : all()) place->Signal(signal, whole_group);
+}
+
+void Places::SetTerminals(const WorkerTerminals& terminals) {
+  terminals_ = terminals;
+  for (Place* place : all()) place->SetTerminals(terminals);
 }
 
 void Places::HoldOutput(bool hold) {

@@ -42,6 +42,8 @@ class Places {
   void RemoveReleased();
 
   void Signal(int signal, bool whole_group);
+  // Of all places, also of those that are added later.
+  void SetTerminals(const WorkerTerminals& terminals);
   void HoldOutput(bool hold);
   bool OnChildEnded(pid_t pid, WorkerEnd end);
   // Ends everything elsewhere, or here; Finished says that it is done.
@@ -62,6 +64,7 @@ class Places {
   std::map<std::string, Place*> by_host_;
   std::set<const Place*> ready_;
   std::set<const Place*> released_;
+  WorkerTerminals terminals_;
   bool is_held_ = false;
 };
 

@@ -249,6 +249,7 @@ void SshPlace::Send(FrameType type, absl::string_view message) {
 
 void SshPlace::Start(const std::vector<int>& workers) {
   if ((stage_ != kReady && stage_ != kRunning) || workers.empty()) return;
+  if (stage_ == kReady) Send(FrameType::kTerminals, Encode(terminals_));
   stage_ = kRunning;
   running_.insert(workers.begin(), workers.end());
   started_.insert(workers.begin(), workers.end());
@@ -261,6 +262,11 @@ void SshPlace::Signal(int signal, bool whole_group) {
   if (signal != SIGKILL) return;
   kill_at_ = std::min(kill_at_, clock_->Now() + kKillPatience);
   SetAlarm();
+}
+
+void SshPlace::SetTerminals(const WorkerTerminals& terminals) {
+  terminals_ = terminals;
+  if (stage_ == kRunning) Send(FrameType::kTerminals, Encode(terminals_));
 }
 
 void SshPlace::SignalOne(int worker, int signal) {

@@ -57,6 +57,7 @@ class SshPlace final : public Place {
   void Start(const std::vector<int>& workers) override;
   void Signal(int signal, bool whole_group) override;
   void SignalOne(int worker, int signal) override;
+  void SetTerminals(const WorkerTerminals& terminals) override;
   void HoldOutput(bool hold) override;
   bool OnChildEnded(pid_t pid, WorkerEnd end) override;
   void Finish() override;
@@ -116,6 +117,7 @@ class SshPlace final : public Place {
   std::set<int> running_;
   // All that were ever to be started: what they left behind may print after them.
   std::set<int> started_;
+  WorkerTerminals terminals_;
   bool is_held_ = false;
   uint32_t taken_bytes_ = 0;
 };

@@ -115,6 +115,11 @@ void StopPolicy::JobOver(int index, bool failed, absl::Duration now) {
   }
 }
 
+int StopPolicy::first_running() const {
+  const auto found = std::find(ended_.begin(), ended_.end(), false);
+  return found == ended_.end() ? 0 : static_cast<int>(found - ended_.begin());
+}
+
 bool StopPolicy::has_outlived() const {
   if (stage_ != kRunning || last_success_ == -absl::InfiniteDuration()) return false;
   return last_failure_ < std::min(finishing_since_, last_success_);

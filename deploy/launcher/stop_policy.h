@@ -85,6 +85,8 @@ class StopPolicy {
   absl::Duration deadline() const { return deadline_; }
   bool all_ended() const { return running_ == 0; }
   bool is_running(int index) const { return !ended_[index]; }
+  // The one with the lowest number that has not ended; 0: all have.
+  int first_running() const;
   // The worker that failed first; -1: none has, or only after the launcher was asked to stop. One that ended by a
   // signal, or with its host, while the others were left in peace goes before those that ended with a code. Elastic: of
   // the failures that the job has not outlived.

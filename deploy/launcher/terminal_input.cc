@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,6 +57,9 @@ void TerminalInput::OnTyped() {
     return;
   }
   typed_.assign(bytes, static_cast<size_t>(count));
+  termios settings{};
+  const bool is_shown = tcgetattr(STDIN_FILENO, &settings) == 0 && (settings.c_lflag & ECHO) != 0;
+  if (is_shown && typed_.back() == '\n') on_enter_();
   Forward();
 }
 

@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_TERMINAL_INPUT_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_TERMINAL_INPUT_H_
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "deploy/launcher/event_loop.h"
@@ -13,7 +15,9 @@ namespace farandole::launcher {
 // terminal's foreground. Owned by the launch; one thread.
 class TerminalInput {
  public:
-  explicit TerminalInput(EventLoop* loop) : loop_(loop) {}
+  // `loop` is borrowed. `on_enter` is called when a line's end that was typed is carried over, and the terminal has
+  // shown it.
+  TerminalInput(EventLoop* loop, std::function<void()> on_enter) : loop_(loop), on_enter_(std::move(on_enter)) {}
   ~TerminalInput();
   TerminalInput(const TerminalInput&) = delete;
   TerminalInput& operator=(const TerminalInput&) = delete;
@@ -32,6 +36,7 @@ class TerminalInput {
   void Forward();
 
   EventLoop* const loop_;
+  const std::function<void()> on_enter_;
   int pipe_[2] = {-1, -1};
   // Typed, and not yet taken by the worker.
   std::string typed_;

@@ -32,7 +32,9 @@ void WorkerPipe::Pause() {
 bool WorkerPipe::ReadSome() {
   if (fd_ < 0) return false;
   char bytes[kReadBytes];
-  const ssize_t count = read(fd_, bytes, sizeof(bytes));
+  ssize_t count = read(fd_, bytes, sizeof(bytes));
+  // So a terminal says that nobody has it open any more.
+  if (count < 0 && errno == EIO) count = 0;
   if (count < 0) return errno == EINTR;
   if (count == 0) Close();
   on_bytes_(absl::string_view(bytes, static_cast<size_t>(count)));

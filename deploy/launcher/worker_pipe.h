@@ -5,10 +5,12 @@
 
 #include "absl/strings/string_view.h"
 #include "deploy/launcher/event_loop.h"
+#include "deploy/launcher/worker_process.h"
 
 namespace farandole::launcher {
 
-// The read end of one output stream of one worker. Owned by its place; one thread. Owns its descriptor.
+// The reading end, of a pipe or a terminal, of one output stream of one worker. Owned by its place; one thread. Owns
+// its descriptor.
 class WorkerPipe {
  public:
   // Takes `fd`, non-blocking; -1: a stream that has ended. `loop` is borrowed. `on_bytes` gets what is read; empty: the
@@ -23,6 +25,8 @@ class WorkerPipe {
   void Pause();
   // Reads once. False: nothing is there, or the stream has ended.
   bool ReadSome();
+  // Of a worker that writes to a terminal.
+  void Resize(TerminalSize size) { SetTerminalSize(fd_, size); }
 
  private:
   void Close();

@@ -4,9 +4,12 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,7 +28,29 @@ struct Pipes {
   // Closed by a successful exec; otherwise carries errno.
   int exec[2] = {-1, -1};
 
-  bool Open() { return pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(exec, O_CLOEXEC) == 0; }
+  bool Open(const WorkerTerminals& terminals) {
+    return OpenStream(terminals.out, out) && OpenStream(terminals.err, err) && pipe2(exec, O_CLOEXEC) == 0;
+  }
+  static bool OpenStream(TerminalSize terminal, int* fds) {
+    if (terminal.columns > 0 && OpenTerminal(terminal, fds)) return true;
+    return pipe2(fds, O_CLOEXEC) == 0;
+  }
+  // It is nobody's controlling terminal, so that a worker that lets others run in the background is not stopped by it.
+  static bool OpenTerminal(TerminalSize size, int* fds) {
+    fds[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fds[0] >= 0 && unlockpt(fds[0]) == 0) fds[1] = ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    termios settings{};
+    if (fds[1] >= 0 && tcgetattr(fds[1], &settings) == 0) {
+      // Bytes arrive as they were written.
+      cfmakeraw(&settings);
+      tcsetattr(fds[1], TCSANOW, &settings);
+      SetTerminalSize(fds[0], size);
+      return true;
+    }
+    Close(&fds[0]);
+    Close(&fds[1]);
+    return false;
+  }
   static void Close(int* fd) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
@@ -102,9 +127,14 @@ absl::Status CheckExecutable(const std::string& name, const std::string& file) {
 
 }  // namespace
 
+void SetTerminalSize(int fd, TerminalSize size) {
+  const winsize window{size.rows, size.columns, 0, 0};
+  ioctl(fd, TIOCSWINSZ, &window);
+}
+
 absl::StatusOr<WorkerProcess> StartWorker(const WorkerCommand& command) {
   Pipes pipes;
-  if (!pipes.Open()) {
+  if (!pipes.Open(command.terminals)) {
     const int error = errno;
     pipes.CloseAll();
     return absl::ResourceExhaustedError(absl::StrCat("no pipe can be made: ", strerror(error)));

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "deploy/launcher/worker_terminals.h"
 
 namespace farandole::launcher {
 
@@ -18,17 +19,21 @@ struct WorkerCommand {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
   int stdin_fd = -1;
+  WorkerTerminals terminals = {};
 };
 
-// A started worker. It has no descriptor but 0, 1 and 2. It leads a process group of its own, and the kernel kills it
-// (SIGKILL: nobody would be left to insist) when the launcher dies. Whoever reaps it says so by its pid; the launch
-// does.
+// A started worker. Where a terminal cannot be made, its output goes to a pipe. It has no descriptor but 0, 1 and 2. It
+// leads a process group of its own, and the kernel kills it (SIGKILL: nobody would be left to insist) when the launcher
+// dies. Whoever reaps it says so by its pid; the launch does.
 struct WorkerProcess {
   pid_t pid = -1;
   // Read ends, non-blocking, close-on-exec; the caller closes them.
   int stdout_fd = -1;
   int stderr_fd = -1;
 };
+
+// Sets the size of the terminal behind `fd`; nothing happens where it is none.
+void SetTerminalSize(int fd, TerminalSize size);
 
 // Starts a worker and waits until it runs its program. Called on the thread that lives as long as the launcher.
 //   NOT_FOUND            the file, or the interpreter that its first line names, does not exist

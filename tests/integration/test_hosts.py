@@ -113,8 +113,10 @@ def test_a_failing_worker_is_named_with_its_host(start: Callable[..., Program], 
     script = "if [ $FARANDOLE_LAUNCH_INDEX = 1 ]; then echo the reason >&2; exit 3; fi; exec sleep 1000"
     run = start(*RUN, *aliases.options(1, 1), "sh", "-c", script)
     run.require_end(3)
-    found = run.expect(r"worker 1 \(pid \d+, host 127\.0\.0\.3\) failed first, with exit code 3, ")
-    assert "    the reason\n" in run.output[found.start() :], run.output
+    run.expect(
+        r"worker 1 \(pid \d+, host 127\.0\.0\.3\) failed first, with exit code 3, .*; its last lines .* are above"
+    )
+    assert run.output.startswith("[1] the reason\n"), run.output
     assert "worker 0 ended after that, with SIGTERM" in run.output, run.output
 
 

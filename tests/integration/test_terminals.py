@@ -1,6 +1,7 @@
 """What people see of `farandole run` in a terminal, in a pipe and in a file: progress bars, colours, prompts, job control."""
 
 import pathlib
+import signal
 import subprocess
 import sys
 from typing import Callable, Iterator, List
@@ -66,7 +67,7 @@ def test_a_bar_of_rank_0_is_shown_at_once_and_others_when_they_end(
     lines = screen.expect(with_text("[0] epoch:  25%"))
     assert len(lines) == 1, lines
     gates.ranks[1].let_through(4)
-    lines = screen.expect(with_text("[1] epoch: 100%"))
+    lines = screen.expect(with_text("[1] epoch: 100%", "[0] epoch:  25%"))
     assert lines[0].startswith("[1] epoch: 100%") and lines[1].startswith("[0] epoch:  25%") and len(lines) == 2, lines
     gates.ranks[0].let_through(3)
     lines = screen.end(0)
@@ -168,6 +169,28 @@ def test_bars_in_a_file_are_the_last_states_of_rank_0_and_the_ends_of_all(gates:
         == sorted(line[:15] for line in ("[0] epoch: 100%", "[1] epoch: 100%"))
         or text.count("100%") == 2
     ), text
+
+
+def test_a_shells_job_control_and_keys_reach_the_workers(terminal: Callable[..., Terminal], gates: Gates) -> None:
+    screen = terminal("bash", "--norc", "--noprofile", "-i", PS1="$ ")
+    screen.expect(with_text("$"))
+    screen.type(" ".join([*RUN, "-np", "2", *gates.command("streams")]) + "\n")
+    size = f"True xterm-256color ({COLUMNS - 5}, 24)"
+    screen.expect(with_text(f"[0] False True {size}", f"[1] False True {size}"))
+    screen.resize(60, 20)
+    screen.expect(with_text("[0] size os.terminal_size(columns=55, lines=20)", "[1] size os.terminal_size(columns=55"))
+    screen.type("\x1a")
+    screen.expect(with_text("Stopped"))
+    screen.type("fg\n")
+    for gate in gates.ranks:
+        gate.let_through(1)
+    screen.expect(with_text("[0] end", "[1] end"))
+    screen.type(" ".join([*RUN, "-np", "1", "sh", "-c", "'echo runs; exec sleep 1000'"]) + "; echo code $?\n")
+    screen.expect(with_text("[0] runs"))
+    screen.type("\x03")
+    screen.expect(with_text("got SIGINT", f"code {128 + signal.SIGINT}"))
+    screen.type("exit\n")
+    screen.end(0)
 
 
 def test_a_prompt_is_shown_before_its_answer_whatever_the_input_is(

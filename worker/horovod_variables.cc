@@ -144,7 +144,8 @@ const std::vector<HorovodAlias>& HorovodAliases() {
   return *aliases;
 }
 
-absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const std::vector<std::string>& variables) {
+absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const std::vector<std::string>& variables,
+                                                                        const std::set<std::string>& initial) {
   std::map<std::string, std::string> given = WithoutEmptyOnes(variables);
   if (absl::Status status = CheckSpelling(given); !status.ok()) return status;
   std::map<std::string, std::string> said;
@@ -162,7 +163,10 @@ absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const st
       said[alias.setting] = kNeverMs;
       continue;
     }
-    if (ours != given.end() && ours->second != *value) {
+    // A launcher has said the one, and the program itself the other.
+    const bool is_replaced = initial.count(absl::StrCat(alias.variable, "=", found->second)) == 0 &&
+                             ours != given.end() && initial.count(absl::StrCat(ours->first, "=", ours->second)) > 0;
+    if (ours != given.end() && ours->second != *value && !is_replaced) {
       return Contradiction(alias.variable, found->second, alias.setting, ours->second);
     }
     if (!is_first && said[alias.setting] != *value) {

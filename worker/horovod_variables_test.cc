@@ -18,13 +18,13 @@ using ::testing::UnorderedElementsAre;
 using Variables = std::vector<std::string>;
 
 std::map<std::string, std::string> Read(const Variables& variables) {
-  const absl::StatusOr<std::map<std::string, std::string>> said = ReadHorovodVariables(variables);
+  const absl::StatusOr<std::map<std::string, std::string>> said = ReadHorovodVariables(variables, {});
   EXPECT_TRUE(said.ok()) << said.status();
   return said.ok() ? *said : std::map<std::string, std::string>();
 }
 
 std::string ErrorOf(const Variables& variables) {
-  return std::string(ReadHorovodVariables(variables).status().message());
+  return std::string(ReadHorovodVariables(variables, {}).status().message());
 }
 
 TEST(HorovodVariablesTest, EachSaysWhatOurSettingSays) {
@@ -85,6 +85,15 @@ TEST(HorovodVariablesTest, WhatContradictsOurSettingIsRefused) {
       << "as with Horovod";
   EXPECT_THAT(Read({"HOROVOD_STALL_CHECK_TIME_SECONDS=5", "FARANDOLE_STALL_WARNING_MS=5000"}),
               UnorderedElementsAre(Pair("FARANDOLE_STALL_WARNING_MS", "5000")));
+}
+
+TEST(HorovodVariablesTest, WhatTheProgramSetsGoesBeforeWhatItWasStartedWith) {
+  const std::string launcher = "FARANDOLE_FUSION_THRESHOLD_BYTES=33554432", program = "HOROVOD_FUSION_THRESHOLD=0";
+  const absl::StatusOr<std::map<std::string, std::string>> said = ReadHorovodVariables({launcher, program}, {launcher});
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_THAT(*said, UnorderedElementsAre(Pair("FARANDOLE_FUSION_THRESHOLD_BYTES", "0")));
+  EXPECT_FALSE(ReadHorovodVariables({launcher, program}, {launcher, program}).ok()) << "both came from outside";
+  EXPECT_FALSE(ReadHorovodVariables({launcher, program}, {}).ok()) << "the program has set both";
 }
 
 }  // namespace

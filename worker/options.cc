@@ -142,10 +142,11 @@ using Aliases = std::map<std::string, std::string>;
 
 // "" where neither the setting's variable nor one of Horovod's is set.
 std::string Find(const Aliases& aliases, const char* variable) {
-  const char* found = getenv(variable);
-  if (found != nullptr && *found != '\0') return found;
+  // Where both are set they say the same, or the program itself has set Horovod's.
   const auto alias = aliases.find(variable);
-  return alias == aliases.end() ? "" : alias->second;
+  if (alias != aliases.end()) return alias->second;
+  const char* found = getenv(variable);
+  return found == nullptr ? "" : found;
 }
 
 std::string ReadText(const Aliases& aliases, const TextSetting& setting, const char* given) {
@@ -363,6 +364,14 @@ std::vector<std::string> AllVariables() {
   return all;
 }
 
+// What the process was started with, as the kernel has kept it.
+std::set<std::string> InitialVariables() {
+  std::ifstream file("/proc/self/environ", std::ios::binary);
+  std::set<std::string> all;
+  for (std::string variable; std::getline(file, variable, '\0');) all.insert(variable);
+  return all;
+}
+
 }  // namespace
 
 std::vector<WorkerSetting> WorkerSettings() {
@@ -396,7 +405,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   farandole_init_options given = {};
   if (caller != nullptr) memcpy(&given, caller, std::min<size_t>(caller->struct_bytes, sizeof(given)));
   const std::vector<std::string> variables = AllVariables();
-  const absl::StatusOr<Aliases> read = ReadHorovodVariables(variables);
+  const absl::StatusOr<Aliases> read = ReadHorovodVariables(variables, InitialVariables());
   if (!read.ok()) return read.status();
   const Aliases& aliases = *read;
   WorkerOptions options;

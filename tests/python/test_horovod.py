@@ -63,6 +63,18 @@ for call in (hvd.rank, hvd.size, hvd.barrier):
     assert output == 3 * "Horovod has not been initialized; use hvd.init().\n", output
 
 
+def test_what_a_program_sets_goes_before_its_launchers_options(tmp_path: pathlib.Path) -> None:
+    program = """
+import os
+os.environ["HOROVOD_FUSION_THRESHOLD"] = "0"
+import horovod.torch as hvd
+hvd.init()
+print("size", hvd.size())
+"""
+    command = (str(harness.CLI), "run", "--horovod", "-np", "1", "--fusion-threshold-mb", "32")
+    assert "size 1" in launch(tmp_path, *command, sys.executable, "-c", program)
+
+
 def test_an_elastic_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
     text = (PROGRAMS / "documented_elastic.py").read_text(encoding="utf-8")
     program = tmp_path / "elastic.py"

@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "base/steady_time.h"
 #include "base/version.h"
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_office.h"
@@ -145,7 +144,7 @@ class Coordinator::Parts {
       desk_->StartDraining();
       serving_ = false;
     }
-    switchboard_.streams().WaitUntilEmpty(SteadyNow() + grace);
+    switchboard_.streams().WaitUntilEmpty(absl::Now() + grace);
     absl::MutexLock lock(&stop_mutex_);
     if (stopped_) return;
     stopped_ = true;
@@ -283,7 +282,7 @@ class Coordinator::Parts {
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<GrpcServer> server_;
-  SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &SteadyNow};
+  SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &absl::Now};
   std::unique_ptr<HttpEdge> http_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "worker/relay_link.h"
 #include "worker/socket_stream.h"
 #include "worker/transport/hosts_transport.h"

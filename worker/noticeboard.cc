@@ -5,9 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/steady_time.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 
 namespace farandole {
 
@@ -42,22 +41,20 @@ constexpr absl::Duration kSurface = absl::Milliseconds(100);
 
 // What came of one question. Shared by who asks, who may have given up, and PMIx's thread, which answers.
 struct Answer {
-  std::mutex mutex;
-  std::condition_variable changed;
+  absl::Mutex mutex;
   bool is_there = false;
   pmix_status_t status = PMIX_SUCCESS;
   std::string text;
 
   void Give(pmix_status_t what, const pmix_value_t* value) {
-    const std::lock_guard<std::mutex> lock(mutex);
+    absl::MutexLock lock(&mutex);
     is_there = true;
-    changed.notify_all();
     status = what;
     if (what == PMIX_SUCCESS && value != nullptr && value->type == PMIX_STRING) text = value->data.string;
   }
   bool Await(absl::Duration patience) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return changed.wait_for(lock, absl::ToChronoNanoseconds(patience), [this] { return is_there; });
+    absl::MutexLock lock(&mutex);
+    return mutex.AwaitWithTimeout(absl::Condition(&is_there), patience);
   }
 };
 
@@ -149,7 +146,7 @@ absl::StatusOr<std::string> Noticeboard::Read(absl::Time deadline, const std::fu
     }
     bool is_there = false;
     do {
-      if (SteadyNow() >= deadline) return absl::DeadlineExceededError("rank 0 tells nothing by PMIx");
+      if (absl::Now() >= deadline) return absl::DeadlineExceededError("rank 0 tells nothing by PMIx");
       if (interrupted && interrupted()) return absl::AbortedError("joining the job was interrupted");
       is_there = answer->Await(kSurface);
     } while (!is_there);

@@ -17,8 +17,6 @@ std::string Kept(const std::string& name) { return Plain(name, 255); }
 
 absl::Time EndOf(const v1::HostRecord& host) { return absl::FromUnixMillis(host.barred_until_unix_ms()); }
 
-void SetEnd(absl::Time end, v1::HostRecord* host) { host->set_barred_until_unix_ms(absl::ToUnixMillis(end)); }
-
 }  // namespace
 
 void BarredHosts::Configure(const v1::Elastic& elastic) {
@@ -26,20 +24,14 @@ void BarredHosts::Configure(const v1::Elastic& elastic) {
   most_ = std::max(least_, absl::Milliseconds(elastic.most_cooldown_ms()));
 }
 
-void BarredHosts::Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead) {
+void BarredHosts::Load(const v1::JobRecord& record) {
   Configure(record.elastic());
-  for (const v1::HostRecord& host : record.hosts()) {
-    hosts_[host.hostname()] = host;
-    SetEnd(std::min(EndOf(host) - wall_ahead, now + most_), &hosts_[host.hostname()]);
-  }
+  for (const v1::HostRecord& host : record.hosts()) hosts_[host.hostname()] = host;
 }
 
-void BarredHosts::Save(absl::Duration wall_ahead, v1::JobRecord* record) const {
+void BarredHosts::Save(v1::JobRecord* record) const {
   record->clear_hosts();
-  for (const auto& [name, host] : hosts_) {
-    *record->add_hosts() = host;
-    SetEnd(EndOf(host) + wall_ahead, record->mutable_hosts(record->hosts_size() - 1));
-  }
+  for (const auto& [name, host] : hosts_) *record->add_hosts() = host;
 }
 
 void BarredHosts::Name(const std::string& hostname, const std::string& launcher_name) {
@@ -66,7 +58,7 @@ std::string BarredHosts::Fail(const std::string& name, absl::Time now) {
   host.set_failures(host.failures() + 1);
   absl::Duration cooldown = least_;
   for (uint32_t failure = 1; failure < host.failures() && cooldown < most_; ++failure) cooldown *= 2;
-  SetEnd(now + std::min(cooldown, most_), &host);
+  host.set_barred_until_unix_ms(absl::ToUnixMillis(now + std::min(cooldown, most_)));
   return Sentence(hostname, now);
 }
 

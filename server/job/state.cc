@@ -31,8 +31,7 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
   record_.set_job(name_);
 }
 
-Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
-  SetWallAhead(wall_ahead);
+Actions Job::State::Step(const Event& event, absl::Time now) {
   now_ = std::max(now_, now);
   actions_ = Actions();
   record_changed_ = false;

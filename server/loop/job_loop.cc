@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
+#include "absl/time/clock.h"
 #include "server/loop/refusal.h"
 #include "spdlog/spdlog.h"
 
@@ -62,7 +62,7 @@ void JobLoop::Run() {
       timers_.clear();
       if (IsQuiet()) return;
     } else {
-      FireTimers(SteadyNow());
+      FireTimers(absl::Now());
     }
   }
 }
@@ -117,7 +117,7 @@ JobLoop::Place* JobLoop::Find(const JobKey& key, uint64_t life) {
 void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows) {
   Place* place = Find(key, life);
   if (place == nullptr) return;
-  const absl::Time now = SteadyNow();
+  const absl::Time now = absl::Now();
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
   if (std::function<void(absl::Status)> restored = std::move(place->restored)) restored(job.status());
   if (!job.ok()) {
@@ -142,7 +142,7 @@ absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const J
   JobOptions options = options_.job;
   options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).max_workers);
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);
-  return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now, WallAhead());
+  return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now);
 }
 
 void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status) {
@@ -158,7 +158,7 @@ void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, con
 
 void JobLoop::Advance(const JobKey& key, Place* place) {
   if (place->seat == nullptr) return;
-  const absl::Time now = SteadyNow();
+  const absl::Time now = absl::Now();
   size_t taken = 0;
   while (!place->waiting.empty() && place->seat->CanTake()) {
     const Event event = std::move(place->waiting.front());
@@ -185,7 +185,7 @@ void JobLoop::Feed(const JobKey& key, Place* place, const Event& event) {
       return;
     }
   }
-  place->seat->Take(event, SteadyNow());
+  place->seat->Take(event, absl::Now());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
@@ -205,7 +205,7 @@ void JobLoop::SetTimer(const JobKey& key, Place* place) {
   // Behind a full queue of commits a tick has to wait; the next completion comes here again.
   absl::Time timer = place->seat->CanTake() ? place->seat->next_tick() : absl::InfiniteFuture();
   // A tick that is due already still lets other jobs have their turn.
-  if (timer != absl::InfiniteFuture()) timer = std::max(timer, SteadyNow() + absl::Milliseconds(1));
+  if (timer != absl::InfiniteFuture()) timer = std::max(timer, absl::Now() + absl::Milliseconds(1));
   const bool is_idle = place->waiting.empty() && place->seat->IsIdle();
   if (is_idle && timer == absl::InfiniteFuture()) timer = place->last_event + options_.idle_linger;
   if (timer == place->timer) return;

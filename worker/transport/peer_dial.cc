@@ -13,18 +13,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/steady_time.h"
+#include "absl/time/clock.h"
 
 namespace farandole {
 namespace {
 
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
 constexpr absl::Duration kLongestSilence = absl::Seconds(10);
 
 }  // namespace
 
 PeerDial::PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<int>)> on_done)
     : loop_(loop), callee_(std::move(callee)), on_done_(std::move(on_done)) {
-  deadline_timer_ = loop_->RunAfter(callee_.deadline - SteadyNow(), [this] {
+  deadline_timer_ = loop_->RunAfter(callee_.deadline - absl::Now(), [this] {
     Finish(absl::DeadlineExceededError(absl::StrCat(callee_.who, " cannot be reached from here: ", Troubles())));
   });
   for (const std::string& endpoint : callee_.endpoints) {
@@ -134,7 +135,8 @@ void PeerDial::GiveUp(Attempt* attempt, std::string trouble) {
   Close(attempt);
   loop_->Cancel(attempt->timer);
   attempt->trouble = std::move(trouble);
-  attempt->timer = loop_->RunAfter(attempt->pause.Next(), [this, attempt] { Start(attempt); });
+  attempt->timer = loop_->RunAfter(attempt->pause, [this, attempt] { Start(attempt); });
+  attempt->pause = std::min(attempt->pause * 2, kLongestPause);
 }
 
 void PeerDial::Close(Attempt* attempt) {

@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/backoff.h"
 #include "worker/control/control_loop.h"
 #include "worker/transport/interface_address.h"
 #include "worker/transport/peer_proof.h"
@@ -48,7 +47,7 @@ class PeerDial {
     std::string bytes;
     // Of its silence, or of the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
-    Backoff pause{absl::Milliseconds(50), absl::Seconds(1)};
+    absl::Duration pause = absl::Milliseconds(50);
     // What was wrong with it most lately.
     std::string trouble = "no answer";
   };

@@ -1,4 +1,4 @@
-#include "base/backoff.h"
+#include "worker/control/backoff.h"
 
 #include "gtest/gtest.h"
 

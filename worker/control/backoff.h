@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_BASE_BACKOFF_H_
-#define FARANDOLE_BASE_BACKOFF_H_
+#ifndef FARANDOLE_WORKER_CONTROL_BACKOFF_H_
+#define FARANDOLE_WORKER_CONTROL_BACKOFF_H_
 
 #include "absl/random/random.h"
 #include "absl/time/time.h"
@@ -7,8 +7,7 @@
 namespace farandole {
 
 // Delays between attempts: doubling from `initial` to `longest`, each drawn evenly from its upper half, so that workers
-// which lost a coordinator or a peer together do not come back together. Whatever is tried again over a network goes by
-// it. Not thread-safe.
+// which lost the coordinator together do not come back together. Not thread-safe.
 class Backoff {
  public:
   Backoff(absl::Duration initial, absl::Duration longest);
@@ -27,4 +26,4 @@ class Backoff {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_BASE_BACKOFF_H_
+#endif  // FARANDOLE_WORKER_CONTROL_BACKOFF_H_

@@ -90,7 +90,7 @@ TEST(FrameworksTest, ARealPythonIsAskedWithoutImports) {
 }
 
 TEST(FrameworksTest, ThePythonBesideTheProgramGoesBeforeThatOfThePath) {
-  std::string root = ::testing::TempDir() + "/prefix.XXXXXX";
+  std::string root = (std::filesystem::path(::testing::TempDir()) / "prefix.XXXXXX").string();
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   const std::string python = root + "/bin/python3";
   const std::string packed = root + "/lib/python3.11/site-packages/farandole/_bin/farandole";

@@ -59,13 +59,11 @@ std::string ValueOf(const std::string& written, absl::string_view name) {
 
 std::string PythonOf(const std::string& program) {
   const std::filesystem::path directory = std::filesystem::path(program).parent_path();
-  if (!directory.empty()) {
-    for (const std::filesystem::path& place : {directory, directory / "../../../../../bin"}) {
-      const std::filesystem::path python = (place / "python3").lexically_normal();
-      if (access(python.c_str(), X_OK) == 0) return python.string();
-    }
-  }
-  return "python3";
+  if (directory.empty()) return "python3";
+  // The wheel's lies in PREFIX/lib/pythonX.Y/site-packages/farandole/_bin.
+  const std::filesystem::path bin = directory.filename() == "_bin" ? directory / "../../../../../bin" : directory;
+  const std::filesystem::path python = (bin / "python3").lexically_normal();
+  return access(python.c_str(), X_OK) == 0 ? python.string() : "python3";
 }
 
 Findings ReadFrameworks(const std::string& python, const std::string& written) {

@@ -272,7 +272,6 @@ TEST_F(CheckpointCommandTest, OptionsThatContradictEachOtherAreRefused) {
   options_.source.token_file = root_ + "/token";
   EXPECT_EQ(List(), 2);
   options_.source = CatalogueSource();
-  EXPECT_EQ(List(), 2);
   options_.source.job = "mnist";
   options_.files = {"x"};
   EXPECT_EQ(Verify(), 2);

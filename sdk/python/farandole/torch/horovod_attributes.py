@@ -27,7 +27,7 @@ class Travelling(Handle):
 
     def synchronize(self) -> Any:
         """Waits, and returns the reduced gradient, which the parameter has; of a group the list."""
-        if self._unit.number or self._unit.handle is not None:
+        if self._unit.is_sent():
             self._reducer.take(self._unit)
         grads = [gradient.parameter.grad for gradient in self._unit.gradients]
         return grads[0] if len(grads) == 1 else grads

@@ -169,12 +169,12 @@ class Reducer:
 
     def travelling(self) -> List[Unit]:
         """What travels now."""
-        return [unit for unit in self._units if unit.number or unit.handle is not None]
+        return [unit for unit in self._units if unit.is_sent()]
 
     def send(self, parameter: torch.Tensor) -> Unit:
         """Has a gradient travel now, with those of its group, without further backward passes; returns what travels."""
         unit = self._gradients[parameter].unit
-        if not unit.number and unit.handle is None:
+        if not unit.is_sent():
             errors: List[Exception] = []
             self._complete(unit, errors)
             if errors:

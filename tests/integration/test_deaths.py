@@ -11,7 +11,7 @@ import harness
 import pytest
 from coordinators import Coordinator
 from gates import Gate
-from programs_run import SOON_SECONDS, START_SECONDS, Program
+from programs_run import EARLY, SOON_SECONDS, START_SECONDS, Program
 
 
 def process_of(program: Program, rank: int) -> List[int]:
@@ -196,19 +196,12 @@ def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program])
 def test_worker_that_ends_well_before_it_joins_ends_the_job_at_once(
     kind: str, start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> None:
-    program = tmp_path / "early.py"
-    lines = (
-        "import os, sys, farandole",
-        "if os.environ['FARANDOLE_LAUNCH_INDEX'] == '1': sys.exit(0)",
-        "farandole.init()",
-    )
-    program.write_text("\n".join(lines), encoding="ascii")
     options = {
         "of its own coordinator": ["--state-dir", str(tmp_path / "state")],
         "elastic": ["--state-dir", str(tmp_path / "state"), "--min-np", "2"],
     }
     where = options[kind] if kind in options else serve().options()
-    run = start(str(harness.CLI), "run", "-np", "2", *where, sys.executable, str(program))
+    run = start(str(harness.CLI), "run", "-np", "2", *where, sys.executable, str(EARLY))
     run.require_end(1, START_SECONDS)
     ended = r"farandole: (?:the job has failed: )?worker 1 \(pid \d+\) ended with exit code 0 after [\d.]+ m?s, but job early waits for 1 "
     assert len(re.findall(ended, run.output)) == 1, run.output

@@ -13,7 +13,7 @@ from typing import Callable, List
 import harness
 import pytest
 from hosts import Aliases, Namespaces
-from programs_run import SOON_SECONDS, Program
+from programs_run import EARLY, SOON_SECONDS, Program
 
 RUN = [str(harness.CLI), "run"]
 # What every worker does that is to be killed: a child that has left its group, and says where it is.
@@ -121,16 +121,9 @@ def test_a_failing_worker_is_named_with_its_host(start: Callable[..., Program], 
 
 
 def test_a_far_worker_that_ends_well_before_it_joins_is_named_and_ends_the_job(
-    start: Callable[..., Program], aliases: Aliases, tmp_path: pathlib.Path
+    start: Callable[..., Program], aliases: Aliases
 ) -> None:
-    program = tmp_path / "early.py"
-    lines = (
-        "import os, sys, farandole",
-        "if os.environ['FARANDOLE_LAUNCH_INDEX'] == '1': sys.exit(0)",
-        "farandole.init()",
-    )
-    program.write_text("\n".join(lines), encoding="ascii")
-    run = start(*RUN, *aliases.options(1, 1), sys.executable, str(program))
+    run = start(*RUN, *aliases.options(1, 1), sys.executable, str(EARLY))
     run.require_end(1)
     named = (
         r"farandole: worker 1 \(pid \d+, host 127\.0\.0\.3\) ended with exit code 0 after [\d.]+ m?s, but job early "

@@ -22,24 +22,13 @@ void RemoveReplaced(const std::string& path) {
   unlink(ManifestPath(path).c_str());
 }
 
-// Without a coordinator: the job's checkpoints in the same directory that this one takes the place of.
-void RemoveOlder(const std::string& job, const v1::Checkpoint& newest) {
-  absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(newest.path().substr(0, newest.path().rfind('/')));
-  if (!manifests.ok()) return;
-  for (const Manifest& manifest : *manifests) {
-    const v1::Checkpoint& one = manifest.checkpoint;
-    if (manifest.job == job && one.name() == newest.name() && one.step() == newest.step() &&
-        one.token() < newest.token())
-      RemoveReplaced(one.path());
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::string& directory,
                                                                      absl::string_view name, int64_t step, bool replace,
                                                                      uint64_t greatest) {
   v1::BeginCheckpointResponse granted;
+  replaced_.clear();
   if (link_ != nullptr) {
     v1::BeginCheckpointRequest request;
     request.set_job(job_);
@@ -56,10 +45,13 @@ absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::
   if (absl::IsNotFound(manifests.status())) return granted;
   if (!manifests.ok()) return manifests.status();
   for (const Manifest& manifest : *manifests) {
-    if (!replace && manifest.checkpoint.name() == name && manifest.checkpoint.step() == step) {
+    const v1::Checkpoint& present = manifest.checkpoint;
+    if (present.name() != name || present.step() != step) continue;
+    if (!replace) {
       return absl::AlreadyExistsError(
-          absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", manifest.checkpoint.path()));
+          absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", present.path()));
     }
+    if (manifest.job == job_) replaced_.push_back(present.path());
   }
   return granted;
 }
@@ -101,7 +93,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return finished.status();
   if (link_ == nullptr) {
-    RemoveOlder(job_, *finished);
+    for (const std::string& path : replaced_) RemoveReplaced(path);
     return finished->path();
   }
   v1::CommitCheckpointRequest request;

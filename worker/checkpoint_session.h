@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,9 @@ class CheckpointSession {
   const uint64_t epoch_;
   std::mutex mutex_;
   std::optional<CheckpointWriter> writer_;
+  // Without a coordinator: the job's checkpoints that writer_ was granted to replace. Another writer may have made
+  // others since.
+  std::vector<std::string> replaced_;
 };
 
 }  // namespace farandole

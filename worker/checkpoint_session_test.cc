@@ -247,5 +247,23 @@ TEST_F(CheckpointSessionTest, ATokenThatAnotherJobsFileHasIsPassedOver) {
   EXPECT_THAT(*first, testing::Not(HasSubstr(".t1.")));
 }
 
+// Two programs of one name, each alone: a program without a launcher has its file's name for a job.
+TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGrantedToReplace) {
+  for (const bool replace : {false, true}) {
+    CheckpointSession one(nullptr, "train.py", 0, 1);
+    CheckpointSession other(nullptr, "train.py", 0, 1);
+    const std::vector<std::string> before = OnDisk();
+    for (CheckpointSession* const session : {&one, &other}) {
+      const absl::StatusOr<std::string> temporary = session->Begin(directory_, "model", 1, "pt", replace);
+      ASSERT_TRUE(temporary.ok()) << temporary.status();
+    }
+    const absl::StatusOr<std::string> first = one.Commit();
+    const absl::StatusOr<std::string> second = other.Commit();
+    ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+    EXPECT_THAT(OnDisk(), ElementsAre(*first, *second));
+    for (const std::string& replaced : before) EXPECT_FALSE(std::filesystem::exists(replaced)) << replaced;
+  }
+}
+
 }  // namespace
 }  // namespace farandole

@@ -185,6 +185,8 @@ def test_a_shells_job_control_and_keys_reach_the_workers(terminal: Callable[...,
     for gate in gates.ranks:
         gate.let_through(1)
     screen.expect(with_text("[0] end", "[1] end"))
+    # What is typed before the launcher ends would be rank 0's input.
+    screen.expect(lambda lines: lines[-1] == "$")
     screen.type(" ".join([*RUN, "-np", "1", "sh", "-c", "'echo runs; exec sleep 1000'"]) + "; echo code $?\n")
     screen.expect(with_text("[0] runs"))
     screen.type("\x03")

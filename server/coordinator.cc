@@ -24,7 +24,7 @@
 #include "server/edge/worker_service.h"
 #include "server/listen_address.h"
 #include "server/loop/job_loops.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 #include "server/registry/job_directory.h"
 #include "server/registry/tenants.h"
 #include "server/state_directory.h"

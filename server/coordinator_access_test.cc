@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/testing/coordinator_fixture.h"
+#include "server/coordinator_fixture.h"
 #include "server/testing/test_client.h"
 
 namespace farandole {

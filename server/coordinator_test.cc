@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "server/testing/coordinator_fixture.h"
+#include "server/coordinator_fixture.h"
 #include "server/testing/test_client.h"
 
 namespace farandole {

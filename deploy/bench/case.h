@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 
 namespace farandole::bench {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 
 namespace farandole::bench {
 

@@ -16,9 +16,9 @@
 #include "absl/time/clock.h"
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/state_paths.h"
+#include "deploy/cli/coordinators/state_paths.h"
 #include "deploy/cli/text_table.h"
-#include "deploy/launcher/options.h"
+#include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "deploy/cli/catalogue_reader.h"
+#include "deploy/cli/coordinators/catalogue_reader.h"
 
 namespace farandole {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/nearest_name.h"
-#include "deploy/launcher/options.h"
+#include "deploy/launcher/environment/options.h"
 
 namespace farandole {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/nearest_name.h"
-#include "deploy/launcher/options.h"
+#include "deploy/launcher/environment/options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

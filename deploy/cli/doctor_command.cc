@@ -15,8 +15,8 @@
 #include "deploy/doctor/frameworks.h"
 #include "deploy/doctor/machine.h"
 #include "deploy/doctor/transports.h"
-#include "deploy/launcher/options.h"
-#include "deploy/launcher/worker_process.h"
+#include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/worker_process.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
 

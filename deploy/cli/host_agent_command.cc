@@ -9,11 +9,11 @@
 #include "absl/time/time.h"
 #include "base/usable_cores.h"
 #include "deploy/cli/commands.h"
-#include "deploy/launcher/guard.h"
-#include "deploy/launcher/host_agent.h"
-#include "deploy/launcher/options.h"
-#include "deploy/launcher/private_file.h"
-#include "deploy/launcher/worker_process.h"
+#include "deploy/launcher/agent/host_agent.h"
+#include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/guard.h"
+#include "deploy/launcher/process/private_file.h"
+#include "deploy/launcher/process/worker_process.h"
 #include "worker/control/tls_probe.h"
 
 namespace farandole {

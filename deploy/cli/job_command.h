@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "deploy/cli/coordinator_source.h"
+#include "deploy/cli/coordinators/coordinator_source.h"
 
 namespace farandole {
 

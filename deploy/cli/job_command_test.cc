@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/testing/coordinator_fixture.h"
+#include "server/coordinator_fixture.h"
 
 namespace farandole {
 namespace {

@@ -20,11 +20,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/own_coordinator.h"
-#include "deploy/launcher/descendants.h"
-#include "deploy/launcher/options.h"
-#include "deploy/launcher/private_file.h"
-#include "worker/launch_record.h"
+#include "deploy/cli/coordinators/own_coordinator.h"
+#include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/descendants.h"
+#include "deploy/launcher/process/private_file.h"
+#include "worker/launch/launch_record.h"
 
 namespace farandole {
 namespace {

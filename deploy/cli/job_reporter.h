@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "deploy/cli/coordinator_session.h"
+#include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/launcher/job_link.h"
 
 namespace farandole::launcher {

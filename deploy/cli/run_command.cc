@@ -11,9 +11,9 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/config_file.h"
 #include "deploy/cli/run_job.h"
-#include "deploy/launcher/horovod_options.h"
-#include "deploy/launcher/local_place.h"
-#include "deploy/launcher/options.h"
+#include "deploy/launcher/environment/horovod_options.h"
+#include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/places/local_place.h"
 
 namespace farandole {
 namespace {

@@ -1,7 +1,7 @@
 #ifndef FARANDOLE_DEPLOY_CLI_RUN_JOB_H_
 #define FARANDOLE_DEPLOY_CLI_RUN_JOB_H_
 
-#include "deploy/launcher/options.h"
+#include "deploy/launcher/environment/options.h"
 
 namespace farandole::launcher {
 

@@ -13,7 +13,7 @@
 #include "base/log_record.h"
 #include "base/nearest_name.h"
 #include "deploy/cli/config_file.h"
-#include "deploy/cli/state_paths.h"
+#include "deploy/cli/coordinators/state_paths.h"
 
 namespace farandole {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using O = ServeOptions;
 
 constexpr uint64_t kDayMs = 86'400'000;
-// Workers send signs of life so often in any case (worker/coordinator_link.cc).
+// Workers send signs of life so often in any case (worker/member/coordinator_link.cc).
 constexpr uint64_t kLongestBeatMs = 500;
 
 constexpr ServeSetting kSettings[] = {

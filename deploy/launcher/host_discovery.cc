@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/failure_report.h"
-#include "deploy/launcher/worker_process.h"
+#include "deploy/launcher/policy/failure_report.h"
+#include "deploy/launcher/process/worker_process.h"
 
 namespace farandole::launcher {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/child_watch.h"
+#include "deploy/launcher/process/child_watch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "deploy/launcher/stop_policy.h"
+#include "deploy/launcher/policy/stop_policy.h"
 
 namespace farandole::launcher {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/descendants.h"
-#include "deploy/launcher/failure_report.h"
+#include "deploy/launcher/policy/failure_report.h"
+#include "deploy/launcher/process/descendants.h"
 
 namespace farandole::launcher {
 namespace {

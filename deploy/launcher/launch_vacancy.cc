@@ -1,7 +1,7 @@
 // The part of Launch that looks after workers that wait for one that has ended well.
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/failure_report.h"
 #include "deploy/launcher/launch.h"
+#include "deploy/launcher/policy/failure_report.h"
 
 namespace farandole::launcher {
 

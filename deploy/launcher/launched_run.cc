@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/launcher/descendants.h"
-#include "deploy/launcher/worker_process.h"
+#include "deploy/launcher/process/descendants.h"
+#include "deploy/launcher/process/worker_process.h"
 #include "gtest/gtest.h"
 
 namespace farandole::launcher {

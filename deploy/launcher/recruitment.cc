@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "deploy/launcher/failure_report.h"
+#include "deploy/launcher/policy/failure_report.h"
 
 namespace farandole::launcher {
 namespace {

@@ -12,12 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "deploy/launcher/errands.h"
-#include "deploy/launcher/event_loop.h"
 #include "deploy/launcher/host_discovery.h"
-#include "deploy/launcher/host_list.h"
 #include "deploy/launcher/job_link.h"
-#include "deploy/launcher/staffing.h"
+#include "deploy/launcher/policy/host_list.h"
+#include "deploy/launcher/policy/staffing.h"
+#include "deploy/launcher/process/errands.h"
+#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 

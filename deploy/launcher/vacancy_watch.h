@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "deploy/launcher/errands.h"
-#include "deploy/launcher/event_loop.h"
 #include "deploy/launcher/job_link.h"
+#include "deploy/launcher/process/errands.h"
+#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 

@@ -16,8 +16,8 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "server/edge/front_desk.h"
-#include "server/job/actions.h"
-#include "server/loop/job_key.h"
+#include "server/job/rules/actions.h"
+#include "server/registry/job_key.h"
 #include "server/registry/tenants.h"
 
 namespace farandole {

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "server/job/actions.h"
+#include "server/job/rules/actions.h"
 
 namespace farandole {
 

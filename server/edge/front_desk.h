@@ -13,9 +13,9 @@
 #include "grpcpp/grpcpp.h"
 #include "server/edge/status.h"
 #include "server/edge/switchboard.h"
-#include "server/loop/job_key.h"
 #include "server/loop/job_loops.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/job_key.h"
 #include "server/registry/tenants.h"
 
 namespace farandole {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/job/event.h"
+#include "server/job/rules/event.h"
 
 namespace farandole {
 

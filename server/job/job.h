@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/job/actions.h"
-#include "server/job/event.h"
+#include "server/job/rules/actions.h"
+#include "server/job/rules/event.h"
 #include "server/store/store.h"
 
 namespace farandole {

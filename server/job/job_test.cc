@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
 #include "gtest/gtest.h"
-#include "server/job/bounds.h"
-#include "server/job/fence.h"
-#include "server/job/history.h"
+#include "server/job/members/fence.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/history.h"
 #include "server/job/script.h"
 #include "server/job/test_shell.h"
 

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "server/job/bounds.h"
+#include "server/job/rules/bounds.h"
 #include "server/job/test_shell.h"
 
 namespace farandole {

@@ -6,8 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "server/job/bounds.h"
-#include "server/job/wording.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/wording.h"
 
 namespace farandole {
 namespace {

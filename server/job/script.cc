@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "server/job/bounds.h"
-#include "server/job/wording.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/wording.h"
 
 namespace farandole {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "farandole/v1/store.pb.h"
-#include "server/job/member_record.h"
+#include "server/job/rules/member_record.h"
+#include "server/job/rules/wording.h"
 #include "server/job/script.h"
-#include "server/job/wording.h"
 
 namespace farandole {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
-#include "server/job/bounds.h"
-#include "server/job/wording.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/wording.h"
 
 namespace farandole {
 namespace {

@@ -1,8 +1,8 @@
 // The parts of Job::State that answer calls about checkpoints and for the monitor.
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/rules/wording.h"
 #include "server/job/state.h"
-#include "server/job/wording.h"
 
 namespace farandole {
 namespace {

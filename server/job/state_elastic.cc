@@ -6,9 +6,9 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/job/bounds.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/wording.h"
 #include "server/job/state.h"
-#include "server/job/wording.h"
 
 namespace farandole {
 namespace {

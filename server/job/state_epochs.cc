@@ -3,10 +3,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "server/job/member_record.h"
-#include "server/job/rank_order.h"
+#include "server/job/rules/member_record.h"
+#include "server/job/rules/rank_order.h"
+#include "server/job/rules/wording.h"
 #include "server/job/state.h"
-#include "server/job/wording.h"
 
 namespace farandole {
 namespace {

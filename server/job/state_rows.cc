@@ -2,9 +2,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/job/member_record.h"
+#include "server/job/rules/member_record.h"
+#include "server/job/rules/wording.h"
 #include "server/job/state.h"
-#include "server/job/wording.h"
 
 namespace farandole {
 

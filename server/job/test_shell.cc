@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
-#include "server/job/member_record.h"
+#include "server/job/rules/member_record.h"
 
 namespace farandole {
 namespace {

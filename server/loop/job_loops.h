@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "server/job/event.h"
-#include "server/loop/job_key.h"
+#include "server/job/rules/event.h"
 #include "server/loop/job_loop.h"
+#include "server/registry/job_key.h"
 
 namespace farandole {
 

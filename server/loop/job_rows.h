@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/loop/job_key.h"
+#include "server/registry/job_key.h"
 #include "server/store/store.h"
 
 namespace farandole {

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/job/job.h"
-#include "server/loop/job_key.h"
 #include "server/loop/outlet.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/job_key.h"
 #include "server/store/store.h"
 
 namespace farandole {

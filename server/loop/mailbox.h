@@ -11,8 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/job/event.h"
-#include "server/loop/job_key.h"
+#include "server/job/rules/event.h"
+#include "server/registry/job_key.h"
 
 namespace farandole {
 

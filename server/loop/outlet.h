@@ -1,7 +1,7 @@
 #ifndef FARANDOLE_SERVER_LOOP_OUTLET_H_
 #define FARANDOLE_SERVER_LOOP_OUTLET_H_
 
-#include "server/job/actions.h"
+#include "server/job/rules/actions.h"
 
 namespace farandole {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "server/job/actions.h"
-#include "server/job/event.h"
+#include "server/job/rules/actions.h"
+#include "server/job/rules/event.h"
 
 namespace farandole {
 

@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "farandole/v1/monitor.pb.h"
-#include "server/loop/job_key.h"
+#include "server/registry/job_key.h"
 #include "server/registry/tenants.h"
 #include "server/store/store.h"
 

@@ -101,7 +101,7 @@ def modules_of(setup: Setup, has_all: bool) -> List[str]:
 FAR = "FARANDOLE_CHECKS_FAR"
 # For those with imitated GPUs, the directory in which they meet.
 GPUS = "FARANDOLE_CHECKS_GPUS"
-# In the place of CUDA's driver, NCCL and NVML (worker/device/fake_libraries.cc).
+# In the place of CUDA's driver, NCCL and NVML (worker/device/fake/fake_libraries.cc).
 FAKE_LIBRARIES = ROOT / ".venv" / "lib" / "fake_libraries.so"
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.

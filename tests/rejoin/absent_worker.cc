@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "worker/coordinator_link.h"
-#include "worker/options.h"
+#include "worker/launch/options.h"
+#include "worker/member/coordinator_link.h"
 
 int main() {
   const absl::StatusOr<farandole::WorkerOptions> options = farandole::ReadWorkerOptions(nullptr);

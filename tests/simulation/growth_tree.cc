@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "tests/simulation/growth_phase.h"
-#include "worker/epoch_page.h"
-#include "worker/hosts.h"
-#include "worker/hosts_channel.h"
-#include "worker/relay_link.h"
-#include "worker/relay_stream.h"
-#include "worker/transport/poller.h"
+#include "worker/core/hosts.h"
+#include "worker/order/epoch_page.h"
+#include "worker/order/hosts_channel.h"
+#include "worker/order/relay_link.h"
+#include "worker/order/relay_stream.h"
+#include "worker/transport/tcp/poller.h"
 
 namespace farandole {
 namespace {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "tests/simulation/sim_transport.h"
-#include "worker/relay_link.h"
-#include "worker/relay_stream.h"
-#include "worker/transport/hosts_transport.h"
+#include "worker/order/relay_link.h"
+#include "worker/order/relay_stream.h"
+#include "worker/transport/hosts/hosts_transport.h"
 
 namespace farandole {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "tests/simulation/sim_epoch.h"
-#include "worker/epoch_page.h"
-#include "worker/hosts_channel.h"
-#include "worker/ready_channel.h"
-#include "worker/transport/poller.h"
-#include "worker/transport/shm_transport.h"
+#include "worker/order/epoch_page.h"
+#include "worker/order/hosts_channel.h"
+#include "worker/order/ready_channel.h"
+#include "worker/transport/shm/shm_transport.h"
+#include "worker/transport/tcp/poller.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {

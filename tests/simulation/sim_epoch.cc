@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "worker/transport/shm_layout.h"
+#include "worker/transport/shm/shm_layout.h"
 
 namespace farandole {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "tests/simulation/sim_network.h"
 #include "tests/simulation/sim_process.h"
-#include "worker/doorbell.h"
-#include "worker/epoch_page.h"
-#include "worker/hosts.h"
-#include "worker/hosts_channel.h"
-#include "worker/transport/epoch_memory.h"
+#include "worker/core/doorbell.h"
+#include "worker/core/hosts.h"
+#include "worker/order/epoch_page.h"
+#include "worker/order/hosts_channel.h"
+#include "worker/transport/shm/epoch_memory.h"
 
 namespace farandole {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "worker/collectives/start_collective.h"
-#include "worker/hosts.h"
+#include "worker/core/hosts.h"
 
 namespace farandole {
 namespace {

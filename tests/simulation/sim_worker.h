@@ -15,8 +15,8 @@
 #include "tests/simulation/sim_epoch.h"
 #include "tests/simulation/training_plan.h"
 #include "worker/collectives/buffer_pool.h"
-#include "worker/coordinator_link.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
+#include "worker/member/coordinator_link.h"
 
 namespace farandole {
 

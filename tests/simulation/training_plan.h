@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/simulation/virtual_time.h"
-#include "worker/transport/transport.h"
+#include "worker/core/collective.h"
 
 namespace farandole {
 

@@ -28,8 +28,8 @@ LIBRARIES = [
         ["server/edge/*", "server/testing/*", "server/*_test.cc", "worker/control/*", "deploy/cli/*", "tests/*"],
     ),
     Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
-    Owned(r"gloo/", ["worker/transport/gloo_*"]),
-    Owned(r"pmix\w*\.h", ["worker/noticeboard.cc"]),
+    Owned(r"gloo/", ["worker/transport/gloo/*"]),
+    Owned(r"pmix\w*\.h", ["worker/launch/noticeboard.cc"]),
     Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc"]),
     Owned(r"nccl\.h", ["worker/device/declarations_check.cc"]),
 ]
@@ -56,14 +56,14 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",
-    "worker/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
+    "worker/launch/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
     "tests/*": "starts programs with an environment of its own",
     "tools/*": "not part of the product",
 }
 
 # Sleeping elsewhere is waiting by polling. Each with the reason.
 SLEEPERS: Dict[str, str] = {
-    "worker/device/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
+    "worker/device/nccl/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
 }
 
 # Prose in plain English: docs/style.md, "English". A folder comes in when its last sentence is mended, and none goes out.

@@ -2,6 +2,7 @@
 
 from typing import List
 
+import folders
 import pytest
 import rules
 from functions import function_spans
@@ -94,10 +95,10 @@ def test_conditions_of_the_preprocessor_are_found() -> None:
     "path, header",
     [
         ("server/registry/registry.h", "grpcpp/server.h"),
-        ("worker/engine.cc", "farandole/v1/worker.grpc.pb.h"),
+        ("worker/engine/engine.cc", "farandole/v1/worker.grpc.pb.h"),
         ("server/store/store.h", "rocksdb/db.h"),
-        ("worker/engine.cc", "gloo/context.h"),
-        ("worker/transport/shm_transport.cc", "nccl.h"),
+        ("worker/engine/engine.cc", "gloo/context.h"),
+        ("worker/transport/shm/shm_transport.cc", "nccl.h"),
     ],
 )
 def test_a_library_outside_of_its_files_is_found(path: str, header: str) -> None:
@@ -112,9 +113,9 @@ def test_a_library_in_its_own_files_is_allowed() -> None:
 
 
 def test_server_and_worker_do_not_include_each_other() -> None:
-    assert lines(rules.layers_point_one_way, "server/a.cc", '#include "base/check.h"\n#include "worker/dtype.h"\n') == [
-        2
-    ]
+    assert lines(
+        rules.layers_point_one_way, "server/a.cc", '#include "base/check.h"\n#include "worker/core/dtype.h"\n'
+    ) == [2]
     assert lines(rules.layers_point_one_way, "worker/a.cc", '#include "server/job/job.h"\n') == [1]
     assert not found(rules.layers_point_one_way, "server/a.cc", '#include "checkpoint/gate.h"\n#include <thread>\n')
     assert not found(rules.layers_point_one_way, "deploy/a.cc", '#include "server/a.h"\n#include "worker/a.h"\n')
@@ -133,15 +134,15 @@ def test_server_and_worker_do_not_include_each_other() -> None:
     ],
 )
 def test_the_job_core_does_no_io(text: str) -> None:
-    assert lines(rules.pure_code_does_no_io, "server/job/lobby.cc", text) == [1]
+    assert lines(rules.pure_code_does_no_io, "server/job/members/lobby.cc", text) == [1]
     assert not found(rules.pure_code_does_no_io, "server/edge/lobby.cc", text)
-    assert not found(rules.pure_code_does_no_io, "server/job/lobby.cc", "// " + text)
+    assert not found(rules.pure_code_does_no_io, "server/job/members/lobby.cc", "// " + text)
 
 
 def test_the_environment_is_read_in_options_only() -> None:
     assert lines(rules.options_read_the_environment, "worker/a.cc", 'std::getenv("HOME");\n') == [1]
     assert lines(rules.options_read_the_environment, "sdk/python/a.py", 'import os\nos.environ["HOME"]\n') == [2]
-    assert not found(rules.options_read_the_environment, "worker/options.cc", 'std::getenv("HOME");\n')
+    assert not found(rules.options_read_the_environment, "worker/launch/options.cc", 'std::getenv("HOME");\n')
     assert not found(rules.options_read_the_environment, "sdk/python/farandole/_options.py", "os.environ\n")
     assert not found(rules.options_read_the_environment, "worker/a.cc", "std::fegetenv(&saved);\n")
     assert not found(rules.options_read_the_environment, "a.py", '"""Reads no os.environ."""  # os.environ\n')
@@ -257,3 +258,20 @@ def test_headings_tables_code_and_strings_are_no_sentences(path: str, text: str)
 @pytest.mark.usefixtures("plain")
 def test_folders_that_are_not_plain_yet_are_left_alone() -> None:
     assert not found(rules.sentences_name_who_acts, "elsewhere/a.cc", "// Who waits does the work.\n")
+
+
+def test_folders_that_reach_each_other_are_found() -> None:
+    tree = [
+        Source("worker/a/a.h", '#include "worker/b/b.h"\n'),
+        Source("worker/b/b.h", '#include "worker/c/c.h"\n#include "worker/d/d.h"\n'),
+        Source("worker/c/c.cc", '// #include "worker/d/d.h"\n#include "worker/a/a.h"\n#include "worker/c/c.h"\n'),
+        Source("worker/d/d.h", "#include <vector>\n"),
+    ]
+    assert folders.circles(folders.folder_includes(tree)) == [["worker/a", "worker/b", "worker/c"]]
+    assert not folders.circles(folders.folder_includes(tree[:2] + tree[3:]))
+
+
+def test_a_crowded_folder_is_found() -> None:
+    tree = [Source(f"worker/a/{index}.cc", "") for index in range(folders.MAX_FOLDER_FILES + 1)]
+    assert folders.crowded(tree) == {"worker/a": folders.MAX_FOLDER_FILES + 1}
+    assert not folders.crowded(tree[1:] + [Source("worker/a/data.txt", "")])

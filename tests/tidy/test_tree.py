@@ -7,6 +7,7 @@ import subprocess
 from typing import Dict, List, Set, Tuple
 
 import pytest
+from folders import MAX_FOLDER_FILES, circles, crowded, folder_includes
 from rules import ENVIRONMENT_READERS, LIBRARIES, PLAIN_ENGLISH, RULES, SLEEPERS, Rule, named_types
 from sources import ROOT, Source, tracked_sources
 
@@ -45,6 +46,20 @@ def test_types_of_one_namespace_have_names_of_their_own(tree: List[Source]) -> N
     assert not twice, f"rename one of each: {twice}"
 
 
+def test_no_folders_include_each_other(tree: List[Source]) -> None:
+    includes = folder_includes(tree)
+    told = [
+        "\n".join(includes[folder][other] for folder in group for other in group if other in includes[folder])
+        for group in circles(includes)
+    ]
+    assert not told, "move what both sides need into the lower folder:\n" + "\n\n".join(told)
+
+
+def test_a_folder_holds_one_idea(tree: List[Source]) -> None:
+    told = crowded(tree)
+    assert not told, f"{told}: {MAX_FOLDER_FILES} files are allowed; give the folder's second idea a folder of its own"
+
+
 def test_sources_are_formatted() -> None:
     run = subprocess.run(
         ["tools/fmt", "--check"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -66,7 +81,7 @@ def test_the_package_and_the_programs_are_of_one_version() -> None:
     assert f'version = "{version}"' in project, f"sdk/python/pyproject.toml is not at {version}, as VERSION is"
 
 
-@pytest.mark.parametrize("path", ["worker/options.cc", "deploy/cli/serve_options.cc"])
+@pytest.mark.parametrize("path", ["worker/launch/options.cc", "deploy/cli/serve_options.cc"])
 def test_every_setting_is_documented(path: str) -> None:
     page = (ROOT / "docs/settings.md").read_text()
     settings = set(re.findall(r'"(FARANDOLE_[A-Z_]+)"', (ROOT / path).read_text()))

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "deploy/cli/serve_options.h"
-#include "server/metrics.h"
-#include "worker/options.h"
+#include "server/metrics/metrics.h"
+#include "worker/launch/options.h"
 
 namespace farandole {
 namespace {

@@ -2,10 +2,10 @@
 #define FARANDOLE_WORKER_COLLECTIVES_CHOOSE_SCHEDULE_H_
 
 #include "absl/status/statusor.h"
-#include "worker/collectives/group_shape.h"
-#include "worker/collectives/schedule.h"
-#include "worker/hosts.h"
-#include "worker/transport/transport.h"
+#include "worker/collectives/schedules/group_shape.h"
+#include "worker/collectives/schedules/schedule.h"
+#include "worker/core/collective.h"
+#include "worker/core/hosts.h"
 
 namespace farandole {
 

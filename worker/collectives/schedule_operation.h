@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "worker/collectives/buffer_pool.h"
-#include "worker/collectives/schedule.h"
+#include "worker/collectives/schedules/schedule.h"
 #include "worker/kernels/adasum.h"
 #include "worker/transport/transport.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/collectives/buffer_pool.h"
-#include "worker/hosts.h"
+#include "worker/core/hosts.h"
 #include "worker/transport/transport.h"
 
 namespace farandole {

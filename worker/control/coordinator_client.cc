@@ -17,13 +17,13 @@
 #include "base/check.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "grpcpp/client_context.h"
-#include "worker/clock.h"
 #include "worker/control/attachment.h"
 #include "worker/control/backoff.h"
 #include "worker/control/control_loop.h"
 #include "worker/control/coordinator_channel.h"
 #include "worker/control/join_call.h"
 #include "worker/control/tls_probe.h"
+#include "worker/core/clock.h"
 
 namespace farandole {
 namespace {

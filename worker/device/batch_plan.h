@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "worker/core/dtype.h"
 #include "worker/device/piece_batch.h"
-#include "worker/dtype.h"
 
 namespace farandole {
 

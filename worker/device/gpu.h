@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/core/dtype.h"
 #include "worker/device/batch_kernel.h"
 #include "worker/device/cuda_driver.h"
-#include "worker/dtype.h"
 
 namespace farandole {
 

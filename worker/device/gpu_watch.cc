@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "worker/clock.h"
+#include "worker/core/clock.h"
 
 namespace farandole {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 
 namespace farandole {
 

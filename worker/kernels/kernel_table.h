@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 
 namespace farandole {
 

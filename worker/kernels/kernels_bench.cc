@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 #include "worker/kernels/kernel_table.h"
 #include "worker/kernels/reduce.h"
 #include "worker/kernels/scale.h"

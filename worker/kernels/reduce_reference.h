@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "worker/dtype.h"
+#include "worker/core/dtype.h"
 
 namespace farandole {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "worker/profiler_ranges.h"
+#include "worker/engine/profiler_ranges.h"
 
 // What Farandole declares of the headers.
 using farandole::NvtxAttributes;

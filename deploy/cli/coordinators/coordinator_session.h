@@ -1,0 +1,49 @@
+#ifndef FARANDOLE_DEPLOY_CLI_COORDINATORS_COORDINATOR_SESSION_H_
+#define FARANDOLE_DEPLOY_CLI_COORDINATORS_COORDINATOR_SESSION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "farandole/v1/admin.pb.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "worker/control/coordinator_channel.h"
+
+namespace farandole {
+
+// A command's calls to one running coordinator; each waits for its answer for at most 10 s. Errors are those of the
+// call in its proto, in a sentence that names the coordinator. The tenant "" is the token's own. Movable.
+class CoordinatorSession {
+ public:
+  // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet.
+  static absl::StatusOr<CoordinatorSession> Open(CoordinatorAddress where);
+  ~CoordinatorSession();
+  CoordinatorSession(CoordinatorSession&&) noexcept;
+  CoordinatorSession& operator=(CoordinatorSession&&) noexcept;
+
+  absl::StatusOr<v1::ListJobsResponse> ListJobs() const;
+  absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job) const;
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const;
+  // With an idempotency key of its own.
+  absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
+  absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
+                        v1::AbortJobRequest::Asker asker) const;
+
+  absl::StatusOr<v1::ListLostResponse> ListLost(const std::string& job) const;
+  // Waits for a coordinator that is away, as long as any call may take.
+  absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
+
+  const std::string& address() const;
+
+ private:
+  struct Stubs;
+  explicit CoordinatorSession(std::unique_ptr<Stubs> stubs);
+
+  std::unique_ptr<Stubs> stubs_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_COORDINATORS_COORDINATOR_SESSION_H_

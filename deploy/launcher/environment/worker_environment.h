@@ -1,0 +1,80 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_ENVIRONMENT_WORKER_ENVIRONMENT_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_ENVIRONMENT_WORKER_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deploy/launcher/policy/host_list.h"
+
+namespace farandole::launcher {
+
+// The variable's value; "": it is not there.
+std::string ValueOf(const std::vector<std::string>& variables, const std::string& name);
+
+// `base` with `overlay`'s variables in place of those of the same name. All are "NAME=value".
+std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
+                                          const std::vector<std::string>& overlay);
+
+// The variables that go to other hosts: all but those of this host, of its user and of this session (HOME, TMPDIR,
+// SSH_*, CUDA_VISIBLE_DEVICES, ...), and those too that `exported` names: NAME (as it is in `all`; left out where it is
+// not there) or NAME=value.
+std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
+                                             const std::vector<std::string>& exported);
+
+// What an elastic job's workers are told besides; "NAME=value" each, and only what is not 0.
+struct ElasticSettings {
+  int min_size = 0;
+  int max_size = 0;
+  int64_t shortage_limit_ms = 0;
+  int reset_limit = 0;
+  int64_t least_cooldown_ms = 0;
+  int64_t most_cooldown_ms = 0;
+
+  std::vector<std::string> Variables() const;
+};
+
+// What the launcher tells its workers by environment; the names are those that worker/farandole.h reads.
+struct WorkerSettings {
+  // The launcher's own environment, "NAME=value". What is told below replaces variables of the same name.
+  std::vector<std::string> inherited;
+  // FARANDOLE_COORDINATOR ("": there is none, and the user's, with its files, is left alone), FARANDOLE_TOKEN_FILE,
+  // FARANDOLE_CA_FILE ("": no TLS), FARANDOLE_JOB, FARANDOLE_SIZE.
+  std::string coordinator;
+  std::string token_file;
+  std::string ca_file;
+  std::string job;
+  int size = 1;
+  // How many of them run on this host.
+  int size_here = 1;
+  // Worker N of the launch has FARANDOLE_LAUNCH_INDEX first_index + N: several launches may serve one job.
+  int first_index = 0;
+  // FARANDOLE_JOIN_TIMEOUT_MS; 0: not set.
+  int64_t join_timeout_ms = 0;
+  // Processor cores of this host that may be used.
+  int cores = 1;
+  // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE,
+  // HOROVOD_RANK, HOROVOD_LOCAL_SIZE and HOROVOD_LOCAL_RANK as well, where they are known: where the job is not
+  // elastic, with HOROVOD_CROSS_SIZE and HOROVOD_CROSS_RANK. Else HOROVOD_ELASTIC. Always HOROVOD_HOSTNAME.
+  std::string drop_in;
+  bool is_elastic = false;
+  // NCCL_SOCKET_IFNAME (NcclInterfaces); "": not set.
+  std::string nccl_interfaces;
+  // This host as the launcher names it, and all hosts of the job, which are not known where it is elastic.
+  std::string host;
+  std::vector<HostShare> shares;
+
+  // OMP_NUM_THREADS where the user has not set it: the cores, shared out among this host's workers, at least 1. Each
+  // would take all of them otherwise.
+  int OmpThreads() const;
+  bool SetsOmpThreads() const;
+
+  // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 where the user has not set it:
+  // Python would hold back what it prints to a pipe.
+  // `slot`: its place on this host. `local_size`: how many are started on this host at the same time.
+  std::vector<std::string> Environment(int worker, int slot, int local_size) const;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_ENVIRONMENT_WORKER_ENVIRONMENT_H_

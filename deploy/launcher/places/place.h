@@ -1,0 +1,83 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "deploy/launcher/output/console.h"
+#include "deploy/launcher/policy/stop_policy.h"
+#include "deploy/launcher/process/worker_terminals.h"
+
+namespace farandole::launcher {
+
+class Place;
+
+// Hears what becomes of the workers of places. All is called on the loop's thread, some of it while the listener calls
+// the place.
+class PlaceListener {
+ public:
+  virtual ~PlaceListener() = default;
+
+  // Once after Prepare: the workers can be started.
+  virtual void OnReady(Place* place) = 0;
+  // At most once: they cannot be started, or not all of them, or the place is lost. In one sentence; NOT_FOUND and
+  // PERMISSION_DENIED: the program cannot be executed. OnEnded follows for each worker that had not ended.
+  virtual void OnFailed(Place* place, const absl::Status& status) = 0;
+  virtual void OnStarted(int worker, pid_t pid) = 0;
+  // Empty: the stream has ended. `bytes` is valid during the call.
+  virtual void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) = 0;
+  // Once for each worker that a place was told to start, after what the worker had written.
+  virtual void OnEnded(int worker, WorkerEnd end) = 0;
+  // Something for people.
+  virtual void OnRemark(const std::string& sentence) = 0;
+};
+
+// Where workers of a launch run: this process's children, or another host's agent. Owned by the launch or the agent;
+// one thread; works by an EventLoop.
+class Place {
+ public:
+  explicit Place(std::string host) : host_(std::move(host)) {}
+  virtual ~Place() = default;
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  // As the user names it.
+  const std::string& host() const { return host_; }
+  // As the machine names itself, which is what its workers tell the coordinator; after OnReady.
+  virtual const std::string& hostname() const = 0;
+
+  // Makes all ready; OnReady or OnFailed follows, perhaps at once.
+  virtual void Prepare() = 0;
+  // Gives up what Prepare has begun: OnFailed follows, with a sentence that has `why`.
+  virtual void GiveUp(const std::string& why) = 0;
+  // Starts the workers with these numbers (positions in the launch, each for the first time); after OnReady, as often
+  // as there are more.
+  virtual void Start(const std::vector<int>& workers) = 0;
+  // Sends a signal to all workers that run; SIGKILL also hastens Finish.
+  virtual void Signal(int signal, bool whole_group) = 0;
+  // The same to one worker's process group, if it runs.
+  virtual void SignalOne(int worker, int signal) = 0;
+  // Workers that are started from now on write to terminals of these sizes, or to pipes; those that have terminals get
+  // the sizes, and SIGWINCH.
+  virtual void SetTerminals(const WorkerTerminals& terminals) = 0;
+  // While held, the workers wait for their output to be read.
+  virtual void HoldOutput(bool hold) = 0;
+  // A child of this process has ended; true: it was one of this place's.
+  virtual bool OnChildEnded(pid_t pid, WorkerEnd end) = 0;
+  // Ends what the workers, which have all ended, left behind, and brings the rest of their output.
+  virtual void Finish() = 0;
+  // Nothing runs any more, and nothing follows.
+  virtual bool is_finished() const = 0;
+
+ private:
+  const std::string host_;
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_

@@ -1,0 +1,141 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_POLICY_STOP_POLICY_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_POLICY_STOP_POLICY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace farandole::launcher {
+
+// How a process ended: by exit(code), by a signal (not 0), or unknown, because its host is lost (with ssh's code, 255).
+struct WorkerEnd {
+  int code = 0;
+  int signal = 0;
+  bool is_lost = false;
+
+  bool failed() const { return code != 0 || signal != 0; }
+  // By a code, or a signal that a program brings upon itself, such as SIGSEGV.
+  bool is_program_fault() const;
+  // The code that a shell would give: 128 + the signal's number.
+  int exit_code() const { return signal != 0 ? 128 + signal : code; }
+  // "exit code 3", "SIGKILL", or "the loss of its host".
+  std::string Describe() const;
+};
+
+// "SIGTERM" for 15; "signal 64" where there is no name.
+std::string SignalName(int signal);
+
+// How long whom is left in peace.
+struct StopLimits {
+  // From the first failure on: the others may end by themselves; the library gives them ABORTED with the dead peer's
+  // name.
+  absl::Duration after_failure = absl::Seconds(3);
+  // The same where the launcher has been asked to stop: a worker may be writing its last checkpoint.
+  absl::Duration after_request = absl::Seconds(10);
+  // From SIGTERM to SIGKILL.
+  absl::Duration after_terminate = absl::Seconds(5);
+  // A second SIGINT that comes sooner is the same request: `timeout` signals its child, and then the child's group.
+  absl::Duration same_interrupt = absl::Milliseconds(250);
+  // Elastic: of failures within this time of each other the first is the cause.
+  absl::Duration same_cause = absl::Seconds(5);
+};
+
+// Decides when the workers of a launch are signalled and what the launch's exit code is. Pure: no process, no clock.
+// `now` is the time since the launch's start and never goes back. Each event returns the signal that all workers which
+// still run must be sent, or 0.
+//
+// In a fixed launch the first failure is the end. In an elastic one workers come and go, and those that fail are
+// replaced: the end is the coordinator's word (JobOver), or that nobody is left.
+class StopPolicy {
+ public:
+  // A fixed launch of so many workers.
+  StopPolicy(int workers, StopLimits limits);
+  // An elastic one, to which workers are added.
+  explicit StopPolicy(StopLimits limits);
+
+  // One more worker is about to be started: returns its number, counted from 0.
+  int Add();
+  // The coordinator says that nothing more is to be started for the job, which it heard about at the end of worker
+  // `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
+  // themselves; otherwise its program is finishing, and they are left in peace. Whether it has failed is said once.
+  void JobOver(int index, bool failed, absl::Duration now);
+
+  // Elastic: the coordinator says that the job went on in another epoch when it had lost worker `index`, which has
+  // ended before. To be said before JobOver.
+  void Outlive(int index);
+
+  // Elastic: the job has lost worker `index`, and its process is about to be killed. Where the program finishes, that
+  // is no failure.
+  void GiveUp(int index) { given_up_[index] = true; }
+
+  // Worker `index` has ended, or (with any end that failed) could not be started.
+  int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
+  // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on, once; a second SIGINT kills.
+  int StopRequested(int signal, absl::Duration now);
+  // The launcher lost the process that stands for it: nobody waits for the result.
+  int Abandoned();
+  // All have ended, and worker `index` is known to be the cause: of those that ended with a code, as who has only heard
+  // of a failure does, it is the one that failed first. False: it did not end so.
+  bool Blame(int index);
+  // The clock has come to deadline().
+  int DeadlineReached(absl::Duration now);
+
+  // When DeadlineReached is due; InfiniteDuration if there is no limit at present.
+  absl::Duration deadline() const { return deadline_; }
+  bool all_ended() const { return running_ == 0; }
+  bool is_running(int index) const { return !ended_[index]; }
+  // The one with the lowest number that has not ended; 0: all have.
+  int first_running() const;
+  // The worker that failed first; -1: none has, or only after the launcher was asked to stop. One that ended by a
+  // signal, or with its host, while the others were left in peace goes before those that ended with a code. Elastic: of
+  // the failures that the job has not outlived.
+  int first_failed() const;
+  bool is_job_over() const { return is_job_over_; }
+  int workers() const { return static_cast<int>(ends_.size()); }
+  int running() const { return running_; }
+  // The signal by which the launcher was asked to stop before any worker failed; 0: none.
+  int stop_signal() const { return stop_signal_; }
+  const WorkerEnd& end(int index) const { return ends_[index]; }
+  absl::Duration end_time(int index) const { return end_times_[index]; }
+  // 0 when all ended with 0; otherwise that of the first cause: the first failed worker's code, or 128 + the signal.
+  int exit_code() const;
+
+ private:
+  enum Stage { kRunning, kGrace, kTerminated, kKilled };
+
+  int Kill();
+  void NoteLoss(int index);
+  // Elastic, all have ended: the job has outlived the failures.
+  bool has_outlived() const;
+
+  const StopLimits limits_;
+  const bool is_elastic_;
+  std::vector<WorkerEnd> ends_;
+  std::vector<absl::Duration> end_times_;
+  std::vector<bool> ended_;
+  std::vector<bool> given_up_;
+  std::vector<bool> outlived_;
+  // The last of those given up to end.
+  int last_given_up_ = -1;
+  int running_;
+  Stage stage_ = kRunning;
+  absl::Duration deadline_ = absl::InfiniteDuration();
+  int first_failed_ = -1;
+  bool has_signalled_ = false;  // an end by a signal may be what the launcher was asked for
+  int stop_signal_ = 0;
+  // When the last SIGINT came.
+  absl::Duration interrupted_ = -absl::InfiniteDuration();
+  bool abandoned_ = false;
+  bool is_job_over_ = false;
+  bool has_job_failed_ = false;
+  // When the first worker of the last epoch ended of which the coordinator said that the program is finishing.
+  absl::Duration finishing_since_ = absl::InfiniteDuration();
+  // The last ends of both kinds.
+  absl::Duration last_success_ = -absl::InfiniteDuration();
+  absl::Duration last_failure_ = -absl::InfiniteDuration();
+};
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_POLICY_STOP_POLICY_H_

@@ -1,0 +1,38 @@
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_PROCESS_GUARD_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_PROCESS_GUARD_H_
+
+#include <sys/types.h>
+
+#include <functional>
+
+namespace farandole::launcher {
+
+// The two processes of a launcher, so that no descendant is left when either of them is killed:
+//
+//   guard     the process that the user started and signals. It adopts what the other leaves behind and kills it.
+//   launcher  its child: parent of the workers. It sees the guard's end and then kills its workers.
+//
+// Workers alone could be tied to the launcher's life by the kernel (PR_SET_PDEATHSIG), their children not: these need a
+// living ancestor that adopts them, and SIGKILL can take only one of two at a time. Who kills both at the same moment
+// still kills the workers; of their children only those then end that watch their parent, as torch's data loaders do.
+//
+// Signals that concern a run are blocked in both: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
+// workers), SIGTSTP and SIGCONT (pause it), SIGWINCH
+// (the terminal has another size); those that were ignored at the start stay so. The guard takes them and
+// passes them on through a pipe. The launcher takes none itself: from a terminal, or from `timeout`, both get them, and
+// of two equal pending signals the kernel keeps only the first, whoever sent it.
+struct GuardLink {
+  // The guard.
+  pid_t pid = 0;
+  // Read end of the pipe: a byte for each signal, its number; the end of file when the guard has ended. Non-blocking,
+  // open as long as `body` runs.
+  int signals_fd = -1;
+};
+
+// Runs `body` in the launcher process and returns, in the guard, its result, or 128 + the signal that killed it. At
+// return the guard has no descendant. Called on the only thread of the process; `body` may start threads.
+int RunGuarded(const std::function<int(const GuardLink&)>& body);
+
+}  // namespace farandole::launcher
+
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_PROCESS_GUARD_H_

@@ -1,0 +1,88 @@
+#ifndef FARANDOLE_SERVER_COORDINATOR_FIXTURE_H_
+#define FARANDOLE_SERVER_COORDINATOR_FIXTURE_H_
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "server/coordinator.h"
+#include "server/testing/test_client.h"
+
+namespace farandole {
+
+// A coordinator with a state directory of its own, on a free loopback port.
+class CoordinatorFixture : public ::testing::Test {
+ protected:
+  CoordinatorFixture() {
+    std::string directory = absl::StrCat(::testing::TempDir(), "/coordinator-XXXXXX");
+    EXPECT_NE(mkdtemp(directory.data()), nullptr);
+    options_.state_dir = directory + "/state";
+    // Test workers send no heartbeats.
+    options_.job.silence_limit = absl::Minutes(10);
+    options_.job.reattach_window = absl::Minutes(10);
+  }
+
+  void Start() {
+    absl::StatusOr<std::unique_ptr<Coordinator>> started = Coordinator::Start(options_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    coordinator_ = *std::move(started);
+  }
+
+  TestClient Client() const { return TestClient(coordinator_->address(), coordinator_->token()); }
+  std::unique_ptr<TestWorker> Worker(const std::string& job, uint32_t number, const std::string& token = "") const {
+    return std::make_unique<TestWorker>(coordinator_->address(), token.empty() ? coordinator_->token() : token, job,
+                                        number);
+  }
+
+  // Workers 0 to size - 1 in the running first epoch of a job.
+  std::vector<std::unique_ptr<TestWorker>> Train(const std::string& job, uint32_t size,
+                                                 const std::string& token = "") const {
+    std::vector<std::unique_ptr<TestWorker>> workers;
+    for (uint32_t i = 0; i < size; ++i) {
+      workers.push_back(Worker(job, i, token));
+      const absl::StatusOr<v1::JoinResponse> joined = workers.back()->Join(size);
+      EXPECT_TRUE(joined.ok()) << joined.status();
+      workers.back()->Attach();
+    }
+    for (const auto& worker : workers) {
+      const absl::StatusOr<v1::Epoch> epoch = worker->AwaitEpoch();
+      EXPECT_TRUE(epoch.ok()) << epoch.status();
+      if (epoch.ok()) {
+        EXPECT_EQ(epoch->members_size(), static_cast<int>(size));
+      }
+    }
+    return workers;
+  }
+
+  // All ranks submit a new name and get its slot.
+  static void AgreeOn(const std::string& tensor, const std::vector<std::unique_ptr<TestWorker>>& workers) {
+    for (const auto& worker : workers) ASSERT_TRUE(worker->Send(worker->ReadyFor(tensor, {4, 8})));
+    for (const auto& worker : workers) {
+      const absl::StatusOr<v1::CoordinatorMessage> message =
+          worker->Await([](const v1::CoordinatorMessage& one) { return one.has_slot_assigned(); });
+      ASSERT_TRUE(message.ok()) << message.status();
+      EXPECT_EQ(message->slot_assigned().name(), tensor);
+    }
+  }
+
+  // All leave in order, and their streams end well.
+  static void Leave(const std::vector<std::unique_ptr<TestWorker>>& workers, uint64_t epoch = 1) {
+    for (const auto& worker : workers) ASSERT_TRUE(worker->Send(worker->LeaveOf(epoch)));
+    for (const auto& worker : workers) {
+      const absl::Status end = worker->End();
+      EXPECT_TRUE(end.ok()) << end;
+    }
+  }
+
+  CoordinatorOptions options_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_COORDINATOR_FIXTURE_H_

@@ -1,0 +1,34 @@
+#ifndef FARANDOLE_SERVER_JOB_MEMBERS_BROKEN_LINKS_H_
+#define FARANDOLE_SERVER_JOB_MEMBERS_BROKEN_LINKS_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+
+namespace farandole {
+
+// Pairs of hosts of one job of which one has lately complained that it cannot reach the other, in this epoch or in one
+// before: a host that is cut off may be believed once, against one other host, but not against each in turn. Not
+// durable. Owned by its Job.
+class BrokenLinks {
+ public:
+  // Whether a link has healed is known to nobody, since not all pairs of hosts talk in an epoch.
+  static constexpr absl::Duration kForgotten = absl::Minutes(2);
+  static constexpr size_t kMost = 4096;
+
+  void Add(const std::string& one, const std::string& other, absl::Time now);
+  // The hosts at the other ends of each host's broken links.
+  absl::btree_map<std::string, absl::btree_set<std::string>> ByHost() const;
+  void Clear() { last_said_.clear(); }
+
+ private:
+  absl::btree_map<std::pair<std::string, std::string>, absl::Time> last_said_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_MEMBERS_BROKEN_LINKS_H_

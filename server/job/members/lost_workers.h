@@ -1,0 +1,56 @@
+#ifndef FARANDOLE_SERVER_JOB_MEMBERS_LOST_WORKERS_H_
+#define FARANDOLE_SERVER_JOB_MEMBERS_LOST_WORKERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/time/time.h"
+#include "farandole/v1/store.pb.h"
+#include "farandole/v1/types.pb.h"
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+// The workers of one job that were lost, by launch index, until their processes have ended by the launcher's word, or
+// are seen again. Bounded. Owned by its Job, whose record keeps the newest.
+class LostWorkers {
+ public:
+  static constexpr size_t kMostKept = 65536;
+  static constexpr int kMostListed = 1024;
+  // In the record, which shares a store batch with that of the members: at most 50 KB.
+  static constexpr int kMostRecorded = 128;
+
+  struct Loss {
+    // Where it ran, by its own word.
+    std::string hostname;
+    absl::Time since;
+    std::string sentence;
+    // Its host has been made to answer for it.
+    bool is_counted = false;
+  };
+
+  // A worker was lost just now.
+  void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
+  // Its process has ended, or lives: it is forgotten. (Not worth a write of the record: nobody minds one too many
+  // there.)
+  void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
+  void Clear() { losses_.clear(); }
+  // Null: it was not lost.
+  const Loss* Find(uint32_t launch_index) const;
+  v1::ListLostResponse List(absl::Time now) const;
+  void Save(v1::JobRecord* record) const;
+  void Load(const v1::JobRecord& record);
+
+ private:
+  // Launch indices, the longest lost first.
+  std::vector<uint32_t> LongestFirst() const;
+
+  absl::btree_map<uint32_t, Loss> losses_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_MEMBERS_LOST_WORKERS_H_

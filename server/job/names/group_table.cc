@@ -1,0 +1,186 @@
+#include "server/job/names/group_table.h"
+
+#include <numeric>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+namespace {
+
+bool SameRequest(const v1::GroupRequest& a, const v1::GroupRequest& b) {
+  return a.remove_group() == b.remove_group() && absl::c_equal(a.ranks(), b.ranks());
+}
+
+std::string ShowRequest(const v1::GroupRequest& request) {
+  if (request.remove_group() != 0) return absl::StrCat("asks to remove group ", request.remove_group());
+  return absl::StrCat("asks for group ", ShowList(request.ranks()));
+}
+
+}  // namespace
+
+GroupTable::GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number)
+    : epoch_(epoch),
+      max_groups_(max_groups),
+      all_(size),
+      first_number_(first_number),
+      next_number_(first_number),
+      next_(size, 0) {
+  std::iota(all_.begin(), all_.end(), 0);
+}
+
+const std::vector<uint32_t>* GroupTable::Find(uint32_t number) const {
+  if (number == 0) return &all_;
+  const auto it = groups_.find(number);
+  return it == groups_.end() ? nullptr : &it->second;
+}
+
+bool GroupTable::Contains(uint32_t number, uint32_t rank) const {
+  const std::vector<uint32_t>* ranks = Find(number);
+  return ranks != nullptr && absl::c_binary_search(*ranks, rank);
+}
+
+absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
+                                 std::vector<uint32_t>* removed) {
+  const uint64_t place = next_[rank] - answered_;
+  if (place >= max_groups_) {
+    return absl::ResourceExhaustedError(absl::StrCat("rank ", rank, " waits for other ranks with ",
+                                                     Count(place, "group request"), "; ", max_groups_, " is the most"));
+  }
+  ++next_[rank];
+  if (place == rounds_.size()) rounds_.emplace_back();
+  rounds_[place].Cast(rank, request, SameRequest);
+  while (!rounds_.empty() && rounds_.front().count() == all_.size()) {
+    Decide(rounds_.front(), notices, removed);
+    rounds_.pop_front();
+    ++answered_;
+  }
+  if (!leaver_.empty() && !rounds_.empty()) {
+    // No round can be complete any more: each request is answered as it comes, by itself.
+    notices->push_back(
+        {{rank}, Refusal(request, absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed"))});
+    rounds_[place].Withdraw(rank);
+    --next_[rank];
+  }
+  return absl::OkStatus();
+}
+
+void GroupTable::Decide(const Round& round, Notices* notices, std::vector<uint32_t>* removed) {
+  const Round::Choice& first = round.First();
+  std::string error;
+  if (const Round::Choice* second = round.Second(); second != nullptr) {
+    error = absl::StrCat("ranks ask for different groups: rank ", first.lowest(), " ", ShowRequest(first.value),
+                         ", rank ", second->lowest(), " ", ShowRequest(second->value));
+  } else {
+    error = FaultOfRequest(first.value);
+  }
+  if (!error.empty()) {
+    for (const Round::Choice& choice : round.choices()) {
+      notices->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
+    }
+    return;
+  }
+  if (const uint32_t number = first.value.remove_group(); number != 0) {
+    groups_.erase(number);
+    removed->push_back(number);
+    notices->push_back({all_, Assigned(number, {})});
+    return;
+  }
+  std::vector<uint32_t> ranks(first.value.ranks().begin(), first.value.ranks().end());
+  notices->push_back({all_, Assigned(next_number_, ranks)});
+  groups_[next_number_++] = std::move(ranks);
+}
+
+void GroupTable::Leave(const std::string& who, Notices* notices) {
+  if (leaver_.empty()) leaver_ = who;
+  const std::string error = absl::StrCat(leaver_, " has left the epoch, so no group can be made or removed");
+  for (const Round& round : rounds_) {
+    for (const Round::Choice& choice : round.choices()) {
+      notices->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
+    }
+  }
+  rounds_.clear();
+  next_.assign(next_.size(), answered_);
+}
+
+void GroupTable::Forget(uint32_t rank) {
+  for (Round& round : rounds_) round.Withdraw(rank);
+  while (!rounds_.empty() && rounds_.back().count() == 0) rounds_.pop_back();
+  next_[rank] = answered_;
+}
+
+absl::Status GroupTable::Adopt(const v1::Group& group) {
+  if (group.number() == 0) return absl::OkStatus();
+  if (group.number() >= first_number_) {
+    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), "; only groups up to ",
+                                                   first_number_ - 1, " may have been given"));
+  }
+  if (std::string fault = FaultOfRanks(group.ranks()); !fault.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("hello names group ", group.number(), ": ", fault));
+  }
+  std::vector<uint32_t> ranks(group.ranks().begin(), group.ranks().end());
+  if (groups_.size() >= max_groups_ && !groups_.contains(group.number())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("hello names group ", group.number(), " beyond the limit of ", max_groups_, " groups"));
+  }
+  const auto [it, is_new] = groups_.try_emplace(group.number(), ranks);
+  if (!is_new && it->second != ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("hello says that group ", group.number(), " is ", ShowList(ranks),
+                                                   ", and another rank said ", ShowList(it->second)));
+  }
+  return absl::OkStatus();
+}
+
+v1::CoordinatorMessage GroupTable::Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const {
+  v1::CoordinatorMessage message;
+  v1::GroupAssigned* assigned = message.mutable_group_assigned();
+  assigned->set_epoch(epoch_);
+  assigned->mutable_group()->set_number(number);
+  assigned->mutable_group()->mutable_ranks()->Assign(ranks.begin(), ranks.end());
+  return message;
+}
+
+std::string GroupTable::FaultOfRequest(const v1::GroupRequest& request) const {
+  if (request.remove_group() != 0) {
+    if (!request.ranks().empty()) {
+      return absl::StrCat("a group request names both ranks ", ShowList(request.ranks()), " and group ",
+                          request.remove_group(), " to remove");
+    }
+    if (!groups_.contains(request.remove_group()))
+      return absl::StrCat("there is no group ", request.remove_group(), " to remove");
+    return "";
+  }
+  if (groups_.size() >= max_groups_) {
+    return absl::StrCat("no group ", ShowList(request.ranks()), " can be made: the epoch has ",
+                        Count(groups_.size(), "group"), " already, and ", max_groups_, " is the most");
+  }
+  return FaultOfRanks(request.ranks());
+}
+
+std::string GroupTable::FaultOfRanks(const google::protobuf::RepeatedField<uint32_t>& ranks) const {
+  if (ranks.empty()) return "a group needs at least one rank";
+  for (int i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] >= all_.size()) {
+      return absl::StrCat("group ", ShowList(ranks), " names rank ", ranks[i], ", and the epoch has ",
+                          Count(all_.size(), "rank"));
+    }
+    if (i > 0 && ranks[i] <= ranks[i - 1]) {
+      return absl::StrCat("group ", ShowList(ranks), " is not ascending: ", ranks[i], " follows ", ranks[i - 1]);
+    }
+  }
+  return "";
+}
+
+v1::CoordinatorMessage GroupTable::Refusal(const v1::GroupRequest& request, const std::string& error) const {
+  // The request stands in the answer, so that an answer which found no stream can be given to the repeated request.
+  v1::CoordinatorMessage message;
+  v1::GroupAssigned* assigned = message.mutable_group_assigned();
+  assigned->set_epoch(epoch_);
+  assigned->mutable_group()->set_number(request.remove_group());
+  *assigned->mutable_group()->mutable_ranks() = request.ranks();
+  assigned->set_error(error);
+  return message;
+}
+
+}  // namespace farandole

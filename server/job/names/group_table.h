@@ -1,0 +1,80 @@
+#ifndef FARANDOLE_SERVER_JOB_NAMES_GROUP_TABLE_H_
+#define FARANDOLE_SERVER_JOB_NAMES_GROUP_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/names/notice.h"
+#include "server/job/rules/ballot.h"
+
+namespace farandole {
+
+// The groups of one epoch. Group 0 is all ranks, and always there; the others are made and removed when every rank has
+// asked for the same in the same place of its order. Owned by its RunningEpoch.
+class GroupTable {
+ public:
+  // Groups besides group 0 are at most `max_groups`; the first gets `first_number` (>= 1).
+  GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number);
+
+  // The group's ranks, ascending; null: there is no such group.
+  const std::vector<uint32_t>* Find(uint32_t number) const;
+  bool Contains(uint32_t number, uint32_t rank) const;
+  // Groups besides group 0, by number.
+  const absl::btree_map<uint32_t, std::vector<uint32_t>>& groups() const { return groups_; }
+  // Numbers below this one have been given.
+  uint32_t next_number() const { return next_number_; }
+
+  // The next request of `rank`; answers are appended to `notices` when all ranks have made theirs, and the number of a
+  // group that was removed to `removed`.
+  //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
+  absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
+                       std::vector<uint32_t>* removed);
+  // `rank` has left: whatever waits for it, and whatever comes after, is answered with an error that starts with `who`
+  // ("rank 1 (worker 4711 on host a)").
+  void Leave(const std::string& who, Notices* notices);
+  // Forgets the unanswered requests of `rank`, which will send them again.
+  void Forget(uint32_t rank);
+
+  // A group that a member knows from before the coordinator's restart.
+  //   INVALID_ARGUMENT  it cannot be a group of this epoch, or another member knows other ranks under its number
+  //   (named)
+  absl::Status Adopt(const v1::Group& group);
+  // Takes a group out without asking anybody.
+  void Drop(uint32_t number) { groups_.erase(number); }
+
+  v1::CoordinatorMessage Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const;
+
+ private:
+  using Round = Ballot<v1::GroupRequest>;
+
+  void Decide(const Round& round, Notices* notices, std::vector<uint32_t>* removed);
+  // Why `request` cannot be granted; "" if it can.
+  std::string FaultOfRequest(const v1::GroupRequest& request) const;
+  std::string FaultOfRanks(const google::protobuf::RepeatedField<uint32_t>& ranks) const;
+  v1::CoordinatorMessage Refusal(const v1::GroupRequest& request, const std::string& error) const;
+
+  const uint64_t epoch_;
+  const uint32_t max_groups_;
+  std::vector<uint32_t> all_;
+  absl::btree_map<uint32_t, std::vector<uint32_t>> groups_;
+  const uint32_t first_number_;
+  uint32_t next_number_;
+  // Unanswered requests by place in the order; the first is number answered_.
+  std::deque<Round> rounds_;
+  uint64_t answered_ = 0;
+  // By rank: the place that its next request has.
+  std::vector<uint64_t> next_;
+  // Who left first; "" if nobody did.
+  std::string leaver_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_NAMES_GROUP_TABLE_H_

@@ -1,0 +1,137 @@
+#ifndef FARANDOLE_SERVER_JOB_NAMES_NEGOTIATION_H_
+#define FARANDOLE_SERVER_JOB_NAMES_NEGOTIATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/names/group_table.h"
+#include "server/job/names/notice.h"
+#include "server/job/rules/ballot.h"
+
+namespace farandole {
+
+// Turns names into slots within one epoch: gathers the Ready of a group's ranks, checks that they agree, and numbers
+// them. Owned by its RunningEpoch; borrows that epoch's groups, which must outlive it.
+class Negotiation {
+ public:
+  // A tensor for which ranks of its group are still missing.
+  struct Gathering {
+    std::string name;
+    uint32_t group = 0;
+    v1::OpType op = v1::OP_TYPE_ALLREDUCE;
+    absl::Time since;
+    // Ascending.
+    std::vector<uint32_t> present;
+    // All have spoken, and no slot is free.
+    bool lacks_slot = false;
+  };
+
+  // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1). A
+  // name on which all agree waits until a slot is free.
+  Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups);
+  Negotiation(const Negotiation&) = delete;
+  Negotiation& operator=(const Negotiation&) = delete;
+
+  // What `rank` says, whose name is within bounds; appends what follows to `notices`.
+  void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices);
+  // The slot's name is free again; a name that waits for a slot gets one.
+  void Retire(uint32_t slot, Notices* notices);
+  // The group is gone: so are its slots, and what waits in it is answered.
+  void RemoveGroup(uint32_t group, Notices* notices);
+  // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
+  //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the
+  //   number cannot have been given
+  absl::Status Adopt(const v1::SlotAssigned& slot);
+
+  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it,
+  // is told so again. Kept for as many names and slots as there may be slots.
+  void AdoptTold(const v1::Mismatch& told);
+
+  // Slots in use, as they were assigned.
+  const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
+  // Numbers below this one have been given.
+  uint32_t next_slot() const { return next_slot_; }
+  uint32_t max_slots() const { return max_slots_; }
+  // When the oldest gathering that is younger than `after` began; InfiniteFuture: there is none.
+  absl::Time OldestSince(absl::Time after) const;
+  // The gatherings that began at `until` or before, oldest first, at most `most` of them.
+  std::vector<Gathering> Gatherings(absl::Time until, size_t most) const;
+
+ private:
+  struct Statement {
+    v1::Ready ready;
+    // Why the ready is wrong by itself (then its shapes are dropped); "" if it is not.
+    std::string fault;
+  };
+  static bool SameStatement(const Statement& a, const Statement& b);
+  // Who has spoken, ascending.
+  static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
+
+  // Group, name, disputed slot, the attempt, or the ordinal of a new name, and how often all had joined before, which
+  // does not count for a dispute.
+  using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t, uint32_t>;
+  struct Pending {
+    absl::Time since;
+    Ballot<Statement> ballot;
+    // As Ready has them, the greatest of all.
+    uint32_t disputants = 0;
+    // All have spoken and agree; the name is in lacking_slot_.
+    bool lacks_slot = false;
+  };
+  using Name = std::pair<uint32_t, std::string>;
+
+  // `rank` has joined: what waits for it alone is decided.
+  void Join(uint32_t rank, uint32_t joins, Notices* notices);
+  // Whether all have spoken of it who are waited for.
+  bool IsComplete(const Key& key, const Pending& pending) const;
+  // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
+  std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
+  // All have spoken: assigns a slot, or says why not, and forgets the gathering; without a free slot it stays.
+  void Decide(const Key& key, Notices* notices);
+  void Assign(const Key& key, v1::OpType op, Notices* notices);
+  // Frees the slot's number and name.
+  void Free(uint32_t slot);
+  // Gives free slots to the names that have waited longest for one.
+  void ServeLacking(Notices* notices);
+  // Why the ranks' statements make no slot; "" if they do.
+  std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
+  void Forget(const Key& key);
+  // `is_decided`: the ranks have disagreed; else this rank alone is told no.
+  v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim, bool is_decided) const;
+  // What the rank's peers were told of what it states, by an earlier life of the coordinator.
+  std::optional<v1::CoordinatorMessage> ToldBefore(const v1::Ready& ready) const;
+
+  const uint64_t epoch_;
+  const uint32_t max_slots_;
+  const GroupTable& groups_;
+  const uint32_t first_slot_;
+  uint32_t next_slot_;
+  absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
+  absl::flat_hash_map<Name, uint32_t> slot_of_;
+  absl::btree_map<Key, Pending> pending_;
+  // The ranks that have joined and stated nothing since, and how often all had joined before.
+  absl::btree_map<uint32_t, uint32_t> joined_;
+  // By name: of names without a slot. By slot: of disputes.
+  absl::flat_hash_map<Name, v1::Mismatch> told_of_name_;
+  absl::flat_hash_map<uint32_t, v1::Mismatch> told_of_slot_;
+  // The keys of pending_, oldest first.
+  std::set<std::pair<absl::Time, Key>> oldest_first_;
+  // The keys of those that wait for a slot only, first come first served; some may be over.
+  std::deque<Key> lacking_slot_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_NAMES_NEGOTIATION_H_

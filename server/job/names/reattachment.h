@@ -1,0 +1,71 @@
+#ifndef FARANDOLE_SERVER_JOB_NAMES_REATTACHMENT_H_
+#define FARANDOLE_SERVER_JOB_NAMES_REATTACHMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/names/group_table.h"
+#include "server/job/names/negotiation.h"
+#include "server/job/names/notice.h"
+#include "server/job/names/owed_answers.h"
+
+namespace farandole {
+
+// The time after a restart of the coordinator in which the members of the running epoch come back: what they say about
+// tensors is kept, and decided when all are there. Owned by its RunningEpoch.
+class Reattachment {
+ public:
+  struct Held {
+    uint32_t rank;
+    v1::WorkerMessage message;
+  };
+
+  // Repeated messages follow hello at once; this is for a slow link.
+  static constexpr absl::Duration kRepeatTime = absl::Milliseconds(500);
+
+  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank.
+  Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank)
+      : missing_(missing.begin(), missing.end()), until_(until), most_per_rank_(most_per_rank) {}
+
+  // `rank` is back and knows these groups; what it asked for before it will ask for again.
+  void Return(uint32_t rank, const v1::Hello& hello);
+  // `rank` has left the epoch meanwhile: nobody waits for it any more.
+  void Leave(uint32_t rank);
+  // RESOURCE_EXHAUSTED: the rank has said too much already.
+  absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
+
+  const absl::btree_set<uint32_t>& missing() const { return missing_; }
+  // Everybody is back. Where they know different groups, only what they say again can tell an assignment from a removal
+  // that did not reach all: that is awaited for kRepeatTime, else nothing.
+  void AwaitRepeats(const GroupTable& groups, absl::Time now);
+  // Everybody is back, and nothing is awaited any more.
+  bool IsSettled(absl::Time now) const { return missing_.empty() && until_ <= now; }
+  // When those who are missing are lost, or the wait for repeated messages ends.
+  absl::Time Deadline() const { return until_; }
+
+  // Brings the tables to where the members are: a group whose assignment or removal reached only some of them is owed
+  // to the others.
+  void Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Notices* notices) const;
+  // In the order in which they came.
+  const std::vector<Held>& held() const { return held_; }
+
+ private:
+  size_t HeldRequestsFor(uint32_t rank, const std::vector<uint32_t>& ranks) const;
+
+  absl::btree_set<uint32_t> missing_;
+  absl::Time until_;
+  const size_t most_per_rank_;
+  std::vector<Held> held_;
+  absl::btree_map<uint32_t, size_t> held_by_rank_;
+  absl::btree_map<uint32_t, absl::btree_set<uint32_t>> groups_known_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_NAMES_REATTACHMENT_H_

@@ -1,0 +1,122 @@
+#ifndef FARANDOLE_SERVER_JOB_NAMES_STALL_WATCH_H_
+#define FARANDOLE_SERVER_JOB_NAMES_STALL_WATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/job/members/roster.h"
+#include "server/job/names/group_table.h"
+#include "server/job/names/negotiation.h"
+#include "server/job/names/notice.h"
+
+namespace farandole {
+
+// Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning
+// and another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a
+// second later at the latest the answers are joined into one notice, which says first which ranks wait for each other.
+// A notice about the same tensors and missing ranks is repeated a stall warning later, and then at distances that
+// double. Where there is a limit, who is missing for longer is to be lost. Owned by
+// its RunningEpoch; borrows that epoch's other parts, which must outlive it.
+class StallWatch {
+ public:
+  static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
+  static constexpr size_t kMostTensorsNamed = 6;
+  static constexpr size_t kMostRanksNamed = 8;
+
+  // `stall_limit`: InfiniteDuration for none.
+  StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit, const GroupTable& groups,
+             const Negotiation& negotiation, const Roster& roster);
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+  // What `rank` says, of its own accord or because it was asked; within the proto's bounds.
+  void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
+  // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
+  std::string Advance(absl::Time now, Notices* notices);
+  // The coordinator itself did not run for a while: no stall counts for the limit that was before.
+  void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
+  // Who was found to keep others waiting for longer than the limit, ascending, and what for.
+  const std::vector<Roster::Loss>& overdue() const { return overdue_; }
+  // When Advance wants to be called next.
+  absl::Time Deadline() const;
+
+ private:
+  struct Account {
+    v1::StallReport report;
+    absl::Time at;
+    // It answers the inquiry that is open.
+    bool is_answer = false;
+  };
+  using Tensor = std::pair<uint32_t, std::string>;
+  struct Stall {
+    v1::OpType op = v1::OP_TYPE_ALLREDUCE;
+    // When the first and the last of those who wait began to.
+    absl::Time oldest = absl::InfiniteFuture();
+    absl::Time youngest = absl::InfinitePast();
+    absl::btree_set<uint32_t> waiting;
+    std::vector<uint32_t> missing;
+    bool lacks_slot = false;
+  };
+  using Stalls = absl::btree_map<Tensor, Stall>;
+
+  bool IsAsking() const { return inquiry_opened_ != absl::InfinitePast(); }
+  absl::Time NextInquiry() const;
+  void Ask(absl::Time now, Notices* notices);
+  std::string Conclude(absl::Time now, Notices* notices);
+  // Whatever anybody waits for, with who is missing, and then only what is stalled at `now`.
+  Stalls Gather(absl::Time now) const;
+  void KeepStalled(absl::Time now, Stalls* stalls) const;
+  // Looks for who keeps others waiting, beginning with the stall that has lasted longest, if it is over the limit.
+  void FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now);
+  // Of those missing in `stall`, and of those whom they wait for themselves in turn: who does nothing. Empty where
+  // somebody did not say what it does; all that are missing in `stall` where each waits for another.
+  absl::btree_set<uint32_t> ToBlame(const Stalls& waits, const Stall& stall) const;
+  // Whether `rank` has joined, so that nobody waits for it.
+  bool HasJoined(uint32_t rank) const;
+  std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
+  // What a missing rank does instead: "rank 1 (last submitted loss 60 s ago)".
+  std::string DescribeMissing(uint32_t rank, absl::Time now) const;
+  std::string Compose(const Stalls& stalls, absl::Time now) const;
+  // "ranks wait for each other: rank 0 in a for rank 1, rank 1 in b for rank 0"; "": no rank waits for itself.
+  std::string DescribeCycle(const Stalls& stalls) const;
+  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: what each rank waits for.
+  static std::string ShowCycle(const std::vector<uint32_t>& cycle,
+                               const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of);
+  // Whether a tensor is stalled, or a rank is missing, of which the last notice did not tell.
+  bool HasNews(const Stalls& stalls) const;
+
+  const uint64_t epoch_;
+  const absl::Duration stall_warning_;
+  const absl::Duration stall_limit_;
+  const GroupTable& groups_;
+  const Negotiation& negotiation_;
+  const Roster& roster_;
+
+  uint64_t inquiry_ = 0;
+  // InfinitePast: none is open.
+  absl::Time inquiry_opened_ = absl::InfinitePast();
+  absl::btree_set<uint32_t> unanswered_;
+  absl::btree_map<uint32_t, Account> accounts_;
+  // Names that were being gathered since this time or before have been looked at.
+  absl::Time covered_until_ = absl::InfinitePast();
+  absl::Time recheck_at_ = absl::InfiniteFuture();
+  absl::Time not_before_ = absl::InfinitePast();
+  // What the last notice was about, and when.
+  absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
+  absl::Time noticed_at_ = absl::InfinitePast();
+  // From that notice to the next about the same.
+  absl::Duration distance_ = absl::ZeroDuration();
+  absl::Time judged_from_ = absl::InfinitePast();
+  std::vector<Roster::Loss> overdue_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_NAMES_STALL_WATCH_H_

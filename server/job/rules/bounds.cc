@@ -1,0 +1,181 @@
+#include "server/job/rules/bounds.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+namespace {
+
+constexpr uint64_t kDayMs = 86'400'000;
+// Far beyond any, and far from where sums of them end.
+constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
+
+absl::Status CheckLength(absl::string_view field, absl::string_view value, size_t least, size_t most) {
+  if (value.size() >= least && value.size() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has ", Count(value.size(), "byte"), "; it must have ", least, " to ", most));
+}
+
+absl::Status CheckCount(absl::string_view field, uint64_t count, uint64_t most) {
+  if (count <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " has ", count, " entries; ", most, " is the most"));
+}
+
+absl::Status CheckNumber(absl::string_view field, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be ", least, " to ", most));
+}
+
+absl::Status CheckGpu(const v1::Gpu& gpu) {
+  absl::Status status = CheckNumber("busy_percent of a GPU", gpu.busy_percent(), 0, 100);
+  status.Update(CheckNumber("memory_used_bytes of a GPU", gpu.memory_used_bytes(), 0, kMostGpuBytes));
+  status.Update(CheckNumber("memory_total_bytes of a GPU", gpu.memory_total_bytes(), 0, kMostGpuBytes));
+  status.Update(CheckLength("the name of a GPU", gpu.name(), 0, 96));
+  return status;
+}
+
+absl::Status CheckRank(absl::string_view field, uint32_t rank, size_t size) {
+  if (rank < size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", rank, ", and the epoch has ", Count(size, "rank")));
+}
+
+absl::Status CheckJobName(absl::string_view job) {
+  if (absl::Status status = CheckLength("job", job, 1, 128); !status.ok()) return status;
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
+  if (absl::c_all_of(job, allowed)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("job is '", Plain(job), "'; it may have only letters, digits, '.', '_' and '-'"));
+}
+
+absl::Status CheckIncarnation(absl::string_view incarnation) {
+  const auto is_hex = [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); };
+  if (incarnation.size() == 32 && absl::c_all_of(incarnation, is_hex)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("incarnation is '", Plain(incarnation, 64), "'; it must be 32 hexadecimal digits"));
+}
+
+absl::Status CheckMember(const v1::Member& member) {
+  if (absl::Status status = CheckIncarnation(member.incarnation()); !status.ok()) return status;
+  if (absl::Status status = CheckLength("host_id", member.host_id(), 1, 128); !status.ok()) return status;
+  if (absl::Status status = CheckLength("hostname", member.hostname(), 0, 255); !status.ok()) return status;
+  if (member.pid() < 1)
+    return absl::InvalidArgumentError(absl::StrCat("pid is ", member.pid(), "; it must be at least 1"));
+  if (absl::Status status = CheckCount("endpoints", member.endpoints_size(), 16); !status.ok()) return status;
+  for (const std::string& endpoint : member.endpoints()) {
+    if (absl::Status status = CheckLength("an endpoint", endpoint, 1, 256); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckNumber("local_slot", member.local_slot(), 0, 65535); !status.ok()) return status;
+  return CheckLength("gpu_transport", member.gpu_transport(), 0, 64);
+}
+
+absl::Status CheckElastic(const v1::Elastic& elastic, uint32_t wanted_size) {
+  const uint32_t min_size = elastic.min_size(), max_size = elastic.max_size();
+  if (absl::Status status = CheckNumber("min_size", min_size, 1, wanted_size); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("max_size", max_size, wanted_size, 65536); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("join_window_ms", elastic.join_window_ms(), 0, 60'000); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("shortage_limit_ms", elastic.shortage_limit_ms(), 1, kDayMs); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("stall_limit_ms", elastic.stall_limit_ms(), 0, kDayMs); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("least_cooldown_ms", elastic.least_cooldown_ms(), 0, kDayMs); !status.ok())
+    return status;
+  return CheckNumber("most_cooldown_ms", elastic.most_cooldown_ms(), elastic.least_cooldown_ms(), kDayMs);
+}
+
+absl::Status CheckStallReport(const v1::StallReport& report) {
+  if (absl::Status status = CheckCount("pending", report.pending_size(), 64); !status.ok()) return status;
+  if (absl::Status status = CheckLength("last_submitted", report.last_submitted(), 0, 512); !status.ok()) return status;
+  for (const v1::PendingTensor& tensor : report.pending()) {
+    if (absl::Status status = CheckLength("name", tensor.name(), 1, 512); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
+  if (absl::Status status = CheckCount("pulses", heartbeat.pulses_size(), size); !status.ok()) return status;
+  for (const v1::Pulse& pulse : heartbeat.pulses()) {
+    if (absl::Status status = CheckRank("the rank of a pulse", pulse.rank(), size); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckJoin(const v1::JoinRequest& request) {
+  if (request.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("the worker speaks protocol version ", request.protocol_version(),
+                                                      ", the coordinator ", kProtocolVersion));
+  }
+  if (absl::Status status = CheckJobName(request.job()); !status.ok()) return status;
+  if (absl::Status status = CheckMember(request.member()); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("wanted_size", request.wanted_size(), 1, 65536); !status.ok()) return status;
+  if (absl::Status status = CheckLength("version", request.version(), 0, 128); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("join_timeout_ms", request.join_timeout_ms(), 1, kDayMs); !status.ok())
+    return status;
+  if (absl::Status status = CheckNumber("stall_warning_ms", request.stall_warning_ms(), 100, kDayMs); !status.ok())
+    return status;
+  if (!request.has_elastic()) return absl::OkStatus();
+  if (!request.predecessor().empty()) {
+    if (absl::Status status = CheckIncarnation(request.predecessor()); !status.ok()) return status;
+  }
+  return CheckElastic(request.elastic(), request.wanted_size());
+}
+
+absl::Status CheckReportExit(const v1::ReportExitRequest& request) {
+  if (absl::Status status = CheckLength("end", request.end(), 0, 256); !status.ok()) return status;
+  return CheckLength("host", request.host(), 0, 255);
+}
+
+absl::Status CheckHello(const v1::Hello& hello) {
+  if (absl::Status status = CheckJobName(hello.job()); !status.ok()) return status;
+  if (absl::Status status = CheckIncarnation(hello.incarnation()); !status.ok()) return status;
+  if (absl::Status status = CheckCount("slots", hello.slots_size(), 65536); !status.ok()) return status;
+  if (absl::Status status = CheckCount("groups", hello.groups_size(), 4096); !status.ok()) return status;
+  if (absl::Status status = CheckCount("told", hello.told_size(), 65536); !status.ok()) return status;
+  for (const v1::Mismatch& told : hello.told()) {
+    if (absl::Status status = CheckLength("name", told.name(), 1, 512); !status.ok()) return status;
+  }
+  for (const v1::SlotAssigned& slot : hello.slots()) {
+    if (absl::Status status = CheckLength("name", slot.name(), 1, 512); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kReady:
+      return CheckLength("name", message.ready().name(), 1, 512);
+    case v1::WorkerMessage::kGroupRequest:
+      return CheckCount("ranks", message.group_request().ranks_size(), size);
+    case v1::WorkerMessage::kHeartbeat:
+      return CheckHeartbeat(message.heartbeat(), size);
+    case v1::WorkerMessage::kPeerLost:
+      return CheckRank("the lost rank", message.peer_lost().rank(), size);
+    case v1::WorkerMessage::kStallReport:
+      return CheckStallReport(message.stall_report());
+    case v1::WorkerMessage::kHello:
+      return absl::InvalidArgumentError("hello came twice on one stream");
+    case v1::WorkerMessage::kDeparting:
+      return CheckLength("reason", message.departing().reason(), 0, 1024);
+    case v1::WorkerMessage::kLeave:
+      for (const uint32_t rank : message.leave().left_ranks()) {
+        if (absl::Status status = CheckRank("a rank that has left", rank, size); !status.ok()) return status;
+      }
+      return absl::OkStatus();
+    case v1::WorkerMessage::kGpuStatus:
+      return CheckGpu(message.gpu_status().gpu());
+    case v1::WorkerMessage::kSlotRetired:
+      return absl::OkStatus();
+    case v1::WorkerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("a message is empty or of a kind that this coordinator does not know");
+}
+
+}  // namespace farandole

@@ -1,0 +1,28 @@
+#ifndef FARANDOLE_SERVER_JOB_RULES_BOUNDS_H_
+#define FARANDOLE_SERVER_JOB_RULES_BOUNDS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+// The bounds that worker.proto states beside its fields. Each check answers OK, or INVALID_ARGUMENT with a sentence
+// that names the field, the value and the bound. What depends on a job's state is not checked here.
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// FAILED_PRECONDITION: another protocol version (both named).
+absl::Status CheckJoin(const v1::JoinRequest& request);
+absl::Status CheckReportExit(const v1::ReportExitRequest& request);
+absl::Status CheckHello(const v1::Hello& hello);
+// A message after hello, on the stream of a worker whose epoch has `size` ranks (0: it is in none). The content of a
+// Ready is not checked beyond its name: what is wrong with a tensor is told to all ranks of its group (see
+// agreement.h).
+absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_RULES_BOUNDS_H_

@@ -1,0 +1,91 @@
+#ifndef FARANDOLE_SERVER_JOB_RULES_EVENT_H_
+#define FARANDOLE_SERVER_JOB_RULES_EVENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/container/btree_set.h"
+#include "farandole/v1/worker.pb.h"
+
+namespace farandole {
+
+// Numbers that the shell gives to what waits for an answer; unique for the life of the coordinator.
+using CallId = uint64_t;
+using StreamId = uint64_t;
+
+// What can happen to a job. Calls are answered by exactly one Reply; messages of a stream arrive in order, after its
+// StreamOpened and before its StreamClosed.
+struct JoinRequested {
+  CallId call = 0;
+  v1::JoinRequest request;
+};
+struct StreamOpened {
+  StreamId stream = 0;
+  v1::Hello hello;
+};
+struct MessageReceived {
+  StreamId stream = 0;
+  v1::WorkerMessage message;
+};
+// The stream ended, by either side; `evidence` is the transport's word for it. Not sent for streams that the job
+// closed.
+struct StreamClosed {
+  StreamId stream = 0;
+  std::string evidence;
+};
+struct BeginCheckpointRequested {
+  CallId call = 0;
+  v1::BeginCheckpointRequest request;
+};
+struct CommitCheckpointRequested {
+  CallId call = 0;
+  v1::CommitCheckpointRequest request;
+};
+struct FindCheckpointRequested {
+  CallId call = 0;
+  v1::FindCheckpointRequest request;
+};
+// The launcher's: ReportExitResponse.
+struct ExitReported {
+  CallId call = 0;
+  v1::ReportExitRequest request;
+};
+// The launcher's: ListLostResponse.
+struct LostListed {
+  CallId call = 0;
+};
+// Monitor: GetJobResponse.
+struct JobInspected {
+  CallId call = 0;
+};
+// Monitor: ListCheckpointsResponse.
+struct CheckpointsListed {
+  CallId call = 0;
+};
+// Admin.
+struct AbortRequested {
+  CallId call = 0;
+  std::string reason;
+  // An operator otherwise.
+  bool by_launcher = false;
+};
+// Admin: DrainWorkersResponse. A rank, or the workers of a host, or those that a launcher has started as these.
+struct DrainRequested {
+  CallId call = 0;
+  std::optional<uint32_t> rank;
+  std::string hostname;
+  absl::btree_set<uint32_t> launched;
+  std::string reason;
+};
+// Time has passed; sent at Actions::next_tick or later.
+struct Ticked {};
+
+using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
+                           CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
+                           CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_RULES_EVENT_H_

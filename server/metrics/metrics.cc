@@ -1,0 +1,232 @@
+#include "server/metrics/metrics.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "prometheus/text_serializer.h"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+enum Row : size_t {
+  kJobs,
+  kWorkers,
+  kJobGpus,
+  kJobGpuBusy,
+  kJobGpuMemoryUsed,
+  kJobGpuMemory,
+  kStreams,
+  kMessagesReceived,
+  kMessagesSent,
+  kNegotiationMessages,
+  kEpochsFormed,
+  kEpochsEnded,
+  kResets,
+  kStallNotices,
+  kStoreErrors,
+  kCommitSeconds,
+  kStepSeconds,
+  kMailboxEvents,
+  kMailboxRefusals,
+  kDeniedCalls,
+  kStartTime,
+  kBuild,
+  kRowCount,
+};
+
+// Of a job's rows about GPUs.
+constexpr size_t kBusyRow = 1;
+
+constexpr MetricRow::Kind kCounter = MetricRow::Kind::kCounter;
+constexpr MetricRow::Kind kGauge = MetricRow::Kind::kGauge;
+constexpr MetricRow::Kind kHistogram = MetricRow::Kind::kHistogram;
+
+constexpr MetricRow kRows[] = {
+    {kGauge, "farandole_jobs", "tenant, state", "Jobs that the coordinator keeps, by state."},
+    {kGauge, "farandole_workers", "tenant", "Workers in running epochs."},
+    {kGauge, "farandole_job_gpus", "tenant, job", "GPUs of the job's running epoch, of those that tell of themselves."},
+    {kGauge, "farandole_job_gpu_busy_ratio", "tenant, job",
+     "How much of the time something ran on the job's GPUs, 0 to 1: their mean."},
+    {kGauge, "farandole_job_gpu_memory_used_bytes", "tenant, job", "Used memory of the job's GPUs together."},
+    {kGauge, "farandole_job_gpu_memory_bytes", "tenant, job", "Memory of the job's GPUs together."},
+    {kGauge, "farandole_streams", "", "Workers' streams that are open."},
+    {kCounter, "farandole_messages_received_total", "type", "Messages that came on workers' streams."},
+    {kCounter, "farandole_messages_sent_total", "type", "Messages that were sent on workers' streams."},
+    {kCounter, "farandole_job_negotiation_messages_total", "tenant, job",
+     "Messages about tensors, received and sent; constant in the steady state. Beyond 1,000 jobs the others share "
+     "job=\"\"."},
+    {kCounter, "farandole_epochs_formed_total", "", "Epochs that were formed."},
+    {kCounter, "farandole_epochs_ended_total", "", "Epochs that ended."},
+    {kCounter, "farandole_resets_total", "", "Epochs of elastic jobs that ended by a loss, and whose jobs went on."},
+    {kCounter, "farandole_stall_notices_total", "", "Sentences about who blocks whom."},
+    {kCounter, "farandole_store_errors_total", "", "Calls to the store that failed."},
+    {kHistogram, "farandole_commit_seconds", "", "From a commit's call to its durability."},
+    {kHistogram, "farandole_step_seconds", "", "What one decision about a job takes."},
+    {kGauge, "farandole_mailbox_events", "", "Events that wait for their decision."},
+    {kCounter, "farandole_mailbox_refusals_total", "", "Events refused because a job's mailbox was full."},
+    {kCounter, "farandole_denied_calls_total", "",
+     "Calls without a valid token, or without the right to what they ask."},
+    {kGauge, "farandole_start_time_seconds", "", "When the coordinator started, since 1970-01-01 UTC."},
+    {kGauge, "farandole_build_info", "version", "1; the label tells the version."},
+};
+static_assert(sizeof(kRows) / sizeof(kRows[0]) == kRowCount, "one row for each metric");
+
+// A Step takes microseconds, a commit to a disk a few milliseconds; above 10 s both are outages.
+const prometheus::Histogram::BucketBoundaries kLatencySeconds = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2,
+                                                                 3e-2, 1e-1, 3e-1, 1,    3,    10};
+
+bool IsNegotiation(const v1::WorkerMessage& message) {
+  return message.has_ready() || message.has_group_request() || message.has_slot_retired();
+}
+
+bool IsNegotiation(const v1::CoordinatorMessage& message) {
+  return message.has_slot_assigned() || message.has_mismatch() || message.has_group_assigned();
+}
+
+// One counter for each type of message that `Message` can carry, by field number.
+template <typename Message, typename Counters>
+void AddTypes(prometheus::Family<prometheus::Counter>& family, Counters* counters) {
+  const google::protobuf::OneofDescriptor* types = Message::descriptor()->oneof_decl(0);
+  for (int i = 0; i < types->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = types->field(i);
+    counters->at(static_cast<size_t>(field->number())) = &family.Add({{"type", field->name()}});
+  }
+}
+
+}  // namespace
+
+absl::Span<const MetricRow> MetricRows() { return kRows; }
+
+Metrics::Metrics(absl::string_view version, absl::Time started)
+    : epochs_formed_(&Counters(kEpochsFormed).Add({})),
+      epochs_ended_(&Counters(kEpochsEnded).Add({})),
+      resets_(&Counters(kResets).Add({})),
+      stall_notices_(&Counters(kStallNotices).Add({})),
+      store_errors_(&Counters(kStoreErrors).Add({})),
+      mailbox_refusals_(&Counters(kMailboxRefusals).Add({})),
+      denied_calls_(&Counters(kDeniedCalls).Add({})),
+      streams_(&Gauges(kStreams).Add({})),
+      mailbox_events_(&Gauges(kMailboxEvents).Add({})),
+      step_seconds_(Latency(kStepSeconds)),
+      commit_seconds_(Latency(kCommitSeconds)),
+      jobs_(&Gauges(kJobs)),
+      workers_(&Gauges(kWorkers)),
+      negotiation_(&Counters(kNegotiationMessages)),
+      gpus_{&Gauges(kJobGpus), &Gauges(kJobGpuBusy), &Gauges(kJobGpuMemoryUsed), &Gauges(kJobGpuMemory)},
+      other_jobs_(&negotiation_->Add({{"tenant", ""}, {"job", ""}})) {
+  AddTypes<v1::WorkerMessage>(Counters(kMessagesReceived), &received_);
+  AddTypes<v1::CoordinatorMessage>(Counters(kMessagesSent), &sent_);
+  Gauges(kStartTime).Add({}).Set(absl::ToDoubleSeconds(started - absl::UnixEpoch()));
+  Gauges(kBuild).Add({{"version", std::string(version)}}).Set(1);
+}
+
+prometheus::Family<prometheus::Counter>& Metrics::Counters(size_t row) {
+  return prometheus::BuildCounter().Name(kRows[row].name).Help(kRows[row].help).Register(registry_);
+}
+
+prometheus::Family<prometheus::Gauge>& Metrics::Gauges(size_t row) {
+  return prometheus::BuildGauge().Name(kRows[row].name).Help(kRows[row].help).Register(registry_);
+}
+
+prometheus::Histogram* Metrics::Latency(size_t row) {
+  return &prometheus::BuildHistogram()
+              .Name(kRows[row].name)
+              .Help(kRows[row].help)
+              .Register(registry_)
+              .Add({}, kLatencySeconds);
+}
+
+void Metrics::CountReceived(const JobKey& job, const v1::WorkerMessage& message) {
+  if (prometheus::Counter* counter = received_.at(message.message_case())) counter->Increment();
+  if (IsNegotiation(message)) CountNegotiation(job);
+}
+
+void Metrics::CountSent(const JobKey& job, const v1::CoordinatorMessage& message) {
+  if (prometheus::Counter* counter = sent_.at(message.message_case())) counter->Increment();
+  if (IsNegotiation(message)) CountNegotiation(job);
+}
+
+void Metrics::CountNegotiation(const JobKey& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = job_rows_.find(job);
+  if (found == job_rows_.end()) {
+    AddJobRow(job)->Increment();
+    return;
+  }
+  found->second.released = false;
+  found->second.messages->Increment();
+}
+
+prometheus::Counter* Metrics::AddJobRow(const JobKey& job) {
+  if (job_rows_.size() >= kMaxJobRows) {
+    auto free = job_rows_.begin();
+    while (free != job_rows_.end() && !free->second.released) ++free;
+    if (free == job_rows_.end()) return other_jobs_;
+    negotiation_->Remove(free->second.messages);
+    job_rows_.erase(free);
+  }
+  prometheus::Counter* counter = &negotiation_->Add({{"tenant", job.tenant}, {"job", job.job}});
+  job_rows_[job] = JobRow{counter, false};
+  return counter;
+}
+
+void Metrics::ReleaseJob(const JobKey& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto found = job_rows_.find(job); found != job_rows_.end()) found->second.released = true;
+}
+
+void Metrics::ShowJobs(const JobDirectory& directory) {
+  std::map<std::pair<std::string, v1::JobState>, double> jobs;
+  std::map<std::string, double> workers;
+  std::map<JobKey, v1::GpuUsage> gpus;
+  directory.ForEach([&](const v1::JobSummary& summary) {
+    // All four states are written for a tenant, so that a count that became 0 is shown as 0.
+    for (const v1::JobState state :
+         {v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING, v1::JOB_STATE_FINISHED, v1::JOB_STATE_FAILED}) {
+      jobs[{summary.tenant(), state}] += summary.state() == state ? 1 : 0;
+    }
+    workers[summary.tenant()] += summary.state() == v1::JOB_STATE_RUNNING ? summary.size() : 0;
+    if (summary.has_gpus() && gpus.size() < kMaxJobRows) gpus[{summary.tenant(), summary.job()}] = summary.gpus();
+  });
+  for (const auto& [key, count] : jobs)
+    jobs_->Add({{"tenant", key.first}, {"state", StateName(key.second)}}).Set(count);
+  for (const auto& [tenant, count] : workers) workers_->Add({{"tenant", tenant}}).Set(count);
+  ShowGpus(gpus);
+}
+
+void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto row = gpu_rows_.begin(); row != gpu_rows_.end();) {
+    if (jobs.count(row->first) > 0) {
+      ++row;
+      continue;
+    }
+    for (size_t i = 0; i < kGpuRows; ++i) {
+      if (row->second[i] != nullptr) gpus_[i]->Remove(row->second[i]);
+    }
+    row = gpu_rows_.erase(row);
+  }
+  for (const auto& [job, usage] : jobs) {
+    GpuRow& row = gpu_rows_[job];
+    const double values[kGpuRows] = {static_cast<double>(usage.gpus()), usage.busy_percent() / 100,
+                                     static_cast<double>(usage.memory_used_bytes()),
+                                     static_cast<double>(usage.memory_total_bytes())};
+    for (size_t i = 0; i < kGpuRows; ++i) {
+      // Of those that do not tell it is not known how busy they are.
+      if (i == kBusyRow && usage.telling_gpus() == 0) {
+        if (row[i] != nullptr) gpus_[i]->Remove(std::exchange(row[i], nullptr));
+        continue;
+      }
+      row[i] = &gpus_[i]->Add({{"tenant", job.tenant}, {"job", job.job}});
+      row[i]->Set(values[i]);
+    }
+  }
+}
+
+void Metrics::ShowMailboxDepth(size_t events) { mailbox_events_->Set(static_cast<double>(events)); }
+
+std::string Metrics::Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
+
+}  // namespace farandole

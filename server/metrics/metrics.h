@@ -1,0 +1,121 @@
+#ifndef FARANDOLE_SERVER_METRICS_METRICS_H_
+#define FARANDOLE_SERVER_METRICS_METRICS_H_
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "farandole/v1/worker.pb.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/registry/job_directory.h"
+#include "server/registry/job_key.h"
+
+namespace farandole {
+
+// One row of the table of all metrics: farandole_<subject>_<base unit>[_total].
+struct MetricRow {
+  enum class Kind { kCounter, kGauge, kHistogram };
+  Kind kind;
+  const char* name;
+  // The labels it has, for people; "" for none.
+  const char* labels;
+  const char* help;
+};
+
+// All metrics of the coordinator.
+absl::Span<const MetricRow> MetricRows();
+
+// Most jobs that have a row of their own in farandole_job_negotiation_messages_total; the others share job="". As many
+// have one in each row about GPUs; the others have none.
+inline constexpr size_t kMaxJobRows = 1000;
+
+// What the coordinator counts about itself. Any thread. Owned by the coordinator.
+class Metrics {
+ public:
+  Metrics(absl::string_view version, absl::Time started);
+
+  void CountReceived(const JobKey& job, const v1::WorkerMessage& message);
+  void CountSent(const JobKey& job, const v1::CoordinatorMessage& message);
+  void CountEpochFormed() { epochs_formed_->Increment(); }
+  void CountEpochEnded() { epochs_ended_->Increment(); }
+  void CountReset() { resets_->Increment(); }
+  void CountStallNotice() { stall_notices_->Increment(); }
+  void CountStoreError() { store_errors_->Increment(); }
+  void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
+  void CountDeniedCall() { denied_calls_->Increment(); }
+  void CountStreamOpened() { streams_->Increment(); }
+  void CountStreamEnded() { streams_->Decrement(); }
+  void ObserveStep(absl::Duration took) { step_seconds_->Observe(absl::ToDoubleSeconds(took)); }
+  void ObserveCommit(absl::Duration took) { commit_seconds_->Observe(absl::ToDoubleSeconds(took)); }
+  // The job has ended: its own row may go to another job when rows run out.
+  void ReleaseJob(const JobKey& job);
+
+  // What is read off rather than counted: to be called before Text.
+  void ShowJobs(const JobDirectory& directory);
+  void ShowMailboxDepth(size_t events);
+
+  // All metrics in Prometheus' text format 0.0.4.
+  std::string Text() const;
+
+ private:
+  static constexpr size_t kMaxMessageTypes = 16;
+  using CountersByType = std::array<prometheus::Counter*, kMaxMessageTypes>;
+
+  struct JobRow {
+    prometheus::Counter* messages = nullptr;
+    bool released = false;
+  };
+
+  // In the order of the table: how many, busy, memory used, memory.
+  static constexpr size_t kGpuRows = 4;
+  // Null: none.
+  using GpuRow = std::array<prometheus::Gauge*, kGpuRows>;
+
+  prometheus::Family<prometheus::Counter>& Counters(size_t row);
+  prometheus::Family<prometheus::Gauge>& Gauges(size_t row);
+  prometheus::Histogram* Latency(size_t row);
+  void CountNegotiation(const JobKey& job);
+  void ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs);
+  prometheus::Counter* AddJobRow(const JobKey& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  prometheus::Registry registry_;
+  CountersByType received_ = {};
+  CountersByType sent_ = {};
+  prometheus::Counter* epochs_formed_;
+  prometheus::Counter* epochs_ended_;
+  prometheus::Counter* resets_;
+  prometheus::Counter* stall_notices_;
+  prometheus::Counter* store_errors_;
+  prometheus::Counter* mailbox_refusals_;
+  prometheus::Counter* denied_calls_;
+  prometheus::Gauge* streams_;
+  prometheus::Gauge* mailbox_events_;
+  prometheus::Histogram* step_seconds_;
+  prometheus::Histogram* commit_seconds_;
+  prometheus::Family<prometheus::Gauge>* jobs_;
+  prometheus::Family<prometheus::Gauge>* workers_;
+  prometheus::Family<prometheus::Counter>* negotiation_;
+  std::array<prometheus::Family<prometheus::Gauge>*, kGpuRows> gpus_;
+
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  std::mutex mutex_;
+  absl::btree_map<JobKey, JobRow> job_rows_ ABSL_GUARDED_BY(mutex_);
+  prometheus::Counter* other_jobs_;
+  std::map<JobKey, GpuRow> gpu_rows_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_METRICS_METRICS_H_

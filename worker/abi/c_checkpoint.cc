@@ -1,0 +1,63 @@
+// The checkpoint part of the C interface.
+#include <string>
+
+#include "worker/abi/c_call.h"
+#include "worker/farandole.h"
+
+using farandole::Code;
+using farandole::WithWorker;
+using farandole::Worker;
+
+namespace {
+
+// What pointers given to the caller point to.
+thread_local std::string path_for_caller;
+
+std::string Text(const char* text) { return text == nullptr ? "" : text; }
+
+int GivePath(const absl::StatusOr<std::string>& given, const char** path) {
+  if (!given.ok()) return Code(given.status());
+  path_for_caller = *given;
+  *path = path_for_caller.c_str();
+  return FARANDOLE_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step, const char* extension,
+                               int replace, const char** path) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    return GivePath(worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension), replace != 0), path);
+  });
+}
+
+int farandole_checkpoint_commit(const char** path) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
+                         [&](Worker& worker) { return GivePath(worker.checkpoints().Commit(), path); });
+}
+
+int farandole_checkpoint_fail(const char* cause) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
+                         [&](Worker& worker) { return Code(worker.checkpoints().Fail(Text(cause))); });
+}
+
+void farandole_checkpoint_abandon(void) {
+  WithWorker<int>(0, [&](Worker& worker) {
+    worker.checkpoints().Abandon();
+    return 0;
+  });
+}
+
+int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
+                              int64_t* found_step) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    absl::StatusOr<farandole::v1::Checkpoint> found = worker.checkpoints().Find(Text(directory), Text(name), step);
+    if (!found.ok()) return Code(found.status());
+    *found_step = found->step();
+    return GivePath(found->path(), path);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,31 @@
+#ifndef FARANDOLE_WORKER_ABI_C_GPU_H_
+#define FARANDOLE_WORKER_ABI_C_GPU_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/engine/submission.h"
+#include "worker/member/worker.h"
+
+namespace farandole {
+
+// Puts a request where the calling thread's tensors are (farandole_use_stream).
+absl::Status PlaceOnGpu(Worker& worker, Request* request);
+
+// What follows the wait for a handle, whose outcome `complete` is, where it may be of a tensor in a GPU: the thread's
+// stream, or else the thread, waits for that. Then releases the handle, if `release`.
+absl::StatusOr<bool> SettleOnGpu(Worker& worker, int64_t handle, absl::StatusOr<bool> complete, bool release);
+
+// As farandole_copy_result.
+absl::Status CopyResult(Worker& worker, int64_t handle, void* output);
+
+// The error of a handle that is not that of a result.
+absl::Status NoResult(int64_t handle);
+
+// Of a handle that is complete: whether nothing of it is left to be done on a GPU.
+bool IsOverOnGpu(Worker& worker, int64_t handle);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ABI_C_GPU_H_

@@ -1,0 +1,28 @@
+#ifndef FARANDOLE_WORKER_CORE_LINEAGE_H_
+#define FARANDOLE_WORKER_CORE_LINEAGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace farandole {
+
+// What a process carries from one epoch of its job to the next. Owned by whoever starts its workers, one after the
+// other.
+struct Lineage {
+  // The incarnation that the process had in the last epoch of which it was a member; "": it was in none.
+  std::string predecessor;
+  // Whether this process writes to the log what concerns the whole job while no epoch has given it a rank.
+  bool speaks = false;
+  // How long the coordinator may be unreachable at a join; zero: the join timeout.
+  absl::Duration patience;
+  // A number above those of all handles that were given, so that none is given twice.
+  int64_t next_handles = 0;
+  // Set where a start has failed: the epoch ended before its peers had met, and the job goes on.
+  bool may_go_on = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_CORE_LINEAGE_H_

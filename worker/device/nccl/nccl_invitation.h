@@ -1,0 +1,32 @@
+#ifndef FARANDOLE_WORKER_DEVICE_NCCL_NCCL_INVITATION_H_
+#define FARANDOLE_WORKER_DEVICE_NCCL_NCCL_INVITATION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "worker/device/nccl_library.h"
+
+namespace farandole {
+
+// Process sets by their numbers: their ranks, ascending.
+using ProcessSets = std::map<uint32_t, std::vector<int>>;
+
+// The message of the first of the ranks that are to connect to the others.
+struct NcclInvitation {
+  NcclUniqueId id = {};
+  // Whose communicators all are to make by splits of that one.
+  ProcessSets sets;
+
+  // How long each is for so many ranks, as those receive it who know nothing else.
+  static size_t BytesFor(size_t ranks);
+  // Of very many sets the last are left out.
+  std::string Pack(size_t ranks) const;
+  static NcclInvitation Unpack(absl::string_view bytes);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_DEVICE_NCCL_NCCL_INVITATION_H_

@@ -1,0 +1,449 @@
+#include "worker/engine/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/quiet_thread.h"
+#include "base/relax.h"
+#include "worker/engine/running_batch.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+// Every sleep is bounded, so that a lost wake-up would cost time, not a hang.
+constexpr int64_t kLongestSleepNs = 100'000'000;
+// How long a rank of another host that leaves may wait for rank 0, where that is busy with something else.
+constexpr absl::Duration kRelayInterval = absl::Milliseconds(50);
+
+// A driver that always finds something to do looks at the clock once in so many passes, of 100 us at most.
+constexpr int kPassesBetweenLooks = 64;
+
+// A rank that meets others all the time looks at the log, and rank 0 at others' posts, after so many times.
+constexpr uint32_t kMeetingsBetweenLooks = 64;
+
+// Where no CPU is idle, each sleep costs some microseconds, so it is tried the more rarely the more often it has
+// failed.
+constexpr int64_t kShortestMovePauseNs = 1'000'000;
+constexpr int64_t kLongestMovePauseNs = 64'000'000;
+
+int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
+  return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
+}
+
+// Half of the slots: ranks that submit in different orders ask for different names.
+size_t MostAsked(uint32_t max_slots) { return std::max<size_t>(1, max_slots / 2); }
+
+Orderer::Options OrdererOptions(const EngineOptions& options) {
+  Orderer::Options orderer;
+  orderer.fusion_bytes = options.fusion_bytes;
+  // The rest is for names that are added while all others are in use, and for what the coordinator has not heard of.
+  orderer.slots = std::max<size_t>(1, size_t{options.max_slots} * 3 / 4);
+  return orderer;
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
+               std::function<void(const absl::Status&)> stop_transport, ControlLink* link)
+    : options_(std::move(options)),
+      channel_(channel),
+      rendezvous_(channel->rendezvous()),
+      start_(std::move(start)),
+      stop_transport_(std::move(stop_transport)),
+      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
+             options_.timeline, MostAsked(options_.max_slots)),
+      bell_(channel->doorbell()),
+      relays_(channel->Relays()),
+      orderer_(options_.size, OrdererOptions(options_)),
+      running_(std::make_unique<RunningBatch>()) {
+  bell_.SetAttention(Attention::kUnconcerned);
+  if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });
+}
+
+Engine::~Engine() {
+  stopping_.store(true);
+  Abort(absl::AbortedError("the worker is shutting down"));
+  bell_.RingAll();
+  if (data_thread_.joinable()) data_thread_.join();
+  std::lock_guard<std::mutex> role(role_);
+  FailAll();
+}
+
+absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
+  absl::StatusOr<int64_t> handle = table_.Submit(request);
+  if (handle.ok()) Kick();
+  return handle;
+}
+
+void Engine::Kick() {
+  if (options_.rank != 0 && !relays_ && !table_.HasUnposted() && !MustMeet()) return;
+  // Rank 0 orders what its own submission completes; whoever has the role sees to it, if it is awake.
+  if (role_.try_lock()) {
+    bell_.SetAttention(Attention::kPolling);
+    if (options_.rank == 0) OrderPass();
+    if (MustMeet()) DeclineOffers();
+    LeaveRole();
+  } else {
+    bell_.Ring();
+  }
+}
+
+void Engine::OnTableChanged() {
+  Kick();
+  bell_.Ring();
+}
+
+absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle) {
+  *handle = 0;
+  if (request.ready.is_captured() || !role_.try_lock()) {
+    absl::StatusOr<int64_t> submitted = Submit(request);
+    if (!submitted.ok()) return submitted.status();
+    *handle = *submitted;
+    return Wait(*handle, limit_ns, release);
+  }
+  bell_.BeginPolling();
+  absl::StatusOr<Submission*> submitted = table_.SubmitAndBeginWaiting(request);
+  if (!submitted.ok()) {
+    LeaveRole();
+    return submitted.status();
+  }
+  Submission* const submission = *submitted;
+  *handle = submission->handle;
+  const int64_t started = submission->submitted_ns;
+  Drive([submission] { return submission->complete.load(); }, DeadlineAfter(started, limit_ns));
+  LeaveRole();
+  wait_ns_.fetch_add(options_.clock() - started);
+  return table_.DoneWaiting(submission, release);
+}
+
+absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("there is no handle ", handle, "; was it released?"));
+  // What is captured is so by one thread at a time: who waits for some of it goes on when nothing of it is on its way.
+  const bool is_captured = submission->ready.is_captured();
+  if (is_captured && table_.EnterCaptured()) Kick();
+  auto done = [this, submission, is_captured] {
+    return submission->complete.load() && (!is_captured || table_.captured() == 0);
+  };
+  if (!done() && limit_ns != 0) {
+    const int64_t started = MonotonicNs();
+    const int64_t deadline = DeadlineAfter(started, limit_ns);
+    for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
+      if (role_.try_lock()) {
+        bell_.SetAttention(Attention::kPolling);
+        Drive(done, deadline);
+        LeaveRole();
+      } else {
+        table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
+      }
+    }
+    wait_ns_.fetch_add(MonotonicNs() - started);
+  }
+  if (!is_captured || done()) return table_.DoneWaiting(submission, release);
+  table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // who asks again hears of it
+  return false;
+}
+
+bool Engine::IsKnown(int64_t handle) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission != nullptr) table_.DoneWaiting(submission, false).status().IgnoreError();
+  return submission != nullptr;
+}
+
+Submission* Engine::Completed(int64_t handle) {
+  Submission* submission = table_.BeginWaiting(handle);
+  if (submission == nullptr) return nullptr;
+  const absl::StatusOr<bool> complete = table_.DoneWaiting(submission, false);
+  return complete.ok() && *complete ? submission : nullptr;
+}
+
+Submission* Engine::Result(int64_t handle) {
+  Submission* submission = Completed(handle);
+  if (submission == nullptr) return nullptr;
+  return submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall ? submission : nullptr;
+}
+
+bool Engine::WantsToMove(int64_t now_ns) const {
+  return options_.has_own_core && now_ns >= next_move_ns_ && channel_->SharesCpu();
+}
+
+void Engine::CheckMove() {
+  move_pause_ns_ =
+      channel_->SharesCpu() ? std::clamp(2 * move_pause_ns_, kShortestMovePauseNs, kLongestMovePauseNs) : 0;
+  next_move_ns_ = MonotonicNs() + move_pause_ns_;
+}
+
+template <typename Done>
+void Engine::Drive(const Done& done, int64_t deadline_ns) {
+  bell_.StateCpu();
+  int checks = 0;
+  int passes = 0;
+  int64_t idle_since = 0;
+  while (!done()) {
+    if (Pass()) {
+      checks = 0;
+      idle_since = 0;
+      if (++passes % kPassesBetweenLooks == 0 && MonotonicNs() >= deadline_ns) return;
+      continue;
+    }
+    if (++checks < options_.checks_before_yield) {
+      Relax();
+      continue;
+    }
+    const int64_t now = MonotonicNs();
+    if (now >= deadline_ns) return;
+    if (idle_since == 0) idle_since = now;
+    const bool moves = WantsToMove(now);
+    if (!moves && now - idle_since < options_.yield_ns) {
+      sched_yield();
+      continue;
+    }
+    const uint32_t ticket = bell_.Ticket();
+    bell_.SetAttention(Attention::kDriverAsleep);
+    if (!Pass() && !done() && channel_->Rest()) {
+      bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
+    }
+    bell_.SetAttention(Attention::kPolling);
+    bell_.StateCpu();
+    if (moves) CheckMove();
+    checks = 0;
+    idle_since = 0;
+  }
+}
+
+absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
+  if (aborted_.load()) return absl::OkStatus();
+  if (!leave_posted_.exchange(true)) table_.PostLeave();
+  auto done = [this] { return failed_all_.load() || (has_left_.load() && !channel_->IsNeeded()); };
+  while (!done()) {
+    if (interrupted && interrupted()) return absl::AbortedError("leaving the job was interrupted");
+    // Whoever has the role else is at work for it, and gives it back.
+    std::unique_lock<std::mutex> role(role_, std::try_to_lock);
+    if (!role.owns_lock()) {
+      bell_.Ring();
+      table_.WaitForNotice(done, kLongestSleepNs);
+      continue;
+    }
+    role.release();
+    bell_.SetAttention(Attention::kPolling);
+    Drive(done, MonotonicNs() + kLongestSleepNs);
+    LeaveRole();
+  }
+  return absl::OkStatus();
+}
+
+void Engine::DataThread() {
+  for (;;) {
+    // Before anything is looked at, so that a ring for what changes afterwards ends the sleep.
+    const uint32_t ticket = bell_.Ticket();
+    if (stopping_.load()) return;
+    if (role_.try_lock()) {
+      bell_.SetAttention(Attention::kPolling);
+      // Within a batch the data thread waits as any driver does; between batches it goes to sleep at once.
+      Drive([this] { return !is_running_.load() && !Pass(); }, kForever);
+      LeaveRole();
+    }
+    bell_.Sleep(ticket, Attention::kDataThreadAsleep, relays_ ? kRelayInterval : absl::Seconds(1));
+  }
+}
+
+void Engine::Attend() {
+  if (!role_.try_lock()) return;
+  bell_.SetAttention(Attention::kPolling);
+  while (Pass()) {
+  }
+  LeaveRole();
+}
+
+Attention Engine::IdleAttention() const {
+  const bool concerned = table_.pending() > 0 || attends_always_.load();
+  return concerned ? Attention::kDataThreadAsleep : Attention::kUnconcerned;
+}
+
+bool Engine::HasWork() const {
+  if (aborted_.load()) return !failed_all_.load();
+  return is_running_.load() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews() || MustMeet();
+}
+
+bool Engine::MustMeet() const {
+  if (rendezvous_ == nullptr) return false;
+  if (table_.has_offer()) return rendezvous_->Look() != Rendezvous::Outcome::kOpen;
+  return table_.pending() > 0 && !rendezvous_->has_closed() && rendezvous_->IsAsked();
+}
+
+void Engine::LeaveRole() {
+  if (unappended_.has_value() || orderer_.HasReady()) {
+    // What was held back while a batch ran goes into the log, where it is seen below. What did not fit into a full log
+    // is tried once more with the bell set, so that whoever makes room either is seen or rings.
+    bell_.SetAttention(IdleAttention());
+    OrderPass();
+  }
+  bell_.SetAttention(IdleAttention());
+  const bool serves = relays_ && channel_->ServesOthers();
+  // As above: what could not be passed on is tried once more, and what comes from now on rings. Where nobody waits for
+  // it, that would wake a thread for each small collective, before the rank itself comes back for the next.
+  if (relays_ && (serves || table_.pending() > 0 || attends_always_.load()) && !aborted_.load()) {
+    RelayPass();
+    if (!aborted_.load()) channel_->Rest();
+  }
+  role_.unlock();
+  if (table_.has_waiters()) table_.Notify();
+  // A ring for room in the channel, that came before the bell's new state, woke nobody.
+  if (table_.HasUnposted()) table_.FlushPosts();
+  // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
+  // thread takes it up.
+  if (table_.pending() > 0) bell_.Concern();
+  const bool relevant =
+      table_.pending() > 0 || attends_always_.load() || serves || aborted_.load() || table_.HasOrdererNews();
+  if (relevant && HasWork()) bell_.RingAll();
+}
+
+bool Engine::Pass() {
+  if (aborted_.load()) {
+    if (failed_all_.load()) return false;
+    // Who shuts down has left before, or its hosts' other ranks and the coordinator see its end.
+    if (relays_ && !stopping_.load()) channel_->End(table_.ended());
+    FailAll();
+    return true;
+  }
+  bool moved = false;
+  if (table_.has_offer() && MeetPass()) {
+    if (++met_ % kMeetingsBetweenLooks != 0) return true;
+    moved = true;
+  }
+  if (relays_ && RelayPass()) moved = true;
+  if (table_.HasUnposted() && table_.FlushPosts()) moved = true;
+  if (options_.rank == 0 && OrderPass()) moved = true;
+  if (is_running_.load()) {
+    // It could not be started, since another thread is about to end the epoch: that thread rings.
+    if (running_->operation == nullptr) return moved;
+    AdvanceRunning();
+    // A step that found nothing to do is no movement.
+    return moved || !is_running_.load() || running_->operation->moved();
+  }
+  if (ReadLog() || moved) return true;
+  // What is pending is not ordered yet, and may depend on what others do when they have this rank's answer.
+  return MustMeet() && DeclineOffers();
+}
+
+bool Engine::DeclineOffers() { return !table_.has_offer() && table_.DeclineOffers(); }
+
+bool Engine::MeetPass() {
+  const Rendezvous::Outcome outcome = rendezvous_->Look();
+  if (outcome == Rendezvous::Outcome::kOpen) return false;
+  if (outcome == Rendezvous::Outcome::kDeclined) {
+    table_.PostOffered();
+    return true;
+  }
+  uint32_t slot = 0;
+  const int64_t bytes = table_.CompleteOffered(&slot);
+  if (bytes < 0) return true;
+  if (options_.rank == 0) orderer_.OnUsed(slot);
+  batches_.fetch_add(1);
+  bytes_.fetch_add(bytes);
+  return true;
+}
+
+void Engine::ApplyNews() {
+  for (OrdererNews& news : table_.TakeNews()) {
+    if (auto* slot = std::get_if<SlotAdded>(&news)) {
+      orderer_.AddSlot(slot->slot, slot->group);
+    } else if (auto* group = std::get_if<GroupAdded>(&news)) {
+      orderer_.AddGroup(group->group, std::move(group->ranks));
+    } else {
+      orderer_.RemoveGroup(std::get<GroupRemoved>(news).group);
+    }
+  }
+  attends_always_.store(orderer_.HasForeignGroup());
+}
+
+bool Engine::OrderPass() {
+  bool moved = false;
+  if (table_.HasOrdererNews()) {
+    ApplyNews();
+    moved = true;
+  }
+  Post post;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    while (channel_->ReadPost(rank, &post)) {
+      orderer_.OnPost(rank, post);
+      moved = true;
+    }
+  }
+  for (;;) {
+    if (!unappended_.has_value()) {
+      unappended_ = orderer_.Next(outstanding_batches_ == 0);
+      if (!unappended_.has_value()) return moved;
+    }
+    const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||
+                               unappended_->kind == Entry::Kind::kDispute ||
+                               unappended_->kind == Entry::Kind::kRootHasJoined;
+    // Groups that were removed meanwhile concern nobody; notices concern all.
+    const absl::Span<const int> concerned = orderer_.ranks(is_collective ? unappended_->group : 0);
+    if (!channel_->TryAppend(*unappended_, concerned)) return moved;
+    if (unappended_->kind == Entry::Kind::kBatch && !concerned.empty() && concerned.front() == 0)
+      ++outstanding_batches_;
+    unappended_.reset();
+    moved = true;
+  }
+}
+
+bool Engine::RelayPass() {
+  const absl::StatusOr<bool> moved = channel_->Relay();
+  if (moved.ok()) return *moved;
+  Abort(moved.status());
+  return true;
+}
+
+bool Engine::ReadLog() {
+  if (!ReadsOn() || !channel_->ReadEntry(&entry_)) return false;
+  switch (entry_.kind) {
+    case Entry::Kind::kBatch:
+      OnBatch(entry_);
+      break;
+    case Entry::Kind::kInline:
+      OnInline(entry_);
+      break;
+    case Entry::Kind::kDispute:
+      table_.OnDispute(entry_.slot, entry_.attempt,
+                       entry_.counts.empty() ? 0 : static_cast<uint32_t>(entry_.counts[0]));
+      break;
+    case Entry::Kind::kRetire:
+      table_.OnRetired(entry_.slot);
+      break;
+    case Entry::Kind::kLeft:
+      OnLeft(entry_.rank);
+      break;
+    case Entry::Kind::kAllJoined:
+      table_.OnAllJoined(entry_.rank);
+      break;
+    case Entry::Kind::kRootHasJoined:
+      table_.OnRootHasJoined(entry_);
+      break;
+  }
+  return true;
+}
+
+void Engine::OnLeft(int rank) {
+  table_.OnLeft(rank, options_.who[rank]);
+  if (rank != options_.rank) return;
+  // Only now: who waits for it in Leave finds that nothing can be submitted any more.
+  has_left_.store(true);
+  table_.Notify();
+}
+
+void Engine::OnInline(const Entry& entry) {
+  const int64_t bytes = table_.CompleteInline(entry);
+  if (bytes < 0) return;  // of a group without this rank
+  batches_.fetch_add(1);
+  bytes_.fetch_add(bytes);
+}
+
+}  // namespace farandole

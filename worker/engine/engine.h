@@ -1,0 +1,197 @@
+#ifndef FARANDOLE_WORKER_ENGINE_ENGINE_H_
+#define FARANDOLE_WORKER_ENGINE_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/core/clock.h"
+#include "worker/core/collective.h"
+#include "worker/engine/submission_table.h"
+#include "worker/order/orderer.h"
+#include "worker/order/ready_channel.h"
+
+namespace farandole {
+
+struct RunningBatch;
+
+struct EngineOptions {
+  int rank = 0;
+  int size = 1;
+  // By rank, for sentences: "rank 1 (pid 4711 on host a)".
+  std::vector<std::string> who;
+  int64_t fusion_bytes = 64 << 20;
+  // How often who waits looks before it yields: about a microsecond. Where ranks share cores, another one has to run
+  // first, and each look costs its time slice.
+  int checks_before_yield = 32;
+  // How long who waits yields before it sleeps.
+  int64_t yield_ns = 50'000;
+  // Each rank of this host can have a core of its own. Then who waits beside another rank, on one CPU, sleeps at once:
+  // yielding moves neither, and whoever is woken goes to a CPU that is idle.
+  bool has_own_core = true;
+  // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
+  bool has_data_thread = true;
+  // Where tensors may lie that the transport reduces in place; null: nowhere. Outlives the engine.
+  const ArenaTable* arenas = nullptr;
+  // What the ages of submissions go by.
+  ClockNs clock = MonotonicNs;
+  // As Epoch.max_slots.
+  uint32_t max_slots = 32768;
+  // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
+  int64_t next_handles = 0;
+  // What becomes of submissions is recorded in it; may be null. Outlives the engine.
+  Timeline* timeline = nullptr;
+};
+
+// Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
+using CollectiveStarter = std::function<absl::StatusOr<std::unique_ptr<Operation>>(const Collective&)>;
+
+// Runs one rank's collectives in one epoch. Whoever waits for a result takes the engine's role (one thread at a time
+// has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The engine's
+// own data thread does it for what nobody waits for. Public calls are thread-safe.
+class Engine {
+ public:
+  // `channel` and `link` outlive it; `link` is null for a rank alone. `stop_transport` ends what the transport does,
+  // from any thread.
+  Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
+         std::function<void(const absl::Status&)> stop_transport, ControlLink* link);
+  // Ends what is pending.
+  ~Engine();
+
+  // As SubmissionTable::Submit.
+  absl::StatusOr<int64_t> Submit(const Request& request);
+  // Submits and waits at once; saves waking the data thread. `*handle` is 0 if nothing was accepted.
+  absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle);
+  // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
+  // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
+  absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
+  void Release(int64_t handle) { table_.Release(handle); }
+  bool IsKnown(int64_t handle);
+  // A submission that is complete without an error; null if the handle is not that of one.
+  Submission* Completed(int64_t handle);
+  // As Completed, of an allgather or alltoall.
+  Submission* Result(int64_t handle);
+
+  // Takes the role, if it is free, and does what can be done now, without waiting.
+  void Attend();
+
+  SubmissionTable& table() { return table_; }
+  // Control thread: the table was given slots, groups or errors. Has them acted upon, and waiters look again.
+  void OnTableChanged();
+  int rank() const { return options_.rank; }
+
+  // Ends the epoch on this rank: all submissions end with `reason`. From any thread; idempotent, the first reason
+  // stays.
+  void Abort(const absl::Status& reason);
+  // States that this rank leaves, and waits until the log says so and no other rank needs this one. OK also when the
+  // epoch has ended meanwhile.
+  //   ABORTED: `interrupted` (may be null) gave true; called about every 100 ms.
+  absl::Status Leave(const std::function<bool()>& interrupted);
+
+  struct Counters {
+    uint64_t batches = 0;
+    uint64_t bytes = 0;
+    uint64_t arena_bytes = 0;  // of these, reduced in place in arenas
+    uint64_t engine_ns = 0;
+    uint64_t wait_ns = 0;
+  };
+  Counters counters() const;
+
+ private:
+  void DataThread();
+  // Rank 0: orders what is ready now. Who relays: carries it on. Others: posts what did not fit before. All: answers
+  // who waits in the rendezvous.
+  void Kick();
+  // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
+  template <typename Done>
+  void Drive(const Done& done, int64_t deadline_ns);
+  // Has the role: whether to sleep now, so that the wake moves this thread away from another rank's CPU.
+  bool WantsToMove(int64_t now_ns) const;
+  // Has the role, after such a sleep.
+  void CheckMove();
+  // Has the role: does what can be done now; false: nothing.
+  bool Pass();
+  bool MeetPass();
+  bool DeclineOffers();
+  bool OrderPass();
+  bool RelayPass();
+  void ApplyNews();
+  bool ReadLog();
+  void OnBatch(const Entry& entry);
+  void OnInline(const Entry& entry);
+  absl::Status StartBatch(const Entry& entry);
+  // Whether this rank has joined, and so has no submissions for the batch.
+  absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
+  void AddByPosition(int64_t element_bytes);
+  void AddGathered(const Entry& entry, Submission* submission);
+  // Memory for the submission's `result_bytes`, where its tensors are.
+  char* AllocateResult(Submission* submission);
+  absl::Status PrepareGpuBatch(const Entry& entry);
+  absl::Status StartOperation();
+  // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
+  absl::Status StartRowExchange();
+  absl::Status StartRows(const Entry& entry);
+  void AdvanceRunning();
+  void FinishBatch(const absl::Status& status);
+  void OnLeft(int rank);
+  void FailAll();
+  // Whether there may be more for this rank in the log: not after it has left, unless it is needed.
+  bool ReadsOn() const { return !has_left_.load() || channel_->IsNeeded(); }
+  // Gives the role back, and has somebody attend to what is left.
+  void LeaveRole();
+  bool HasWork() const;
+  // Whether something is to be done about offers of this rank or of others.
+  bool MustMeet() const;
+  Attention IdleAttention() const;
+
+  const EngineOptions options_;
+  ReadyChannel* const channel_;
+  Rendezvous* const rendezvous_;
+  const CollectiveStarter start_;
+  const std::function<void(const absl::Status&)> stop_transport_;
+  SubmissionTable table_;
+  Doorbell& bell_;
+  const bool relays_;
+
+  std::mutex role_;
+  // What follows belongs to the role.
+  Orderer orderer_;
+  std::optional<Entry> unappended_;
+  uint32_t met_ = 0;             // rounds of the rendezvous
+  int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
+  Entry entry_;
+  std::unique_ptr<RunningBatch> running_;
+  // Until then nobody sleeps at once for the sake of another CPU, since the last time has not helped; and how long it
+  // was that nobody did.
+  int64_t next_move_ns_ = 0;
+  int64_t move_pause_ns_ = 0;
+
+  std::atomic<bool> is_running_{false};
+  std::atomic<bool> attends_always_{false};
+  std::atomic<bool> is_ending_{false};
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> failed_all_{false};
+  std::atomic<bool> leave_posted_{false};
+  std::atomic<bool> has_left_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> batches_{0};
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> arena_bytes_{0};
+  std::atomic<uint64_t> engine_ns_{0};
+  std::atomic<uint64_t> wait_ns_{0};
+  std::thread data_thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ENGINE_ENGINE_H_

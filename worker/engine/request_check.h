@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_
+#define FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "worker/engine/submission.h"
+
+namespace farandole {
+
+// What can be said of a request without its epoch. INVALID_ARGUMENT, UNIMPLEMENTED: one sentence that begins with
+// `name`.
+absl::Status CheckRequest(absl::string_view name, const Request& request);
+
+// Whether a checked request suits this position of a group of `size` ranks: the splits of an alltoall, the output of a
+// reducescatter. INVALID_ARGUMENT: as above.
+absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_

@@ -1,0 +1,171 @@
+// The part of SubmissionTable that gives submissions to the ranks.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "worker/engine/submission_table.h"
+#include "worker/kernels/scale.h"
+
+namespace farandole {
+
+bool SubmissionTable::TravelsInline(const Submission& submission) {
+  if (submission.gpu != nullptr) return false;
+  if (submission.op == OpType::kBarrier) return true;
+  if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
+  if (submission.reduce_op == ReduceOp::kAdasum) return false;
+  return submission.bytes() <= kInlineBytes;
+}
+
+bool SubmissionTable::EnterCaptured() {
+  struct Captured {
+    int64_t handle;
+    std::shared_ptr<Gpu> gpu;
+    GpuEvent ready;
+    absl::Status status;
+  };
+  std::vector<Captured> entering;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const int64_t handle : std::exchange(captured_, {})) {
+      const Submission* submission = Find(handle);
+      if (submission != nullptr && !submission->complete.load())
+        entering.push_back({handle, submission->gpu, submission->ready, absl::OkStatus()});
+    }
+  }
+  // Without the lock: drivers may take their time.
+  for (Captured& one : entering) one.status = one.gpu->CheckCapture(one.ready);
+  const Lock lock(this);
+  for (const Captured& one : entering) {
+    Submission* submission = Find(one.handle);
+    if (submission == nullptr || submission->complete.load()) continue;
+    Name* name = FindName(submission->group, submission->name);
+    if (name == nullptr) continue;
+    const auto at = std::find(name->waiting.begin(), name->waiting.end(), submission);
+    if (at == name->waiting.end()) continue;  // it has gone with another one that has no name either
+    name->waiting.erase(at);
+    one.status.ok() ? Enter(submission, name) : Finish(submission, name, one.status);
+  }
+  if (!entering.empty()) NotifyLocked();
+  return !entering.empty();
+}
+
+void SubmissionTable::Enter(Submission* submission, Name* name) {
+  if (submission->op == OpType::kJoin) {
+    joining_ = submission;
+    has_joined_ = true;
+    name->posted.push_back(submission);
+    Describe(*submission, 0, 0, 0, 0);
+    return PostJoin();
+  }
+  if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
+  if (name->slot != 0) {
+    submission->slot = name->slot;
+    name->posted.push_back(submission);
+    PostOne(submission);
+    return;
+  }
+  name->waiting.push_back(submission);
+  if (name->asking == Name::Asking::kNot) Ask(name);
+}
+
+void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
+  name->slot = slot;
+  EndAsking(name);
+  name->told.reset();
+  slots_[slot] = name;
+  if (rank_ == 0) {
+    news_.push_back(SlotAdded{slot, name->group});
+    has_news_.store(true);
+  }
+}
+
+size_t SubmissionTable::WritePayload(const Submission& submission, char* payload) {
+  if (!Reduces(submission.op) && groups_[submission.group].position != submission.root) return 0;
+  size_t bytes = 0;
+  for (const Fragment& fragment : submission.fragments) {
+    // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
+    ScaleCopy(submission.dtype, fragment.input, payload + bytes, fragment.count, submission.prescale);
+    bytes += fragment.count * SizeOf(submission.dtype);
+  }
+  return bytes;
+}
+
+Post SubmissionTable::MakePost(const Submission& submission) {
+  Post post;
+  post.slot = submission.slot;
+  post.op = submission.op;
+  post.dtype = submission.dtype;
+  post.signature = submission.signature;
+  post.count = submission.count;
+  if (submission.gpu != nullptr) post.flags |= kOnGpus;
+  if (submission.ready.is_captured()) post.flags |= kIsCaptured;
+  if (submission.op == OpType::kAllgather && submission.row_elements() == 0) {
+    post.flags |= kRowsAreEmpty;
+    post.count = submission.rows();
+  }
+  if (submission.op == OpType::kAlltoall) post.count = submission.row_elements();
+  post.root = submission.root;
+  post.reduce_op = submission.reduce_op;
+  post.prescale = submission.prescale;
+  post.postscale = submission.postscale;
+  post.is_inline = TravelsInline(submission) ? 1 : 0;
+  if (post.is_inline != 0) {
+    post.payload_bytes = static_cast<uint16_t>(WritePayload(submission, post.payload));
+  } else if (submission.op == OpType::kReducescatter) {
+    post.set_rows(submission.rows());
+  } else if (submission.op == OpType::kAllreduce && submission.reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
+    post.set_placement(arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)));
+  }
+  return post;
+}
+
+void SubmissionTable::Send(const Post& post) {
+  if (offered_ == nullptr && unposted_.empty() && channel_->TryPost(post)) return;
+  unposted_.push_back(post);
+  unposted_count_.store(unposted_.size());
+}
+
+void SubmissionTable::PostJoin() {
+  if (joining_ == nullptr || is_join_posted_ || offered_ != nullptr) return;
+  for (const auto& [number, group] : groups_) {
+    for (const auto& [key, name] : group.names) {
+      if (!name->waiting.empty()) return;
+    }
+  }
+  Post post;
+  post.kind = Post::Kind::kJoin;
+  post.count = returned_;
+  is_join_posted_ = true;
+  Send(post);
+}
+
+void SubmissionTable::PostLeave() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Post post;
+  post.kind = Post::Kind::kLeave;
+  CloseRendezvous();
+  if (offered_ == nullptr) return Send(post);
+  // Not behind what waits for the rendezvous, whose outcome may wait for what others do when they hear of this.
+  unposted_.push_front(post);
+  FlushLocked();
+}
+
+bool SubmissionTable::FlushPosts() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return FlushLocked();
+}
+
+bool SubmissionTable::FlushLocked() {
+  bool any = false;
+  const auto may_go = [this] { return offered_ == nullptr || unposted_.front().kind == Post::Kind::kLeave; };
+  while (!unposted_.empty() && may_go() && channel_->TryPost(unposted_.front())) {
+    unposted_.pop_front();
+    any = true;
+  }
+  unposted_count_.store(unposted_.size());
+  return any;
+}
+
+}  // namespace farandole

@@ -1,0 +1,400 @@
+#include "worker/engine/submission_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/check.h"
+#include "worker/engine/request_check.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kMaxNameBytes = 512;
+// Pending submissions of one rank; a program that leaves so many unanswered has lost them.
+constexpr int64_t kMaxPending = 1 << 20;
+// Handles are generation * 2^24 + index + 1 in the pool.
+constexpr int kIndexBits = 24;
+// Submissions that are pending or complete and not released.
+constexpr size_t kMaxHandles = (size_t{1} << kIndexBits) - 1;
+
+constexpr absl::string_view kUnnamed = "unnamed.";
+
+absl::string_view UnnamedName(OpType op) {
+  switch (op) {
+    case OpType::kAllreduce:
+      return "unnamed.allreduce";
+    case OpType::kAllgather:
+      return "unnamed.allgather";
+    case OpType::kBroadcast:
+      return "unnamed.broadcast";
+    case OpType::kBarrier:
+      return "unnamed.barrier";
+    case OpType::kAlltoall:
+      return "unnamed.alltoall";
+    case OpType::kReducescatter:
+      return "unnamed.reducescatter";
+    case OpType::kJoin:
+      return "unnamed.join";
+  }
+  return "unnamed";
+}
+
+uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
+
+// One fragment for each position, of which only the own one has an output.
+void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own, Submission* submission) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t size = static_cast<int64_t>(positions);
+  const char* input = static_cast<const char*>(tensor.input);
+  for (int64_t position = 0; position < size; ++position) {
+    const int64_t share = ShareOfRows(rows, size, position) * (count / rows);
+    submission->fragments.push_back({input, position == own ? tensor.output : nullptr, share});
+    input += share * static_cast<int64_t>(SizeOf(submission->dtype));
+  }
+}
+
+}  // namespace
+
+SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
+                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked)
+    : rank_(rank),
+      channel_(channel),
+      rendezvous_(channel->rendezvous()),
+      link_(link),
+      clock_(clock),
+      arenas_(arenas),
+      timeline_(timeline),
+      first_handles_(next_handles),
+      most_asked_(most_asked),
+      last_handle_(next_handles) {
+  Group& all = groups_[0];
+  all.ranks.resize(size);
+  std::iota(all.ranks.begin(), all.ranks.end(), 0);
+  all.position = rank;
+}
+
+absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
+  const absl::string_view name = request.name.empty() ? UnnamedName(request.op) : request.name;
+  if (!ended_.ok()) return ended_;
+  auto found = groups_.find(request.group);
+  if (found == groups_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": there is no process set ", request.group, " in this epoch"));
+  }
+  Group& group = found->second;
+  if (group.position < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": rank ", rank_, " is not in process set ", request.group,
+                                                   " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
+  }
+  if (!group.broken.ok()) return group.broken;
+  if (has_joined_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": rank ", rank_, " has joined, and can submit nothing more until all ranks have"));
+  }
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
+                                                   kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
+  }
+  if (!request.name.empty() && absl::StartsWith(name, kUnnamed)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
+  }
+  if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
+  const absl::Status fits = CheckInGroup(name, request, static_cast<int64_t>(group.ranks.size()), group.position);
+  if (!fits.ok()) return fits;
+  if (request.op == OpType::kBroadcast &&
+      !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
+                                                   request.group, " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
+  }
+  if (pending_count_.load() >= kMaxPending) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name, ": ", kMaxPending, " submissions are pending, the most that can be"));
+  }
+  if (free_.empty() && pool_.size() >= kMaxHandles) {
+    return absl::ResourceExhaustedError(absl::StrCat(name, ": ", kMaxHandles,
+                                                     " handles are held, the most that can be; release those that "
+                                                     "are complete"));
+  }
+  return &group;
+}
+
+Submission* SubmissionTable::Allocate() {
+  if (free_.empty()) {
+    pool_.emplace_back();
+    pool_.back().handle = first_handles_ + static_cast<int64_t>(pool_.size());
+    free_.push_back(&pool_.back());
+  }
+  Submission* submission = free_.back();
+  free_.pop_back();
+  submission->in_use = true;
+  last_handle_ = std::max(last_handle_, submission->handle);
+  return submission;
+}
+
+int64_t SubmissionTable::next_handles() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ((last_handle_ >> kIndexBits) + 1) << kIndexBits;
+}
+
+void SubmissionTable::Recycle(Submission* submission) {
+  submission->handle += int64_t{1} << kIndexBits;
+  submission->fragments.clear();
+  submission->dims.clear();
+  submission->ndims.clear();
+  submission->splits.clear();
+  submission->result.reset();
+  if (submission->gpu != nullptr) {
+    dropped_.push_back({std::exchange(submission->gpu, nullptr), std::move(submission->gpu_result),
+                        std::exchange(submission->ready, GpuEvent()), std::exchange(submission->done, GpuEvent())});
+  }
+  submission->result_bytes = 0;
+  submission->rows_by_position.clear();
+  submission->in_use = false;
+  submission->slot = 0;
+  submission->started_ns = 0;
+  submission->profiler_range = 0;
+  submission->running = false;
+  submission->released = false;
+  submission->waiters = 0;
+  submission->complete.store(false);
+  submission->status = absl::OkStatus();
+  free_.push_back(submission);
+}
+
+Submission* SubmissionTable::Find(int64_t handle) const {
+  const int64_t index = handle & ((int64_t{1} << kIndexBits) - 1);
+  if (index < 1 || index > static_cast<int64_t>(pool_.size())) return nullptr;
+  const Submission* submission = &pool_[index - 1];
+  if (submission->handle != handle || !submission->in_use || submission->released) return nullptr;
+  return const_cast<Submission*>(submission);
+}
+
+Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
+  Submission* submission = Allocate();
+  submission->op = request.op;
+  submission->dtype = request.dtype;
+  submission->reduce_op = Reduces(request.op) ? request.reduce_op : ReduceOp::kSum;
+  submission->prescale = request.prescale;
+  submission->postscale = request.postscale;
+  submission->group = request.group;
+  submission->gpu = request.gpu;
+  submission->ready = request.ready;
+  submission->name.assign(name.data(), name.size());
+  const auto root = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
+  submission->root = request.op == OpType::kBroadcast ? static_cast<int>(root - group.ranks.begin()) : 0;
+  submission->count = 0;
+  for (const TensorView& tensor : request.tensors) {
+    int64_t count = 1;
+    for (int64_t dim : tensor.shape) {
+      submission->dims.push_back(dim);
+      count *= dim;
+    }
+    submission->ndims.push_back(static_cast<int32_t>(tensor.shape.size()));
+    if (request.op == OpType::kAllgather && tensor.shape.empty()) {
+      submission->dims.push_back(1);
+      submission->ndims.back() = 1;
+    }
+    submission->count += count;
+    if (count > 0 && request.op == OpType::kReducescatter) {
+      ShareOut(tensor, count, group.ranks.size(), group.position, submission);
+    } else if (count > 0) {
+      submission->fragments.push_back({tensor.input, tensor.output, count});
+    }
+  }
+  if (request.op == OpType::kAlltoall) {
+    submission->splits.assign(request.splits.begin(), request.splits.end());
+    const int64_t size = static_cast<int64_t>(group.ranks.size());
+    if (request.splits.empty()) submission->splits.assign(group.ranks.size(), submission->rows() / size);
+  }
+  submission->joins = joins_;
+  submission->signature = SignatureOf(*submission);
+  submission->submitted_ns = clock_();
+  if (IsRecorded()) timeline_->Begin(submission);
+  return submission;
+}
+
+absl::StatusOr<int64_t> SubmissionTable::Submit(const Request& request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  absl::StatusOr<Submission*> submission = SubmitLocked(request, /*is_driven=*/false);
+  if (!submission.ok()) return submission.status();
+  return (*submission)->handle;
+}
+
+absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request& request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  absl::StatusOr<Submission*> submission = SubmitLocked(request, /*is_driven=*/true);
+  if (submission.ok()) ++(*submission)->waiters;
+  return submission;
+}
+
+absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
+  absl::StatusOr<Group*> group = Check(request);
+  if (!group.ok()) return group.status();
+  const absl::string_view key = request.name.empty() ? UnnamedName(request.op) : request.name;
+  auto& names = (*group)->names;
+  auto found = names.find(key);
+  if (found == names.end()) {
+    auto made = std::make_unique<Name>();
+    made->name = std::string(key);
+    made->group = request.group;
+    found = names.emplace(made->name, std::move(made)).first;
+  }
+  Name* name = found->second.get();
+  if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
+    // In Horovod's words, which its users look for in their logs.
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": Requested to ", absl::StripPrefix(UnnamedName(request.op), kUnnamed),
+        " a tensor with the same name as another tensor that is currently being processed, in process set ",
+        request.group, " on rank ", rank_, "; use a different name, or wait for the other one"));
+  }
+  Submission* submission = Accept(request, **group, key);
+  ++name->outstanding;
+  name->outstanding_ops |= BitOf(request.op);
+  pending_count_.fetch_add(1);
+  // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that
+  // it left is changed here; and no answer to the post can find the rank unconcerned. Who drives looks for the answer
+  // itself.
+  if (!is_driven) channel_->doorbell().Concern();
+  ++counters_.submissions;
+  last_submitted_ns_ = submission->submitted_ns;
+  if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
+  if (submission->ready.is_captured()) {
+    captured_count_.fetch_add(1);
+    captured_.push_back(submission->handle);
+    name->waiting.push_back(submission);
+  } else if (is_driven && MayOffer(*submission, *name)) {
+    Offer(submission, name);
+  } else {
+    Enter(submission, name);
+  }
+  return submission;
+}
+
+std::vector<OrdererNews> SubmissionTable::TakeNews() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  has_news_.store(false);
+  return std::exchange(news_, {});
+}
+
+Submission* SubmissionTable::BeginWaiting(int64_t handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Submission* submission = Find(handle);
+  if (submission != nullptr) ++submission->waiters;
+  return submission;
+}
+
+absl::StatusOr<bool> SubmissionTable::DoneWaiting(Submission* submission, bool release) {
+  const Lock lock(this);
+  --submission->waiters;
+  if (!submission->complete.load()) return false;
+  const absl::Status status = submission->status;
+  if (release) submission->released = true;
+  if (submission->released && submission->waiters == 0) Recycle(submission);
+  if (!status.ok()) return status;
+  return true;
+}
+
+void SubmissionTable::Release(int64_t handle) {
+  const Lock lock(this);
+  Submission* submission = Find(handle);
+  if (submission == nullptr) return;
+  submission->released = true;
+  if (submission->complete.load() && submission->waiters == 0) Recycle(submission);
+}
+
+void SubmissionTable::WaitForNotice(const std::function<bool()>& done, int64_t ns) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t seen = notices_;
+  waiting_threads_.fetch_add(1);
+  notice_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return notices_ != seen || done(); });
+  waiting_threads_.fetch_sub(1);
+}
+
+void SubmissionTable::Notify() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  NotifyLocked();
+}
+
+void SubmissionTable::NotifyLocked() {
+  if (waiting_threads_.load() == 0) return;
+  ++notices_;
+  notice_.notify_all();
+}
+
+void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
+  Finish(submission, FindName(submission->group, submission->name), status);
+}
+
+void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
+  if (name != nullptr) {
+    --name->outstanding;
+    name->outstanding_ops &= ~BitOf(submission->op);
+  }
+  if (submission == joining_) joining_ = nullptr;
+  pending_count_.fetch_sub(1);
+  if (submission->ready.is_captured()) captured_count_.fetch_sub(1);
+  ++counters_.completions;
+  submission->status = status;
+  submission->running = false;
+  if (IsRecorded()) timeline_->Add(*submission, clock_());
+  submission->complete.store(true);
+  if (submission->released && submission->waiters == 0) Recycle(submission);
+}
+
+Submission* SubmissionTable::TakePosted(uint32_t slot) {
+  auto found = slots_.find(slot);
+  if (found == slots_.end() || found->second->posted.empty()) return nullptr;
+  Submission* submission = found->second->posted.front();
+  found->second->posted.pop_front();
+  return submission;
+}
+
+void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  taken->clear();
+  const int64_t recorded_ns = IsRecorded() ? clock_() : 0;
+  if (recorded_ns != 0) timeline_->MarkCycle(recorded_ns);
+  for (const Entry::Item& item : entry.items) {
+    Submission* submission = TakePosted(item.slot);
+    if (submission != nullptr) {
+      submission->running = true;
+      submission->started_ns = recorded_ns;
+    }
+    taken->push_back(submission);
+  }
+}
+
+void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status) {
+  const Lock lock(this);
+  for (Submission* submission : submissions) {
+    if (submission != nullptr) Finish(submission, status);
+  }
+  NotifyLocked();
+}
+
+void SubmissionTable::ScatterResult(const Submission& submission, const char* from) {
+  for (const Fragment& fragment : submission.fragments) {
+    const size_t fragment_bytes = fragment.count * SizeOf(submission.dtype);
+    if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
+    from += fragment_bytes;
+  }
+}
+
+int64_t SubmissionTable::CompleteInline(const Entry& entry) {
+  const Lock lock(this);
+  Submission* submission = TakePosted(entry.slot);
+  if (submission == nullptr) return -1;
+  const int64_t bytes = submission->bytes();
+  ScatterResult(*submission, entry.payload);
+  Finish(submission, slots_[entry.slot], absl::OkStatus());
+  NotifyLocked();
+  return bytes;
+}
+
+}  // namespace farandole

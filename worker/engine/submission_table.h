@@ -1,0 +1,356 @@
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/core/clock.h"
+#include "worker/engine/submission.h"
+#include "worker/engine/timeline.h"
+#include "worker/order/ready_channel.h"
+
+namespace farandole {
+
+// The way to the coordinator's negotiation. Calls do not block and may come from any thread, some while the table's
+// lock is held, so they must not call back. What is lost with a connection is asked for again through
+// SubmissionTable::AskAgain.
+class ControlLink {
+ public:
+  virtual ~ControlLink() = default;
+  // States the submission: because its name is new, or (disputed_slot != 0) because signatures differ. `retired_slot`:
+  // a slot of the name that is no longer in use, or 0.
+  // `ordinal`: as Ready.ordinal.
+  virtual void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                         uint32_t ordinal) = 0;
+  // Rank 0: `slot` was retired.
+  virtual void ReportRetired(uint32_t slot) = 0;
+};
+
+// What the coordinator has said of ranks that disagree: as Mismatch.
+struct Disagreement {
+  std::string name;
+  uint32_t group = 0;
+  std::string sentence;
+  uint32_t disputed_slot = 0;
+  uint32_t attempt = 0;
+  uint32_t next_ordinal = 0;
+  uint32_t joins = 0;
+};
+
+// What rank 0's orderer has to be told of, in order.
+struct SlotAdded {
+  uint32_t slot;
+  uint32_t group;
+};
+struct GroupAdded {
+  uint32_t group;
+  std::vector<int> ranks;
+};
+struct GroupRemoved {
+  uint32_t group;
+};
+using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
+
+// All submissions of one rank in one epoch, with the names, slots, groups and handles they go by. Thread-safe: one
+// lock, held briefly and never while waiting. Slots are negotiated through `link`; null where the rank is alone and
+// gives them itself. Tensors in one of the `arenas` are stated so.
+class SubmissionTable {
+ public:
+  // `timeline` (may be null) hears of all that completes; outlives the table. Of new names in a group the coordinator
+  // is asked for `most_asked` at a time; the others wait for its answers.
+  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
+                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
+                  size_t most_asked = 16384);
+
+  // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
+  //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
+  //   the epoch has ended.
+  absl::StatusOr<int64_t> Submit(const Request& request);
+  // As Submit and BeginWaiting, by the thread that has the engine's role and drives it until the submission is complete
+  // or somebody else is concerned.
+  absl::StatusOr<Submission*> SubmitAndBeginWaiting(const Request& request);
+  // Submissions that are captured in a CUDA graph stay here until the thread that captures waits: CUDA wants one thread
+  // at a time about a graph, and the collectives are captured by others. This gives them to the ranks; those whose
+  // capture has ended fail. Whether there were any.
+  bool EnterCaptured();
+  // Of them, those that are not complete.
+  int captured() const { return captured_count_.load(); }
+  // Finds a submission for a waiting thread, which must call DoneWaiting with it. Null: no such handle.
+  Submission* BeginWaiting(int64_t handle);
+  // Gives whether the submission is complete, or its error, and releases it if it is complete and `release` is set.
+  absl::StatusOr<bool> DoneWaiting(Submission* submission, bool release);
+  // Forgets a handle; a pending submission goes on by itself.
+  void Release(int64_t handle);
+  // Waits until `done`, anything has completed, or Notify was called; at most `ns`. `done` is asked with the table's
+  // lock held, so what it depends on must change before a notice.
+  void WaitForNotice(const std::function<bool()>& done, int64_t ns);
+  void Notify();
+
+  // Control thread: answers of the coordinator.
+  void OnSlotAssigned(absl::string_view name, uint32_t group, uint32_t slot);
+  void OnMismatch(const Disagreement& told);
+  void OnGroupAdded(uint32_t group, std::vector<int> ranks);
+  void OnGroupRemoved(uint32_t group);
+  // Control thread, after a reattachment: states again what was not answered.
+  void AskAgain();
+  // Ends all submissions that do not run, and all that will come, with `reason`. The first reason stays.
+  void End(const absl::Status& reason);
+
+  // Any thread: states that this rank leaves.
+  void PostLeave();
+
+  // Any thread: posts what did not fit into the channel; true if any went.
+  bool FlushPosts();
+  // Engine role.
+  bool HasUnposted() const { return unposted_count_.load() > 0; }
+  std::vector<OrdererNews> TakeNews();
+  bool HasOrdererNews() const { return has_news_.load(); }
+  // Whether a submission waits in the rendezvous; if so, what came after it is not posted yet.
+  bool has_offer() const { return has_offer_.load(); }
+  // The round is agreed: computes and gives its result. The submission's bytes and slot; -1: it has ended meanwhile.
+  int64_t CompleteOffered(uint32_t* slot);
+  // The round is declined: the submission goes the way of the log.
+  void PostOffered();
+  // Others wait in the rendezvous, and this rank for what they have not submitted: declines. False: they do not.
+  bool DeclineOffers();
+  // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
+  void Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken);
+  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
+  // Completes the submission of a kInline entry with the entry's payload. Its bytes; -1: this rank has none for it.
+  int64_t CompleteInline(const Entry& entry);
+  void OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants);
+  // The broadcast of a kRootHasJoined entry ends.
+  void OnRootHasJoined(const Entry& entry);
+  // All ranks have joined; `rank` was the last.
+  void OnAllJoined(int rank);
+  // Whether this rank has joined, and not all have.
+  bool HasJoined() const;
+  void OnRetired(uint32_t slot);
+  // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
+  void OnLeft(int rank, const std::string& who);
+
+  // A number for the table that follows this one in its process, which then gives no handle that this one has given.
+  int64_t next_handles() const;
+
+  // Any thread.
+  int64_t pending() const { return pending_count_.load(); }
+  bool has_waiters() const { return waiting_threads_.load() > 0; }
+  absl::Status ended() const;
+  // Other ranks that have left, in that order.
+  std::vector<int> left() const;
+  // Ranks of the group; NOT_FOUND: there is no such group.
+  absl::StatusOr<std::vector<int>> RanksOf(uint32_t group) const;
+  // Whether this rank has heard that the group is no more.
+  bool WasRemoved(uint32_t group) const;
+  bool IsIdle(uint32_t group) const;
+
+  struct Pending {
+    std::string name;
+    uint32_t group;
+    OpType op;
+    int64_t age_ns;
+  };
+  struct Activity {
+    std::vector<Pending> pending;  // not running, oldest first, at most 64
+    std::string last_submitted;
+    int64_t last_submitted_age_ns = 0;
+    uint64_t completed = 0;
+    uint32_t running = 0;
+    uint32_t unasked = 0;  // names that wait for their turn to be negotiated
+  };
+  Activity ReadActivity(int64_t now_ns) const;
+  // Age of the oldest pending submission; 0: none.
+  int64_t OldestPendingAge(int64_t now_ns) const;
+  struct SlotName {
+    std::string name;
+    uint32_t group;
+    uint32_t slot;
+  };
+  // For the hello of a reattachment: what was told last of each name without a slot, and of each slot.
+  std::vector<Disagreement> Told() const;
+  std::vector<SlotName> Slots() const;
+  std::map<uint32_t, std::vector<int>> Groups() const;
+
+  struct Counters {
+    uint64_t submissions = 0;
+    uint64_t completions = 0;
+    uint64_t negotiation_messages = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct Name {
+    std::string name;
+    uint32_t group = 0;
+    uint32_t slot = 0;
+    uint32_t retired_slot = 0;
+    int outstanding = 0;
+    // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
+    uint32_t outstanding_ops = 0;
+    enum class Asking { kNot, kQueued, kAsked };
+    Asking asking = Asking::kNot;
+    // The last disagreement, for as long as it may have to be told again.
+    std::optional<Disagreement> told;
+    uint32_t ordinal(uint32_t joins) const {
+      return told.has_value() && told->disputed_slot == 0 && told->joins == joins ? told->next_ordinal : 0;
+    }
+    std::deque<Submission*> waiting;  // for the slot
+    std::deque<Submission*> posted;   // in the slot
+  };
+  struct Group {
+    std::vector<int> ranks;
+    int position = -1;
+    absl::Status broken;  // why nothing can be submitted in it any more
+    absl::flat_hash_map<std::string, std::unique_ptr<Name>> names;
+    size_t asked = 0;
+    // The coordinator is asked for them, in this order, when it has answered others.
+    std::deque<Name*> unasked;
+  };
+  struct Disputed {
+    uint32_t slot;
+    uint32_t attempt;
+    Submission* submission;
+  };
+
+  // What a submission had of a GPU.
+  struct OnGpu {
+    std::shared_ptr<Gpu> gpu;
+    GpuMemory result;
+    GpuEvent ready;
+    GpuEvent done;
+  };
+  // For whoever may recycle submissions: what they had of GPUs is given back when the lock is not held any more. That
+  // is the driver's work, and a driver makes whoever gives it some wait while its streams are full of what hangs; those
+  // who end that want the lock first.
+  class Lock {
+   public:
+    explicit Lock(SubmissionTable* table) : table_(table), held_(table->mutex_) {}
+    ~Lock() { dropped_.swap(table_->dropped_); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    SubmissionTable* const table_;
+    // Destroyed after `held_`.
+    std::vector<OnGpu> dropped_;
+    const std::lock_guard<std::mutex> held_;
+  };
+
+  // What is captured goes to EnterCaptured.
+  absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
+  absl::StatusOr<Group*> Check(const Request& request);
+  Submission* Allocate();
+  void Recycle(Submission* submission);
+  Submission* Find(int64_t handle) const;
+  Submission* Accept(const Request& request, const Group& group, absl::string_view name);
+  Name* FindName(uint32_t group, absl::string_view name);
+  void Enter(Submission* submission, Name* name);
+  // Asks for the name's slot now, or in its turn.
+  void Ask(Name* name);
+  void AskNow(Name* name);
+  // The name's question is answered, or over; others have their turn.
+  void EndAsking(Name* name);
+  // Describes a submission to the coordinator, as ControlLink::Negotiate does.
+  void Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt, uint32_t ordinal);
+  // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
+  Submission* TakePosted(uint32_t slot);
+  void AssignSlot(Name* name, uint32_t slot);
+  void PostOne(Submission* submission) { Send(MakePost(*submission)); }
+  Post MakePost(const Submission& submission);
+  // What travels inline of this rank's input, prescaled. Its bytes.
+  size_t WritePayload(const Submission& submission, char* payload);
+  // An inline result, to where the submission's tensors are.
+  static void ScatterResult(const Submission& submission, const char* from);
+  static bool TravelsInline(const Submission& submission);
+  bool FlushLocked();
+  bool MayOffer(const Submission& submission, const Name& name);
+  void Offer(Submission* submission, Name* name);
+  // The caller sees to its name, which stays in offered_name_.
+  Submission* TakeOffered();
+  void WriteAgreed(const Submission& submission) const;
+  void CountDeclined();
+  void DropOffer(const absl::Status& reason);
+  void CloseRendezvous();
+  // States that this rank has joined, as soon as all that it has submitted before is posted.
+  void PostJoin();
+  void Send(const Post& post);
+  void Finish(Submission* submission, const absl::Status& status);
+  bool IsRecorded() const { return timeline_ != nullptr && timeline_->is_on(); }
+  // `name`: the submission's; null where it is not known any more.
+  void Finish(Submission* submission, Name* name, const absl::Status& status);
+  // Ends the group's submissions that are posted or wait for a slot.
+  void FailPending(uint32_t group, const absl::Status& reason);
+  void FailDisputed(uint32_t group, const absl::Status& reason);
+  void NotifyLocked();
+
+  const int rank_;
+  ReadyChannel* const channel_;
+  Rendezvous* const rendezvous_;
+  ControlLink* const link_;
+  const ClockNs clock_;
+  const ArenaTable* const arenas_;
+  Timeline* const timeline_;
+  const int64_t first_handles_;
+  const size_t most_asked_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable notice_;
+  std::atomic<int> waiting_threads_{0};
+  uint64_t notices_ = 0;
+  absl::Status ended_;
+  std::vector<int> left_;
+  absl::flat_hash_map<uint32_t, Group> groups_;
+  uint32_t newest_group_ = 0;  // that there was: numbers ascend
+  absl::flat_hash_map<uint32_t, Name*> slots_;
+  std::vector<Disputed> disputed_;
+  std::deque<Submission> pool_;
+  std::vector<Submission*> free_;
+  // Of submissions that were recycled since the lock was taken.
+  std::vector<OnGpu> dropped_;
+  int64_t last_handle_;
+  std::deque<Post> unposted_;
+  std::atomic<size_t> unposted_count_{0};
+  // What waits in the rendezvous.
+  Submission* offered_ = nullptr;
+  Name* offered_name_ = nullptr;
+  std::atomic<bool> has_offer_{false};
+  int declined_in_a_row_ = 0;
+  int offers_to_skip_ = 0;
+  std::vector<OrdererNews> news_;
+  std::atomic<bool> has_news_{false};
+  std::atomic<int64_t> pending_count_{0};
+  std::atomic<int> captured_count_{0};
+  std::vector<int64_t> captured_;  // handles that wait for EnterCaptured
+  uint32_t last_own_slot_ = 0;
+  // This rank's join; null: it has not joined, or its join has ended. Where it ended without all having joined, because
+  // somebody has left, the rank counts as joined all the same.
+  Submission* joining_ = nullptr;
+  bool has_joined_ = false;
+  bool is_join_posted_ = false;
+  uint32_t joins_ = 0;
+  // Submissions whose slot was retired when they had been posted.
+  int64_t returned_ = 0;
+  std::string last_submitted_;
+  int64_t last_submitted_ns_ = 0;
+  Counters counters_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_

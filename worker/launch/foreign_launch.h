@@ -1,0 +1,39 @@
+#ifndef FARANDOLE_WORKER_LAUNCH_FOREIGN_LAUNCH_H_
+#define FARANDOLE_WORKER_LAUNCH_FOREIGN_LAUNCH_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace farandole {
+
+// What the environment says of a launcher that is not ours: plain `mpirun` (Open MPI, or MPICH's Hydra) or `srun`.
+struct ForeignLaunch {
+  // "mpirun" or "srun".
+  std::string launcher;
+  int rank = 0;
+  int size = 1;
+  // How many of them run on this host.
+  int local_size = 1;
+  // A directory of this user alone that all processes of the launch on this host find, and a name in it that no other
+  // launch has. "" for the directory: the launcher has none, and a temporary one will do.
+  std::string directory;
+  std::string name;
+  // The name is the same on all hosts, and no launch of this cluster will have it again.
+  bool is_named_everywhere = false;
+  // Where its daemons serve PMIx: what they call the launch, and the version of their library ("4.2.2rc2"); else "".
+  std::string pmix_namespace;
+  std::string pmix_version;
+};
+
+// Reads what such a launcher has told this process; nullopt: there is none. `lookup` gives a variable's value or null;
+// `parent` names the process that started this one, as no later process will be named. Pure.
+//   INVALID_ARGUMENT  a variable is not what such a launcher sets; it is named with its value
+absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const std::function<const char*(const char*)>& lookup,
+                                                               const std::string& parent);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_LAUNCH_FOREIGN_LAUNCH_H_

@@ -1,0 +1,151 @@
+#include "worker/member/checkpoint_session.h"
+
+#include <unistd.h>
+
+#include <vector>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "checkpoint/manifest.h"
+
+namespace farandole {
+
+namespace {
+
+// At a token for a checkpoint, where other jobs write into the same directory.
+constexpr int kMostAttempts = 8;
+
+// What the catalogue does not name any more. That it stays behind where it cannot be removed harms nobody.
+void RemoveReplaced(const std::string& path) {
+  if (path.empty()) return;
+  unlink(path.c_str());
+  unlink(ManifestPath(path).c_str());
+}
+
+}  // namespace
+
+absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::string& directory,
+                                                                     absl::string_view name, int64_t step, bool replace,
+                                                                     uint64_t greatest) {
+  v1::BeginCheckpointResponse granted;
+  replaced_.clear();
+  if (link_ != nullptr) {
+    v1::BeginCheckpointRequest request;
+    request.set_job(job_);
+    request.set_incarnation(link_->incarnation());
+    request.set_epoch(epoch_);
+    request.set_name(std::string(name));
+    request.set_step(step);
+    request.set_replace(replace);
+    request.set_greatest_token_on_disk(greatest);
+    return link_->conversation().BeginCheckpoint(std::move(request));
+  }
+  granted.set_token(greatest + 1);
+  absl::StatusOr<std::vector<Manifest>> manifests = ListManifests(directory);
+  if (absl::IsNotFound(manifests.status())) return granted;
+  if (!manifests.ok()) return manifests.status();
+  for (const Manifest& manifest : *manifests) {
+    const v1::Checkpoint& present = manifest.checkpoint;
+    if (present.name() != name || present.step() != step) continue;
+    if (!replace) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("checkpoint ", name, " of step ", step, " exists already: ", present.path()));
+    }
+    if (manifest.job == job_) replaced_.push_back(present.path());
+  }
+  return granted;
+}
+
+absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,
+                                                     absl::string_view extension, bool replace) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (rank_ != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("checkpoint ", name, " of step ", step, ": only rank 0 writes checkpoints, this is rank ", rank_));
+  }
+  if (writer_.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
+                                                      ": another is being written: ", writer_->temporary_path()));
+  }
+  absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(std::string(directory));
+  if (!greatest.ok()) return greatest.status();
+  absl::BitGen random;
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<v1::BeginCheckpointResponse> granted = Grant(std::string(directory), name, step, replace, *greatest);
+    if (!granted.ok()) return granted.status();
+    absl::StatusOr<CheckpointWriter> writer =
+        CheckpointWriter::Open(directory, name, step, granted->token(), extension, granted->catalogue());
+    if (absl::IsAlreadyExists(writer.status()) && attempt < kMostAttempts) {
+      // By chance, so that two writers do not go on side by side.
+      *greatest = granted->token() + absl::Uniform<uint64_t>(random, 0, uint64_t{1} << attempt);
+      continue;
+    }
+    if (!writer.ok()) return writer.status();
+    writer_ = *std::move(writer);
+    return writer_->temporary_path();
+  }
+}
+
+absl::StatusOr<std::string> CheckpointSession::Commit() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
+  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
+  absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
+  if (!finished.ok()) return finished.status();
+  if (link_ == nullptr) {
+    for (const std::string& path : replaced_) RemoveReplaced(path);
+    return finished->path();
+  }
+  v1::CommitCheckpointRequest request;
+  request.set_job(job_);
+  request.set_incarnation(link_->incarnation());
+  *request.mutable_checkpoint() = *std::move(finished);
+  absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
+  if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);
+  RemoveReplaced(committed->replaced_path());
+  return committed->checkpoint().path();
+}
+
+absl::StatusOr<std::string> CheckpointSession::Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
+                                                      CheckpointWriter* writer) {
+  request.set_give_up(true);
+  const absl::StatusOr<v1::CommitCheckpointResponse> settled = link_->conversation().CommitCheckpoint(request);
+  if (!settled.ok()) {
+    return absl::Status(failure.code(),
+                        absl::StrCat(failure.message(), "; whether the catalogue has it is not known (",
+                                     settled.status().message(), "), so the file stays: ", writer->final_path()));
+  }
+  if (settled->has_checkpoint()) return settled->checkpoint().path();
+  writer->Discard();
+  return failure;
+}
+
+absl::Status CheckpointSession::Fail(absl::string_view cause) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
+  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
+  return writer.Fail(cause);
+}
+
+void CheckpointSession::Abandon() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  writer_.reset();
+}
+
+absl::StatusOr<v1::Checkpoint> CheckpointSession::Find(const std::string& directory, absl::string_view name,
+                                                       int64_t step) {
+  if (link_ == nullptr) {
+    absl::StatusOr<Manifest> manifest = FindManifest(directory, name, step);
+    if (!manifest.ok()) return manifest.status();
+    return manifest->checkpoint;
+  }
+  v1::FindCheckpointRequest request;
+  request.set_job(job_);
+  request.set_name(std::string(name));
+  request.set_step(step);
+  absl::StatusOr<v1::FindCheckpointResponse> found = link_->conversation().FindCheckpoint(std::move(request));
+  if (!found.ok()) return found.status();
+  return found->checkpoint();
+}
+
+}  // namespace farandole

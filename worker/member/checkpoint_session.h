@@ -1,0 +1,58 @@
+#ifndef FARANDOLE_WORKER_MEMBER_CHECKPOINT_SESSION_H_
+#define FARANDOLE_WORKER_MEMBER_CHECKPOINT_SESSION_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "checkpoint/writer.h"
+#include "worker/member/coordinator_link.h"
+
+namespace farandole {
+
+// Writes this worker's checkpoints, one at a time, through the coordinator's gate. Without a coordinator the manifests
+// in the directory are the catalogue, and their greatest token is the last one granted. Thread-safe; calls block on
+// disk and network.
+class CheckpointSession {
+ public:
+  // `link` may be null; else it outlives the session, as `rank` and `epoch` are those of its epoch.
+  CheckpointSession(CoordinatorLink* link, std::string job, int rank, uint64_t epoch)
+      : link_(link), job_(std::move(job)), rank_(rank), epoch_(epoch) {}
+
+  // Errors and results as farandole_checkpoint_begin, _commit, _fail and _find say.
+  absl::StatusOr<std::string> Begin(absl::string_view directory, absl::string_view name, int64_t step,
+                                    absl::string_view extension, bool replace);
+  absl::StatusOr<std::string> Commit();
+  absl::Status Fail(absl::string_view cause);
+  void Abandon();
+  absl::StatusOr<v1::Checkpoint> Find(const std::string& directory, absl::string_view name, int64_t step);
+
+ private:
+  // The right to write, with a token above `greatest`.
+  absl::StatusOr<v1::BeginCheckpointResponse> Grant(const std::string& directory, absl::string_view name, int64_t step,
+                                                    bool replace, uint64_t greatest);
+  // What the catalogue says after an attempt to commit has failed with `failure`, which may have been carried out all
+  // the same. The file stays unless it says that it was not, and never will be.
+  absl::StatusOr<std::string> Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
+                                     CheckpointWriter* writer);
+
+  CoordinatorLink* const link_;
+  const std::string job_;
+  const int rank_;
+  const uint64_t epoch_;
+  std::mutex mutex_;
+  std::optional<CheckpointWriter> writer_;
+  // Without a coordinator: the job's checkpoints that writer_ was granted to replace. Another writer may have made
+  // others since.
+  std::vector<std::string> replaced_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_MEMBER_CHECKPOINT_SESSION_H_

@@ -1,0 +1,269 @@
+// What becomes of a checkpoint's file when the coordinator's answer is lost: a scripted coordinator with the real gate.
+#include "worker/member/checkpoint_session.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "checkpoint/gate.h"
+#include "checkpoint/manifest.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/control/scripted_coordinator.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kCatalogue[] = "00c0ffee00c0ffee";
+
+// What a commit meets on its way.
+struct Fate {
+  bool is_carried_out = false;
+  // OK: it is answered.
+  grpc::StatusCode code = grpc::OK;
+};
+
+class CheckpointSessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string made = absl::StrCat(testing::TempDir(), "/session.XXXXXX");
+    ASSERT_NE(mkdtemp(made.data()), nullptr);
+    directory_ = std::filesystem::canonical(made).string();
+    coordinator_.on_begin = [this](const v1::BeginCheckpointRequest& request, v1::BeginCheckpointResponse* response) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (on_begin_) std::exchange(on_begin_, nullptr)();
+      present_.writer = request.incarnation();
+      return Answer(gate_->Begin(request, present_, &writes_), response);
+    };
+    coordinator_.on_commit = [this](const v1::CommitCheckpointRequest& request,
+                                    v1::CommitCheckpointResponse* response) { return OnCommit(request, response); };
+    ASSERT_TRUE(coordinator_.Listen());
+    WorkerOptions options;
+    options.coordinator = coordinator_.address();
+    options.token = "secret";
+    options.job = "mnist";
+    options.join_timeout = absl::Seconds(60);
+    options.outage_limit = absl::Seconds(60);
+    absl::StatusOr<std::unique_ptr<CoordinatorLink>> link = CoordinatorLink::Join(options, {}, {"unix:x"}, nullptr);
+    ASSERT_TRUE(link.ok()) << link.status();
+    link_ = *std::move(link);
+    session_ = std::make_unique<CheckpointSession>(link_.get(), "mnist", 0, 1);
+  }
+  void TearDown() override {
+    session_.reset();
+    link_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  template <typename Response>
+  static grpc::Status Answer(const absl::StatusOr<Response>& answer, Response* response) {
+    if (answer.ok()) {
+      *response = *answer;
+      if constexpr (std::is_same_v<Response, v1::BeginCheckpointResponse>) response->set_catalogue(kCatalogue);
+      return grpc::Status::OK;
+    }
+    return {static_cast<grpc::StatusCode>(answer.status().code()), std::string(answer.status().message())};
+  }
+
+  grpc::Status OnCommit(const v1::CommitCheckpointRequest& request, v1::CommitCheckpointResponse* response) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    asked_.push_back(request.give_up() ? "give up" : "commit");
+    std::vector<Fate>& fates = request.give_up() ? fates_of_giving_up_ : fates_;
+    Fate fate = {true, grpc::OK};
+    if (!fates.empty()) {
+      fate = fates.front();
+      fates.erase(fates.begin());
+    }
+    grpc::Status answer = {fate.code, "lost on its way"};
+    if (!fate.is_carried_out) return answer;
+    const grpc::Status carried_out = Answer(gate_->Commit(request, present_, absl::Now(), &writes_), response);
+    return fate.code == grpc::OK ? carried_out : answer;
+  }
+
+  // Writes and commits a checkpoint of the next step.
+  absl::StatusOr<std::string> Save(bool replace = false) {
+    const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", ++step_, "pt", replace);
+    if (!temporary.ok()) return temporary.status();
+    std::ofstream(*temporary) << "weights of step " << step_;
+    return session_->Commit();
+  }
+
+  std::vector<std::string> InCatalogue() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::string> paths;
+    const v1::ListCheckpointsResponse list = gate_->List();
+    for (const v1::Checkpoint& checkpoint : list.checkpoints()) {
+      EXPECT_TRUE(VerifyFile(checkpoint).ok()) << VerifyFile(checkpoint);
+      paths.push_back(checkpoint.path());
+    }
+    return paths;
+  }
+  // The checkpoints' files, without their manifests.
+  std::vector<std::string> OnDisk() const {
+    std::set<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      if (entry.path().extension() != ".json") paths.insert(entry.path().string());
+    }
+    return {paths.begin(), paths.end()};
+  }
+
+  // Everything that gRPC may answer, but UNAVAILABLE, after which the client tries again for ten seconds.
+  static std::vector<grpc::StatusCode> Codes() {
+    std::vector<grpc::StatusCode> codes;
+    for (int code = 1; code <= 16; ++code) {
+      if (code != grpc::StatusCode::UNAVAILABLE) codes.push_back(static_cast<grpc::StatusCode>(code));
+    }
+    return codes;
+  }
+
+  std::string directory_;
+  std::mutex mutex_;
+  // Guarded by mutex_: the server's threads.
+  std::unique_ptr<CheckpointGate> gate_ = std::make_unique<CheckpointGate>("default", "mnist");
+  CheckpointGate::Present present_ = {1, true, ""};
+  CheckpointGate::Writes writes_;
+  std::vector<Fate> fates_;
+  std::vector<Fate> fates_of_giving_up_;
+  std::vector<std::string> asked_;
+  // Runs in the next begin.
+  std::function<void()> on_begin_;
+
+  ScriptedCoordinator coordinator_;
+  std::unique_ptr<CoordinatorLink> link_;
+  std::unique_ptr<CheckpointSession> session_;
+  int64_t step_ = 0;
+};
+
+TEST_F(CheckpointSessionTest, ACommitWhoseAnswerWasLostIsFoundInTheCatalogueWhateverTheNextAttemptIsAnswered) {
+  std::vector<std::string> committed;
+  for (const grpc::StatusCode code : Codes()) {
+    // The first is carried out, and its answer lost; the second meets somebody else, who knows nothing of it.
+    fates_ = {{true, grpc::StatusCode::UNAVAILABLE}, {false, code}};
+    const absl::StatusOr<std::string> path = Save();
+    ASSERT_TRUE(path.ok()) << code << ": " << path.status();
+    committed.push_back(*path);
+    EXPECT_EQ(InCatalogue(), committed) << code;
+    EXPECT_EQ(OnDisk(), committed) << code;
+  }
+}
+
+TEST_F(CheckpointSessionTest, ACommitThatIsCarriedOutAndAnsweredByAnErrorIsFoundInTheCatalogue) {
+  std::vector<std::string> committed;
+  for (const grpc::StatusCode code : Codes()) {
+    fates_ = {{true, code}};
+    const absl::StatusOr<std::string> path = Save();
+    ASSERT_TRUE(path.ok()) << code << ": " << path.status();
+    committed.push_back(*path);
+    EXPECT_EQ(InCatalogue(), committed) << code;
+    EXPECT_EQ(OnDisk(), committed) << code;
+  }
+}
+
+TEST_F(CheckpointSessionTest, AFileThatWasNotCommittedGoesOnlyWhenItNeverCanBe) {
+  for (const grpc::StatusCode code : Codes()) {
+    fates_ = {{false, code}};
+    const absl::StatusOr<std::string> path = Save();
+    EXPECT_FALSE(path.ok()) << code;
+    EXPECT_THAT(OnDisk(), IsEmpty()) << code;
+    EXPECT_THAT(InCatalogue(), IsEmpty()) << code;
+    // An attempt that comes in late.
+    v1::CommitCheckpointRequest late;
+    late.set_incarnation(link_->incarnation());
+    late.mutable_checkpoint()->set_name("model");
+    late.mutable_checkpoint()->set_step(step_);
+    late.mutable_checkpoint()->set_token(gate_->last_token());
+    late.mutable_checkpoint()->set_path(absl::StrCat("/x.t", gate_->last_token(), ".pt"));
+    late.mutable_checkpoint()->set_sha256(std::string(32, 's'));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_EQ(gate_->Commit(late, present_, absl::Now(), &writes_).status().code(), absl::StatusCode::kAborted) << code;
+  }
+}
+
+TEST_F(CheckpointSessionTest, WithoutAWordOfTheCatalogueTheFileStaysAndIsNamed) {
+  for (const grpc::StatusCode code : Codes()) {
+    const std::vector<std::string> before = OnDisk();
+    fates_ = {{false, code}};
+    fates_of_giving_up_ = {{false, code}};
+    const absl::StatusOr<std::string> path = Save();
+    EXPECT_FALSE(path.ok()) << code;
+    const std::vector<std::string> after = OnDisk();
+    ASSERT_EQ(after.size(), before.size() + 1) << code;
+    EXPECT_THAT(path.status().message(), HasSubstr(absl::StrCat("the file stays: ", after.back()))) << code;
+  }
+  // A coordinator that has lost its state knows of no token, and says nothing about what it was before.
+  const size_t kept = OnDisk().size();
+  const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", ++step_, "pt", false);
+  ASSERT_TRUE(temporary.ok()) << temporary.status();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    gate_ = std::make_unique<CheckpointGate>("default", "mnist");
+  }
+  EXPECT_EQ(session_->Commit().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(OnDisk().size(), kept + 1);
+}
+
+TEST_F(CheckpointSessionTest, AWriterThatANewerOneHasFencedRemovesItsFile) {
+  const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", 1, "pt", false);
+  ASSERT_TRUE(temporary.ok()) << temporary.status();
+  std::ofstream(*temporary) << "old";
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    v1::BeginCheckpointRequest newer;
+    newer.set_epoch(2);
+    newer.set_incarnation("newer");
+    newer.set_name("model");
+    newer.set_step(1);
+    newer.set_idempotency_key("k");
+    ASSERT_TRUE(gate_->Begin(newer, {2, true, "newer"}, &writes_).ok());
+  }
+  EXPECT_EQ(session_->Commit().status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(OnDisk(), IsEmpty());
+  EXPECT_THAT(asked_, ElementsAre("commit", "give up"));
+}
+
+// Another job, which has another coordinator, writes the same name and step at the same time.
+TEST_F(CheckpointSessionTest, ATokenThatAnotherJobsFileHasIsPassedOver) {
+  const std::string theirs = directory_ + "/.model-step-00000001.t1.pt.feedfeedfeedfeed.partial";
+  // It comes after this writer has looked for the greatest token on disk.
+  on_begin_ = [&] { std::ofstream(theirs) << "half of theirs"; };
+  const absl::StatusOr<std::string> first = Save();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(OnDisk(), ElementsAre(theirs, *first));
+  EXPECT_THAT(*first, testing::Not(HasSubstr(".t1.")));
+}
+
+// Two programs of one name, each alone: a program without a launcher has its file's name for a job.
+TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGrantedToReplace) {
+  for (const bool replace : {false, true}) {
+    CheckpointSession one(nullptr, "train.py", 0, 1);
+    CheckpointSession other(nullptr, "train.py", 0, 1);
+    const std::vector<std::string> before = OnDisk();
+    for (CheckpointSession* const session : {&one, &other}) {
+      const absl::StatusOr<std::string> temporary = session->Begin(directory_, "model", 1, "pt", replace);
+      ASSERT_TRUE(temporary.ok()) << temporary.status();
+    }
+    const absl::StatusOr<std::string> first = one.Commit();
+    const absl::StatusOr<std::string> second = other.Commit();
+    ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+    EXPECT_THAT(OnDisk(), ElementsAre(*first, *second));
+    for (const std::string& replaced : before) EXPECT_FALSE(std::filesystem::exists(replaced)) << replaced;
+  }
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,232 @@
+#include "worker/member/connections.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "worker/order/relay_link.h"
+#include "worker/order/socket_stream.h"
+#include "worker/transport/hosts/hosts_transport.h"
+#include "worker/transport/tcp/tcp_transport.h"
+
+namespace farandole {
+namespace {
+
+constexpr auto kSurface = std::chrono::milliseconds(100);
+
+size_t PageBytes(int size) { return (EpochPage::Bytes(size) + 4095) & ~size_t{4095}; }
+
+}  // namespace
+
+// Filled by the port's thread, which may do so after the wait was given up: so it is shared with the port's callbacks.
+class Connections::Arrivals {
+ public:
+  explicit Arrivals(size_t count) : fds_(count, -1), missing_(count) {}
+  ~Arrivals() {
+    for (const int fd : fds_) {
+      if (fd >= 0) close(fd);
+    }
+  }
+
+  void Arrive(size_t index, absl::StatusOr<int> fd) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (fd.ok()) {
+      fds_[index] = *fd;
+      --missing_;
+    } else if (failure_.ok()) {
+      failure_ = fd.status();
+    }
+    changed_.notify_all();
+  }
+  absl::Status Await(const std::function<absl::Status()>& give_up) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (missing_ > 0 && failure_.ok()) {
+      changed_.wait_for(lock, kSurface);
+      if (missing_ == 0 || !failure_.ok()) break;
+      lock.unlock();
+      absl::Status ended = give_up();
+      if (!ended.ok()) return ended;
+      lock.lock();
+    }
+    return failure_;
+  }
+  // After Await: the caller's from now on.
+  int Take(size_t index) const { return std::exchange(fds_[index], -1); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  mutable std::vector<int> fds_;
+  size_t missing_;
+  absl::Status failure_;
+};
+
+Connections::Connections(const WorkerOptions& options)
+    : transport_option_(options.transport), log_(options.log_level, options.log_format, options.job) {}
+
+absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptions& options) {
+  std::unique_ptr<Connections> connections(new Connections(options));
+  absl::StatusOr<std::unique_ptr<HostDoor>> door = HostDoor::Open();
+  if (!door.ok()) return door.status();
+  connections->door_ = *std::move(door);
+  if (std::max(options.size, options.max_size) == 1 || options.transport == "shm") return connections;
+  if (options.transport == "gloo") {
+    const absl::StatusOr<GlooLibrary> library = GlooLibrary::Load();
+    if (!library.ok()) return library.status();
+    connections->gloo_ = *library;
+  }
+  absl::StatusOr<std::unique_ptr<PeerPort>> port = PeerPort::Open(options.network_interfaces);
+  if (!port.ok()) return port.status();
+  connections->port_ = *std::move(port);
+  return connections;
+}
+
+absl::StatusOr<std::unique_ptr<Connections>> Connections::Alone() {
+  std::unique_ptr<Connections> connections(new Connections(WorkerOptions()));
+  Meeting meeting;
+  meeting.hosts = Hosts::Apart(1);
+  if (absl::Status met = connections->Meet(std::move(meeting)); !met.ok()) return met;
+  return connections;
+}
+
+std::vector<std::string> Connections::Endpoints() const {
+  std::vector<std::string> endpoints = {door_->endpoint()};
+  if (port_ != nullptr) endpoints.insert(endpoints.end(), port_->endpoints().begin(), port_->endpoints().end());
+  return endpoints;
+}
+
+absl::Status Connections::Meet(Meeting meeting) {
+  rank_ = meeting.rank;
+  hosts_ = meeting.hosts;
+  epoch_ = meeting.epoch;
+  secret_ = meeting.secret;
+  endpoints_ = meeting.endpoints;
+  bulk_hosts_ = meeting.hosts;
+  if (transport_option_ == "tcp" || transport_option_ == "gloo") bulk_hosts_ = Hosts::Apart(hosts_.size());
+  if (port_ == nullptr && hosts_.count() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the transport is to be shm, but ", meeting.who[0], " and ", meeting.who[hosts_.Leader(1)],
+                     " do not share memory (hosts differ also where containers do not share their process and network "
+                     "namespaces)"));
+  }
+  // Nobody needs the network.
+  if (bulk_hosts_.count() == 1) port_.reset();
+  const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
+  const auto arrivals = std::make_shared<Arrivals>(peers.size());
+  arrivals_ = arrivals;
+  if (port_ != nullptr) {
+    port_->Enter({meeting.epoch, meeting.secret, rank_, meeting.endpoints, meeting.who});
+    for (size_t i = 0; i < peers.size(); ++i) {
+      port_->Connect(peers[i], PeerPort::Purpose::kRelay, meeting.deadline,
+                     [arrivals, i, peer = peers[i], on_lost = meeting.on_lost](absl::StatusOr<int> fd) {
+                       if (!fd.ok()) on_lost(peer, std::string(fd.status().message()));
+                       arrivals->Arrive(i, std::move(fd));
+                     });
+    }
+  }
+  if (absl::Status met = MeetHost(meeting); !met.ok()) return met;
+  MakePage(meeting);
+  if (port_ == nullptr) {
+    transport_ = MakeShm();
+    return absl::OkStatus();
+  }
+  if (absl::Status arrived = arrivals->Await(meeting.give_up); !arrived.ok()) return arrived;
+  return MakeNetwork(meeting, *arrivals);
+}
+
+absl::Status Connections::MeetHost(const Meeting& meeting) {
+  const int host = hosts_.HostOf(rank_);
+  const int ranks = hosts_.RanksOn(host);
+  const int leader = hosts_.Leader(host);
+  const size_t bytes = PageBytes(ranks) + ShmLayout::Bytes(ranks);
+  absl::StatusOr<std::unique_ptr<EpochMemory>> memory = std::unique_ptr<EpochMemory>();
+  if (rank_ == leader) memory = EpochMemory::Create(bytes);
+  if (!memory.ok()) return memory.status();
+  std::vector<int> all;
+  for (int rank = leader; rank < leader + ranks; ++rank) all.push_back(rank);
+  memory = Share(all, *std::move(memory), bytes, meeting.deadline, meeting.give_up);
+  if (!memory.ok()) return memory.status();
+  memory_ = *std::move(memory);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<EpochMemory>> Connections::Share(absl::Span<const int> ranks,
+                                                                std::unique_ptr<EpochMemory> own, size_t bytes,
+                                                                absl::Time deadline,
+                                                                std::function<absl::Status()> give_up) {
+  const HostDoor::Meeting at_door = {secret_, epoch_, deadline, std::move(give_up)};
+  const int leader = ranks.front();
+  if (rank_ != leader) {
+    const absl::StatusOr<int> fd = HostDoor::Enter(endpoints_[leader][0], at_door, rank_);
+    if (!fd.ok()) return fd.status();
+    return EpochMemory::Map(*fd, bytes);
+  }
+  std::vector<int> peers(ranks.begin() + 1, ranks.end());
+  if (peers.empty()) return own;
+  if (absl::Status offered = door_->Offer(at_door, own->fd(), std::move(peers)); !offered.ok()) return offered;
+  return own;
+}
+
+bool Connections::ShareMemory(absl::Span<const int> ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [this](int rank) { return bulk_hosts_.HostOf(rank) == bulk_hosts_.HostOf(rank_); });
+}
+
+std::vector<int> Connections::LocalIndices(absl::Span<const int> ranks) const {
+  std::vector<int> indices;
+  for (const int rank : ranks) indices.push_back(hosts_.LocalIndex(rank));
+  return indices;
+}
+
+void Connections::MakePage(const Meeting& meeting) {
+  const int host = meeting.hosts.HostOf(rank_);
+  page_ =
+      std::make_unique<EpochPage>(memory_->data(), hosts_.LocalIndex(rank_), hosts_.RanksOn(host), hosts_.Leader(host));
+}
+
+std::unique_ptr<ShmTransport> Connections::MakeShm() {
+  const int ranks = hosts_.RanksOn(hosts_.HostOf(rank_));
+  std::vector<Doorbell*> bells;
+  for (int local = 0; local < ranks; ++local) bells.push_back(&page_->bell(local));
+  return std::make_unique<ShmTransport>(memory_->data() + PageBytes(ranks), hosts_.LocalIndex(rank_), std::move(bells),
+                                        &arenas_);
+}
+
+absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& arrivals) {
+  absl::StatusOr<std::unique_ptr<SocketSet>> sockets = SocketSet::Create(&port_->loop(), &page_->doorbell());
+  if (!sockets.ok()) return sockets.status();
+  sockets_ = *std::move(sockets);
+  std::vector<std::unique_ptr<RelayLink>> links;
+  const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    absl::StatusOr<std::unique_ptr<SocketStream>> stream = SocketStream::Open(arrivals.Take(i), sockets_.get());
+    if (!stream.ok()) return stream.status();
+    links.push_back(std::make_unique<RelayLink>(peers[i], *std::move(stream)));
+  }
+  channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), meeting.who,
+                                            meeting.on_lost);
+  transport_ = std::make_unique<HostsTransport>(bulk_hosts_, rank_, transport_option_ == "auto" ? MakeShm() : nullptr,
+                                                MakeRemote(), meeting.on_lost);
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Transport> Connections::MakeRemote() {
+  if (!gloo_.has_value()) {
+    return std::make_unique<TcpTransport>(rank_, hosts_.size(), port_.get(), sockets_.get());
+  }
+  if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, GlooLibrary::kWarning);
+  return gloo_->MakeTransport(rank_, hosts_.size(), port_.get(), &page_->doorbell());
+}
+
+ReadyChannel& Connections::channel() {
+  if (channel_ != nullptr) return *channel_;
+  return *page_;
+}
+
+}  // namespace farandole

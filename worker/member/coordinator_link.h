@@ -1,0 +1,197 @@
+#ifndef FARANDOLE_WORKER_MEMBER_COORDINATOR_LINK_H_
+#define FARANDOLE_WORKER_MEMBER_COORDINATOR_LINK_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "worker/control/conversation.h"
+#include "worker/core/hosts.h"
+#include "worker/core/lineage.h"
+#include "worker/core/log.h"
+#include "worker/device/gpu_lookout.h"
+#include "worker/device/nccl/gpu_collectives.h"
+#include "worker/device/nccl/nccl_ras.h"
+#include "worker/engine/engine.h"
+#include "worker/launch/options.h"
+
+namespace farandole {
+
+// This worker's conversation with the coordinator in one epoch: turns the engine's needs into messages and the
+// coordinator's messages into the engine's events, reports signs of life and stalls, and watches peers' processes. Its
+// callbacks run on the client's control thread; the other calls come from any thread.
+class CoordinatorLink final : public ControlLink {
+ public:
+  // Joins. What CoordinatorClient::Start fails with.
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options, const Lineage& lineage,
+                                                               const std::vector<std::string>& endpoints,
+                                                               std::function<bool()> interrupted);
+  // The same by another way than gRPC. `start` makes the conversation that it is given the callbacks of.
+  using Starter =
+      std::function<absl::StatusOr<std::unique_ptr<Conversation>>(v1::JoinRequest, Conversation::Callbacks)>;
+  static absl::StatusOr<std::unique_ptr<CoordinatorLink>> JoinOver(const WorkerOptions& options, const Lineage& lineage,
+                                                                   const v1::Member& member, const Starter& start);
+  ~CoordinatorLink() override;
+
+  // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted;
+  // CANCELLED: the job has finished.
+  absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
+  // Whether AwaitEpoch would give one at once.
+  bool has_epoch() const;
+  // OK, or why the epoch or the conversation has ended.
+  absl::Status ended() const;
+  // As ended(), for which it waits at most until `deadline`, or until `interrupted`.
+  absl::Status AwaitEnd(absl::Time deadline, const std::function<bool()>& interrupted) const;
+  // What is known of the epoch's end.
+  enum class Course {
+    kRuns,      // it has not ended
+    kGoesOn,    // its job outlives it, or the conversation has ended, so that the coordinator is to be asked
+    kFailed,    // its job has failed
+    kFinished,  // its job has ended in order
+  };
+  Course course() const;
+  // Whether this worker has the lowest rank of those that outlive the epoch, as far as the coordinator has said.
+  bool LeadsSurvivors() const;
+  // Once the epoch has formed: watches the processes of this host's other ranks. Those that end before Connect are
+  // reported; the coordinator knows who has left.
+  absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
+  // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
+  // What hangs or fails on the worker's GPU is looked for from then on; `gpus` may be null.
+  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus);
+  // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
+  // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
+  // epoch ends with `verdict`. `evidence` as in PeerLost.
+  void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
+  // Tells the coordinator that this worker leaves; no events any more. Once. All as in v1::Leave.
+  void Leave(const std::string& reason, const std::string& failure = "", bool returns = false,
+             const std::vector<int>& left = {});
+  // Tells the coordinator that somebody else will end this process; as v1::Departing.
+  void Depart(absl::Duration grace, const std::string& reason);
+  // What the coordinator has told last of workers that are to come or to go; its serial is 0 where it has told nothing.
+  v1::ChangeWanted change_wanted() const;
+  // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
+  // allowed.
+  void Silence();
+
+  // Collective: waits until all ranks have asked for the same. ABORTED: interrupted or ended; INVALID_ARGUMENT: ranks
+  // disagree.
+  absl::StatusOr<uint32_t> ChangeGroup(std::vector<int> ranks, uint32_t remove,
+                                       const std::function<bool()>& interrupted);
+
+  Conversation& conversation() { return *conversation_; }
+  const std::string& incarnation() const { return incarnation_; }
+  const std::string& job() const { return job_; }
+  uint64_t messages() const { return group_messages_.load(); }
+
+  // ControlLink:
+  void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
+                 uint32_t ordinal) override;
+  void ReportRetired(uint32_t slot) override;
+
+ private:
+  struct GroupRequest {
+    v1::GroupRequest request;
+    bool answered = false;
+    v1::GroupAssigned answer;
+  };
+  struct Peer {
+    uint64_t beat = 0;
+    int64_t advanced_ns = 0;  // when the beat last went up, by NowNs
+  };
+
+  CoordinatorLink() = default;
+  v1::Hello MakeHello() const;
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void Deliver(const v1::CoordinatorMessage& message);
+  void OnGroupAssigned(const v1::GroupAssigned& assigned);
+  void OnEpochEnded(const v1::EpochEnded& ended);
+  void OnAttached();
+  void OnEnded(const absl::Status& status);
+  void OnTick();
+  void SendOwnPulse();
+  void SendHeartbeat(int64_t now_ns);
+  void SendStallReport(uint64_t inquiry);
+  // Reports a tensor that is pending for too long, or ends the epoch by it.
+  void WatchForStall(int64_t now_ns);
+  void WatchGpu(int64_t now_ns);
+  void SendGpuStatus(int64_t now_ns);
+  void OnPeerExit(int rank);
+  void SendPeerLost(v1::PeerLost lost);
+  void SendDeparting();
+  absl::Status Death(int rank) const;
+  bool IsOnThisHost(int rank) const { return first_local_ <= rank && rank < first_local_ + local_size_; }
+  void SendGroupRequest(const v1::GroupRequest& request);
+
+  std::string incarnation_;
+  std::string job_;
+  WorkerLog log_;
+  bool speaks_ = false;  // this worker writes what concerns the whole job to the log
+  int64_t stall_warning_ns_ = 0;
+  int64_t stall_limit_ns_ = 0;  // 0: none
+  int64_t gpu_stall_limit_ns_ = 0;
+  std::atomic<uint64_t> group_messages_{0};
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool has_epoch_ = false;
+  v1::Epoch epoch_;
+  int rank_ = -1;
+  absl::Status ended_;
+  Course course_ = Course::kRuns;
+  std::vector<uint32_t> lost_ranks_;
+  v1::ChangeWanted change_wanted_;
+  std::optional<v1::Departing> departing_;
+  Engine* engine_ = nullptr;
+  ReadyChannel* channel_ = nullptr;
+  GpuCollectives* gpus_ = nullptr;
+  std::unique_ptr<GpuLookout> gpu_lookout_;  // from the first tensor in a GPU on
+  std::unique_ptr<NcclRas> nccl_ras_;
+  int64_t last_gpu_sample_ns_ = 0;  // 0: none counts
+  std::vector<v1::CoordinatorMessage> early_;
+  std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
+
+  // Held while `conversation_` is used by threads that do not know whether it is there any more.
+  std::mutex silence_mutex_;
+  bool is_silenced_ = false;
+
+  // Control thread only, once connected.
+  int first_local_ = 0;  // the ranks of this host
+  int local_size_ = 0;
+  // What the epoch ends with at that time, unless the coordinator has ended it before; 0: nothing.
+  int64_t verdict_ns_ = 0;
+  absl::Status verdict_;
+  // What was reported; said again after a reattachment, as a coordinator that was away has not heard it.
+  std::vector<v1::PeerLost> lost_;
+  // Ranks whose processes have ended before the engine was there.
+  std::vector<int> early_exits_;
+  std::vector<std::string> who_;
+  std::vector<Peer> peers_;
+  uint64_t beat_ = 0;
+  // When the last heartbeat of this epoch looked at the host's ranks.
+  int64_t looked_ns_ = 0;
+  int64_t last_stall_report_ns_ = 0;
+  // The ages at which the GPU's driver, and what is enqueued there, were last warned of; 0: they were not.
+  int64_t warned_driver_ns_ = 0;
+  int64_t warned_gpu_ns_ = 0;
+  // What the coordinator has said last of it.
+  std::string stall_sentence_;
+  bool waited_before_ = false;
+
+  std::unique_ptr<Conversation> conversation_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_MEMBER_COORDINATOR_LINK_H_

@@ -1,0 +1,195 @@
+#ifndef FARANDOLE_WORKER_ORDER_READY_CHANNEL_H_
+#define FARANDOLE_WORKER_ORDER_READY_CHANNEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/core/collective.h"
+#include "worker/core/doorbell.h"
+#include "worker/core/dtype.h"
+#include "worker/order/rendezvous.h"
+#include "worker/transport/shm/arena_table.h"
+
+namespace farandole {
+
+// Payload of a submission, or of its result, that travels with readiness and order instead of through a transport.
+inline constexpr int kInlineBytes = 264;
+
+// Reducescatter: how many of a tensor's rows the position gets; the first ones get one more than the others.
+inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
+  return rows / positions + (position < rows % positions ? 1 : 0);
+}
+
+// Of a post or entry. Allgather of tensors whose rows have no elements: counts are of rows, and nothing is to be moved.
+inline constexpr uint8_t kRowsAreEmpty = 1;
+// The tensors lie in the ranks' GPUs.
+inline constexpr uint8_t kOnGpus = 2;
+// Besides: all ranks capture it in CUDA graphs.
+inline constexpr uint8_t kIsCaptured = 4;
+inline constexpr uint8_t kAllFlags = kRowsAreEmpty | kOnGpus | kIsCaptured;
+
+// The fixed part of a Post.
+struct PostHeader {
+  // kJoin: until all ranks have said so, the rank submits nothing, and what others submit does not wait for it.
+  enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
+
+  uint32_t slot = 0;
+  Kind kind = Kind::kSubmit;
+  uint8_t flags = 0;
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  // Hash of everything that ranks must agree about.
+  uint64_t signature = 0;
+  // Elements that this rank contributes; of an alltoall those of a row. kJoin: how many of the rank's submissions were
+  // returned to it so far, since their slots were retired, and posted anew.
+  int64_t count = 0;
+  // Broadcast: position in the group.
+  int32_t root = 0;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).
+  uint8_t is_inline = 0;
+  uint16_t payload_bytes = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+};
+
+// One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
+struct Post : PostHeader {
+  // Reductions: the prescaled input; broadcast: the root's input. Where nothing travels inline: of an allreduce the
+  // placement, if the tensors have one; of a reducescatter the rows.
+  char payload[kInlineBytes];
+
+  void set_placement(const Placement& placement);
+  void set_rows(int64_t rows);
+};
+static_assert(sizeof(PostHeader) == 48, "with its sequence number, 8 bytes of payload fit into the first cache line");
+static_assert(sizeof(Post) == 312, "a post and its sequence number fill five cache lines");
+
+// What `payload` says that belongs to `header`; none where it says nothing.
+Placement PlacementIn(const PostHeader& header, const char* payload);
+int64_t RowsIn(const PostHeader& header, const char* payload);
+
+// One line of the order log. It describes itself: who has no submission for it (a rank that has joined) can still take
+// part.
+struct Entry {
+  enum class Kind : uint8_t {
+    // Run the items as one collective.
+    kBatch = 1,
+    // As kBatch with one item, and the result is in `payload`.
+    kInline = 2,
+    // Signatures differ in `slot`: the pending submission of it is described to the coordinator. `counts` has one
+    // number, how many ranks have one.
+    kDispute = 3,
+    // `slot` is no longer in use.
+    kRetire = 4,
+    // `rank` has left in order.
+    kLeft = 5,
+    // All ranks have joined; `rank` was the last.
+    kAllJoined = 6,
+    // The broadcast in `slot` cannot run, as its root has joined.
+    kRootHasJoined = 7,
+  };
+  struct Item {
+    uint32_t slot = 0;
+    uint32_t reserved = 0;
+    // Elements; of an allgather 0, as `counts` has them; of an alltoall those of a row.
+    int64_t count = 0;
+  };
+
+  uint64_t sequence = 0;
+  Kind kind = Kind::kBatch;
+  OpType op = OpType::kAllreduce;
+  DType dtype = DType::kF32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  uint16_t payload_bytes = 0;
+  uint32_t group = 0;
+  uint32_t slot = 0;
+  int32_t rank = 0;
+  int32_t root = 0;
+  uint32_t attempt = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  // Batches: as Collective.arena.
+  uint64_t arena = 0;
+  absl::InlinedVector<Item, 2> items;
+  uint8_t flags = 0;
+  // Allgather, reducescatter: elements by position; of an allgather rows if they are empty.
+  absl::InlinedVector<int64_t, 8> counts;
+  char payload[kInlineBytes];
+};
+
+// Carries readiness to rank 0 and the order log back to all ranks of one epoch. Each method says who calls it; none
+// blocks. Wakes whom it concerns.
+class ReadyChannel {
+ public:
+  virtual ~ReadyChannel() = default;
+
+  // Any thread of this rank, one at a time: states `post` to rank 0. False: the channel is full; try again after a
+  // ring.
+  virtual bool TryPost(const Post& post) = 0;
+  // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet. Not to be
+  // called any more when the log has said that this rank has left, and it is not needed.
+  virtual bool ReadEntry(Entry* entry) = 0;
+  // Any thread of this rank: whether ReadEntry, at rank 0 ReadPost of any rank, or Relay of what ranks of this host
+  // have stated would give something.
+  virtual bool HasNews() const = 0;
+
+  // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
+  virtual bool ReadPost(int rank, Post* post) = 0;
+  // Rank 0's engine role: appends to the log and rings `concerned`, for which it may matter now. Sets entry.sequence.
+  // False: the log is full until a slow rank has read on, which rings rank 0.
+  virtual bool TryAppend(Entry& entry, absl::Span<const int> concerned) = 0;
+
+  // Any thread: whether the log says that `rank` has left in order.
+  virtual bool HasLeft(int rank) const = 0;
+  // Any thread: whether other ranks still depend on this one, who writes the log or carries it to them. A rank that has
+  // left stays as long.
+  virtual bool IsNeeded() const = 0;
+  // This rank's bell.
+  virtual Doorbell& doorbell() = 0;
+  // Where this rank meets all others; null: not all are on this host, or they are too many.
+  virtual Rendezvous* rendezvous() { return nullptr; }
+  // Any thread: whether another rank of this host has stated the CPU that this rank has stated.
+  virtual bool SharesCpu() const { return false; }
+
+  // Whether this rank carries posts and the log between hosts; never changes. Ranks of its host and leaders of others
+  // summon it.
+  virtual bool Relays() const { return false; }
+  // Engine role, where the rank relays: whether others wait for it to do so also while it has nothing pending itself.
+  virtual bool ServesOthers() const { return false; }
+  // Engine role, where the rank relays: moves what is to move between hosts, without blocking; true if anything moved.
+  // An error ends the epoch. A connection that is lost is none: it is reported, and stands still.
+  virtual absl::StatusOr<bool> Relay() { return false; }
+  // Engine role, before it sleeps or is given back, and after the bell's attention was set and the last Relay: from now
+  // until the role's next Relay, or a transport's Progress, whatever arrives from other hosts rings this rank's bell.
+  // False: something has arrived already, and whoever is about to sleep must look again.
+  virtual bool Rest() { return true; }
+  // Engine role: the epoch has ended on this rank, by `reason`; tells other hosts as far as that does not block.
+  virtual void End(const absl::Status& reason) { (void)reason; }
+
+  // Control thread: this rank's sign of life, and the last one of a rank on the same host.
+  struct Pulse {
+    uint64_t beat = 0;
+    // When, by the monotonic clock of the rank that says it.
+    int64_t beat_ns = 0;
+    uint64_t batches = 0;
+    // It can speak to the coordinator for its host.
+    bool is_attached = false;
+  };
+  virtual void Beat(const Pulse& pulse) = 0;
+  virtual Pulse ReadPulse(int rank) const = 0;
+
+  // One thread, once: the epoch has ended on this rank, by `reason`, before the rank acts upon it. Ranks of the same
+  // host that see its process end know by this that it is not the cause.
+  virtual void StateEnd(const absl::Status& reason) = 0;
+  // Any thread: what a rank on the same host has stated so; OK: nothing.
+  virtual absl::Status StatedEnd(int rank) const = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ORDER_READY_CHANNEL_H_

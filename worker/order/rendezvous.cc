@@ -1,0 +1,103 @@
+#include "worker/order/rendezvous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/order/ready_channel.h"
+
+namespace farandole {
+
+// The answer to the round `round`, which is written last. Slot 0 declines.
+struct alignas(64) Rendezvous::Cell {
+  std::atomic<uint64_t> round;
+  // Read by who looks on as well, for whom a round may be over meanwhile.
+  std::atomic<uint64_t> signature;
+  std::atomic<uint32_t> slot;
+  uint32_t reserved;
+  char payload[kInlineBytes];
+};
+
+struct Rendezvous::Seat {
+  Cell cells[2];
+  alignas(64) std::atomic<uint32_t> is_closed;
+};
+
+size_t Rendezvous::Bytes(int size) { return static_cast<size_t>(size) * sizeof(Seat); }
+
+Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells)
+    : memory_(static_cast<char*>(memory)),
+      rank_(rank),
+      bells_(std::move(bells)),
+      round_(std::max(cell(rank, 0).round.load(), cell(rank, 1).round.load())),
+      has_closed_(seat(rank).is_closed.load() != 0) {
+  static_assert(sizeof(Cell) == 320, "a small contribution shares its cache line with what describes it");
+}
+
+Rendezvous::Seat& Rendezvous::seat(int rank) const { return reinterpret_cast<Seat*>(memory_)[rank]; }
+
+Rendezvous::Cell& Rendezvous::cell(int rank, uint64_t round) const { return seat(rank).cells[round % 2]; }
+
+char* Rendezvous::payload() { return cell(rank_, round_.load() + 1).payload; }
+
+const char* Rendezvous::payload(int rank) const { return cell(rank, round_.load()).payload; }
+
+bool Rendezvous::CanOffer() const {
+  const uint64_t round = round_.load();
+  for (int rank = 0; rank < size(); ++rank) {
+    if (cell(rank, round).round.load() != round) return false;
+  }
+  return !has_closed_.load();
+}
+
+void Rendezvous::Offer(uint32_t slot, uint64_t signature) { Answer(slot, signature); }
+
+void Rendezvous::Answer(uint32_t slot, uint64_t signature) {
+  const uint64_t round = round_.load() + 1;
+  Cell& own = cell(rank_, round);
+  own.slot.store(slot, std::memory_order_relaxed);
+  own.signature.store(signature, std::memory_order_relaxed);
+  round_.store(round);
+  own.round.store(round);
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_) bells_[rank]->Ring();
+  }
+}
+
+Rendezvous::Outcome Rendezvous::Look() const {
+  const uint64_t round = round_.load();
+  const Cell& own = cell(rank_, round);
+  const uint32_t slot = own.slot.load();
+  const uint64_t signature = own.signature.load();
+  Outcome outcome = Outcome::kAgreed;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_) continue;
+    const Cell& other = cell(rank, round);
+    // Before the round: who has closed answers none any more.
+    const bool is_closed = seat(rank).is_closed.load() != 0;
+    if (other.round.load() == round) {
+      if (other.slot.load() != slot || other.signature.load() != signature) return Outcome::kDeclined;
+    } else {
+      if (is_closed) return Outcome::kDeclined;
+      outcome = Outcome::kOpen;
+    }
+  }
+  return outcome;
+}
+
+bool Rendezvous::IsAsked() const {
+  const uint64_t next = round_.load() + 1;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && cell(rank, next).round.load() == next) return true;
+  }
+  return false;
+}
+
+void Rendezvous::Close() {
+  if (has_closed_.exchange(true)) return;
+  seat(rank_).is_closed.store(1);
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_) bells_[rank]->Ring();
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,96 @@
+#ifndef FARANDOLE_WORKER_TRANSPORT_HOSTS_HOSTS_ALLREDUCE_H_
+#define FARANDOLE_WORKER_TRANSPORT_HOSTS_HOSTS_ALLREDUCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/collectives/schedules/exchange_shares.h"
+#include "worker/collectives/schedules/group_shape.h"
+#include "worker/transport/hosts/host_part.h"
+#include "worker/transport/transport.h"
+
+namespace farandole {
+
+// Allreduce of a group on 2 to 8 hosts by direct exchange (ExchangeShares): what happens on the host, chunk by chunk,
+// is its HostPart's; what the owners of a share send each other goes over the transport, and up to kAhead chunks are
+// anywhere between their contribution and their result, so that hosts add and copy while the network is busy.
+//
+// An element's result is h0 + h1 + ..., in the order of hosts, where a host's part is the sum of its ranks in theirs:
+// wherever the element lies in the batch. The hosts' contributions are combined at once: short floats in float32,
+// rounded after the host's sum and after the whole one; where no two ranks share a host, once.
+class HostsAllreduce final : public Operation {
+ public:
+  // Chunks in progress, as many as a rank has stages.
+  static constexpr int64_t kAhead = 4;
+  // How many chunks' parts a rank sends before the results of the first of them: enough that the network has work while
+  // hosts add, and few enough that what is on its way stays in the caches.
+  static constexpr int64_t kPartsBeforeResults = 2;
+
+  // `transport` reaches all owners and outlives the operation, as `received`, which is memory for what they send.
+  // `shares` is also what `part` refers to.
+  HostsAllreduce(Transport* transport, const Collective& collective, const GroupShape& shape,
+                 std::unique_ptr<ExchangeShares> shares, std::unique_ptr<HostPart> part, std::vector<char>* received);
+
+  absl::StatusOr<bool> Advance() override;
+  bool moved() const override { return moved_; }
+
+ private:
+  // Transfers of a chunk with each other host's owner of the share, by host; those that are not needed are complete.
+  struct Exchange {
+    std::vector<Transfer> parts_out;
+    std::vector<Transfer> parts_in;
+    std::vector<Transfer> results_out;
+    std::vector<Transfer> results_in;
+  };
+  // How many chunks' parts, and how many chunks' results, a direction of all connections has been given; they take
+  // turns in an order that is the same on both sides.
+  struct Turn {
+    int64_t parts = 0;
+    int64_t results = 0;
+  };
+
+  Exchange& ExchangeOf(int64_t chunk) { return exchanges_[static_cast<size_t>(chunk % kAhead)]; }
+  bool ResultsAreNext(const Turn& turn) const;
+  void StartReceives();
+  void StartSends();
+  // One step on the host that can be taken; false: none.
+  bool Step();
+  bool StepAsOwner();
+  bool CanComplete(int64_t chunk);
+  // Combines what the hosts have contributed to the own part.
+  void Complete(int64_t chunk);
+  // Whether nothing of the chunk is still to be sent, so that its places may be used again.
+  bool HasSent(int64_t chunk);
+  bool IsDone();
+  // Hosts but the own one.
+  template <typename Visit>
+  void ForEachHost(const Visit& visit) const;
+  Transfer TransferWith(int host, const void* data, const Piece& piece) const;
+  char* Received(int64_t chunk, int host);
+
+  Transport* const transport_;
+  const Collective collective_;
+  const GroupShape shape_;
+  const std::unique_ptr<ExchangeShares> shares_;
+  const std::unique_ptr<HostPart> part_;
+  const int64_t element_bytes_;
+  const int own_;
+  const bool owns_;
+  char* const received_;
+  std::vector<Exchange> exchanges_;
+  Turn received_turn_;
+  Turn sent_turn_;
+  // Chunks that are past each step.
+  int64_t contributed_ = 0;
+  int64_t combined_ = 0;
+  int64_t completed_ = 0;
+  int64_t published_ = 0;
+  int64_t collected_ = 0;
+  bool moved_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_TRANSPORT_HOSTS_HOSTS_ALLREDUCE_H_

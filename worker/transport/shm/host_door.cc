@@ -1,0 +1,271 @@
+#include "worker/transport/shm/host_door.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+
+namespace farandole {
+namespace {
+
+constexpr uint32_t kMagic = 0x46444f31;  // "FDO1"
+constexpr int kMacBytes = 32;
+constexpr int kNonceBytes = 16;
+constexpr absl::Duration kSlice = absl::Milliseconds(100);
+// A connection that says nothing must not keep the others waiting.
+constexpr absl::Duration kHandshakeLimit = absl::Seconds(2);
+constexpr int kMostKnocks = 5;
+constexpr absl::string_view kScheme = "unix-abstract:";
+
+struct Greeting {
+  uint32_t magic;
+  uint32_t rank;
+  uint64_t epoch;
+  unsigned char nonce[kNonceBytes];
+};
+struct Challenge {
+  unsigned char nonce[kNonceBytes];
+  unsigned char mac[kMacBytes];
+};
+
+void Mac(const std::string& secret, char side, const Greeting& greeting, const unsigned char* nonce,
+         unsigned char* mac) {
+  std::string text(1, side);
+  text.append(reinterpret_cast<const char*>(&greeting), sizeof(greeting));
+  text.append(reinterpret_cast<const char*>(nonce), kNonceBytes);
+  unsigned int bytes = kMacBytes;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, &bytes);
+}
+
+// Waits for `events`, at most until `deadline`. A signal does not end it: programs have theirs while they start.
+bool Await(int fd, short events, absl::Time deadline) {
+  for (;;) {
+    struct pollfd entry = {fd, events, 0};
+    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
+    const int found = poll(&entry, 1, static_cast<int>(left));
+    if (found >= 0 || errno != EINTR) return found > 0;
+  }
+}
+
+bool ReadAll(int fd, void* to, size_t bytes, absl::Time deadline) {
+  char* at = static_cast<char*>(to);
+  while (bytes > 0) {
+    if (!Await(fd, POLLIN, deadline)) return false;
+    const ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool WriteAll(int fd, const void* from, size_t bytes) {
+  // The few bytes of a handshake fit into the socket's buffer.
+  return send(fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
+}
+
+bool SendDescriptor(int connection, int fd) {
+  char byte = 1;
+  struct iovec part = {&byte, 1};
+  alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  struct msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  struct cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  return sendmsg(connection, &message, MSG_NOSIGNAL) == 1;
+}
+
+int ReceiveDescriptor(int connection, absl::Time deadline) {
+  if (!Await(connection, POLLIN, deadline)) return -1;
+  char byte = 0;
+  struct iovec part = {&byte, 1};
+  alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  struct msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  struct cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
+  int fd = -1;
+  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  return fd;
+}
+
+bool IsOwnUser(int connection) {
+  struct ucred peer = {};
+  socklen_t bytes = sizeof(peer);
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
+}
+
+socklen_t AbstractAddress(absl::string_view name, struct sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  const size_t bytes = std::min(name.size(), sizeof(address->sun_path) - 1);
+  memcpy(address->sun_path + 1, name.data(), bytes);
+  return static_cast<socklen_t>(offsetof(struct sockaddr_un, sun_path) + 1 + bytes);
+}
+
+// One connection to another's door.
+struct Knock {
+  const HostDoor::Meeting& meeting;
+  const absl::string_view endpoint;
+  const absl::string_view name;
+  const int rank;
+  bool was_cut_off = false;
+
+  absl::StatusOr<int> Try();
+  absl::Status AwaitAnswer(int connection) const;
+  absl::StatusOr<int> Shake(int connection);
+};
+
+absl::StatusOr<int> Knock::Try() {
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connection < 0) return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
+  struct sockaddr_un address;
+  const socklen_t bytes = AbstractAddress(name, &address);
+  absl::StatusOr<int> fd = -1;
+  if (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) == 0) {
+    fd = Shake(connection);
+  } else {
+    fd = absl::UnavailableError(
+        absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(errno)));
+  }
+  close(connection);
+  return fd;
+}
+
+// The first rank serves the others one after the other, and may not have formed its epoch yet.
+absl::Status Knock::AwaitAnswer(int connection) const {
+  while (!Await(connection, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) {
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+    if (absl::Now() >= meeting.deadline) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Knock::Shake(int connection) {
+  Greeting greeting = {kMagic, static_cast<uint32_t>(rank), meeting.epoch, {}};
+  Challenge challenge;
+  bool good = RAND_bytes(greeting.nonce, kNonceBytes) == 1 && WriteAll(connection, &greeting, sizeof(greeting));
+  if (good) {
+    if (absl::Status gave_up = AwaitAnswer(connection); !gave_up.ok()) return gave_up;
+    good = ReadAll(connection, &challenge, sizeof(challenge), meeting.deadline);
+  }
+  unsigned char mac[kMacBytes] = {};
+  if (good) {
+    Mac(meeting.secret, 's', greeting, challenge.nonce, mac);
+    if (CRYPTO_memcmp(mac, challenge.mac, kMacBytes) != 0) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("what answers at ", endpoint, " does not know this epoch's secret"));
+    }
+    Mac(meeting.secret, 'c', greeting, challenge.nonce, mac);
+    if (WriteAll(connection, mac, sizeof(mac))) {
+      const int fd = ReceiveDescriptor(connection, meeting.deadline);
+      if (fd >= 0) return fd;
+    }
+  }
+  if (absl::Now() >= meeting.deadline) {
+    return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
+  }
+  was_cut_off = true;
+  return absl::PermissionDeniedError(
+      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostDoor>> HostDoor::Open() {
+  unsigned char random[16];
+  if (RAND_bytes(random, sizeof(random)) != 1) return absl::InternalError("OpenSSL gives no random bytes");
+  const std::string name = absl::StrCat(
+      "farandole-", absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(random), sizeof(random))));
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  struct sockaddr_un address;
+  const socklen_t bytes = AbstractAddress(name, &address);
+  if (fd < 0 || bind(fd, reinterpret_cast<struct sockaddr*>(&address), bytes) != 0 || listen(fd, 1024) != 0) {
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    return absl::ResourceExhaustedError(absl::StrCat("cannot listen for this host's workers: ", strerror(error)));
+  }
+  return std::unique_ptr<HostDoor>(new HostDoor(fd, absl::StrCat(kScheme, name)));
+}
+
+HostDoor::~HostDoor() { close(fd_); }
+
+int HostDoor::Serve(int connection, const Meeting& meeting, int fd, const std::vector<int>& peers) {
+  const absl::Time deadline = std::min(meeting.deadline, absl::Now() + kHandshakeLimit);
+  Greeting greeting;
+  if (!IsOwnUser(connection) || !ReadAll(connection, &greeting, sizeof(greeting), deadline)) return -1;
+  const int rank = static_cast<int>(greeting.rank);
+  if (greeting.magic != kMagic || greeting.epoch != meeting.epoch ||
+      std::find(peers.begin(), peers.end(), rank) == peers.end())
+    return -1;
+  Challenge challenge;
+  if (RAND_bytes(challenge.nonce, kNonceBytes) != 1) return -1;
+  Mac(meeting.secret, 's', greeting, challenge.nonce, challenge.mac);
+  unsigned char answer[kMacBytes];
+  unsigned char expected[kMacBytes];
+  Mac(meeting.secret, 'c', greeting, challenge.nonce, expected);
+  if (!WriteAll(connection, &challenge, sizeof(challenge)) || !ReadAll(connection, answer, sizeof(answer), deadline))
+    return -1;
+  if (CRYPTO_memcmp(answer, expected, kMacBytes) != 0) return -1;
+  return SendDescriptor(connection, fd) ? rank : -1;
+}
+
+absl::Status HostDoor::Offer(const Meeting& meeting, int fd, std::vector<int> peers) {
+  while (!peers.empty()) {
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+    if (absl::Now() >= meeting.deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", absl::StrJoin(peers, ", "), " did not connect to this host's first rank in time"));
+    }
+    if (!Await(fd_, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) continue;
+    const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) continue;
+    const int rank = Serve(connection, meeting, fd, peers);
+    close(connection);
+    peers.erase(std::remove(peers.begin(), peers.end(), rank), peers.end());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Meeting& meeting, int rank) {
+  absl::string_view name = endpoint;
+  if (!absl::ConsumePrefix(&name, kScheme)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot reach the host's first rank at ", endpoint, ": not a ", kScheme, " endpoint"));
+  }
+  for (int attempt = 1;; ++attempt) {
+    Knock knock = {meeting, endpoint, name, rank};
+    const absl::StatusOr<int> fd = knock.Try();
+    // Cut off in the middle, which the first rank does to who is slow, as processes are on a machine that is too busy.
+    if (fd.ok() || !knock.was_cut_off || attempt == kMostKnocks) return fd;
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,76 @@
+#include "worker/transport/tcp/peer_proof.h"
+
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farandole {
+namespace {
+
+constexpr uint32_t kMagic = 0x31504446;  // "FDP1"
+constexpr absl::string_view kLabel = "farandole peer 1";
+
+void Append(std::string* bytes, uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes->push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+
+uint64_t Take(absl::string_view* bytes, int count) {
+  uint64_t value = 0;
+  for (int i = 0; i < count; ++i) value |= static_cast<uint64_t>(static_cast<unsigned char>((*bytes)[i])) << (8 * i);
+  bytes->remove_prefix(count);
+  return value;
+}
+
+}  // namespace
+
+bool FillPeerNonce(PeerNonce* nonce) { return RAND_bytes(nonce->data(), static_cast<int>(nonce->size())) == 1; }
+
+std::string EncodePeerClaim(const PeerClaim& claim) {
+  std::string bytes;
+  bytes.reserve(kPeerClaimBytes);
+  Append(&bytes, kMagic, 4);
+  Append(&bytes, claim.epoch, 8);
+  Append(&bytes, claim.from, 4);
+  Append(&bytes, claim.to, 4);
+  Append(&bytes, claim.purpose, 4);
+  bytes.append(claim.nonce.begin(), claim.nonce.end());
+  return bytes;
+}
+
+std::optional<PeerClaim> DecodePeerClaim(absl::string_view bytes) {
+  if (bytes.size() != kPeerClaimBytes || Take(&bytes, 4) != kMagic) return std::nullopt;
+  PeerClaim claim;
+  claim.epoch = Take(&bytes, 8);
+  claim.from = static_cast<uint32_t>(Take(&bytes, 4));
+  claim.to = static_cast<uint32_t>(Take(&bytes, 4));
+  const uint64_t purpose = Take(&bytes, 4);
+  if (purpose > UINT8_MAX) return std::nullopt;
+  claim.purpose = static_cast<uint8_t>(purpose);
+  std::copy(bytes.begin(), bytes.end(), claim.nonce.begin());
+  return claim;
+}
+
+PeerMac PeerMacOf(absl::string_view secret, PeerSide side, const PeerNonce& acceptor_nonce, const PeerClaim& claim) {
+  // All parts but the label have a fixed length, so that no two texts are alike.
+  std::string text(kLabel);
+  text.push_back(static_cast<char>(side));
+  text.append(acceptor_nonce.begin(), acceptor_nonce.end());
+  text.append(EncodePeerClaim(claim));
+  PeerMac mac{};
+  unsigned int bytes = static_cast<unsigned int>(mac.size());
+  const unsigned char* made =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &bytes);
+  FD_CHECK(made != nullptr && bytes == mac.size()) << "OpenSSL gives no HMAC-SHA256";
+  return mac;
+}
+
+bool IsPeerMac(const PeerMac& expected, absl::string_view bytes) {
+  return bytes.size() == expected.size() && CRYPTO_memcmp(bytes.data(), expected.data(), expected.size()) == 0;
+}
+
+}  // namespace farandole

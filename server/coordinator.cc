@@ -14,18 +14,18 @@
 #include "absl/time/clock.h"
 #include "base/version.h"
 #include "server/admin/answer_ledger.h"
-#include "server/admin/tenant_office.h"
+#include "server/admin/tenant_registrar.h"
 #include "server/edge/admin_service.h"
-#include "server/edge/front_desk.h"
+#include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
 #include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
-#include "server/edge/switchboard.h"
+#include "server/edge/output_router.h"
 #include "server/edge/worker_service.h"
 #include "server/listen_address.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
-#include "server/registry/job_directory.h"
+#include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
 #include "server/state_directory.h"
 #include "server/store/memory_store.h"
@@ -141,10 +141,10 @@ class Coordinator::Parts {
       absl::MutexLock lock(&stop_mutex_);
       if (server_ == nullptr || stopped_) return;
       server_->SetServing(false);
-      desk_->StartDraining();
+      router_->StartDraining();
       serving_ = false;
     }
-    switchboard_.streams().WaitUntilEmpty(absl::Now() + grace);
+    output_router_.streams().WaitUntilEmpty(absl::Now() + grace);
     absl::MutexLock lock(&stop_mutex_);
     if (stopped_) return;
     stopped_ = true;
@@ -185,12 +185,12 @@ class Coordinator::Parts {
   }
 
   absl::Status OpenRegistry() {
-    if (absl::Status status = TenantOffice::Load(store_.get(), &tenants_); !status.ok()) return status;
+    if (absl::Status status = TenantRegistrar::Load(store_.get(), &tenants_); !status.ok()) return status;
     absl::StatusOr<std::unique_ptr<AnswerLedger>> ledger = AnswerLedger::Load(store_.get());
     if (!ledger.ok()) return ledger.status();
     ledger_ = *std::move(ledger);
-    office_ = std::make_unique<TenantOffice>(ledger_.get(), &tenants_, token_);
-    if (absl::Status status = office_->EnsureDefaultTenant(); !status.ok()) return status;
+    registrar_ = std::make_unique<TenantRegistrar>(ledger_.get(), &tenants_, token_);
+    if (absl::Status status = registrar_->EnsureDefaultTenant(); !status.ok()) return status;
     const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "job/");
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
@@ -199,17 +199,19 @@ class Coordinator::Parts {
     JobLoopOptions loop_options;
     loop_options.job = options_.job;
     loop_options.random_bytes = &SecureRandomBytes;
-    loops_ = std::make_unique<JobLoops>(options_.job_loops, loop_options,
-                                        JobLoopSurroundings{store_.get(), &switchboard_, &metrics_, &jobs_, &tenants_});
+    loops_ =
+        std::make_unique<JobLoops>(options_.job_loops, loop_options,
+                                   JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_});
     loops_->Restore(jobs_.ActiveKeys());
     return absl::OkStatus();
   }
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
-    desk_ = std::make_unique<FrontDesk>(&tenants_, loops_.get(), &switchboard_, &metrics_, options_.stream_queue_limit);
-    worker_service_ = std::make_unique<WorkerService>(desk_.get());
-    monitor_service_ = std::make_unique<MonitorService>(desk_.get(), &jobs_);
-    admin_service_ = std::make_unique<AdminService>(desk_.get(), ledger_.get(), office_.get());
+    router_ =
+        std::make_unique<CallRouter>(&tenants_, loops_.get(), &output_router_, &metrics_, options_.stream_queue_limit);
+    worker_service_ = std::make_unique<WorkerService>(router_.get());
+    monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_);
+    admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
     absl::StatusOr<std::unique_ptr<GrpcServer>> server =
         GrpcServer::Start(grpc_options, {worker_service_.get(), monitor_service_.get(), admin_service_.get()});
     if (!server.ok()) return server.status();
@@ -221,7 +223,7 @@ class Coordinator::Parts {
 
   absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {
     HttpSite site = MakeStatusSite(&sign_in_);
-    for (HttpRoute& route : MonitorRoutes(desk_.get(), &jobs_)) site.routes.push_back(std::move(route));
+    for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_)) site.routes.push_back(std::move(route));
     site.routes.push_back(
         DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
     site.routes.push_back(
@@ -259,8 +261,8 @@ class Coordinator::Parts {
   void Stop() {
     const absl::Status status = absl::UnavailableError("the coordinator has stopped; attach again when it is back");
     loops_->Stop();
-    switchboard_.streams().CloseAll(status);
-    switchboard_.calls().AnswerAll(status);
+    output_router_.streams().CloseAll(status);
+    output_router_.calls().AnswerAll(status);
     server_->Stop(kFarewell);
     http_.reset();
     if (directory_.has_value()) directory_->RemoveAddress();
@@ -269,15 +271,15 @@ class Coordinator::Parts {
   const CoordinatorOptions options_;
   Metrics metrics_{kVersion, absl::Now()};
   Tenants tenants_;
-  JobDirectory jobs_{&tenants_};
-  Switchboard switchboard_;
+  JobRegistry jobs_{&tenants_};
+  OutputRouter output_router_;
   std::optional<StateDirectory> directory_;
   std::string token_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<AnswerLedger> ledger_;
-  std::unique_ptr<TenantOffice> office_;
+  std::unique_ptr<TenantRegistrar> registrar_;
   std::unique_ptr<JobLoops> loops_;
-  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<CallRouter> router_;
   std::unique_ptr<WorkerService> worker_service_;
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;

@@ -13,7 +13,7 @@
 #include "deploy/cli/run_job.h"
 #include "deploy/launcher/environment/horovod_options.h"
 #include "deploy/launcher/environment/options.h"
-#include "deploy/launcher/places/local_place.h"
+#include "deploy/launcher/worker_hosts/local_worker_host.h"
 
 namespace farandole {
 namespace {

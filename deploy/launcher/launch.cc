@@ -39,12 +39,12 @@ Launch::Launch(LaunchPlan plan)
       outputs_(&console_),
       policy_(is_elastic() ? StopPolicy(plan_.limits) : StopPolicy(plan_.workers, plan_.limits)),
       input_(&loop_, [this] { outputs_.OnEnter(0); }),
-      places_(plan_.ssh, plan_.order, &loop_, this),
+      worker_hosts_(plan_.ssh, plan_.order, &loop_, this),
       vacancies_(
           plan_.link, &loop_, [this] { return Now(); },
           [this](const std::string& reason) { OnVacancyAnswer(reason); }) {
-  places_.here()->SetCommand(plan_.command);
-  places_.SetTerminals(console_.Terminals());
+  worker_hosts_.here()->SetCommand(plan_.command);
+  worker_hosts_.SetTerminals(console_.Terminals());
   if (plan_.prefix_time) console_.PrefixTime();
 }
 
@@ -72,7 +72,7 @@ absl::Status Launch::OpenEventSources() {
   clock_ = *std::move(clock);
   absl::StatusOr<std::unique_ptr<ChildWatch>> children = ChildWatch::Make(&loop_, [this](pid_t pid, WorkerEnd end) {
     if (recruitment_ != nullptr && recruitment_->OnChildEnded(pid, end)) return;
-    places_.OnChildEnded(pid, end);
+    worker_hosts_.OnChildEnded(pid, end);
   });
   if (!children.ok()) return children.status();
   children_ = *std::move(children);
@@ -98,10 +98,10 @@ absl::Status Launch::MakePlaces() {
   std::vector<HostShare> shares = plan_.shares;
   if (shares.empty()) shares.push_back({OwnHostName(), 0, plan_.workers, true});
   for (const HostShare& share : shares) {
-    Place* const place = places_.Add({share.host, share.count, share.is_here});
+    WorkerHost* const worker_host = worker_hosts_.Add({share.host, share.count, share.is_here});
     for (int i = 0; i < share.count; ++i) {
-      staff_[place].push_back(share.first + i);
-      if (absl::Status added = AddWorker(place->host()); !added.ok()) return added;
+      staff_[worker_host].push_back(share.first + i);
+      if (absl::Status added = AddWorker(worker_host->host()); !added.ok()) return added;
     }
   }
   return absl::OkStatus();
@@ -113,13 +113,13 @@ absl::Status Launch::AddWorker(const std::string& host) {
 }
 
 absl::Status Launch::ReachAll() {
-  const std::vector<Place*> places = places_.all();
-  awaited_ = static_cast<int>(places.size());
+  const std::vector<WorkerHost*> worker_hosts = worker_hosts_.all();
+  awaited_ = static_cast<int>(worker_hosts.size());
   clock_->Set(Now() + plan_.reach_limit);
-  for (Place* place : places) place->Prepare();
+  for (WorkerHost* worker_host : worker_hosts) worker_host->Prepare();
   const absl::Status status = RunLoop([this] { return awaited_ == 0 || policy_.stop_signal() != 0 || gave_up_; });
   if (!status.ok()) return status;
-  if (plan_.verbose && failure_.ok() && places_.has_others()) {
+  if (plan_.verbose && failure_.ok() && worker_hosts_.has_others()) {
     console_.Say(absl::StrCat("all hosts are ready after ", FormatSeconds(Now())));
   }
   return failure_;
@@ -128,25 +128,25 @@ absl::Status Launch::ReachAll() {
 absl::Status Launch::StartAll() {
   stage_ = kWorking;
   SetAlarm();
-  if (absl::Status opened = OpenInput(places_.here(), staff_[places_.here()]); !opened.ok()) return opened;
-  for (Place* place : places_.all()) place->Start(staff_[place]);
+  if (absl::Status opened = OpenInput(worker_hosts_.here(), staff_[worker_hosts_.here()]); !opened.ok()) return opened;
+  for (WorkerHost* worker_host : worker_hosts_.all()) worker_host->Start(staff_[worker_host]);
   input_.CloseWorkerEnd();
   return failure_;
 }
 
-absl::Status Launch::OpenInput(Place* place, const std::vector<int>& workers) {
-  if (place != places_.here() || workers.empty() || workers[0] != 0) return absl::OkStatus();
+absl::Status Launch::OpenInput(WorkerHost* worker_host, const std::vector<int>& workers) {
+  if (worker_host != worker_hosts_.here() || workers.empty() || workers[0] != 0) return absl::OkStatus();
   const absl::StatusOr<int> input = input_.Open();
   if (!input.ok()) return input.status();
-  places_.here()->SetInput(*input);
+  worker_hosts_.here()->SetInput(*input);
   return absl::OkStatus();
 }
 
 absl::Status Launch::RunElastic() {
   stage_ = kWorking;
-  places_.here()->Prepare();
-  Employer* const employer = this;
-  recruitment_ = std::make_unique<Recruitment>(*plan_.elastic, &loop_, employer);
+  worker_hosts_.here()->Prepare();
+  RecruitmentDelegate* const delegate = this;
+  recruitment_ = std::make_unique<Recruitment>(*plan_.elastic, &loop_, delegate);
   absl::Status status = recruitment_->Begin();
   if (status.ok()) status = RunLoop([this] { return IsElasticOver(); });
   if (!status.ok()) Apply(policy_.Abandoned());
@@ -155,7 +155,7 @@ absl::Status Launch::RunElastic() {
 
 bool Launch::IsElasticOver() {
   recruitment_->Continue();
-  places_.RemoveReleased();
+  worker_hosts_.RemoveReleased();
   const bool is_deserted = policy_.all_ended() && recruitment_->is_deserted();
   if (is_deserted) answers_until_ = std::min(answers_until_, Now() + kAnswerPatience);
   SetAlarm();
@@ -171,18 +171,19 @@ void Launch::SetAlarm() {
 }
 
 void Launch::Engage(const HostSlots& host) {
-  Place* place = places_.Find(host.host);
-  const bool is_new = place == nullptr;
-  if (is_new) place = places_.Add({host.host, std::min(host.slots, plan_.elastic->staff.most), host.is_here});
-  if (places_.is_ready(place)) {
-    StartAt(host.host, place);
+  WorkerHost* worker_host = worker_hosts_.Find(host.host);
+  const bool is_new = worker_host == nullptr;
+  if (is_new)
+    worker_host = worker_hosts_.Add({host.host, std::min(host.slots, plan_.elastic->staff.most), host.is_here});
+  if (worker_hosts_.is_ready(worker_host)) {
+    StartAt(host.host, worker_host);
   } else if (is_new) {
     reach_until_[host.host] = Now() + plan_.reach_limit;
-    place->Prepare();
+    worker_host->Prepare();
   }
 }
 
-void Launch::StartAt(const std::string& host, Place* place) {
+void Launch::StartAt(const std::string& host, WorkerHost* worker_host) {
   std::vector<int> numbers;
   for (int count = recruitment_->starting_on(host); count > 0; --count) {
     if (policy_.workers() == kMostStarts) {
@@ -192,30 +193,30 @@ void Launch::StartAt(const std::string& host, Place* place) {
     }
     const int number = policy_.Add();
     if (const absl::Status added = AddWorker(host); !added.ok()) console_.Say(added.message());
-    workers_[number].hostname = place->hostname();
+    workers_[number].hostname = worker_host->hostname();
     recruitment_->OnStarted(host, number);
     numbers.push_back(number);
   }
-  if (const absl::Status opened = OpenInput(place, numbers); !opened.ok()) console_.Say(opened.message());
-  place->Start(numbers);
+  if (const absl::Status opened = OpenInput(worker_host, numbers); !opened.ok()) console_.Say(opened.message());
+  worker_host->Start(numbers);
   input_.CloseWorkerEnd();
 }
 
 void Launch::GiveUpUnreached() {
-  // Places that are given up are released.
+  // WorkerHosts that are given up are released.
   for (const auto& [host, limit] : std::map(reach_until_)) {
-    if (limit <= Now()) places_.Find(host)->GiveUp(NotReady(plan_.reach_limit));
+    if (limit <= Now()) worker_hosts_.Find(host)->GiveUp(NotReady(plan_.reach_limit));
   }
 }
 
 void Launch::SignalWorker(int worker, int signal) {
-  Place* const place = places_.Find(workers_[worker].host);
-  if (place != nullptr) place->SignalOne(worker, signal);
+  WorkerHost* const worker_host = worker_hosts_.Find(workers_[worker].host);
+  if (worker_host != nullptr) worker_host->SignalOne(worker, signal);
 }
 
 void Launch::Release(const std::string& host) {
   reach_until_.erase(host);
-  places_.Release(host);
+  worker_hosts_.Release(host);
 }
 
 void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
@@ -234,16 +235,16 @@ void Launch::OnHopeless(const absl::Status& status) {
   recruitment_->Close();
 }
 
-void Launch::OnReady(Place* place) {
+void Launch::OnReady(WorkerHost* worker_host) {
   --awaited_;
-  places_.SetReady(place);
-  const std::string host = places_.HostOf(place);
+  worker_hosts_.SetReady(worker_host);
+  const std::string host = worker_hosts_.HostOf(worker_host);
   if (!is_elastic() || host.empty()) return;
   reach_until_.erase(host);
-  StartAt(host, place);
+  StartAt(host, worker_host);
 }
 
-void Launch::OnFailed(Place* place, const absl::Status& status) {
+void Launch::OnFailed(WorkerHost* worker_host, const absl::Status& status) {
   const bool is_lost = absl::IsUnavailable(status) || absl::IsInternal(status);
   if (stage_ == kReaching) {
     --awaited_;
@@ -252,9 +253,9 @@ void Launch::OnFailed(Place* place, const absl::Status& status) {
     failure_ = absl::Status(failure_.ok() ? status.code() : failure_.code(),
                             absl::StrCat("nothing was started, because of ",
                                          unusable_ == 1 ? "that host" : absl::StrCat("those ", unusable_, " hosts")));
-  } else if (is_elastic() && place != places_.here() && (is_lost || !places_.is_ready(place))) {
+  } else if (is_elastic() && worker_host != worker_hosts_.here() && (is_lost || !worker_hosts_.is_ready(worker_host))) {
     console_.Say(status.message());
-    const std::string host = places_.HostOf(place);
+    const std::string host = worker_hosts_.HostOf(worker_host);
     Release(host);
     recruitment_->OnUnusable(host);
   } else if (is_lost || is_elastic()) {
@@ -279,13 +280,13 @@ void Launch::OnOutput(int worker, Console::Stream stream, absl::string_view byte
   outputs_.Push(worker, stream, bytes);
   if (is_full_ || gave_up_ || !console_.IsFull()) return;
   is_full_ = true;
-  places_.HoldOutput(true);
+  worker_hosts_.HoldOutput(true);
 }
 
 void Launch::OnConsoleDrained() {
   if (!is_full_) return;
   is_full_ = false;
-  places_.HoldOutput(false);
+  worker_hosts_.HoldOutput(false);
 }
 
 void Launch::OnEnded(int worker, WorkerEnd end) {
@@ -329,7 +330,7 @@ void Launch::OnSignal(int signal) {
       PauseEverything();
       return;
     case SIGWINCH:
-      places_.SetTerminals(console_.Terminals());
+      worker_hosts_.SetTerminals(console_.Terminals());
       return;
     case SIGCONT:
       SignalWorkers(SIGCONT, true);
@@ -359,7 +360,7 @@ void Launch::OnSignal(int signal) {
 void Launch::OnAlarm() {
   switch (stage_) {
     case kReaching:
-      for (Place* place : places_.all()) place->GiveUp(NotReady(plan_.reach_limit));
+      for (WorkerHost* worker_host : worker_hosts_.all()) worker_host->GiveUp(NotReady(plan_.reach_limit));
       return;
     case kWorking: {
       const int signal = policy_.DeadlineReached(Now());
@@ -446,9 +447,9 @@ absl::Status Launch::FinishAll() {
         is_limited = true;
         clock_->Set(Now() + kFlushPatience);
       }
-      return places_.AreFinished(elsewhere);
+      return worker_hosts_.AreFinished(elsewhere);
     };
-    places_.Finish(elsewhere);
+    worker_hosts_.Finish(elsewhere);
     status.Update(RunLoop(is_over));
   }
   outputs_.FinishAll();

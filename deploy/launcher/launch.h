@@ -17,10 +17,6 @@
 #include "deploy/launcher/output/console.h"
 #include "deploy/launcher/output/terminal_input.h"
 #include "deploy/launcher/output/worker_outputs.h"
-#include "deploy/launcher/places/local_place.h"
-#include "deploy/launcher/places/place.h"
-#include "deploy/launcher/places/places.h"
-#include "deploy/launcher/places/ssh_place.h"
 #include "deploy/launcher/policy/host_list.h"
 #include "deploy/launcher/policy/stop_policy.h"
 #include "deploy/launcher/process/alarm_clock.h"
@@ -29,13 +25,17 @@
 #include "deploy/launcher/process/guard.h"
 #include "deploy/launcher/recruitment.h"
 #include "deploy/launcher/vacancy_watch.h"
+#include "deploy/launcher/worker_hosts/local_worker_host.h"
+#include "deploy/launcher/worker_hosts/ssh_worker_host.h"
+#include "deploy/launcher/worker_hosts/worker_host.h"
+#include "deploy/launcher/worker_hosts/worker_hosts.h"
 
 namespace farandole::launcher {
 
 // What is to be launched.
 struct LaunchPlan {
   // What runs here. `executable` may be empty where no worker does.
-  LocalPlace::Command command;
+  LocalWorkerHost::Command command;
   // So many workers, in an elastic launch at the start.
   int workers = 1;
   // A fixed launch: which of them run where, in order; empty: all here.
@@ -71,7 +71,7 @@ struct LaunchPlan {
 // (Recruitment) workers start as their hosts are ready, and come and go until the job is over. Everything is an event:
 // ends of processes by signalfd, signals and the guard's end by its pipe, output and other hosts by pipes, limits by
 // timerfd. Worker 0 has the launcher's stdin where it runs here; the others have none.
-class Launch final : private PlaceListener, private Employer {
+class Launch final : private WorkerHostListener, private RecruitmentDelegate {
  public:
   // The exit code that shells give where a command did not run: 127 for NOT_FOUND, 126 for PERMISSION_DENIED;
   // otherwise 1.
@@ -106,23 +106,23 @@ class Launch final : private PlaceListener, private Employer {
   absl::Status RunFixed();
   // Adds what a worker of the policy's has here.
   absl::Status AddWorker(const std::string& host);
-  // OK: all places are ready.
+  // OK: all hosts are ready.
   absl::Status ReachAll();
   absl::Status StartAll();
   // Opens worker 0's input where that is among those that start here.
-  absl::Status OpenInput(Place* place, const std::vector<int>& workers);
+  absl::Status OpenInput(WorkerHost* worker_host, const std::vector<int>& workers);
   // An elastic launch, until its job is over and no worker runs.
   absl::Status RunElastic();
   bool IsElasticOver();
-  // Starts what is to be started at a place that is ready.
-  void StartAt(const std::string& host, Place* place);
+  // Starts what is to be started on a host that is ready.
+  void StartAt(const std::string& host, WorkerHost* worker_host);
   void GiveUpUnreached();
   // Ends what is left, first elsewhere, then here.
   absl::Status FinishAll();
   absl::Status FlushConsole();
 
-  void OnReady(Place* place) override;
-  void OnFailed(Place* place, const absl::Status& status) override;
+  void OnReady(WorkerHost* worker_host) override;
+  void OnFailed(WorkerHost* worker_host, const absl::Status& status) override;
   void OnStarted(int worker, pid_t pid) override;
   void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) override;
   void OnEnded(int worker, WorkerEnd end) override;
@@ -144,7 +144,7 @@ class Launch final : private PlaceListener, private Employer {
   void GiveUpConsole();
   // Sends what the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
-  void SignalWorkers(int signal, bool whole_group) { places_.Signal(signal, whole_group); }
+  void SignalWorkers(int signal, bool whole_group) { worker_hosts_.Signal(signal, whole_group); }
   void PauseEverything();
 
   absl::Status RunLoop(const std::function<bool()>& is_over);
@@ -164,7 +164,7 @@ class Launch final : private PlaceListener, private Employer {
   void ReportFailure();
   bool is_elastic() const { return plan_.elastic.has_value(); }
   // Workers run at several hosts, or may.
-  bool names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : places_.has_others(); }
+  bool names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : worker_hosts_.has_others(); }
 
   const LaunchPlan plan_;
   EventLoop loop_;
@@ -174,9 +174,9 @@ class Launch final : private PlaceListener, private Employer {
   TerminalInput input_;
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
-  Places places_;
+  WorkerHosts worker_hosts_;
   // Fixed: who starts where.
-  std::map<const Place*, std::vector<int>> staff_;
+  std::map<const WorkerHost*, std::vector<int>> staff_;
   // Elastic: by when hosts that are being made ready are to be.
   std::map<std::string, absl::Duration> reach_until_;
   std::unique_ptr<Recruitment> recruitment_;
@@ -187,7 +187,7 @@ class Launch final : private PlaceListener, private Employer {
   absl::Duration answers_until_ = absl::InfiniteDuration();
   std::vector<Worker> workers_;
   Stage stage_ = kReaching;
-  // Places that are neither ready nor failed; until all are started.
+  // WorkerHosts that are neither ready nor failed; until all are started.
   int awaited_ = 0;
   int unusable_ = 0;
   // Why the launch as a whole failed.

@@ -76,7 +76,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
   if (scenario.user != 0 && setresuid(scenario.user, scenario.user, scenario.user) != 0) _exit(99);
   auto body = [this, &scenario](const GuardLink& link) {
     LaunchPlan plan;
-    LocalPlace::Command& command = plan.command;
+    LocalWorkerHost::Command& command = plan.command;
     command.arguments = scenario.command;
     if (command.arguments.empty()) command.arguments = {"sh", "-c", scenario.script};
     absl::StatusOr<std::string> executable = FindExecutable(command.arguments[0], "/usr/bin:/bin");

@@ -29,7 +29,7 @@ class LaunchedRun {
     // Borrowed; may be null.
     JobLink* link = nullptr;
     bool verbose = false;
-    // LocalPlace::Command::kill_patience.
+    // LocalWorkerHost::Command::kill_patience.
     absl::Duration kill_patience = absl::Seconds(10);
     // Not 0: the launcher is this user's.
     uid_t user = 0;

@@ -17,14 +17,14 @@ constexpr absl::Duration kLateLook = absl::Seconds(15);
 
 }  // namespace
 
-Recruitment::Recruitment(const ElasticPlan& plan, EventLoop* loop, Employer* employer)
-    : plan_(plan), loop_(loop), employer_(employer), staffing_(plan.staff) {}
+Recruitment::Recruitment(const ElasticPlan& plan, EventLoop* loop, RecruitmentDelegate* delegate)
+    : plan_(plan), loop_(loop), delegate_(delegate), staffing_(plan.staff) {}
 
 absl::Status Recruitment::Begin() {
   if (plan_.link != nullptr) {
-    absl::StatusOr<std::unique_ptr<Errands>> errands = Errands::Make(loop_);
-    if (!errands.ok()) return errands.status();
-    errands_ = *std::move(errands);
+    absl::StatusOr<std::unique_ptr<BackgroundCalls>> calls = BackgroundCalls::Make(loop_);
+    if (!calls.ok()) return calls.status();
+    calls_ = *std::move(calls);
   }
   if (!plan_.discovery.has_value()) {
     OnHosts(plan_.hosts);
@@ -37,9 +37,9 @@ absl::Status Recruitment::Begin() {
           OnHosts(*std::move(hosts));
         } else if (!has_hosts_ && !absl::IsDeadlineExceeded(hosts.status())) {
           // It has never worked, and is the wrong one.
-          employer_->OnHopeless(hosts.status());
+          delegate_->OnHopeless(hosts.status());
         } else {
-          employer_->OnRemark(std::string(hosts.status().message()));
+          delegate_->OnRemark(std::string(hosts.status().message()));
         }
       });
   if (!discovery.ok()) return discovery.status();
@@ -56,24 +56,24 @@ void Recruitment::OnHosts(std::vector<HostSlots> hosts) {
 }
 
 void Recruitment::Dismiss(const Staffing::Cut& cut) {
-  if (!HasWorkers(cut.host)) employer_->Release(cut.host);
+  if (!HasWorkers(cut.host)) delegate_->Release(cut.host);
   if (cut.workers.empty()) return;
   const std::string why = cut.is_listed ? absl::StrCat("host ", cut.host, " has only ", listed_[cut.host].slots,
                                                        listed_[cut.host].slots == 1 ? " place" : " places", " now")
                                         : absl::StrCat("host ", cut.host, " is not listed any more");
-  employer_->OnRemark(absl::StrCat(why, ": ", cut.workers.size() == 1 ? "worker " : "workers ",
+  delegate_->OnRemark(absl::StrCat(why, ": ", cut.workers.size() == 1 ? "worker " : "workers ",
                                    absl::StrJoin(cut.workers, ", "), cut.workers.size() == 1 ? " is" : " are",
                                    " asked to leave"));
-  for (const int worker : cut.workers) departures_[worker] = {Departure::kAsked, employer_->Now() + plan_.leave_limit};
+  for (const int worker : cut.workers) departures_[worker] = {Departure::kAsked, delegate_->Now() + plan_.leave_limit};
   if (plan_.link == nullptr) {
     for (const int worker : cut.workers) Terminate(worker);
     return;
   }
-  errands_->Add([this, workers = cut.workers, why] {
+  calls_->Add([this, workers = cut.workers, why] {
     const absl::Status asked = plan_.link->Drain(workers, why);
     return [this, workers, asked] {
       if (asked.ok()) return;
-      employer_->OnRemark(absl::StrCat("the coordinator does not have them leave: ", asked.message()));
+      delegate_->OnRemark(absl::StrCat("the coordinator does not have them leave: ", asked.message()));
       for (const int worker : workers) {
         const auto departure = departures_.find(worker);
         if (departure != departures_.end() && departure->second.stage == Departure::kAsked) Terminate(worker);
@@ -86,8 +86,8 @@ void Recruitment::Terminate(int worker) {
   Departure& departure = departures_[worker];
   const bool is_first = departure.stage == Departure::kAsked;
   departure.stage = is_first ? Departure::kTerminated : Departure::kKilled;
-  departure.due = is_first ? employer_->Now() + plan_.terminate_limit + plan_.leave_limit : absl::InfiniteDuration();
-  employer_->SignalWorker(worker, is_first ? SIGTERM : SIGKILL);
+  departure.due = is_first ? delegate_->Now() + plan_.terminate_limit + plan_.leave_limit : absl::InfiniteDuration();
+  delegate_->SignalWorker(worker, is_first ? SIGTERM : SIGKILL);
 }
 
 bool Recruitment::HasWorkers(const std::string& host) const {
@@ -100,14 +100,14 @@ std::string Recruitment::At(const std::string& host) const {
 
 void Recruitment::OnStarted(const std::string& host, int worker) {
   has_started_ = true;
-  running_[worker] = {host, employer_->Now()};
-  staffing_.Started(host, worker, employer_->Now());
+  running_[worker] = {host, delegate_->Now()};
+  staffing_.Started(host, worker, delegate_->Now());
 }
 
 void Recruitment::OnUnusable(const std::string& host) {
-  staffing_.Unusable(host, employer_->Now());
+  staffing_.Unusable(host, delegate_->Now());
   if (!has_started_ && discovery_ == nullptr && staffing_.all_unusable()) {
-    employer_->OnHopeless(absl::UnavailableError(
+    delegate_->OnHopeless(absl::UnavailableError(
         absl::StrCat("nothing was started, because of ",
                      listed_.size() == 1 ? "that host" : absl::StrCat("those ", listed_.size(), " hosts"))));
   }
@@ -122,7 +122,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
   const Staffing::End how = !end.failed()            ? Staffing::kInOrder
                             : end.is_program_fault() ? Staffing::kFailed
                                                      : Staffing::kKilled;
-  const bool is_given_up = staffing_.Ended(worker, how, employer_->Now());
+  const bool is_given_up = staffing_.Ended(worker, how, delegate_->Now());
   if (plan_.link != nullptr) {
     Report(worker, end, host, hostname);
   } else if (!end.failed() && !was_asked) {
@@ -130,7 +130,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
     Close();
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
-  if (!staffing_.is_listed(host) && !HasWorkers(host)) employer_->Release(host);
+  if (!staffing_.is_listed(host) && !HasWorkers(host)) delegate_->Release(host);
   // Who is not among the living cannot hand on what the job has learnt.
   if (is_deserted()) Close();
 }
@@ -139,7 +139,7 @@ void Recruitment::OnHostGivenUp(const std::string& host, const WorkerEnd& last) 
   claim_ = absl::StrCat(plan_.staff.most_failed_starts, " times in a row a worker failed within ",
                         FormatSeconds(plan_.staff.early), " of its start", plan_.names_hosts ? " on host " : "",
                         plan_.names_hosts ? host : "", ", the last one with ", last.Describe());
-  employer_->OnRemark(absl::StrCat(claim_, ": no more are started", plan_.names_hosts ? " there" : ""));
+  delegate_->OnRemark(absl::StrCat(claim_, ": no more are started", plan_.names_hosts ? " there" : ""));
 }
 
 void Recruitment::GiveUpIfHopeless() {
@@ -149,13 +149,13 @@ void Recruitment::GiveUpIfHopeless() {
   is_giving_up_ = true;
   const std::string reason =
       absl::StrCat(claim_, ", and the ", running_.size(), " left cannot go on: at least ", plan_.least, " are needed");
-  errands_->Add([this, reason] {
+  calls_->Add([this, reason] {
     const absl::StatusOr<bool> ended = plan_.link->EndIfShort(reason);
     return [this, ended] {
       // Others may have started workers, and end later; it is asked again with each look at who is lost.
       is_giving_up_ = ended.ok() && *ended;
       const std::string refusal(ended.status().message());
-      if (!ended.ok() && refusal != refusal_) employer_->OnRemark(absl::StrCat("the job is not ended: ", refusal));
+      if (!ended.ok() && refusal != refusal_) delegate_->OnRemark(absl::StrCat("the job is not ended: ", refusal));
       refusal_ = refusal;
     };
   });
@@ -163,10 +163,10 @@ void Recruitment::GiveUpIfHopeless() {
 
 void Recruitment::Look() {
   look_at_ = absl::InfiniteDuration();
-  errands_->Add([this] {
+  calls_->Add([this] {
     const absl::StatusOr<std::vector<JobLink::LostWorker>> lost = plan_.link->FindLost();
     return [this, lost] {
-      look_at_ = employer_->Now() + plan_.look_interval;
+      look_at_ = delegate_->Now() + plan_.look_interval;
       if (lost.ok()) OnLost(*lost);
       GiveUpIfHopeless();
     };
@@ -174,7 +174,7 @@ void Recruitment::Look() {
 }
 
 void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
-  const absl::Duration now = employer_->Now();
+  const absl::Duration now = delegate_->Now();
   std::map<int, const JobLink::LostWorker*> found;
   for (const JobLink::LostWorker& loss : lost) {
     const auto worker = running_.find(loss.worker);
@@ -192,17 +192,17 @@ void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
     const bool is_outlived = now - loss->second->lost_for <= finished_at_;
     const bool is_late = finished_at_ != absl::InfiniteDuration() && is_outlived;
     if (!is_late && now - worker.lost_since < plan_.lost_limit) continue;
-    employer_->OnRemark(absl::StrCat("worker ", number, At(worker.host), " was lost ",
+    delegate_->OnRemark(absl::StrCat("worker ", number, At(worker.host), " was lost ",
                                      FormatSeconds(loss->second->lost_for),
                                      " ago, and its process is still there: it is killed; ", loss->second->sentence));
     worker.is_killed = true;
-    if (is_outlived) employer_->OnGivenUp(number);
-    employer_->SignalWorker(number, SIGKILL);
+    if (is_outlived) delegate_->OnGivenUp(number);
+    delegate_->SignalWorker(number, SIGKILL);
   }
 }
 
 void Recruitment::Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname) {
-  errands_->Add([this, worker, end, host, hostname] {
+  calls_->Add([this, worker, end, host, hostname] {
     const absl::StatusOr<JobLink::ExitAnswer> answer = plan_.link->ReportExit(worker, end, hostname);
     return [this, worker, host, answer] { OnAnswer(worker, host, answer); };
   });
@@ -212,12 +212,12 @@ void Recruitment::OnAnswer(int worker, const std::string& host, const absl::Stat
   // Without an answer the coordinator finds out by the worker's silence.
   if (!answer.ok()) return;
   if (answer->is_job_over) {
-    if (!answer->has_job_failed) finished_at_ = std::min(finished_at_, employer_->Now());
+    if (!answer->has_job_failed) finished_at_ = std::min(finished_at_, delegate_->Now());
     Close();
-    employer_->OnJobOver(worker, *answer);
+    delegate_->OnJobOver(worker, *answer);
   } else if (answer->barred > absl::ZeroDuration()) {
-    staffing_.Bar(host, employer_->Now() + answer->barred);
-    employer_->OnRemark(
+    staffing_.Bar(host, delegate_->Now() + answer->barred);
+    delegate_->OnRemark(
         absl::StrCat("host ", host, " is barred for ", FormatSeconds(answer->barred), ": ", answer->barred_because));
   }
   GiveUpIfHopeless();
@@ -228,17 +228,17 @@ bool Recruitment::OnChildEnded(pid_t pid, WorkerEnd end) {
 }
 
 void Recruitment::Continue() {
-  const absl::Duration now = employer_->Now();
+  const absl::Duration now = delegate_->Now();
   std::vector<int> overdue;
   for (const auto& [worker, departure] : departures_) {
     if (departure.due <= now) overdue.push_back(worker);
   }
   for (const int worker : overdue) Terminate(worker);
-  if (errands_ != nullptr && !running_.empty() && look_at_ <= now) Look();
+  if (calls_ != nullptr && !running_.empty() && look_at_ <= now) Look();
   if (is_closed_) return;
-  for (const Staffing::Start& start : staffing_.TakeDue(now)) employer_->Engage(listed_[start.host]);
+  for (const Staffing::Start& start : staffing_.TakeDue(now)) delegate_->Engage(listed_[start.host]);
   if (!has_started_ && now >= plan_.shortage_limit) {
-    employer_->OnHopeless(absl::DeadlineExceededError(absl::StrCat("no worker could be started within ",
+    delegate_->OnHopeless(absl::DeadlineExceededError(absl::StrCat("no worker could be started within ",
                                                                    FormatSeconds(plan_.shortage_limit), ": ",
                                                                    listed_.size(), " hosts are listed")));
   }
@@ -250,16 +250,16 @@ void Recruitment::Close() {
 }
 
 absl::Duration Recruitment::deadline() const {
-  absl::Duration earliest = staffing_.deadline(employer_->Now());
+  absl::Duration earliest = staffing_.deadline(delegate_->Now());
   for (const auto& [worker, departure] : departures_) earliest = std::min(earliest, departure.due);
-  if (errands_ != nullptr && !running_.empty()) earliest = std::min(earliest, look_at_);
+  if (calls_ != nullptr && !running_.empty()) earliest = std::min(earliest, look_at_);
   return has_started_ || is_closed_ ? earliest : std::min(earliest, plan_.shortage_limit);
 }
 
 bool Recruitment::may_start() const {
   if (is_closed_) return false;
   return discovery_ != nullptr || staffing_.starting() > 0 ||
-         staffing_.deadline(employer_->Now()) < absl::InfiniteDuration();
+         staffing_.deadline(delegate_->Now()) < absl::InfiniteDuration();
 }
 
 bool Recruitment::is_deserted() const { return has_started_ && running_.empty() && staffing_.starting() == 0; }

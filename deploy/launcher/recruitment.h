@@ -16,7 +16,7 @@
 #include "deploy/launcher/job_link.h"
 #include "deploy/launcher/policy/host_list.h"
 #include "deploy/launcher/policy/staffing.h"
-#include "deploy/launcher/process/errands.h"
+#include "deploy/launcher/process/background_calls.h"
 #include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
@@ -48,9 +48,9 @@ struct ElasticPlan {
 };
 
 // Does what a recruitment decides.
-class Employer {
+class RecruitmentDelegate {
  public:
-  virtual ~Employer() = default;
+  virtual ~RecruitmentDelegate() = default;
 
   // Makes the host ready, where it is not, and starts Recruitment::starting_on(host) workers there, each of which it
   // tells (OnStarted).
@@ -74,8 +74,8 @@ class Employer {
 // has ended. Owned by the launch; one thread; works by an EventLoop.
 class Recruitment {
  public:
-  // `plan`, `loop` and `employer` are borrowed.
-  Recruitment(const ElasticPlan& plan, EventLoop* loop, Employer* employer);
+  // `plan`, `loop` and `delegate` are borrowed.
+  Recruitment(const ElasticPlan& plan, EventLoop* loop, RecruitmentDelegate* delegate);
 
   //   RESOURCE_EXHAUSTED  no descriptor can be made
   absl::Status Begin();
@@ -96,7 +96,7 @@ class Recruitment {
   // Some worker was started, none runs, and none is to be started.
   bool is_deserted() const;
   // All that was told has been answered.
-  bool is_answered() const { return errands_ == nullptr || errands_->is_idle(); }
+  bool is_answered() const { return calls_ == nullptr || calls_->is_idle(); }
 
  private:
   // Of a worker beyond the places that are listed.
@@ -123,9 +123,9 @@ class Recruitment {
 
   const ElasticPlan& plan_;
   EventLoop* const loop_;
-  Employer* const employer_;
+  RecruitmentDelegate* const delegate_;
   Staffing staffing_;
-  std::unique_ptr<Errands> errands_;
+  std::unique_ptr<BackgroundCalls> calls_;
   std::unique_ptr<HostDiscovery> discovery_;
   std::map<std::string, HostSlots> listed_;
   // Where and since when each worker that has not ended runs.

@@ -20,11 +20,11 @@ VacancyWatch::VacancyWatch(JobLink* link, EventLoop* loop, std::function<absl::D
 
 void VacancyWatch::OnEnded(const std::string& end) {
   if (link_ == nullptr || is_over_) return;
-  if (errands_ == nullptr) {
-    absl::StatusOr<std::unique_ptr<Errands>> errands = Errands::Make(loop_);
+  if (calls_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<BackgroundCalls>> calls = BackgroundCalls::Make(loop_);
     // Without a descriptor the join timeout has the last word.
-    if (!errands.ok()) return;
-    errands_ = *std::move(errands);
+    if (!calls.ok()) return;
+    calls_ = *std::move(calls);
   }
   end_ = end;
   rest_ = kFirstRest;
@@ -35,7 +35,7 @@ void VacancyWatch::Continue(const std::function<JobLink::Running()>& find_runnin
   if (deadline() > now_() || is_over_) return;
   ask_at_ = absl::InfiniteDuration();
   is_asking_ = true;
-  errands_->Add([this, running = find_running(), end = end_] {
+  calls_->Add([this, running = find_running(), end = end_] {
     const absl::StatusOr<std::string> ended = running.may_grow ? "" : link_->EndIfVacant(running, end);
     return [this, ended] {
       is_asking_ = false;

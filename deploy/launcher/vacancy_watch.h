@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "deploy/launcher/job_link.h"
-#include "deploy/launcher/process/errands.h"
+#include "deploy/launcher/process/background_calls.h"
 #include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
@@ -36,7 +36,7 @@ class VacancyWatch {
   const std::function<absl::Duration()> now_;
   const std::function<void(const std::string&)> on_answer_;
   // Made when they are needed, which is seldom.
-  std::unique_ptr<Errands> errands_;
+  std::unique_ptr<BackgroundCalls> calls_;
   // The last one.
   std::string end_;
   absl::Duration ask_at_ = absl::InfiniteDuration();

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/admin/answer_ledger.h"
-#include "server/admin/tenant_office.h"
+#include "server/admin/tenant_registrar.h"
 #include "server/registry/tenants.h"
 #include "server/store/memory_store.h"
 
@@ -21,10 +21,10 @@ absl::Status FinishNow(AnswerLedger* ledger, const AdminCall& call) {
   return done.get_future().get();
 }
 
-absl::StatusOr<v1::CreateTenantResponse> CreateNow(TenantOffice* office, const v1::CreateTenantRequest& request) {
+absl::StatusOr<v1::CreateTenantResponse> CreateNow(TenantRegistrar* registrar, const v1::CreateTenantRequest& request) {
   std::promise<absl::StatusOr<v1::CreateTenantResponse>> done;
-  office->Create({"default", true}, request,
-                 [&](absl::StatusOr<v1::CreateTenantResponse> response) { done.set_value(std::move(response)); });
+  registrar->Create({"default", true}, request,
+                    [&](absl::StatusOr<v1::CreateTenantResponse> response) { done.set_value(std::move(response)); });
   return done.get_future().get();
 }
 
@@ -92,7 +92,7 @@ TEST(AnswerLedgerTest, ItTakesItsRowsBackWhenSomebodyElseHadThem) {
   EXPECT_TRUE(FinishNow(ledger.get(), CallWithKey("k")).ok());
 }
 
-TEST(TenantOfficeTest, ATenantAndItsTokenOutliveTheOffice) {
+TEST(TenantRegistrarTest, ATenantAndItsTokenOutliveTheOffice) {
   const std::unique_ptr<Store> store = MakeMemoryStore();
   v1::CreateTenantRequest request;
   request.set_tenant("team");
@@ -102,20 +102,20 @@ TEST(TenantOfficeTest, ATenantAndItsTokenOutliveTheOffice) {
   {
     const auto ledger = AnswerLedger::Load(store.get()).value();
     Tenants tenants;
-    TenantOffice office(ledger.get(), &tenants, "secret");
-    ASSERT_TRUE(office.EnsureDefaultTenant().ok());
+    TenantRegistrar registrar(ledger.get(), &tenants, "secret");
+    ASSERT_TRUE(registrar.EnsureDefaultTenant().ok());
     EXPECT_TRUE(tenants.Authenticate("secret")->admin);
-    token = CreateNow(&office, request)->token();
-    EXPECT_EQ(CreateNow(&office, request)->token(), token);
+    token = CreateNow(&registrar, request)->token();
+    EXPECT_EQ(CreateNow(&registrar, request)->token(), token);
   }
   Tenants tenants;
-  ASSERT_TRUE(TenantOffice::Load(store.get(), &tenants).ok());
+  ASSERT_TRUE(TenantRegistrar::Load(store.get(), &tenants).ok());
   EXPECT_EQ(tenants.Authenticate(token)->tenant, "team");
   EXPECT_EQ(tenants.QuotaOf("team").max_jobs, 3u);
   EXPECT_EQ(tenants.QuotaOf("team").max_workers, kDefaultMaxWorkers);
 
   const auto ledger = AnswerLedger::Load(store.get()).value();
-  TenantOffice rotated(ledger.get(), &tenants, "another secret");
+  TenantRegistrar rotated(ledger.get(), &tenants, "another secret");
   ASSERT_TRUE(rotated.EnsureDefaultTenant().ok());
   EXPECT_FALSE(tenants.Authenticate("secret").ok());
   const absl::Status status = CreateNow(&rotated, request).status();

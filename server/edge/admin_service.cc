@@ -42,16 +42,16 @@ DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
 
 grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* context,
                                                  const v1::AbortJobRequest* request, v1::AbortJobResponse*) {
-  const absl::StatusOr<Access> access = desk_->AuthenticateAdmin(*context);
-  if (!access.ok()) return FrontDesk::Answer(context, access.status());
-  const absl::StatusOr<JobKey> key = desk_->KeyOf(*context, request->job(), request->tenant());
-  if (!key.ok()) return FrontDesk::Answer(context, key.status());
-  if (absl::Status status = Check(*request); !status.ok()) return FrontDesk::Answer(context, status);
+  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
   const AdminCall call{access->tenant, request->idempotency_key(), "AbortJob", Sha256(request->SerializeAsString())};
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
-  if (!is_new.ok() || !*is_new) return FrontDesk::Answer(context, is_new.status());
+  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  desk_->Push(
+  router_->Push(
       *key,
       [&](CallId id) {
         return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER};
@@ -63,18 +63,18 @@ grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
                                                      const v1::DrainWorkersRequest* request,
                                                      v1::DrainWorkersResponse* response) {
-  const absl::StatusOr<Access> access = desk_->AuthenticateAdmin(*context);
-  if (!access.ok()) return FrontDesk::Answer(context, access.status());
-  const absl::StatusOr<JobKey> key = desk_->KeyOf(*context, request->job(), request->tenant());
-  if (!key.ok()) return FrontDesk::Answer(context, key.status());
-  if (absl::Status status = Check(*request); !status.ok()) return FrontDesk::Answer(context, status);
+  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
   const AdminCall call{access->tenant, request->idempotency_key(), "DrainWorkers",
                        Sha256(request->SerializeAsString())};
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
-  if (!is_new.ok() || !*is_new) return FrontDesk::Answer(context, is_new.status());
+  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  desk_->Push(
+  router_->Push(
       *key, [&](CallId id) { return ToEvent(id, *request); },
       [this, call, reactor, response](const absl::Status& status, ReplyMessage message) {
         if (auto* drained = std::get_if<v1::DrainWorkersResponse>(&message)) response->Swap(drained);
@@ -97,10 +97,10 @@ void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor*
 grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext* context,
                                                      const v1::CreateTenantRequest* request,
                                                      v1::CreateTenantResponse* response) {
-  const absl::StatusOr<Access> access = desk_->AuthenticateAdmin(*context);
-  if (!access.ok()) return FrontDesk::Answer(context, access.status());
+  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  office_->Create(*access, *request, [reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
+  registrar_->Create(*access, *request, [reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
     if (created.ok()) response->Swap(&*created);
     reactor->Finish(ToGrpc(created.status()));
   });

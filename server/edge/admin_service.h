@@ -5,16 +5,16 @@
 
 #include "farandole/v1/admin.grpc.pb.h"
 #include "server/admin/answer_ledger.h"
-#include "server/admin/tenant_office.h"
-#include "server/edge/front_desk.h"
+#include "server/admin/tenant_registrar.h"
+#include "server/edge/call_router.h"
 
 namespace farandole {
 
 // proto/farandole/v1/admin.proto over gRPC. Owned by the coordinator; what it points to outlives it.
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  AdminService(FrontDesk* desk, AnswerLedger* ledger, TenantOffice* office)
-      : desk_(desk), ledger_(ledger), office_(office) {}
+  AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar)
+      : router_(router), ledger_(ledger), registrar_(registrar) {}
 
   grpc::ServerUnaryReactor* AbortJob(grpc::CallbackServerContext* context, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override;
@@ -28,9 +28,9 @@ class AdminService : public v1::AdminService::CallbackService {
   void OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
                     const std::string& response);
 
-  FrontDesk* const desk_;
+  CallRouter* const router_;
   AnswerLedger* const ledger_;
-  TenantOffice* const office_;
+  TenantRegistrar* const registrar_;
 };
 
 }  // namespace farandole

@@ -19,9 +19,9 @@ constexpr size_t kStreamsPerWorker = 2;
 
 }  // namespace
 
-AttachStream* AttachStream::Start(FrontDesk* desk, grpc::CallbackServerContext* context,
+AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContext* context,
                                   absl::StatusOr<Access> access) {
-  std::shared_ptr<AttachStream> stream(new AttachStream(desk, context, access.ok() ? access->tenant : ""));
+  std::shared_ptr<AttachStream> stream(new AttachStream(router, context, access.ok() ? access->tenant : ""));
   stream->self_ = stream;
   if (!access.ok()) {
     stream->Close(access.status());
@@ -32,8 +32,8 @@ AttachStream* AttachStream::Start(FrontDesk* desk, grpc::CallbackServerContext* 
   return stream.get();
 }
 
-AttachStream::AttachStream(FrontDesk* desk, grpc::CallbackServerContext* context, std::string tenant)
-    : desk_(desk), tenant_(std::move(tenant)), context_(context) {}
+AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, std::string tenant)
+    : router_(router), tenant_(std::move(tenant)), context_(context) {}
 
 void AttachStream::OnReadDone(bool ok) {
   if (!ok) {
@@ -58,22 +58,22 @@ absl::Status AttachStream::Receive() {
     return Open(std::move(*incoming_.mutable_hello()));
   }
   if (incoming_.has_hello()) return absl::InvalidArgumentError("`hello` came a second time on this stream");
-  return desk_->loops().Push(key_, MessageReceived{id, std::move(incoming_)});
+  return router_->loops().Push(key_, MessageReceived{id, std::move(incoming_)});
 }
 
 absl::Status AttachStream::Open(v1::Hello hello) {
   if (absl::Status status = CheckJobName(hello.job()); !status.ok()) return status;
   key_ = JobKey{tenant_, hello.job()};
-  const size_t max_streams = size_t{kStreamsPerWorker} * desk_->tenants().QuotaOf(tenant_).max_workers;
-  const absl::StatusOr<StreamId> id = desk_->switchboard().streams().Add(tenant_, max_streams, self_);
+  const size_t max_streams = size_t{kStreamsPerWorker} * router_->tenants().QuotaOf(tenant_).max_workers;
+  const absl::StatusOr<StreamId> id = router_->output_router().streams().Add(tenant_, max_streams, self_);
   if (!id.ok()) return id.status();
   {
     absl::MutexLock lock(&mutex_);
     id_ = *id;
   }
   hello_alarm_.Cancel();
-  desk_->metrics().CountStreamOpened();
-  return desk_->loops().Push(key_, StreamOpened{*id, std::move(hello)});
+  router_->metrics().CountStreamOpened();
+  return router_->loops().Push(key_, StreamOpened{*id, std::move(hello)});
 }
 
 void AttachStream::OnReadsEnded() {
@@ -100,7 +100,7 @@ void AttachStream::TellJob(absl::string_view evidence) {
     id = id_;
   }
   if (id == 0) return;
-  if (absl::Status status = desk_->loops().Push(key_, StreamClosed{id, std::string(evidence)}); !status.ok())
+  if (absl::Status status = router_->loops().Push(key_, StreamClosed{id, std::string(evidence)}); !status.ok())
     Close(status);
 }
 
@@ -109,11 +109,11 @@ void AttachStream::Send(SharedMessage message) {
   {
     absl::MutexLock lock(&mutex_);
     if (end_.has_value()) return;
-    is_full = queue_.size() >= desk_->stream_queue_limit();
+    is_full = queue_.size() >= router_->stream_queue_limit();
     if (!is_full) queue_.push_back(std::move(message));
   }
   if (is_full) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", desk_->stream_queue_limit(),
+    Fail(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", router_->stream_queue_limit(),
                                                    " messages wait for it, which is the most that may")));
     return;
   }
@@ -201,8 +201,8 @@ void AttachStream::OnDone() {
   hello_alarm_.Cancel();
   close_alarm_.Cancel();
   if (id != 0) {
-    desk_->metrics().CountStreamEnded();
-    desk_->switchboard().streams().Remove(id);
+    router_->metrics().CountStreamEnded();
+    router_->output_router().streams().Remove(id);
   }
   self_.reset();
 }

@@ -15,7 +15,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
-#include "server/edge/front_desk.h"
+#include "server/edge/call_router.h"
 #include "server/job/rules/actions.h"
 #include "server/registry/job_key.h"
 #include "server/registry/tenants.h"
@@ -32,8 +32,8 @@ namespace farandole {
 class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                      public std::enable_shared_from_this<AttachStream> {
  public:
-  // `desk` outlives the stream.
-  static AttachStream* Start(FrontDesk* desk, grpc::CallbackServerContext* context, absl::StatusOr<Access> access);
+  // `router` outlives the stream.
+  static AttachStream* Start(CallRouter* router, grpc::CallbackServerContext* context, absl::StatusOr<Access> access);
 
   // Any thread. Queues a message; nothing happens where the stream has ended.
   void Send(SharedMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -41,7 +41,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  AttachStream(FrontDesk* desk, grpc::CallbackServerContext* context, std::string tenant);
+  AttachStream(CallRouter* router, grpc::CallbackServerContext* context, std::string tenant);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -59,7 +59,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void TellJob(absl::string_view evidence);
   void CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened);
 
-  FrontDesk* const desk_;
+  CallRouter* const router_;
   const std::string tenant_;
   // Kept until OnDone: gRPC holds the object by a plain pointer.
   std::shared_ptr<AttachStream> self_;

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// Calls that wait for their job's answer. Owned by the switchboard; any thread.
+// Calls that wait for their job's answer. Owned by the output router; any thread.
 class CallTable {
  public:
   using Finish = std::function<void(const absl::Status&, ReplyMessage)>;

@@ -56,23 +56,23 @@ std::string TenantOf(const std::string& query) {
 
 // Asks a job one question; `use` gets its answer, `answer` a refusal.
 template <typename Message, typename MakeEvent, typename Use>
-void AskJob(FrontDesk* desk, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
-  desk->Push(key, make_event,
-             [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
-               const auto* found = std::get_if<Message>(&message);
-               if (!status.ok()) return answer(Refuse(status));
-               if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
-               use(*found, answer);
-             });
+void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+  router->Push(key, make_event,
+               [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
+                 const auto* found = std::get_if<Message>(&message);
+                 if (!status.ok()) return answer(Refuse(status));
+                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
+                 use(*found, answer);
+               });
 }
 
-void AnswerJob(FrontDesk* desk, const JobKey& key, HttpAnswer answer) {
+void AnswerJob(CallRouter* router, const JobKey& key, HttpAnswer answer) {
   AskJob<v1::GetJobResponse>(
-      desk, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
-      [desk, key](const v1::GetJobResponse& job, const HttpAnswer& next) {
+      router, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
+      [router, key](const v1::GetJobResponse& job, const HttpAnswer& next) {
         const Json json = JobJson(job);
         AskJob<v1::ListCheckpointsResponse>(
-            desk, key, [](CallId call) { return CheckpointsListed{call}; }, next,
+            router, key, [](CallId call) { return CheckpointsListed{call}; }, next,
             [json](const v1::ListCheckpointsResponse& listed, const HttpAnswer& last) {
               Json whole = json;
               whole["checkpoints"] = Json::array();
@@ -83,7 +83,7 @@ void AnswerJob(FrontDesk* desk, const JobKey& key, HttpAnswer answer) {
       });
 }
 
-HttpReply ListJobs(const JobDirectory& directory, const Access& access) {
+HttpReply ListJobs(const JobRegistry& directory, const Access& access) {
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["jobs"] = Json::array();
@@ -94,19 +94,19 @@ HttpReply ListJobs(const JobDirectory& directory, const Access& access) {
 
 }  // namespace
 
-std::vector<HttpRoute> MonitorRoutes(FrontDesk* desk, const JobDirectory* directory) {
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* directory) {
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
                     [directory](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
                       answer(ListJobs(*directory, AccessOf(identity)));
                     }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
-                    [desk](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       const std::string name = request.path.substr(sizeof(kOneJob) - 2);
                       const absl::StatusOr<JobKey> key =
-                          desk->KeyFor(AccessOf(identity), name, TenantOf(request.query));
+                          router->KeyFor(AccessOf(identity), name, TenantOf(request.query));
                       if (!key.ok()) return answer(Refuse(key.status()));
-                      AnswerJob(desk, *key, std::move(answer));
+                      AnswerJob(router, *key, std::move(answer));
                     }});
   return routes;
 }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "server/edge/front_desk.h"
-#include "server/registry/job_directory.h"
+#include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
 #include "web/http_message.h"
 
 namespace farandole {
@@ -14,8 +14,8 @@ namespace farandole {
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        admin token only
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
-// to. `desk` and `directory` outlive the routes.
-std::vector<HttpRoute> MonitorRoutes(FrontDesk* desk, const JobDirectory* directory);
+// to. `router` and `directory` outlive the routes.
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* directory);
 
 }  // namespace farandole
 

@@ -6,24 +6,24 @@ namespace farandole {
 
 grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest*,
                                                    v1::ListJobsResponse* response) {
-  const absl::StatusOr<Access> access = desk_->Authenticate(*context);
-  if (!access.ok()) return FrontDesk::Answer(context, access.status());
+  const absl::StatusOr<Access> access = router_->Authenticate(*context);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
   for (v1::JobSummary& job : directory_->List(access->admin ? "" : access->tenant))
     *response->add_jobs() = std::move(job);
-  return FrontDesk::Answer(context, absl::OkStatus());
+  return CallRouter::Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job(), request->tenant()), response,
-                    [](CallId call) { return JobInspected{call}; });
+  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+                      [](CallId call) { return JobInspected{call}; });
 }
 
 grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                           const v1::ListCheckpointsRequest* request,
                                                           v1::ListCheckpointsResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job(), request->tenant()), response,
-                    [](CallId call) { return CheckpointsListed{call}; });
+  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+                      [](CallId call) { return CheckpointsListed{call}; });
 }
 
 }  // namespace farandole

@@ -2,15 +2,15 @@
 #define FARANDOLE_SERVER_EDGE_MONITOR_SERVICE_H_
 
 #include "farandole/v1/monitor.grpc.pb.h"
-#include "server/edge/front_desk.h"
-#include "server/registry/job_directory.h"
+#include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
 
 namespace farandole {
 
 // proto/farandole/v1/monitor.proto over gRPC. Owned by the coordinator.
 class MonitorService : public v1::MonitorService::CallbackService {
  public:
-  MonitorService(FrontDesk* desk, const JobDirectory* directory) : desk_(desk), directory_(directory) {}
+  MonitorService(CallRouter* router, const JobRegistry* directory) : router_(router), directory_(directory) {}
 
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override;
@@ -21,8 +21,8 @@ class MonitorService : public v1::MonitorService::CallbackService {
                                             v1::ListCheckpointsResponse* response) override;
 
  private:
-  FrontDesk* const desk_;
-  const JobDirectory* const directory_;
+  CallRouter* const router_;
+  const JobRegistry* const directory_;
 };
 
 }  // namespace farandole

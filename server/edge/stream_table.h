@@ -17,7 +17,7 @@ namespace farandole {
 
 class AttachStream;
 
-// The workers' streams that are open, by number. Owned by the switchboard; any thread.
+// The workers' streams that are open, by number. Owned by the output router; any thread.
 class StreamTable {
  public:
   // Takes a stream in; shared with gRPC, which calls it until it is done, and with whoever is just sending on it.

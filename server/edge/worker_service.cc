@@ -6,20 +6,20 @@ namespace farandole {
 
 grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
                                               v1::JoinResponse* response) {
-  absl::StatusOr<JobKey> key = desk_->KeyOf(*context, request->job());
-  if (absl::Status draining = desk_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
-  return desk_->Ask(context, key, response, [&](CallId call) { return JoinRequested{call, *request}; });
+  absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job());
+  if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
+  return router_->Ask(context, key, response, [&](CallId call) { return JoinRequested{call, *request}; });
 }
 
 grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* WorkerService::Attach(
     grpc::CallbackServerContext* context) {
-  return AttachStream::Start(desk_, context, desk_->Authenticate(*context));
+  return AttachStream::Start(router_, context, router_->Authenticate(*context));
 }
 
 grpc::ServerUnaryReactor* WorkerService::BeginCheckpoint(grpc::CallbackServerContext* context,
                                                          const v1::BeginCheckpointRequest* request,
                                                          v1::BeginCheckpointResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
     return BeginCheckpointRequested{call, *request};
   });
 }
@@ -27,7 +27,7 @@ grpc::ServerUnaryReactor* WorkerService::BeginCheckpoint(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(grpc::CallbackServerContext* context,
                                                           const v1::CommitCheckpointRequest* request,
                                                           v1::CommitCheckpointResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
     return CommitCheckpointRequested{call, *request};
   });
 }
@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerContext* context,
                                                         const v1::FindCheckpointRequest* request,
                                                         v1::FindCheckpointResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
     return FindCheckpointRequested{call, *request};
   });
 }
@@ -43,15 +43,15 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
                                                     const v1::ReportExitRequest* request,
                                                     v1::ReportExitResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
     return ExitReported{call, *request};
   });
 }
 
 grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
                                                   const v1::ListLostRequest* request, v1::ListLostResponse* response) {
-  return desk_->Ask(context, desk_->KeyOf(*context, request->job()), response,
-                    [](CallId call) { return LostListed{call}; });
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response,
+                      [](CallId call) { return LostListed{call}; });
 }
 
 }  // namespace farandole

@@ -2,14 +2,14 @@
 #define FARANDOLE_SERVER_EDGE_WORKER_SERVICE_H_
 
 #include "farandole/v1/worker.grpc.pb.h"
-#include "server/edge/front_desk.h"
+#include "server/edge/call_router.h"
 
 namespace farandole {
 
 // proto/farandole/v1/worker.proto over gRPC: each call becomes an event of its job. Owned by the coordinator.
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  explicit WorkerService(FrontDesk* desk) : desk_(desk) {}
+  explicit WorkerService(CallRouter* router) : router_(router) {}
 
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override;
@@ -30,7 +30,7 @@ class WorkerService : public v1::WorkerService::CallbackService {
                                        v1::ReportExitResponse* response) override;
 
  private:
-  FrontDesk* const desk_;
+  CallRouter* const router_;
 };
 
 }  // namespace farandole

@@ -44,7 +44,7 @@ absl::Status JobLoop::Push(const JobKey& key, Event event) {
 
 void JobLoop::Restore(const JobKey& key, std::function<void(absl::Status)> done) {
   mailbox_.Post([this, key, done = std::move(done)]() mutable {
-    if (places_.contains(key)) {
+    if (jobs_.contains(key)) {
       done(absl::OkStatus());
     } else {
       Open(key)->restored = std::move(done);
@@ -68,9 +68,9 @@ void JobLoop::Run() {
 }
 
 bool JobLoop::IsQuiet() const {
-  return std::all_of(places_.begin(), places_.end(), [](const Places::value_type& entry) {
-    const Place& place = *entry.second;
-    return place.seat != nullptr && place.waiting.empty() && !place.seat->HasUnfinishedSteps();
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const OwnedJobs::value_type& entry) {
+    const OwnedJob& owned = *entry.second;
+    return owned.runner != nullptr && owned.waiting.empty() && !owned.runner->HasUnfinishedSteps();
   });
 }
 
@@ -78,17 +78,17 @@ bool JobLoop::IsQuiet() const {
 void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
   std::vector<JobKey> touched;
   for (Mailbox::Letter& letter : letters) {
-    Place* place = PlaceFor(letter);
-    if (place == nullptr) continue;
-    if (place->waiting.empty()) touched.push_back(letter.job);
-    place->waiting.push_back(std::move(letter.event));
+    OwnedJob* owned = JobFor(letter);
+    if (owned == nullptr) continue;
+    if (owned->waiting.empty()) touched.push_back(letter.job);
+    owned->waiting.push_back(std::move(letter.event));
   }
-  for (const JobKey& key : touched) Advance(key, places_.find(key)->second.get());
+  for (const JobKey& key : touched) Advance(key, jobs_.find(key)->second.get());
 }
 
-JobLoop::Place* JobLoop::PlaceFor(const Mailbox::Letter& letter) {
-  const auto found = places_.find(letter.job);
-  if (found != places_.end()) return found->second.get();
+JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
+  const auto found = jobs_.find(letter.job);
+  if (found != jobs_.end()) return found->second.get();
   // Only a worker that joins makes a job; nothing else may leave a trace in the store.
   if (std::holds_alternative<JoinRequested>(letter.event) || surroundings_.directory->Knows(letter.job)) {
     return Open(letter.job);
@@ -98,44 +98,43 @@ JobLoop::Place* JobLoop::PlaceFor(const Mailbox::Letter& letter) {
   return nullptr;
 }
 
-JobLoop::Place* JobLoop::Open(const JobKey& key) {
+JobLoop::OwnedJob* JobLoop::Open(const JobKey& key) {
   const uint64_t life = ++last_life_;
-  auto& place = places_[key];
-  place = std::make_unique<Place>();
-  place->life = life;
+  auto& owned = jobs_[key];
+  owned = std::make_unique<OwnedJob>();
+  owned->life = life;
   AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<JobRows> rows) {
     mailbox_.Post([this, key, life, rows = std::move(rows)]() mutable { OnRows(key, life, std::move(rows)); });
   });
-  return place.get();
+  return owned.get();
 }
 
-JobLoop::Place* JobLoop::Find(const JobKey& key, uint64_t life) {
-  const auto found = places_.find(key);
-  return found != places_.end() && found->second->life == life ? found->second.get() : nullptr;
+JobLoop::OwnedJob* JobLoop::Find(const JobKey& key, uint64_t life) {
+  const auto found = jobs_.find(key);
+  return found != jobs_.end() && found->second->life == life ? found->second.get() : nullptr;
 }
 
 void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows) {
-  Place* place = Find(key, life);
-  if (place == nullptr) return;
+  OwnedJob* owned = Find(key, life);
+  if (owned == nullptr) return;
   const absl::Time now = absl::Now();
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
-  if (std::function<void(absl::Status)> restored = std::move(place->restored)) restored(job.status());
+  if (std::function<void(absl::Status)> restored = std::move(owned->restored)) restored(job.status());
   if (!job.ok()) {
     Drop(key, job.status());
     return;
   }
-  place->seat =
-      std::make_unique<JobSeat>(key, std::move(*job), rows->owner_revision,
-                                JobSeat::Surroundings{surroundings_.store, surroundings_.outlet, surroundings_.metrics},
-                                [this, key, life](uint64_t number, absl::Status status) {
-                                  mailbox_.Post([this, key, life, number, status = std::move(status)] {
-                                    OnCommitted(key, life, number, status);
-                                  });
-                                });
-  place->last_event = now;
+  owned->runner = std::make_unique<JobRunner>(
+      key, std::move(*job), rows->owner_revision,
+      JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver, surroundings_.metrics},
+      [this, key, life](uint64_t number, absl::Status status) {
+        mailbox_.Post(
+            [this, key, life, number, status = std::move(status)] { OnCommitted(key, life, number, status); });
+      });
+  owned->last_event = now;
   // A restored job has deadlines (its reattach window) that only a Step tells.
-  if (!rows->rows.empty()) place->seat->Take(Ticked{}, now);
-  Advance(key, place);
+  if (!rows->rows.empty()) owned->runner->Take(Ticked{}, now);
+  Advance(key, owned);
 }
 
 absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const {
@@ -146,37 +145,37 @@ absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const J
 }
 
 void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status) {
-  Place* place = Find(key, life);
-  if (place == nullptr) return;
+  OwnedJob* owned = Find(key, life);
+  if (owned == nullptr) return;
   if (!status.ok()) {
     Drop(key, status);
     return;
   }
-  place->seat->OnCommitted(number);
-  Advance(key, place);
+  owned->runner->OnCommitted(number);
+  Advance(key, owned);
 }
 
-void JobLoop::Advance(const JobKey& key, Place* place) {
-  if (place->seat == nullptr) return;
+void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
+  if (owned->runner == nullptr) return;
   const absl::Time now = absl::Now();
   size_t taken = 0;
-  while (!place->waiting.empty() && place->seat->CanTake()) {
-    const Event event = std::move(place->waiting.front());
-    place->waiting.pop_front();
-    Feed(key, place, event);
+  while (!owned->waiting.empty() && owned->runner->CanTake()) {
+    const Event event = std::move(owned->waiting.front());
+    owned->waiting.pop_front();
+    Feed(key, owned, event);
     ++taken;
   }
   if (taken > 0) {
-    place->last_event = now;
+    owned->last_event = now;
     mailbox_.Release(key, taken);
   }
-  const v1::JobSummary summary = place->seat->Summary();
+  const v1::JobSummary summary = owned->runner->Summary();
   if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
   surroundings_.directory->Update(key, summary);
-  SetTimer(key, place);
+  SetTimer(key, owned);
 }
 
-void JobLoop::Feed(const JobKey& key, Place* place, const Event& event) {
+void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
   if (const auto* join = std::get_if<JoinRequested>(&event)) {
     const v1::JoinRequest& request = join->request;
     const uint32_t most = request.has_elastic() ? request.elastic().max_size() : request.wanted_size();
@@ -185,32 +184,32 @@ void JobLoop::Feed(const JobKey& key, Place* place, const Event& event) {
       return;
     }
   }
-  place->seat->Take(event, absl::Now());
+  owned->runner->Take(event, absl::Now());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
-  const auto found = places_.find(key);
-  const std::unique_ptr<Place> place = std::move(found->second);
-  places_.erase(found);
-  timers_.erase({place->timer, key});
+  const auto found = jobs_.find(key);
+  const std::unique_ptr<OwnedJob> owned = std::move(found->second);
+  jobs_.erase(found);
+  timers_.erase({owned->timer, key});
   const absl::Status told = EndOfDroppedJob(key, status);
   spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
   surroundings_.metrics->CountStoreError();
-  if (place->seat != nullptr) place->seat->Abandon(told);
-  for (const Event& event : place->waiting) Refuse(event, told);
-  mailbox_.Release(key, place->waiting.size());
+  if (owned->runner != nullptr) owned->runner->Abandon(told);
+  for (const Event& event : owned->waiting) Refuse(event, told);
+  mailbox_.Release(key, owned->waiting.size());
 }
 
-void JobLoop::SetTimer(const JobKey& key, Place* place) {
+void JobLoop::SetTimer(const JobKey& key, OwnedJob* owned) {
   // Behind a full queue of commits a tick has to wait; the next completion comes here again.
-  absl::Time timer = place->seat->CanTake() ? place->seat->next_tick() : absl::InfiniteFuture();
+  absl::Time timer = owned->runner->CanTake() ? owned->runner->next_tick() : absl::InfiniteFuture();
   // A tick that is due already still lets other jobs have their turn.
   if (timer != absl::InfiniteFuture()) timer = std::max(timer, absl::Now() + absl::Milliseconds(1));
-  const bool is_idle = place->waiting.empty() && place->seat->IsIdle();
-  if (is_idle && timer == absl::InfiniteFuture()) timer = place->last_event + options_.idle_linger;
-  if (timer == place->timer) return;
-  timers_.erase({place->timer, key});
-  place->timer = timer;
+  const bool is_idle = owned->waiting.empty() && owned->runner->IsIdle();
+  if (is_idle && timer == absl::InfiniteFuture()) timer = owned->last_event + options_.idle_linger;
+  if (timer == owned->timer) return;
+  timers_.erase({owned->timer, key});
+  owned->timer = timer;
   if (timer != absl::InfiniteFuture()) timers_.insert({timer, key});
 }
 
@@ -218,19 +217,20 @@ void JobLoop::FireTimers(absl::Time now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {
     const JobKey key = timers_.begin()->second;
     timers_.erase(timers_.begin());
-    Place* place = places_.find(key)->second.get();
-    place->timer = absl::InfiniteFuture();
-    if (place->seat->next_tick() <= now) {
-      place->seat->Take(Ticked{}, now);
-      Advance(key, place);
+    OwnedJob* owned = jobs_.find(key)->second.get();
+    owned->timer = absl::InfiniteFuture();
+    if (owned->runner->next_tick() <= now) {
+      owned->runner->Take(Ticked{}, now);
+      Advance(key, owned);
     } else {
-      places_.erase(key);
+      jobs_.erase(key);
     }
   }
 }
 
 void JobLoop::Refuse(const Event& event, const absl::Status& status) {
-  if (std::optional<Output> refusal = Refusal(event, status)) surroundings_.outlet->Deliver(*std::move(refusal));
+  if (std::optional<Output> refusal = Refusal(event, status))
+    surroundings_.output_receiver->Deliver(*std::move(refusal));
 }
 
 }  // namespace farandole

@@ -20,12 +20,12 @@
 #include "server/job/job.h"
 #include "server/job/rules/event.h"
 #include "server/loop/job_rows.h"
-#include "server/loop/job_seat.h"
+#include "server/loop/job_runner.h"
 #include "server/loop/mailbox.h"
-#include "server/loop/outlet.h"
+#include "server/loop/output_receiver.h"
 #include "server/metrics/metrics.h"
-#include "server/registry/job_directory.h"
 #include "server/registry/job_key.h"
+#include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
 #include "server/store/store.h"
 
@@ -34,9 +34,9 @@ namespace farandole {
 // What a loop works with; all of it outlives the loop.
 struct JobLoopSurroundings {
   Store* store = nullptr;
-  Outlet* outlet = nullptr;
+  OutputReceiver* output_receiver = nullptr;
   Metrics* metrics = nullptr;
-  JobDirectory* directory = nullptr;
+  JobRegistry* directory = nullptr;
   const Tenants* tenants = nullptr;
 };
 
@@ -51,7 +51,7 @@ struct JobLoopOptions {
 };
 
 // One thread that owns some of the coordinator's jobs: it takes events out of the mailbox, steps their jobs, and
-// carries out the actions (JobSeat). A job is read from the store when an event for it comes, and dropped when it is
+// carries out the actions (JobRunner). A job is read from the store when an event for it comes, and dropped when it is
 // idle. Owned by JobLoops.
 class JobLoop {
  public:
@@ -71,33 +71,33 @@ class JobLoop {
   size_t mailbox_depth() const { return mailbox_.depth(); }
 
  private:
-  // A job's place in the loop. While it is being read from the store it has no seat and its events wait.
-  struct Place {
-    // Tells a completion for an earlier life of the place from one for this.
+  // A job in this loop. While it is being read from the store it has no runner and its events wait.
+  struct OwnedJob {
+    // Tells a completion for an earlier life of the job in this loop from one for this.
     uint64_t life = 0;
-    std::unique_ptr<JobSeat> seat;
+    std::unique_ptr<JobRunner> runner;
     std::deque<Event> waiting;
     std::function<void(absl::Status)> restored;
     absl::Time last_event = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
   };
-  using Places = absl::flat_hash_map<JobKey, std::unique_ptr<Place>>;
+  using OwnedJobs = absl::flat_hash_map<JobKey, std::unique_ptr<OwnedJob>>;
 
   void Run();
   void AcceptAll(std::vector<Mailbox::Letter> letters);
   // Null: the event was refused.
-  Place* PlaceFor(const Mailbox::Letter& letter);
-  Place* Open(const JobKey& key);
+  OwnedJob* JobFor(const Mailbox::Letter& letter);
+  OwnedJob* Open(const JobKey& key);
   void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows);
   absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const;
   void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);
-  void Advance(const JobKey& key, Place* place);
-  void Feed(const JobKey& key, Place* place, const Event& event);
+  void Advance(const JobKey& key, OwnedJob* owned);
+  void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
   void Drop(const JobKey& key, const absl::Status& status);
-  void SetTimer(const JobKey& key, Place* place);
+  void SetTimer(const JobKey& key, OwnedJob* owned);
   void FireTimers(absl::Time now);
   void Refuse(const Event& event, const absl::Status& status);
-  Place* Find(const JobKey& key, uint64_t life);
+  OwnedJob* Find(const JobKey& key, uint64_t life);
   bool IsQuiet() const;
 
   const JobLoopOptions options_;
@@ -105,7 +105,7 @@ class JobLoop {
   Mailbox mailbox_;
 
   // The thread's own.
-  Places places_;
+  OwnedJobs jobs_;
   uint64_t last_life_ = 0;
   std::set<std::pair<absl::Time, JobKey>> timers_;
 

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 const JobKey kJob = {"default", "train"};
 
 // Keeps what leaves the loop, in its order.
-class KeptOutputs : public Outlet {
+class KeptOutputs : public OutputReceiver {
  public:
   void Deliver(Output output) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -182,7 +182,7 @@ class JobLoopTest : public ::testing::Test {
   GatedStore store_;
   KeptOutputs outputs_;
   Tenants tenants_;
-  JobDirectory directory_{&tenants_};
+  JobRegistry directory_{&tenants_};
   Metrics metrics_{"test", absl::UnixEpoch()};
 };
 

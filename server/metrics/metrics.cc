@@ -177,7 +177,7 @@ void Metrics::ReleaseJob(const JobKey& job) {
   if (const auto found = job_rows_.find(job); found != job_rows_.end()) found->second.released = true;
 }
 
-void Metrics::ShowJobs(const JobDirectory& directory) {
+void Metrics::ShowJobs(const JobRegistry& directory) {
   std::map<std::pair<std::string, v1::JobState>, double> jobs;
   std::map<std::string, double> workers;
   std::map<JobKey, v1::GpuUsage> gpus;

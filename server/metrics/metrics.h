@@ -19,8 +19,8 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/registry/job_directory.h"
 #include "server/registry/job_key.h"
+#include "server/registry/job_registry.h"
 
 namespace farandole {
 
@@ -63,7 +63,7 @@ class Metrics {
   void ReleaseJob(const JobKey& job);
 
   // What is read off rather than counted: to be called before Text.
-  void ShowJobs(const JobDirectory& directory);
+  void ShowJobs(const JobRegistry& directory);
   void ShowMailboxDepth(size_t events);
 
   // All metrics in Prometheus' text format 0.0.4.

@@ -61,7 +61,7 @@ TEST(MetricsTest, JobsBeyondTheBoundShareARowUntilAnEndedJobGivesItsOwn) {
 TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
   Metrics metrics("1", absl::UnixEpoch());
   const Tenants tenants;
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_state(v1::JOB_STATE_RUNNING);
@@ -80,7 +80,7 @@ TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
 TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
   Metrics metrics("1", absl::UnixEpoch());
   const Tenants tenants;
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_job("j");

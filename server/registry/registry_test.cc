@@ -5,7 +5,7 @@
 #include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/registry/job_directory.h"
+#include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
 
 namespace farandole {
@@ -65,7 +65,7 @@ TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
 
 TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
   const Tenants tenants;
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   directory.Update({"a", "old"}, Job("a", "old", v1::JOB_STATE_FINISHED, 1));
   directory.Update({"a", "new"}, Job("a", "new", v1::JOB_STATE_RUNNING, 3));
   directory.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
@@ -84,7 +84,7 @@ TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
   tenant.set_name("a");
   tenant.set_max_jobs(1);
   ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   ASSERT_TRUE(directory.Admit({"a", "first"}, 2).ok());
   EXPECT_TRUE(directory.List("a").empty()) << "room is no job yet";
   EXPECT_EQ(directory.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
@@ -100,7 +100,7 @@ TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
   tenant.set_name("a");
   tenant.set_max_workers(5);
   ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   ASSERT_TRUE(directory.Admit({"a", "first"}, 3).ok());
   const absl::Status refused = directory.Admit({"a", "second"}, 3);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -111,7 +111,7 @@ TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
 
 TEST(JobDirectoryTest, ARowThatIsNoRecordIsNamed) {
   const Tenants tenants;
-  JobDirectory directory(&tenants);
+  JobRegistry directory(&tenants);
   const std::vector<StoreRow> rows = {{"job/a/x", "\xff\xff"}};
   const absl::Status status = directory.Load(rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);

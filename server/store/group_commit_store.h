@@ -29,7 +29,7 @@ namespace farandole {
 // most 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the
 // disk's speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
 //
-// The queue has no bound of its own: who calls keeps a bounded number of calls unfinished (JobSeat does).
+// The queue has no bound of its own: who calls keeps a bounded number of calls unfinished (JobRunner does).
 class GroupCommitStore : public Store {
  public:
   // Reads the owners' revisions from `medium`; the medium's error where it cannot be read.

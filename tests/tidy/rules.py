@@ -29,7 +29,7 @@ LIBRARIES = [
     ),
     Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
     Owned(r"gloo/", ["worker/transport/gloo/*"]),
-    Owned(r"pmix\w*\.h", ["worker/launch/noticeboard.cc"]),
+    Owned(r"pmix\w*\.h", ["worker/launch/pmix_exchange.cc"]),
     Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc"]),
     Owned(r"nccl\.h", ["worker/device/declarations_check.cc"]),
 ]

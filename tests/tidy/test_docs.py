@@ -35,3 +35,16 @@ def test_links_to_files_lead_somewhere(pages: List[Source]) -> None:
 def test_the_house_map_is_up_to_date() -> None:
     drawn = subprocess.run(["tools/house_map"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
     assert (ROOT / "docs/map.md").read_text() == drawn, "draw it again: tools/house_map >docs/map.md"
+
+
+def test_the_glossary_names_classes_of_the_tree(pages: List[Source]) -> None:
+    architecture = next(page for page in pages if page.path == "docs/architecture.md")
+    glossary = architecture.text.split("### Glossary")[1].split("\n## ")[0]
+    named = set(re.findall(r"^\| ([A-Z]\w+) \|", glossary, re.MULTILINE))
+    declared = {
+        name
+        for source in tracked_sources()
+        if source.language == "cpp"
+        for name in re.findall(r"^(?:class|struct) (\w+)[^;\n]*\{", source.text, re.MULTILINE)
+    }
+    assert named and named <= declared, f"no such class: {sorted(named - declared)}"

@@ -87,9 +87,9 @@ int WaitFor(farandole_handle handle, int64_t timeout_ms, bool release) {
 }
 
 template <typename Number>
-int Place(const Number& number) {
+int RankNumber(const Number& number) {
   return WithWorker<int>(-FARANDOLE_FAILED_PRECONDITION,
-                         [&](Worker& worker) { return static_cast<int>(number(worker.place())); });
+                         [&](Worker& worker) { return static_cast<int>(number(worker.rank_numbers())); });
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ using farandole::Code;
 using farandole::Handle;
 using farandole::kOk;
 using farandole::kPending;
-using farandole::Place;
 using farandole::Process;
+using farandole::RankNumber;
 using farandole::WithWorker;
 using farandole::Worker;
 using farandole::Wrap;
@@ -147,29 +147,29 @@ int farandole_is_initialized(void) {
 }
 
 int farandole_rank(void) {
-  return Place([](const auto& place) { return place.rank; });
+  return RankNumber([](const auto& info) { return info.rank; });
 }
 int farandole_size(void) {
-  return Place([](const auto& place) { return place.size; });
+  return RankNumber([](const auto& info) { return info.size; });
 }
 int farandole_local_rank(void) {
-  return Place([](const auto& place) { return place.local_rank; });
+  return RankNumber([](const auto& info) { return info.local_rank; });
 }
 int farandole_local_size(void) {
-  return Place([](const auto& place) { return place.local_size; });
+  return RankNumber([](const auto& info) { return info.local_size; });
 }
 int farandole_cross_rank(void) {
-  return Place([](const auto& place) { return place.cross_rank; });
+  return RankNumber([](const auto& info) { return info.cross_rank; });
 }
 int farandole_cross_size(void) {
-  return Place([](const auto& place) { return place.cross_size; });
+  return RankNumber([](const auto& info) { return info.cross_size; });
 }
 int farandole_is_homogeneous(void) {
-  return Place([](const auto& place) { return place.is_homogeneous ? 1 : 0; });
+  return RankNumber([](const auto& info) { return info.is_homogeneous ? 1 : 0; });
 }
 int64_t farandole_epoch(void) {
   return WithWorker<int64_t>(-FARANDOLE_FAILED_PRECONDITION,
-                             [](Worker& worker) { return static_cast<int64_t>(worker.place().epoch); });
+                             [](Worker& worker) { return static_cast<int64_t>(worker.rank_numbers().epoch); });
 }
 
 int farandole_add_group(const int32_t* ranks, int32_t count, int32_t* group, int (*interrupted)(void)) {
@@ -192,8 +192,8 @@ int farandole_group_rank(int32_t group) {
   return WithWorker<int>(-FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     absl::StatusOr<std::vector<int>> ranks = worker.engine().table().RanksOf(static_cast<uint32_t>(group));
     if (!ranks.ok()) return -Code(ranks.status()) - 1;
-    auto at = std::lower_bound(ranks->begin(), ranks->end(), worker.place().rank);
-    return at != ranks->end() && *at == worker.place().rank ? static_cast<int>(at - ranks->begin()) : -1;
+    auto at = std::lower_bound(ranks->begin(), ranks->end(), worker.rank_numbers().rank);
+    return at != ranks->end() && *at == worker.rank_numbers().rank ? static_cast<int>(at - ranks->begin()) : -1;
   });
 }
 

@@ -27,7 +27,7 @@ int farandole_change_wanted(farandole_change* change) {
       read.serial = wanted.serial();
       read.joining = static_cast<int32_t>(wanted.joining());
       read.leaving = wanted.leaving_size();
-      const auto rank = static_cast<uint32_t>(worker.place().rank);
+      const auto rank = static_cast<uint32_t>(worker.rank_numbers().rank);
       read.i_leave = std::count(wanted.leaving().begin(), wanted.leaving().end(), rank) > 0 ? 1 : 0;
       change_sentence = wanted.sentence();
     }

@@ -78,7 +78,7 @@ void CProcess::AttachProfiler() {
 }
 
 void CProcess::StartTimeline() {
-  const int rank = worker_->place().rank;
+  const int rank = worker_->rank_numbers().rank;
   const absl::Status started =
       timeline_.Start(options_->timeline, options_->timeline_marks_cycles, rank, worker_->who());
   if (!started.ok()) Warn(rank, started.message());

@@ -15,8 +15,8 @@
 #include "worker/abi/turn.h"
 #include "worker/core/lineage.h"
 #include "worker/engine/timeline.h"
-#include "worker/launch/noticeboard.h"
 #include "worker/launch/options.h"
+#include "worker/launch/pmix_exchange.h"
 #include "worker/member/worker.h"
 
 namespace farandole {
@@ -77,7 +77,7 @@ class CProcess {
   // Of the last Start.
   std::optional<WorkerOptions> options_;
   Lineage lineage_;
-  std::unique_ptr<Noticeboard> board_;
+  std::unique_ptr<PmixExchange> board_;
   Timeline timeline_;
   std::shared_mutex mutex_;
   // Shared with calls within which code of the program runs.

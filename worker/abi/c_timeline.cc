@@ -10,8 +10,8 @@ extern "C" {
 
 int farandole_start_timeline(const char* path, int mark_cycles) {
   return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    return Code(
-        Process().timeline().Start(path == nullptr ? "" : path, mark_cycles != 0, worker.place().rank, worker.who()));
+    return Code(Process().timeline().Start(path == nullptr ? "" : path, mark_cycles != 0, worker.rank_numbers().rank,
+                                           worker.who()));
   });
 }
 

@@ -203,17 +203,17 @@ absl::Status NoWayBetweenHosts(const ForeignLaunch& launch, absl::string_view wh
       "FARANDOLE_COORDINATOR and FARANDOLE_TOKEN_FILE to a shared coordinator's"));
 }
 
-absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<Noticeboard>* board) {
+absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<PmixExchange>* board) {
   if (*board != nullptr) return absl::OkStatus();
   if (launch.pmix_namespace.empty()) return NoWayBetweenHosts(launch, "it serves no PMIx");
-  absl::StatusOr<std::unique_ptr<Noticeboard>> opened = Noticeboard::Open(launch);
+  absl::StatusOr<std::unique_ptr<PmixExchange>> opened = PmixExchange::Open(launch);
   if (!opened.ok()) return NoWayBetweenHosts(launch, opened.status().message());
   *board = *std::move(opened);
   return absl::OkStatus();
 }
 
 // What rank 0 tells of the coordinator, over several hosts.
-absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::unique_ptr<Noticeboard>* board,
+absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::unique_ptr<PmixExchange>* board,
                                         const Interrupted& interrupted) {
   if (absl::Status opened = OpenBoard(*options.launch, board); !opened.ok()) return opened;
   if (options.launch->rank != 0) {
@@ -228,7 +228,7 @@ absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::uniqu
 
 }  // namespace
 
-absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Noticeboard>* board,
+absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<PmixExchange>* board,
                                      const Interrupted& interrupted) {
   const ForeignLaunch& launch = *options->launch;
   const absl::StatusOr<std::string> heard = IsOneHost(launch) || MeetsInSharedDirectory(launch)

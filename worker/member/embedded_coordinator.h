@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "worker/launch/noticeboard.h"
 #include "worker/launch/options.h"
+#include "worker/launch/pmix_exchange.h"
 #include "worker/member/worker.h"
 
 namespace farandole {
@@ -21,7 +21,7 @@ namespace farandole {
 //   DEADLINE_EXCEEDED    rank 0 has not started one until the join timeout
 //   UNAVAILABLE          it proves itself at none of its addresses; each is named
 //   ABORTED              `interrupted`
-absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Noticeboard>* board,
+absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<PmixExchange>* board,
                                      const Interrupted& interrupted);
 
 }  // namespace farandole

@@ -92,9 +92,9 @@ void Worker::Forsake(const absl::Status& reason, Lineage* lineage, const Interru
 }
 
 absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
-  place_.size = epoch.members_size();
-  place_.epoch = epoch.number();
-  place_.rank = -1;
+  rank_numbers_.size = epoch.members_size();
+  rank_numbers_.epoch = epoch.number();
+  rank_numbers_.rank = -1;
   std::vector<std::string> host_ids;
   std::vector<int> slots;
   for (int rank = 0; rank < epoch.members_size(); ++rank) {
@@ -102,27 +102,28 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
     who_.push_back(absl::StrCat("rank ", rank, " (pid ", member.pid(), " on ", member.hostname(), ")"));
     host_ids.push_back(member.host_id());
     slots.push_back(static_cast<int>(member.local_slot()));
-    if (member.incarnation() == link_->incarnation()) place_.rank = rank;
+    if (member.incarnation() == link_->incarnation()) rank_numbers_.rank = rank;
     if (member.endpoints().empty()) {
       return absl::InternalError(absl::StrCat("the coordinator does not say where ", who_.back(), " is reached"));
     }
   }
-  if (place_.rank < 0) return absl::InternalError("the coordinator formed an epoch of which this worker is no member");
+  if (rank_numbers_.rank < 0)
+    return absl::InternalError("the coordinator formed an epoch of which this worker is no member");
   AgreeOnGpuTransport(epoch);
   absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
   if (!hosts.ok()) return hosts.status();
   hosts_ = *std::move(hosts);
-  const int own_host = hosts_.HostOf(place_.rank);
-  place_.local_size = hosts_.RanksOn(own_host);
-  const absl::Span<const int> here = absl::MakeSpan(slots).subspan(hosts_.Leader(own_host), place_.local_size);
-  place_.local_rank = LocalRanks(here)[hosts_.LocalIndex(place_.rank)];
+  const int own_host = hosts_.HostOf(rank_numbers_.rank);
+  rank_numbers_.local_size = hosts_.RanksOn(own_host);
+  const absl::Span<const int> here = absl::MakeSpan(slots).subspan(hosts_.Leader(own_host), rank_numbers_.local_size);
+  rank_numbers_.local_rank = LocalRanks(here)[hosts_.LocalIndex(rank_numbers_.rank)];
   // Among the hosts that have a rank with this local rank.
-  place_.cross_size = 0;
+  rank_numbers_.cross_size = 0;
   for (int host = 0; host < hosts_.count(); ++host) {
-    if (hosts_.RanksOn(host) != place_.local_size) place_.is_homogeneous = false;
-    if (hosts_.RanksOn(host) <= place_.local_rank) continue;
-    if (host == own_host) place_.cross_rank = place_.cross_size;
-    ++place_.cross_size;
+    if (hosts_.RanksOn(host) != rank_numbers_.local_size) rank_numbers_.is_homogeneous = false;
+    if (hosts_.RanksOn(host) <= rank_numbers_.local_rank) continue;
+    if (host == own_host) rank_numbers_.cross_rank = rank_numbers_.cross_size;
+    ++rank_numbers_.cross_size;
   }
   return absl::OkStatus();
 }
@@ -132,7 +133,7 @@ void Worker::AgreeOnGpuTransport(const v1::Epoch& epoch) {
     return member.gpu_transport().empty() ? std::string("nothing") : member.gpu_transport();
   };
   gpu_transport_ = epoch.members(0).gpu_transport();
-  for (int rank = 0; rank < place_.size; ++rank) {
+  for (int rank = 0; rank < rank_numbers_.size; ++rank) {
     const v1::Member& member = epoch.members(rank);
     if (!member.gpu_transport().empty() && member.gpu_transport() == epoch.members(0).gpu_transport()) continue;
     gpu_transport_ = absl::FailedPreconditionError(
@@ -151,7 +152,7 @@ absl::StatusOr<GpuCollectives*> Worker::gpus() {
 
 absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted) {
   Connections::Meeting meeting;
-  meeting.rank = place_.rank;
+  meeting.rank = rank_numbers_.rank;
   meeting.hosts = hosts_;
   meeting.who = who_;
   for (const v1::Member& member : epoch.members()) {
@@ -172,11 +173,11 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
 
 void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   EngineOptions options;
-  options.rank = place_.rank;
-  options.size = place_.size;
+  options.rank = rank_numbers_.rank;
+  options.size = rank_numbers_.size;
   options.who = who_;
   options.fusion_bytes = options_.fusion_bytes;
-  options.has_own_core = place_.local_size <= UsableCores();
+  options.has_own_core = rank_numbers_.local_size <= UsableCores();
   if (!options.has_own_core) options.checks_before_yield = kChecksOnSharedCores;
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
@@ -188,7 +189,7 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   const NcclTransport::Sets sets = {[this] { return options_.nccl_splits ? engine_->table().Groups() : ProcessSets(); },
                                     [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
   gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
-                                           place_.local_rank, timeline_->GpuTimes());
+                                           rank_numbers_.local_rank, timeline_->GpuTimes());
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this, start](const Collective& collective) {
@@ -200,7 +201,8 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
       },
       link_.get());
   arenas_ = std::make_unique<Arenas>(&connections_->arenas(), connections_.get(), engine_.get(), who_);
-  checkpoints_ = std::make_unique<CheckpointSession>(link_.get(), options_.job, place_.rank, place_.epoch);
+  checkpoints_ =
+      std::make_unique<CheckpointSession>(link_.get(), options_.job, rank_numbers_.rank, rank_numbers_.epoch);
 }
 
 void Worker::Fail(const std::string& words) {
@@ -212,7 +214,7 @@ void Worker::Fail(const std::string& words) {
     const std::lock_guard<std::mutex> lock(failure_mutex_);
     if (failure_.empty()) failure_ = failure;
   }
-  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " failed: ", failure)));
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank_numbers_.rank], " failed: ", failure)));
 }
 
 std::string Worker::failure() const {
@@ -238,7 +240,7 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
     // Peers that still need this rank do not hear of its end by the log.
     link_->Leave(reason, failed.empty() ? reason : failed, /*returns=*/false, engine_->table().left());
   }
-  engine_->Abort(absl::AbortedError(absl::StrCat(who_[place_.rank], " has shut down")));
+  engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank_numbers_.rank], " has shut down")));
   return status;
 }
 
@@ -255,8 +257,8 @@ absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted&
   if (absl::Status left = engine_->Leave(interrupted); !left.ok()) return left;
   FinishOnGpu(interrupted);
   const absl::Status ended = engine_->table().ended();
-  engine_->Abort(
-      absl::AbortedError(absl::StrCat(who_[place_.rank], " has left epoch ", place_.epoch, " for the next")));
+  engine_->Abort(absl::AbortedError(
+      absl::StrCat(who_[rank_numbers_.rank], " has left epoch ", rank_numbers_.epoch, " for the next")));
   lineage->next_handles = engine_->table().next_handles();
   if (link_ == nullptr) return absl::OkStatus();
   const std::string failed = failure();
@@ -289,9 +291,10 @@ Worker::~Worker() {
 
 absl::StatusOr<uint32_t> Worker::AddGroup(const std::vector<int>& ranks, const Interrupted& interrupted) {
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] < 0 || ranks[i] >= place_.size || (i > 0 && ranks[i] <= ranks[i - 1])) {
-      return absl::InvalidArgumentError(absl::StrCat("a process set needs ascending ranks from 0 to ", place_.size - 1,
-                                                     ", not [", absl::StrJoin(ranks, ","), "]"));
+    if (ranks[i] < 0 || ranks[i] >= rank_numbers_.size || (i > 0 && ranks[i] <= ranks[i - 1])) {
+      return absl::InvalidArgumentError(absl::StrCat("a process set needs ascending ranks from 0 to ",
+                                                     rank_numbers_.size - 1, ", not [", absl::StrJoin(ranks, ","),
+                                                     "]"));
     }
   }
   if (ranks.empty()) return absl::InvalidArgumentError("a process set needs at least one rank");
@@ -308,7 +311,7 @@ absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted)
   if (!ranks.ok()) return absl::InvalidArgumentError(ranks.status().message());
   if (!engine_->table().IsIdle(group)) {
     return absl::FailedPreconditionError(absl::StrCat("process set ", group, " of ranks [", absl::StrJoin(*ranks, ","),
-                                                      "] has pending submissions on rank ", place_.rank));
+                                                      "] has pending submissions on rank ", rank_numbers_.rank));
   }
   if (link_ == nullptr) {
     engine_->table().OnGroupRemoved(group);

@@ -61,7 +61,7 @@ class Worker {
   Arenas& arenas() { return *arenas_; }
   const WorkerOptions& options() const { return options_; }
 
-  struct Place {
+  struct RankNumbers {
     int rank = 0;
     int size = 1;
     int local_rank = 0;
@@ -71,10 +71,10 @@ class Worker {
     bool is_homogeneous = true;
     uint64_t epoch = 0;
   };
-  const Place& place() const { return place_; }
+  const RankNumbers& rank_numbers() const { return rank_numbers_; }
   const absl::StatusOr<std::string>& gpu_transport() const { return gpu_transport_; }
   // "rank 1 (pid 4711 on host a)".
-  const std::string& who() const { return who_[place_.rank]; }
+  const std::string& who() const { return who_[rank_numbers_.rank]; }
 
   absl::StatusOr<uint32_t> AddGroup(const std::vector<int>& ranks, const Interrupted& interrupted);
   absl::Status RemoveGroup(uint32_t group, const Interrupted& interrupted);
@@ -98,7 +98,7 @@ class Worker {
 
   const WorkerOptions options_;
   Timeline* const timeline_;
-  Place place_;
+  RankNumbers rank_numbers_;
   Hosts hosts_;
   std::vector<std::string> who_;
   // By which the ranks' GPUs exchange data; or why they do not.

@@ -14,8 +14,8 @@
 #include "deploy/cli/coordinators/earlier_run.h"
 #include "deploy/cli/coordinators/state_paths.h"
 #include "deploy/launcher/environment/own_addresses.h"
-#include "deploy/launcher/places/local_place.h"
 #include "deploy/launcher/process/private_file.h"
+#include "deploy/launcher/worker_hosts/local_worker_host.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 

@@ -33,7 +33,7 @@ int HostAgent::Run() {
     Refuse(status);
     return 1;
   }
-  while (stage_ != kFinishing || !place_->is_finished()) {
+  while (stage_ != kFinishing || !worker_host_->is_finished()) {
     if (stage_ == kOver || !loop_.RunOnce().ok()) return 1;
   }
   if (is_stopped_) return 1;
@@ -51,7 +51,7 @@ absl::Status HostAgent::OpenEventSources() {
   if (!clock.ok()) return clock.status();
   clock_ = *std::move(clock);
   absl::StatusOr<std::unique_ptr<ChildWatch>> children = ChildWatch::Make(&loop_, [this](pid_t pid, WorkerEnd end) {
-    if (place_ != nullptr) place_->OnChildEnded(pid, end);
+    if (worker_host_ != nullptr) worker_host_->OnChildEnded(pid, end);
   });
   if (!children.ok()) return children.status();
   children_ = *std::move(children);
@@ -98,29 +98,29 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
     const absl::StatusOr<AgentSignal> order = DecodeSignal(frame.message);
     if (!order.ok()) return order.status();
     if (order->worker >= 0) {
-      place_->SignalOne(order->worker, order->signal);
+      worker_host_->SignalOne(order->worker, order->signal);
       return absl::OkStatus();
     }
     if (order->signal == SIGSTOP || order->signal == SIGCONT) is_paused_ = order->signal == SIGSTOP;
     ExtendSilence();
-    place_->Signal(order->signal, order->whole_group);
+    worker_host_->Signal(order->signal, order->whole_group);
     return absl::OkStatus();
   }
   if (frame.type == FrameType::kTaken && has_workers) {
     const absl::StatusOr<uint32_t> taken = DecodeTaken(frame.message);
     if (!taken.ok()) return taken.status();
     travelling_bytes_ -= std::min<size_t>(travelling_bytes_, *taken);
-    if (travelling_bytes_ < kOutputWindowBytes) place_->HoldOutput(false);
+    if (travelling_bytes_ < kOutputWindowBytes) worker_host_->HoldOutput(false);
     return absl::OkStatus();
   }
   if (frame.type == FrameType::kFinish && stage_ == kRunning) {
     stage_ = kFinishing;
-    place_->Finish();
+    worker_host_->Finish();
     return absl::OkStatus();
   }
   if (frame.type == FrameType::kTerminals && (stage_ == kReady || has_workers)) {
     const absl::StatusOr<WorkerTerminals> terminals = DecodeTerminals(frame.message);
-    if (terminals.ok()) place_->SetTerminals(*terminals);
+    if (terminals.ok()) worker_host_->SetTerminals(*terminals);
     return terminals.status();
   }
   if (frame.type == FrameType::kBeat) return absl::OkStatus();
@@ -138,16 +138,16 @@ absl::Status HostAgent::OnGo(absl::string_view message) {
   }
   stage_ = kRunning;
   running_ += static_cast<int>(staff->workers.size());
-  place_->Start(staff->workers);
+  worker_host_->Start(staff->workers);
   return absl::OkStatus();
 }
 
 void HostAgent::Obey(const AgentOrder& order) {
-  PlaceListener* const listener = this;
-  place_ = std::make_unique<LocalPlace>(&loop_, listener);
+  WorkerHostListener* const listener = this;
+  worker_host_ = std::make_unique<LocalWorkerHost>(&loop_, listener);
   const absl::Status arranged = Arrange(order);
   if (arranged.ok()) {
-    place_->Prepare();
+    worker_host_->Prepare();
   } else {
     Refuse(arranged);
   }
@@ -175,7 +175,7 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
     if (!drop_in.ok()) return drop_in.status();
     settings.drop_in = *drop_in;
   }
-  LocalPlace::Command command;
+  LocalWorkerHost::Command command;
   command.arguments = order.arguments;
   command.ends_groups = order.is_elastic;
   outlives_launcher_ = order.outlives_launcher;
@@ -201,7 +201,7 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   command.environment = [settings](int worker, int slot, int local_size) {
     return settings.Environment(worker, slot, local_size);
   };
-  place_->SetCommand(std::move(command));
+  worker_host_->SetCommand(std::move(command));
   return absl::OkStatus();
 }
 
@@ -217,7 +217,7 @@ void HostAgent::OnGuard() {
     if (is_end && stage_ == kRunning) {
       OnRemark(absl::StrCat("its agent (pid ", plan_.guard.pid, ") got ", SignalName(signal),
                             ", which is passed on to the workers there"));
-      place_->Signal(signal, true);
+      worker_host_->Signal(signal, true);
     } else if (is_end) {
       StopEverything("");
     }
@@ -242,14 +242,14 @@ void HostAgent::LoseLauncher(const std::string& why) {
   clock_->Set(absl::InfiniteDuration());
   output_.Discard();
   // What the workers print is read and dropped, so that they can go on printing.
-  place_->HoldOutput(false);
+  worker_host_->HoldOutput(false);
   FinishIfDeserted();
 }
 
 void HostAgent::FinishIfDeserted() {
   if (!is_orphan_ || running_ > 0 || stage_ != kRunning) return;
   stage_ = kFinishing;
-  place_->Finish();
+  worker_host_->Finish();
 }
 
 void HostAgent::StopEverything(const std::string& why) {
@@ -258,28 +258,28 @@ void HostAgent::StopEverything(const std::string& why) {
   if (!why.empty()) OnRemark(why);
   loop_.Unwatch(plan_.input_fd);
   clock_->Set(absl::InfiniteDuration());
-  if (place_ == nullptr || (stage_ != kRunning && stage_ != kFinishing)) {
+  if (worker_host_ == nullptr || (stage_ != kRunning && stage_ != kFinishing)) {
     stage_ = kOver;
     return;
   }
   // Nobody would read on, and the pipes are emptied without.
-  place_->HoldOutput(false);
+  worker_host_->HoldOutput(false);
   stage_ = kFinishing;
-  place_->Signal(SIGKILL, true);
-  place_->Finish();
-  place_->Signal(SIGKILL, true);
+  worker_host_->Signal(SIGKILL, true);
+  worker_host_->Finish();
+  worker_host_->Signal(SIGKILL, true);
 }
 
 void HostAgent::Send(FrameType type, absl::string_view message) {
   if (!is_orphan_) output_.Write(EncodeFrame(type, message));
 }
 
-void HostAgent::OnReady(Place*) {
+void HostAgent::OnReady(WorkerHost*) {
   stage_ = kReady;
-  Send(FrameType::kReady, Encode(AgentReadiness{place_->hostname()}));
+  Send(FrameType::kReady, Encode(AgentReadiness{worker_host_->hostname()}));
 }
 
-void HostAgent::OnFailed(Place*, const absl::Status& status) { Refuse(status); }
+void HostAgent::OnFailed(WorkerHost*, const absl::Status& status) { Refuse(status); }
 
 void HostAgent::OnStarted(int worker, pid_t pid) {
   Send(FrameType::kStarted, Encode(AgentStart{static_cast<uint32_t>(worker), static_cast<uint32_t>(pid)}));
@@ -293,7 +293,7 @@ void HostAgent::OnOutput(int worker, Console::Stream stream, absl::string_view b
   output.bytes = bytes;
   Send(FrameType::kOutput, Encode(output));
   travelling_bytes_ += bytes.size();
-  if (travelling_bytes_ >= kOutputWindowBytes) place_->HoldOutput(true);
+  if (travelling_bytes_ >= kOutputWindowBytes) worker_host_->HoldOutput(true);
 }
 
 void HostAgent::OnEnded(int worker, WorkerEnd end) {

@@ -11,14 +11,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "deploy/launcher/output/output_sink.h"
-#include "deploy/launcher/places/local_place.h"
-#include "deploy/launcher/places/place.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/child_watch.h"
 #include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/guard.h"
 #include "deploy/launcher/protocol/agent_frames.h"
 #include "deploy/launcher/protocol/agent_messages.h"
+#include "deploy/launcher/worker_hosts/local_worker_host.h"
+#include "deploy/launcher/worker_hosts/worker_host.h"
 
 namespace farandole::launcher {
 
@@ -48,7 +48,7 @@ struct HostAgentPlan {
 // valid, and a launcher that is silent for too long kill all that it has started, unless the order says that the
 // workers outlive their launcher: then nobody hears of them any more, and the agent ends with the last of them. Owned
 // by the agent's process; one thread.
-class HostAgent final : private PlaceListener {
+class HostAgent final : private WorkerHostListener {
  public:
   explicit HostAgent(HostAgentPlan plan);
   ~HostAgent() override;
@@ -77,8 +77,8 @@ class HostAgent final : private PlaceListener {
   void StopEverything(const std::string& why);
   void Send(FrameType type, absl::string_view message);
 
-  void OnReady(Place* place) override;
-  void OnFailed(Place* place, const absl::Status& status) override;
+  void OnReady(WorkerHost* worker_host) override;
+  void OnFailed(WorkerHost* worker_host, const absl::Status& status) override;
   void OnStarted(int worker, pid_t pid) override;
   void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) override;
   void OnEnded(int worker, WorkerEnd end) override;
@@ -90,7 +90,7 @@ class HostAgent final : private PlaceListener {
   FrameReader frames_;
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
-  std::unique_ptr<LocalPlace> place_;
+  std::unique_ptr<LocalWorkerHost> worker_host_;
   std::set<int> started_;
   int running_ = 0;
   bool outlives_launcher_ = false;

@@ -9,7 +9,7 @@
 
 namespace farandole::launcher {
 
-// The reading end, of a pipe or a terminal, of one output stream of one worker. Owned by its place; one thread. Owns
+// The reading end, of a pipe or a terminal, of one output stream of one worker. Owned by its host; one thread. Owns
 // its descriptor.
 class WorkerPipe {
  public:

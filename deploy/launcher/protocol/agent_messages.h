@@ -40,7 +40,7 @@ struct AgentOrder {
   uint32_t size = 0;
   // Worker N of the launch has the launch index first_index + N.
   uint32_t first_index = 0;
-  // Workers may fail while others go on (LocalPlace::Command::ends_groups).
+  // Workers may fail while others go on (LocalWorkerHost::Command::ends_groups).
   bool is_elastic = false;
   // Where the launcher is lost, the workers go on without it, and what they print is dropped.
   bool outlives_launcher = false;

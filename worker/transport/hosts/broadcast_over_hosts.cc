@@ -49,7 +49,7 @@ int64_t BroadcastOverHosts::CountOf(int64_t chunk) const {
   return std::min(chunk_count_, collective_.count - Begin(chunk));
 }
 
-char* BroadcastOverHosts::Place(int64_t chunk) {
+char* BroadcastOverHosts::ChunkAt(int64_t chunk) {
   if (direct_ != nullptr) return direct_ + Begin(chunk) * element_bytes_;
   return packed_ + chunk % kAhead * static_cast<int64_t>(kStageBytes);
 }
@@ -68,7 +68,7 @@ void BroadcastOverHosts::StartReceives() {
       in.complete = true;
     } else {
       in.peer = parent_;
-      in.data = Place(received_);
+      in.data = ChunkAt(received_);
       in.bytes = static_cast<size_t>(CountOf(received_) * element_bytes_);
       transport_->Receive(&in);
     }
@@ -81,14 +81,14 @@ void BroadcastOverHosts::SendOn(int64_t chunk) {
   if (IsRoot() && direct_ == nullptr) {
     walk_.ForEach(Begin(chunk), Begin(chunk) + CountOf(chunk),
                   [&](const char* input, char*, int64_t from, int64_t count) {
-                    std::memcpy(Place(chunk) + from * element_bytes_, input, count * element_bytes_);
+                    std::memcpy(ChunkAt(chunk) + from * element_bytes_, input, count * element_bytes_);
                   });
   }
   Exchange& exchange = ExchangeOf(chunk);
   for (size_t i = 0; i < children_.size(); ++i) {
     exchange.out[i] = Transfer();
     exchange.out[i].peer = children_[i];
-    exchange.out[i].data = Place(chunk);
+    exchange.out[i].data = ChunkAt(chunk);
     exchange.out[i].bytes = static_cast<size_t>(CountOf(chunk) * element_bytes_);
     transport_->Send(&exchange.out[i]);
   }
@@ -102,7 +102,7 @@ void BroadcastOverHosts::Show(int64_t chunk) {
   if (locals_.size() == 1) return;
   const uint64_t number = static_cast<uint64_t>(chunk);
   ShmLayout::Progress& progress = local_->progress(local_->rank());
-  std::memcpy(local_->Stage(local_->rank(), collective_.sequence, number), Place(chunk),
+  std::memcpy(local_->Stage(local_->rank(), collective_.sequence, number), ChunkAt(chunk),
               CountOf(chunk) * element_bytes_);
   local_->UseStage(collective_.sequence, number, locals_);
   Say(progress.staged, chunk);
@@ -114,7 +114,7 @@ void BroadcastOverHosts::Keep(int64_t chunk) {
   if (direct_ != nullptr && !IsRoot()) return;
   walk_.ForEach(Begin(chunk), Begin(chunk) + CountOf(chunk),
                 [&](const char* input, char* output, int64_t from, int64_t count) {
-                  const char* source = IsRoot() ? input : Place(chunk) + from * element_bytes_;
+                  const char* source = IsRoot() ? input : ChunkAt(chunk) + from * element_bytes_;
                   if (output != source) std::memcpy(output, source, count * element_bytes_);
                 });
 }

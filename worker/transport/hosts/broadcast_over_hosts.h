@@ -44,7 +44,7 @@ class BroadcastOverHosts final : public Operation {
   int64_t Begin(int64_t chunk) const { return chunk * chunk_count_; }
   int64_t CountOf(int64_t chunk) const;
   // Where the head has the chunk.
-  char* Place(int64_t chunk);
+  char* ChunkAt(int64_t chunk);
 
   void StartReceives();
   bool AdvanceHead();

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_
-#define FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_WORKER_HOST_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_WORKER_HOST_H_
 
 #include <sys/types.h>
 
@@ -15,23 +15,23 @@
 
 namespace farandole::launcher {
 
-class Place;
+class WorkerHost;
 
-// Hears what becomes of the workers of places. All is called on the loop's thread, some of it while the listener calls
-// the place.
-class PlaceListener {
+// Hears what becomes of the workers of all hosts. All is called on the loop's thread, some of it while the listener
+// calls the host.
+class WorkerHostListener {
  public:
-  virtual ~PlaceListener() = default;
+  virtual ~WorkerHostListener() = default;
 
   // Once after Prepare: the workers can be started.
-  virtual void OnReady(Place* place) = 0;
-  // At most once: they cannot be started, or not all of them, or the place is lost. In one sentence; NOT_FOUND and
+  virtual void OnReady(WorkerHost* worker_host) = 0;
+  // At most once: they cannot be started, or not all of them, or the host is lost. In one sentence; NOT_FOUND and
   // PERMISSION_DENIED: the program cannot be executed. OnEnded follows for each worker that had not ended.
-  virtual void OnFailed(Place* place, const absl::Status& status) = 0;
+  virtual void OnFailed(WorkerHost* worker_host, const absl::Status& status) = 0;
   virtual void OnStarted(int worker, pid_t pid) = 0;
   // Empty: the stream has ended. `bytes` is valid during the call.
   virtual void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) = 0;
-  // Once for each worker that a place was told to start, after what the worker had written.
+  // Once for each worker that a host was told to start, after what the worker had written.
   virtual void OnEnded(int worker, WorkerEnd end) = 0;
   // Something for people.
   virtual void OnRemark(const std::string& sentence) = 0;
@@ -39,12 +39,12 @@ class PlaceListener {
 
 // Where workers of a launch run: this process's children, or another host's agent. Owned by the launch or the agent;
 // one thread; works by an EventLoop.
-class Place {
+class WorkerHost {
  public:
-  explicit Place(std::string host) : host_(std::move(host)) {}
-  virtual ~Place() = default;
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit WorkerHost(std::string host) : host_(std::move(host)) {}
+  virtual ~WorkerHost() = default;
+  WorkerHost(const WorkerHost&) = delete;
+  WorkerHost& operator=(const WorkerHost&) = delete;
 
   // As the user names it.
   const std::string& host() const { return host_; }
@@ -67,7 +67,7 @@ class Place {
   virtual void SetTerminals(const WorkerTerminals& terminals) = 0;
   // While held, the workers wait for their output to be read.
   virtual void HoldOutput(bool hold) = 0;
-  // A child of this process has ended; true: it was one of this place's.
+  // A child of this process has ended; true: it was one of this host's.
   virtual bool OnChildEnded(pid_t pid, WorkerEnd end) = 0;
   // Ends what the workers, which have all ended, left behind, and brings the rest of their output.
   virtual void Finish() = 0;
@@ -80,4 +80,4 @@ class Place {
 
 }  // namespace farandole::launcher
 
-#endif  // FARANDOLE_DEPLOY_LAUNCHER_PLACES_PLACE_H_
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_WORKER_HOST_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_
-#define FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_
+#ifndef FARANDOLE_SERVER_REGISTRY_JOB_REGISTRY_H_
+#define FARANDOLE_SERVER_REGISTRY_JOB_REGISTRY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -31,10 +31,10 @@ bool IsActive(v1::JobState state);
 
 // All jobs that this coordinator keeps, each as it was after its last Step. The job loops write, others read. Owned by
 // the coordinator; any thread.
-class JobDirectory {
+class JobRegistry {
  public:
   // `tenants` outlives the directory.
-  explicit JobDirectory(const Tenants* tenants) : tenants_(tenants) {}
+  explicit JobRegistry(const Tenants* tenants) : tenants_(tenants) {}
 
   // Takes in the rows under job/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
   absl::Status Load(absl::Span<const StoreRow> rows);
@@ -65,4 +65,4 @@ class JobDirectory {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_REGISTRY_JOB_DIRECTORY_H_
+#endif  // FARANDOLE_SERVER_REGISTRY_JOB_REGISTRY_H_

@@ -1,4 +1,4 @@
-#include "server/edge/switchboard.h"
+#include "server/edge/output_router.h"
 
 #include <memory>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-void Switchboard::Deliver(Output output) {
+void OutputRouter::Deliver(Output output) {
   if (auto* send = std::get_if<Send>(&output)) {
     if (std::shared_ptr<AttachStream> stream = streams_.Find(send->stream)) stream->Send(std::move(send->message));
   } else if (auto* close = std::get_if<CloseStream>(&output)) {

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_LOOP_JOB_SEAT_H_
-#define FARANDOLE_SERVER_LOOP_JOB_SEAT_H_
+#ifndef FARANDOLE_SERVER_LOOP_JOB_RUNNER_H_
+#define FARANDOLE_SERVER_LOOP_JOB_RUNNER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/job/job.h"
-#include "server/loop/outlet.h"
+#include "server/loop/output_receiver.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_key.h"
 #include "server/store/store.h"
@@ -26,24 +26,24 @@ inline constexpr size_t kMaxUnfinishedSteps = 1024;
 // One job in its loop, with what is on its way: it carries out the actions of the job's Steps in order. First what must
 // be durable is committed, then the outputs go out; Steps go on meanwhile, and their outputs queue behind. Owned by the
 // job's loop and used on that loop's thread only.
-class JobSeat {
+class JobRunner {
  public:
-  // What a seat works with; all of it outlives the seat.
+  // What a runner works with; all of it outlives the runner.
   struct Surroundings {
     Store* store = nullptr;
-    Outlet* outlet = nullptr;
+    OutputReceiver* output_receiver = nullptr;
     Metrics* metrics = nullptr;
   };
 
   // `committed(number, status)` is called on the store's thread for each commit; it has to bring both to OnCommitted.
-  JobSeat(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
-          std::function<void(uint64_t, absl::Status)> committed);
+  JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+            std::function<void(uint64_t, absl::Status)> committed);
 
   // Steps the job, unless the event is of a stream that the job does not have (any more). Only while CanTake().
   void Take(const Event& event, absl::Time now);
   bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps; }
 
-  // The commit of step `number` has ended. Not OK: it is the caller's to Abandon the seat.
+  // The commit of step `number` has ended. Not OK: it is the caller's to Abandon the runner.
   void OnCommitted(uint64_t number);
   // Ends every stream and answers every call of the job with `status`; nothing that waited for a commit goes out. The
   // job's object is of no use afterwards; its rows are what counts.
@@ -52,7 +52,7 @@ class JobSeat {
   v1::JobSummary Summary() const { return job_->Summary(); }
   absl::Time next_tick() const { return next_tick_; }
   bool HasUnfinishedSteps() const { return !unfinished_.empty(); }
-  // Nothing would be lost if the seat was given up now.
+  // Nothing would be lost if the runner was given up now.
   bool IsIdle() const { return unfinished_.empty() && streams_.empty() && calls_.empty() && job_->IsIdle(); }
 
  private:
@@ -90,4 +90,4 @@ class JobSeat {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_LOOP_JOB_SEAT_H_
+#endif  // FARANDOLE_SERVER_LOOP_JOB_RUNNER_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_LAUNCHER_PLACES_SSH_PLACE_H_
-#define FARANDOLE_DEPLOY_LAUNCHER_PLACES_SSH_PLACE_H_
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_SSH_WORKER_HOST_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_SSH_WORKER_HOST_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,12 +13,12 @@
 #include "deploy/launcher/output/line_splitter.h"
 #include "deploy/launcher/output/line_tail.h"
 #include "deploy/launcher/output/output_sink.h"
-#include "deploy/launcher/places/place.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/worker_pipe.h"
 #include "deploy/launcher/protocol/agent_frames.h"
 #include "deploy/launcher/protocol/agent_messages.h"
+#include "deploy/launcher/worker_hosts/worker_host.h"
 
 namespace farandole::launcher {
 
@@ -45,11 +45,11 @@ std::vector<std::string> SshArguments(const SshOptions& options, const std::stri
 
 // Workers on another host, behind one ssh client and the agent that it runs there (host_agent.h). Everything that the
 // agent is to know travels over its standard input.
-class SshPlace final : public Place {
+class SshWorkerHost final : public WorkerHost {
  public:
   // `loop` and `listener` are borrowed.
-  SshPlace(std::string host, SshOptions options, AgentOrder order, EventLoop* loop, PlaceListener* listener);
-  ~SshPlace() override;
+  SshWorkerHost(std::string host, SshOptions options, AgentOrder order, EventLoop* loop, WorkerHostListener* listener);
+  ~SshWorkerHost() override;
 
   const std::string& hostname() const override { return hostname_; }
   void Prepare() override;
@@ -81,7 +81,7 @@ class SshPlace final : public Place {
   void SayTaken();
   void Send(FrameType type, absl::string_view message);
 
-  // Once: the place cannot be used, or is lost.
+  // Once: the host cannot be used, or is lost.
   void Fail(const absl::Status& status);
   absl::Status DescribeEnd(WorkerEnd end) const;
   // What ssh and what it ran have said, for the end of a sentence; "" for nothing.
@@ -94,7 +94,7 @@ class SshPlace final : public Place {
   const SshOptions options_;
   const AgentOrder order_;
   EventLoop* const loop_;
-  PlaceListener* const listener_;
+  WorkerHostListener* const listener_;
   Stage stage_ = kConnecting;
   std::unique_ptr<AlarmClock> clock_;
   absl::Duration kill_at_ = absl::InfiniteDuration();
@@ -124,4 +124,4 @@ class SshPlace final : public Place {
 
 }  // namespace farandole::launcher
 
-#endif  // FARANDOLE_DEPLOY_LAUNCHER_PLACES_SSH_PLACE_H_
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_SSH_WORKER_HOST_H_

@@ -1,4 +1,4 @@
-#include "server/edge/front_desk.h"
+#include "server/edge/call_router.h"
 
 #include <algorithm>
 
@@ -38,27 +38,27 @@ absl::Status CheckJobName(absl::string_view name) {
                                                  " bytes of [A-Za-z0-9._-]"));
 }
 
-absl::StatusOr<Access> FrontDesk::Authenticate(const grpc::CallbackServerContext& context) {
+absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context) {
   const absl::StatusOr<std::string> token = BearerToken(context);
   absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
   if (!access.ok()) metrics_->CountDeniedCall();
   return access;
 }
 
-absl::StatusOr<Access> FrontDesk::AuthenticateAdmin(const grpc::CallbackServerContext& context) {
+absl::StatusOr<Access> CallRouter::AuthenticateAdmin(const grpc::CallbackServerContext& context) {
   absl::StatusOr<Access> access = Authenticate(context);
   if (!access.ok() || access->admin) return access;
   metrics_->CountDeniedCall();
   return absl::PermissionDeniedError(absl::StrCat("the token of tenant ", access->tenant, " is no admin token"));
 }
 
-absl::StatusOr<JobKey> FrontDesk::KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
-                                        const std::string& tenant) {
+absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
+                                         const std::string& tenant) {
   const absl::StatusOr<Access> access = Authenticate(context);
   return access.ok() ? KeyFor(*access, job, tenant) : access.status();
 }
 
-absl::StatusOr<JobKey> FrontDesk::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {
+absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {
   if (absl::Status status = CheckJobName(job); !status.ok()) return status;
   if (tenant.empty() || tenant == access.tenant) return JobKey{access.tenant, job};
   if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
@@ -68,13 +68,13 @@ absl::StatusOr<JobKey> FrontDesk::KeyFor(const Access& access, const std::string
       absl::StrCat("the token of tenant ", access.tenant, " does not show the jobs of tenant ", tenant));
 }
 
-grpc::ServerUnaryReactor* FrontDesk::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
+grpc::ServerUnaryReactor* CallRouter::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(status));
   return reactor;
 }
 
-absl::Status FrontDesk::CheckNotDraining() const {
+absl::Status CallRouter::CheckNotDraining() const {
   return draining_ ? absl::UnavailableError("the coordinator is draining: it takes no new workers; retry")
                    : absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_EDGE_FRONT_DESK_H_
-#define FARANDOLE_SERVER_EDGE_FRONT_DESK_H_
+#ifndef FARANDOLE_SERVER_EDGE_CALL_ROUTER_H_
+#define FARANDOLE_SERVER_EDGE_CALL_ROUTER_H_
 
 #include <atomic>
 #include <cstddef>
@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
+#include "server/edge/output_router.h"
 #include "server/edge/status.h"
-#include "server/edge/switchboard.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_key.h"
@@ -31,13 +31,13 @@ absl::Status CheckJobName(absl::string_view name);
 
 // Where every gRPC call comes in: who is it, which job does it mean, and then into that job's mailbox. Owned by the
 // coordinator; any thread; what it points to outlives it.
-class FrontDesk {
+class CallRouter {
  public:
-  FrontDesk(const Tenants* tenants, JobLoops* loops, Switchboard* switchboard, Metrics* metrics,
-            size_t stream_queue_limit = kStreamQueueLimit)
+  CallRouter(const Tenants* tenants, JobLoops* loops, OutputRouter* output_router, Metrics* metrics,
+             size_t stream_queue_limit = kStreamQueueLimit)
       : tenants_(tenants),
         loops_(loops),
-        switchboard_(switchboard),
+        output_router_(output_router),
         metrics_(metrics),
         stream_queue_limit_(stream_queue_limit) {}
 
@@ -72,22 +72,22 @@ class FrontDesk {
 
   const Tenants& tenants() const { return *tenants_; }
   JobLoops& loops() { return *loops_; }
-  Switchboard& switchboard() { return *switchboard_; }
+  OutputRouter& output_router() { return *output_router_; }
   Metrics& metrics() { return *metrics_; }
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
   const Tenants* const tenants_;
   JobLoops* const loops_;
-  Switchboard* const switchboard_;
+  OutputRouter* const output_router_;
   Metrics* const metrics_;
   const size_t stream_queue_limit_;
   std::atomic<bool> draining_{false};
 };
 
 template <typename Response, typename MakeEvent>
-grpc::ServerUnaryReactor* FrontDesk::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
-                                         Response* response, const MakeEvent& make_event) {
+grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
+                                          Response* response, const MakeEvent& make_event) {
   if (!key.ok()) return Answer(context, key.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Push(*key, make_event, [reactor, response](const absl::Status& status, ReplyMessage message) {
@@ -101,13 +101,13 @@ grpc::ServerUnaryReactor* FrontDesk::Ask(grpc::CallbackServerContext* context, c
 }
 
 template <typename MakeEvent>
-void FrontDesk::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish) {
-  const CallId call = switchboard_->calls().Add(std::move(finish));
+void CallRouter::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish) {
+  const CallId call = output_router_->calls().Add(std::move(finish));
   if (absl::Status status = loops_->Push(key, make_event(call)); !status.ok()) {
-    switchboard_->calls().Answer(Reply{call, status, {}});
+    output_router_->calls().Answer(Reply{call, status, {}});
   }
 }
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_EDGE_FRONT_DESK_H_
+#endif  // FARANDOLE_SERVER_EDGE_CALL_ROUTER_H_

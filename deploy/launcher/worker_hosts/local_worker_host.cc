@@ -1,4 +1,4 @@
-#include "deploy/launcher/places/local_place.h"
+#include "deploy/launcher/worker_hosts/local_worker_host.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -37,12 +37,12 @@ std::string OwnHostName() {
   return name;
 }
 
-LocalPlace::LocalPlace(EventLoop* loop, PlaceListener* listener)
-    : Place(OwnHostName()), loop_(loop), listener_(listener) {}
+LocalWorkerHost::LocalWorkerHost(EventLoop* loop, WorkerHostListener* listener)
+    : WorkerHost(OwnHostName()), loop_(loop), listener_(listener) {}
 
-LocalPlace::~LocalPlace() = default;
+LocalWorkerHost::~LocalWorkerHost() = default;
 
-void LocalPlace::Prepare() {
+void LocalWorkerHost::Prepare() {
   absl::StatusOr<std::unique_ptr<AlarmClock>> clock = AlarmClock::Make(loop_, [this] { OnAlarm(); });
   if (!clock.ok()) {
     listener_->OnFailed(this, clock.status());
@@ -52,7 +52,7 @@ void LocalPlace::Prepare() {
   listener_->OnReady(this);
 }
 
-void LocalPlace::Start(const std::vector<int>& workers) {
+void LocalWorkerHost::Start(const std::vector<int>& workers) {
   if (workers.empty()) return;
   const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   absl::Status status;
@@ -70,7 +70,7 @@ void LocalPlace::Start(const std::vector<int>& workers) {
   for (; started < workers.size(); ++started) listener_->OnEnded(workers[started], WorkerEnd{127, 0});
 }
 
-int LocalPlace::LowestFreeSlot() const {
+int LocalWorkerHost::LowestFreeSlot() const {
   std::set<int> taken;
   for (const auto& [number, worker] : workers_) {
     if (worker.is_running) taken.insert(worker.slot);
@@ -80,7 +80,7 @@ int LocalPlace::LowestFreeSlot() const {
   return slot;
 }
 
-absl::Status LocalPlace::StartOne(int number, int local_size, int stdin_fd) {
+absl::Status LocalWorkerHost::StartOne(int number, int local_size, int stdin_fd) {
   const int slot = LowestFreeSlot();
   const absl::StatusOr<WorkerProcess> process = StartWorker(WorkerCommand{
       command_.executable, command_.arguments, command_.environment(number, slot, local_size), stdin_fd, terminals_});
@@ -103,17 +103,17 @@ absl::Status LocalPlace::StartOne(int number, int local_size, int stdin_fd) {
   return absl::OkStatus();
 }
 
-void LocalPlace::Signal(int signal, bool whole_group) {
+void LocalWorkerHost::Signal(int signal, bool whole_group) {
   if (signal == SIGKILL && stage_ == kSweeping) SweepHard();
   for (auto& [number, worker] : workers_) SendSignal(&worker, signal, whole_group);
 }
 
-void LocalPlace::SignalOne(int worker, int signal) {
+void LocalWorkerHost::SignalOne(int worker, int signal) {
   const auto found = workers_.find(worker);
   if (found != workers_.end()) SendSignal(&found->second, signal, true);
 }
 
-void LocalPlace::SendSignal(Worker* worker, int signal, bool whole_group) {
+void LocalWorkerHost::SendSignal(Worker* worker, int signal, bool whole_group) {
   // The number of a worker that is not reaped yet cannot belong to anybody else.
   if (!worker->is_running) return;
   kill(whole_group ? -worker->pid : worker->pid, signal);
@@ -124,7 +124,7 @@ void LocalPlace::SendSignal(Worker* worker, int signal, bool whole_group) {
   SetAlarm();
 }
 
-void LocalPlace::SetAlarm() {
+void LocalWorkerHost::SetAlarm() {
   if (stage_ != kWorking) return;
   absl::Duration at = absl::InfiniteDuration();
   for (const auto& [number, worker] : workers_) {
@@ -133,7 +133,7 @@ void LocalPlace::SetAlarm() {
   clock_->Set(at);
 }
 
-void LocalPlace::GiveUpHanging() {
+void LocalWorkerHost::GiveUpHanging() {
   std::vector<int> hanging;
   for (auto& [number, worker] : workers_) {
     if (!worker.is_running || worker.give_up_at > clock_->Now()) continue;
@@ -153,12 +153,12 @@ void LocalPlace::GiveUpHanging() {
   SetAlarm();
 }
 
-bool LocalPlace::OnlyHangingAreLeft() const {
+bool LocalWorkerHost::OnlyHangingAreLeft() const {
   const std::vector<pid_t> left = Descendants(getpid());
   return std::all_of(left.begin(), left.end(), [this](pid_t pid) { return hanging_.count(pid) > 0; });
 }
 
-void LocalPlace::SetTerminals(const WorkerTerminals& terminals) {
+void LocalWorkerHost::SetTerminals(const WorkerTerminals& terminals) {
   terminals_ = terminals;
   for (auto& [number, worker] : workers_) {
     if (worker.out != nullptr) worker.out->Resize(terminals.out);
@@ -167,7 +167,7 @@ void LocalPlace::SetTerminals(const WorkerTerminals& terminals) {
   }
 }
 
-void LocalPlace::HoldOutput(bool hold) {
+void LocalWorkerHost::HoldOutput(bool hold) {
   is_held_ = hold;
   if (stage_ == kDraining) {
     if (!hold) DrainAll();
@@ -181,7 +181,7 @@ void LocalPlace::HoldOutput(bool hold) {
   }
 }
 
-bool LocalPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
+bool LocalWorkerHost::OnChildEnded(pid_t pid, WorkerEnd end) {
   const auto found = std::find_if(workers_.begin(), workers_.end(), [pid](const auto& entry) {
     return entry.second.is_running && entry.second.pid == pid;
   });
@@ -196,14 +196,14 @@ bool LocalPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
   return found != workers_.end();
 }
 
-void LocalPlace::Drain(Worker* worker) {
+void LocalWorkerHost::Drain(Worker* worker) {
   for (WorkerPipe* pipe : {worker->out.get(), worker->err.get()}) {
     while (!is_held_ && pipe->ReadSome()) {
     }
   }
 }
 
-void LocalPlace::Finish() {
+void LocalWorkerHost::Finish() {
   if (stage_ != kWorking) return;
   stage_ = kSweeping;
   if (HasChildren()) {
@@ -213,13 +213,13 @@ void LocalPlace::Finish() {
   ContinueSweep();
 }
 
-void LocalPlace::SweepHard() {
+void LocalWorkerHost::SweepHard() {
   stage_ = kSweepingHard;
   SignalDescendants(SIGKILL);
   if (clock_ != nullptr) clock_->Set(clock_->Now() + kKillPatience);
 }
 
-void LocalPlace::OnAlarm() {
+void LocalWorkerHost::OnAlarm() {
   if (stage_ == kWorking) {
     GiveUpHanging();
   } else if (stage_ == kSweeping) {
@@ -235,7 +235,7 @@ void LocalPlace::OnAlarm() {
   }
 }
 
-void LocalPlace::ContinueSweep() {
+void LocalWorkerHost::ContinueSweep() {
   if (stage_ != kSweeping && stage_ != kSweepingHard) return;
   if (!HasChildren() || OnlyHangingAreLeft()) {
     DrainAll();
@@ -245,7 +245,7 @@ void LocalPlace::ContinueSweep() {
   }
 }
 
-void LocalPlace::DrainAll() {
+void LocalWorkerHost::DrainAll() {
   if (stage_ != kDraining) {
     // Whoever could write is gone: what the pipes hold now is all.
     for (const auto& [number, worker] : workers_) {

@@ -1,4 +1,4 @@
-#include "server/registry/job_directory.h"
+#include "server/registry/job_registry.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->creat
 
 bool IsActive(v1::JobState state) { return state == v1::JOB_STATE_FORMING || state == v1::JOB_STATE_RUNNING; }
 
-absl::Status JobDirectory::Load(absl::Span<const StoreRow> rows) {
+absl::Status JobRegistry::Load(absl::Span<const StoreRow> rows) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const StoreRow& row : rows) {
     v1::JobRecord record;
@@ -41,7 +41,7 @@ absl::Status JobDirectory::Load(absl::Span<const StoreRow> rows) {
   return absl::OkStatus();
 }
 
-std::vector<JobKey> JobDirectory::ActiveKeys() const {
+std::vector<JobKey> JobRegistry::ActiveKeys() const {
   std::vector<JobKey> active;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, summary] : jobs_) {
@@ -50,7 +50,7 @@ std::vector<JobKey> JobDirectory::ActiveKeys() const {
   return active;
 }
 
-absl::Status JobDirectory::Admit(const JobKey& key, uint32_t most_workers) {
+absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers) {
   const Quota quota = tenants_->QuotaOf(key.tenant);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
@@ -86,7 +86,7 @@ absl::Status JobDirectory::Admit(const JobKey& key, uint32_t most_workers) {
   return absl::OkStatus();
 }
 
-void JobDirectory::Update(const JobKey& key, v1::JobSummary summary) {
+void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (summary.created_unix_ms() == 0) {
     jobs_.erase(key);
@@ -95,12 +95,12 @@ void JobDirectory::Update(const JobKey& key, v1::JobSummary summary) {
   }
 }
 
-bool JobDirectory::Knows(const JobKey& key) const {
+bool JobRegistry::Knows(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return jobs_.contains(key);
 }
 
-std::vector<v1::JobSummary> JobDirectory::List(absl::string_view tenant) const {
+std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<const v1::JobSummary*> seen;
   for (const auto& [key, summary] : jobs_) {
@@ -115,7 +115,7 @@ std::vector<v1::JobSummary> JobDirectory::List(absl::string_view tenant) const {
   return listed;
 }
 
-void JobDirectory::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {
+void JobRegistry::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, summary] : jobs_) visit(summary);
 }

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_LAUNCHER_PLACES_LOCAL_PLACE_H_
-#define FARANDOLE_DEPLOY_LAUNCHER_PLACES_LOCAL_PLACE_H_
+#ifndef FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_LOCAL_WORKER_HOST_H_
+#define FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_LOCAL_WORKER_HOST_H_
 
 #include <functional>
 #include <map>
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "deploy/launcher/places/place.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/worker_pipe.h"
+#include "deploy/launcher/worker_hosts/worker_host.h"
 
 namespace farandole::launcher {
 
@@ -20,24 +20,24 @@ std::string OwnHostName();
 
 // Workers that are this process's children, in a launcher or in an agent. Finish ends everything that descends from
 // this process, so that it comes after the end of all other children.
-class LocalPlace final : public Place {
+class LocalWorkerHost final : public WorkerHost {
  public:
   struct Command {
     // The program's path (FindExecutable), and its arguments, beginning with its name as the user wrote it.
     std::string executable;
     std::vector<std::string> arguments;
-    // All "NAME=value" of a worker. `slot`: the lowest place that no worker has who is here and has not ended.
+    // All "NAME=value" of a worker. `slot`: the lowest number that no running worker here has.
     // `local_size`: how many are started with it.
     std::function<std::vector<std::string>(int worker, int slot, int local_size)> environment;
-    // What a worker leaves in its process group ends with it (SIGTERM); otherwise with the place.
+    // What a worker leaves in its process group ends with it (SIGTERM); otherwise with this object.
     bool ends_groups = false;
     // A worker that SIGKILL has not ended by then counts as ended by it: it hangs in the kernel, and is named.
     absl::Duration kill_patience = absl::Seconds(10);
   };
 
   // `loop` and `listener` are borrowed. Without workers it only finishes.
-  LocalPlace(EventLoop* loop, PlaceListener* listener);
-  ~LocalPlace() override;
+  LocalWorkerHost(EventLoop* loop, WorkerHostListener* listener);
+  ~LocalWorkerHost() override;
 
   // Before Start.
   void SetCommand(Command command) { command_ = std::move(command); }
@@ -81,7 +81,7 @@ class LocalPlace final : public Place {
   void DrainAll();
 
   EventLoop* const loop_;
-  PlaceListener* const listener_;
+  WorkerHostListener* const listener_;
   Command command_;
   int input_fd_ = -1;
   WorkerTerminals terminals_;
@@ -96,4 +96,4 @@ class LocalPlace final : public Place {
 
 }  // namespace farandole::launcher
 
-#endif  // FARANDOLE_DEPLOY_LAUNCHER_PLACES_LOCAL_PLACE_H_
+#endif  // FARANDOLE_DEPLOY_LAUNCHER_WORKER_HOSTS_LOCAL_WORKER_HOST_H_

@@ -1,4 +1,4 @@
-#include "server/loop/job_seat.h"
+#include "server/loop/job_runner.h"
 
 #include <type_traits>
 #include <utility>
@@ -29,8 +29,8 @@ void Log(const std::string& job, const LogLine& line) {
 
 }  // namespace
 
-JobSeat::JobSeat(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
-                 std::function<void(uint64_t, absl::Status)> committed)
+JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+                     std::function<void(uint64_t, absl::Status)> committed)
     : key_(std::move(key)),
       owner_(key_.Text()),
       job_(std::move(job)),
@@ -40,7 +40,7 @@ JobSeat::JobSeat(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, 
       formed_epoch_(job_->Summary().epoch()),
       ended_epoch_(formed_epoch_ == 0 ? 0 : formed_epoch_ - 1) {}
 
-void JobSeat::Take(const Event& event, absl::Time now) {
+void JobRunner::Take(const Event& event, absl::Time now) {
   if (!Admit(event)) return;
   const absl::Time before = absl::Now();
   Actions actions = job_->Step(event, now);
@@ -52,7 +52,7 @@ void JobSeat::Take(const Event& event, absl::Time now) {
   CarryOut(std::move(actions));
 }
 
-bool JobSeat::Admit(const Event& event) {
+bool JobRunner::Admit(const Event& event) {
   return std::visit(
       [this](const auto& one) {
         using T = std::decay_t<decltype(one)>;
@@ -75,7 +75,7 @@ bool JobSeat::Admit(const Event& event) {
       event);
 }
 
-void JobSeat::CarryOut(Actions actions) {
+void JobRunner::CarryOut(Actions actions) {
   next_tick_ = actions.next_tick;
   Account(actions.outputs);
   const bool is_durable = actions.persist.empty();
@@ -94,7 +94,7 @@ void JobSeat::CarryOut(Actions actions) {
       });
 }
 
-void JobSeat::Account(const std::vector<Output>& outputs) {
+void JobRunner::Account(const std::vector<Output>& outputs) {
   std::string stall;
   for (const Output& output : outputs) {
     if (const auto* send = std::get_if<Send>(&output)) CountEpochs(*send->message, &stall);
@@ -103,7 +103,7 @@ void JobSeat::Account(const std::vector<Output>& outputs) {
   }
 }
 
-void JobSeat::CountEpochs(const v1::CoordinatorMessage& message, std::string* stall) {
+void JobRunner::CountEpochs(const v1::CoordinatorMessage& message, std::string* stall) {
   if (message.has_epoch_formed() && message.epoch_formed().number() > formed_epoch_) {
     formed_epoch_ = message.epoch_formed().number();
     surroundings_.metrics->CountEpochFormed();
@@ -119,14 +119,14 @@ void JobSeat::CountEpochs(const v1::CoordinatorMessage& message, std::string* st
   }
 }
 
-void JobSeat::OnCommitted(uint64_t number) {
+void JobRunner::OnCommitted(uint64_t number) {
   for (UnfinishedStep& step : unfinished_) {
     if (step.number == number) step.is_durable = true;
   }
   DeliverDurable();
 }
 
-void JobSeat::DeliverDurable() {
+void JobRunner::DeliverDurable() {
   while (!unfinished_.empty() && unfinished_.front().is_durable) {
     std::vector<Output> outputs = std::move(unfinished_.front().outputs);
     unfinished_.pop_front();
@@ -134,16 +134,16 @@ void JobSeat::DeliverDurable() {
   }
 }
 
-void JobSeat::Deliver(Output output) {
+void JobRunner::Deliver(Output output) {
   if (const auto* line = std::get_if<LogLine>(&output)) {
     Log(owner_, *line);
     return;
   }
   if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, *send->message);
-  surroundings_.outlet->Deliver(std::move(output));
+  surroundings_.output_receiver->Deliver(std::move(output));
 }
 
-void JobSeat::Abandon(const absl::Status& status) {
+void JobRunner::Abandon(const absl::Status& status) {
   for (const UnfinishedStep& step : unfinished_) {
     for (const Output& output : step.outputs) {
       if (const auto* close = std::get_if<CloseStream>(&output)) streams_.insert(close->stream);
@@ -151,8 +151,8 @@ void JobSeat::Abandon(const absl::Status& status) {
     }
   }
   unfinished_.clear();
-  for (const StreamId stream : streams_) surroundings_.outlet->Deliver(CloseStream{stream, status});
-  for (const CallId call : calls_) surroundings_.outlet->Deliver(Reply{call, status, {}});
+  for (const StreamId stream : streams_) surroundings_.output_receiver->Deliver(CloseStream{stream, status});
+  for (const CallId call : calls_) surroundings_.output_receiver->Deliver(Reply{call, status, {}});
   streams_.clear();
   calls_.clear();
 }

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_LAUNCH_NOTICEBOARD_H_
-#define FARANDOLE_WORKER_LAUNCH_NOTICEBOARD_H_
+#ifndef FARANDOLE_WORKER_LAUNCH_PMIX_EXCHANGE_H_
+#define FARANDOLE_WORKER_LAUNCH_PMIX_EXCHANGE_H_
 
 #include <functional>
 #include <memory>
@@ -16,17 +16,17 @@ namespace farandole {
 // `srun --mpi=pmix` serve on each host (PMIx Standard 4.1). Its library, libpmix.so.2, is loaded where it is needed
 // only. PMIx counts who has it open in a process, so MPI in the same process shares the connection, in either order.
 // Thread-compatible.
-class Noticeboard {
+class PmixExchange {
  public:
   // Connects with the PMIx server of this host.
   //   FAILED_PRECONDITION  there is no libpmix.so.2, it is not of the server's version (another client beside MPI's own
   //                        would take MPI's place at the server), or it cannot connect; the text says what and why
-  static absl::StatusOr<std::unique_ptr<Noticeboard>> Open(const ForeignLaunch& launch);
+  static absl::StatusOr<std::unique_ptr<PmixExchange>> Open(const ForeignLaunch& launch);
   // Says goodbye to the server, where MPI does not use the connection any more. The server takes a process that ends
   // without for one that failed; one that says it before MPI begins leaves MPI no place. So: when the process exits.
-  ~Noticeboard();
-  Noticeboard(const Noticeboard&) = delete;
-  Noticeboard& operator=(const Noticeboard&) = delete;
+  ~PmixExchange();
+  PmixExchange(const PmixExchange&) = delete;
+  PmixExchange& operator=(const PmixExchange&) = delete;
 
   // Rank 0 only: all processes of the launch can read `text` from now on, and so can who reads the launcher's own
   // connections between hosts.
@@ -42,7 +42,7 @@ class Noticeboard {
  private:
   struct Library;
 
-  Noticeboard(std::unique_ptr<Library> library, std::string launch);
+  PmixExchange(std::unique_ptr<Library> library, std::string launch);
 
   const std::unique_ptr<Library> library_;
   // PMIx's name of the launch.
@@ -51,4 +51,4 @@ class Noticeboard {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_LAUNCH_NOTICEBOARD_H_
+#endif  // FARANDOLE_WORKER_LAUNCH_PMIX_EXCHANGE_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_ADMIN_TENANT_OFFICE_H_
-#define FARANDOLE_SERVER_ADMIN_TENANT_OFFICE_H_
+#ifndef FARANDOLE_SERVER_ADMIN_TENANT_REGISTRAR_H_
+#define FARANDOLE_SERVER_ADMIN_TENANT_REGISTRAR_H_
 
 #include <functional>
 #include <string>
@@ -19,12 +19,12 @@ namespace farandole {
 
 // Makes tenants, durable before anybody hears of them. Owned by the coordinator; any thread; what it points to outlives
 // it.
-class TenantOffice {
+class TenantRegistrar {
  public:
   // `secret` is the start token: the tokens of tenants are derived from it and the call's idempotency key, so that a
   // repeated call gives the same token although only its hash is kept. A holder of the start token may do everything
   // anyway.
-  TenantOffice(AnswerLedger* ledger, Tenants* tenants, std::string secret)
+  TenantRegistrar(AnswerLedger* ledger, Tenants* tenants, std::string secret)
       : ledger_(ledger), tenants_(tenants), secret_(std::move(secret)) {}
 
   // Reads the tenants' rows. Blocks. Errors: the store's, DATA_LOSS where a row cannot be parsed.
@@ -54,4 +54,4 @@ class TenantOffice {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_ADMIN_TENANT_OFFICE_H_
+#endif  // FARANDOLE_SERVER_ADMIN_TENANT_REGISTRAR_H_

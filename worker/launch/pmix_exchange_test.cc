@@ -1,4 +1,4 @@
-#include "worker/launch/noticeboard.h"
+#include "worker/launch/pmix_exchange.h"
 
 #include <string>
 
@@ -17,15 +17,15 @@ ForeignLaunch LaunchOf(const std::string& version) {
 }
 
 // What a real server does is tested with a real mpirun, in tests/integration.
-TEST(NoticeboardTest, AServerOfAnotherVersionIsNotJoined) {
-  const absl::Status status = Noticeboard::Open(LaunchOf("99.1.0")).status();
+TEST(PmixExchangeTest, AServerOfAnotherVersionIsNotJoined) {
+  const absl::Status status = PmixExchange::Open(LaunchOf("99.1.0")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   const std::string text(status.message());
   EXPECT_TRUE(text.find("libpmix.so.2 is of PMIx ") == 0 && text.find(", but mpirun serves PMIx 99.1.0") > 0) << text;
 }
 
-TEST(NoticeboardTest, AnOldServerThatDoesNotSayItsVersionIsNotJoined) {
-  const absl::Status status = Noticeboard::Open(LaunchOf("")).status();
+TEST(PmixExchangeTest, AnOldServerThatDoesNotSayItsVersionIsNotJoined) {
+  const absl::Status status = PmixExchange::Open(LaunchOf("")).status();
   EXPECT_NE(std::string(status.message()).find("but mpirun serves PMIx of an unknown version"), std::string::npos)
       << status;
 }

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_LOOP_OUTLET_H_
-#define FARANDOLE_SERVER_LOOP_OUTLET_H_
+#ifndef FARANDOLE_SERVER_LOOP_OUTPUT_RECEIVER_H_
+#define FARANDOLE_SERVER_LOOP_OUTPUT_RECEIVER_H_
 
 #include "server/job/rules/actions.h"
 
@@ -7,12 +7,12 @@ namespace farandole {
 
 // Where a job's outputs leave the coordinator. Called by the job loops; must not block. A stream or a call that is gone
 // already is no error: nothing happens. LogLines do not come here.
-class Outlet {
+class OutputReceiver {
  public:
-  virtual ~Outlet() = default;
+  virtual ~OutputReceiver() = default;
   virtual void Deliver(Output output) = 0;
 };
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_LOOP_OUTLET_H_
+#endif  // FARANDOLE_SERVER_LOOP_OUTPUT_RECEIVER_H_

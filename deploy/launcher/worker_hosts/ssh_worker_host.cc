@@ -1,4 +1,4 @@
-#include "deploy/launcher/places/ssh_place.h"
+#include "deploy/launcher/worker_hosts/ssh_worker_host.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -61,19 +61,20 @@ std::vector<std::string> SshArguments(const SshOptions& options, const std::stri
   return arguments;
 }
 
-SshPlace::SshPlace(std::string host, SshOptions options, AgentOrder order, EventLoop* loop, PlaceListener* listener)
-    : Place(std::move(host)),
+SshWorkerHost::SshWorkerHost(std::string host, SshOptions options, AgentOrder order, EventLoop* loop,
+                             WorkerHostListener* listener)
+    : WorkerHost(std::move(host)),
       options_(std::move(options)),
       order_(std::move(order)),
       loop_(loop),
       listener_(listener) {}
 
-SshPlace::~SshPlace() {
+SshWorkerHost::~SshWorkerHost() {
   CloseInput();
   KillClient();
 }
 
-void SshPlace::Prepare() {
+void SshWorkerHost::Prepare() {
   absl::StatusOr<std::unique_ptr<AlarmClock>> clock = AlarmClock::Make(loop_, [this] { OnAlarm(); });
   if (!clock.ok()) {
     Fail(clock.status());
@@ -83,7 +84,7 @@ void SshPlace::Prepare() {
   Connect();
 }
 
-void SshPlace::Connect() {
+void SshWorkerHost::Connect() {
   int input[2] = {-1, -1};
   if (pipe2(input, O_CLOEXEC) != 0) {
     Fail(absl::ResourceExhaustedError(absl::StrCat("no pipe can be made: ", strerror(errno))));
@@ -111,7 +112,7 @@ void SshPlace::Connect() {
   err_->Resume();
 }
 
-void SshPlace::OnOutput(absl::string_view bytes) {
+void SshWorkerHost::OnOutput(absl::string_view bytes) {
   if (stage_ == kOver) return;
   if (is_greeted_) {
     ReadFrames(bytes);
@@ -128,7 +129,7 @@ void SshPlace::OnOutput(absl::string_view bytes) {
   }
 }
 
-void SshPlace::ReadFrames(absl::string_view bytes) {
+void SshWorkerHost::ReadFrames(absl::string_view bytes) {
   frames_.Push(bytes);
   while (stage_ != kOver) {
     const absl::StatusOr<std::optional<Frame>> frame = frames_.Next();
@@ -141,7 +142,7 @@ void SshPlace::ReadFrames(absl::string_view bytes) {
   }
 }
 
-absl::Status SshPlace::OnFrame(const Frame& frame) {
+absl::Status SshWorkerHost::OnFrame(const Frame& frame) {
   const bool runs = stage_ == kRunning || stage_ == kFinishing;
   if (frame.type == FrameType::kHello && stage_ == kConnecting) return OnHello(frame.message);
   if (frame.type == FrameType::kRefused && (runs || stage_ == kPreparing)) return OnRefused(frame.message);
@@ -164,7 +165,7 @@ absl::Status SshPlace::OnFrame(const Frame& frame) {
       absl::StrCat("the agent sent a frame of type ", static_cast<int>(frame.type), " out of turn"));
 }
 
-absl::Status SshPlace::OnHello(absl::string_view message) {
+absl::Status SshWorkerHost::OnHello(absl::string_view message) {
   const absl::StatusOr<AgentHello> hello = DecodeHello(message);
   if (!hello.ok()) return hello.status();
   if (hello->protocol != kAgentProtocol || hello->version != kVersion) {
@@ -181,7 +182,7 @@ absl::Status SshPlace::OnHello(absl::string_view message) {
   return absl::OkStatus();
 }
 
-absl::Status SshPlace::OnReady(absl::string_view message) {
+absl::Status SshWorkerHost::OnReady(absl::string_view message) {
   const absl::StatusOr<AgentReadiness> readiness = DecodeReadiness(message);
   if (!readiness.ok()) return readiness.status();
   hostname_ = readiness->hostname;
@@ -190,7 +191,7 @@ absl::Status SshPlace::OnReady(absl::string_view message) {
   return absl::OkStatus();
 }
 
-absl::Status SshPlace::OnRefused(absl::string_view message) {
+absl::Status SshWorkerHost::OnRefused(absl::string_view message) {
   const absl::StatusOr<AgentRefusal> refusal = DecodeRefusal(message);
   if (!refusal.ok()) return refusal.status();
   const absl::Status status(refusal->code, absl::StrCat("host ", host(), ": ", refusal->sentence));
@@ -203,7 +204,7 @@ absl::Status SshPlace::OnRefused(absl::string_view message) {
   return absl::OkStatus();
 }
 
-absl::Status SshPlace::OnStarted(absl::string_view message) {
+absl::Status SshWorkerHost::OnStarted(absl::string_view message) {
   const absl::StatusOr<AgentStart> start = DecodeStart(message);
   if (!start.ok()) return start.status();
   const auto worker = static_cast<int>(start->worker);
@@ -214,7 +215,7 @@ absl::Status SshPlace::OnStarted(absl::string_view message) {
   return absl::OkStatus();
 }
 
-absl::Status SshPlace::OnWorkerOutput(absl::string_view message) {
+absl::Status SshWorkerHost::OnWorkerOutput(absl::string_view message) {
   const absl::StatusOr<AgentOutput> output = DecodeOutput(message);
   if (!output.ok()) return output.status();
   const auto worker = static_cast<int>(output->worker);
@@ -227,7 +228,7 @@ absl::Status SshPlace::OnWorkerOutput(absl::string_view message) {
   return absl::OkStatus();
 }
 
-absl::Status SshPlace::OnWorkerEnded(absl::string_view message) {
+absl::Status SshWorkerHost::OnWorkerEnded(absl::string_view message) {
   const absl::StatusOr<AgentEnd> end = DecodeEnd(message);
   if (!end.ok()) return end.status();
   const auto worker = static_cast<int>(end->worker);
@@ -238,16 +239,16 @@ absl::Status SshPlace::OnWorkerEnded(absl::string_view message) {
   return absl::OkStatus();
 }
 
-void SshPlace::SayTaken() {
+void SshWorkerHost::SayTaken() {
   if (taken_bytes_ > 0) Send(FrameType::kTaken, EncodeTaken(taken_bytes_));
   taken_bytes_ = 0;
 }
 
-void SshPlace::Send(FrameType type, absl::string_view message) {
+void SshWorkerHost::Send(FrameType type, absl::string_view message) {
   if (input_ != nullptr) input_->Write(EncodeFrame(type, message));
 }
 
-void SshPlace::Start(const std::vector<int>& workers) {
+void SshWorkerHost::Start(const std::vector<int>& workers) {
   if ((stage_ != kReady && stage_ != kRunning) || workers.empty()) return;
   if (stage_ == kReady) Send(FrameType::kTerminals, Encode(terminals_));
   stage_ = kRunning;
@@ -256,7 +257,7 @@ void SshPlace::Start(const std::vector<int>& workers) {
   Send(FrameType::kGo, Encode(AgentStaff{workers}));
 }
 
-void SshPlace::Signal(int signal, bool whole_group) {
+void SshWorkerHost::Signal(int signal, bool whole_group) {
   if (stage_ != kRunning && stage_ != kFinishing) return;
   Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), whole_group}));
   if (signal != SIGKILL) return;
@@ -264,22 +265,22 @@ void SshPlace::Signal(int signal, bool whole_group) {
   SetAlarm();
 }
 
-void SshPlace::SetTerminals(const WorkerTerminals& terminals) {
+void SshWorkerHost::SetTerminals(const WorkerTerminals& terminals) {
   terminals_ = terminals;
   if (stage_ == kRunning) Send(FrameType::kTerminals, Encode(terminals_));
 }
 
-void SshPlace::SignalOne(int worker, int signal) {
+void SshWorkerHost::SignalOne(int worker, int signal) {
   if (stage_ != kRunning || running_.count(worker) == 0) return;
   Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), true, worker}));
 }
 
-void SshPlace::HoldOutput(bool hold) {
+void SshWorkerHost::HoldOutput(bool hold) {
   is_held_ = hold;
   if (!hold) SayTaken();
 }
 
-void SshPlace::Finish() {
+void SshWorkerHost::Finish() {
   if (stage_ == kRunning) {
     stage_ = kFinishing;
     Send(FrameType::kFinish, "");
@@ -296,12 +297,12 @@ void SshPlace::Finish() {
   }
 }
 
-void SshPlace::GiveUp(const std::string& why) {
+void SshWorkerHost::GiveUp(const std::string& why) {
   if (stage_ != kConnecting && stage_ != kPreparing) return;
   Fail(absl::UnavailableError(absl::StrCat("host ", host(), " ", why, Words())));
 }
 
-bool SshPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
+bool SshWorkerHost::OnChildEnded(pid_t pid, WorkerEnd end) {
   if (pid != pid_) return false;
   while (out_->ReadSome()) {
   }
@@ -322,7 +323,7 @@ bool SshPlace::OnChildEnded(pid_t pid, WorkerEnd end) {
   return true;
 }
 
-absl::Status SshPlace::DescribeEnd(WorkerEnd end) const {
+absl::Status SshWorkerHost::DescribeEnd(WorkerEnd end) const {
   const std::string how = end.exit_code() == kSshFailed ? "" : absl::StrCat(" ended with ", end.Describe());
   if (stage_ == kRunning || stage_ == kFinishing) {
     return absl::UnavailableError(
@@ -346,7 +347,7 @@ absl::Status SshPlace::DescribeEnd(WorkerEnd end) const {
                    noise.empty() ? "" : absl::StrCat(" It printed: ", absl::CHexEscape(noise.substr(0, kMostNoise)))));
 }
 
-std::string SshPlace::Words() const {
+std::string SshWorkerHost::Words() const {
   std::vector<std::string> lines;
   for (const std::string& line : words_.lines()) {
     const absl::string_view text = absl::StripAsciiWhitespace(line);
@@ -358,7 +359,7 @@ std::string SshPlace::Words() const {
   return absl::StrCat("; ssh says: ", absl::StrJoin(lines, lines.size() > 1 ? "\n    " : ""));
 }
 
-void SshPlace::Fail(const absl::Status& status) {
+void SshWorkerHost::Fail(const absl::Status& status) {
   if (stage_ == kOver) return;
   const bool had_workers = stage_ == kRunning || stage_ == kFinishing;
   stage_ = kOver;
@@ -373,17 +374,17 @@ void SshPlace::Fail(const absl::Status& status) {
   for (const int worker : std::exchange(running_, {})) listener_->OnEnded(worker, lost);
 }
 
-void SshPlace::CloseInput() {
+void SshWorkerHost::CloseInput() {
   input_.reset();
   if (input_fd_ >= 0) close(input_fd_);
   input_fd_ = -1;
 }
 
-void SshPlace::KillClient() {
+void SshWorkerHost::KillClient() {
   if (pid_ > 0) kill(-pid_, SIGKILL);
 }
 
-void SshPlace::OnAlarm() {
+void SshWorkerHost::OnAlarm() {
   const absl::Duration now = clock_->Now();
   if (now >= kill_at_) {
     kill_at_ = absl::InfiniteDuration();
@@ -400,6 +401,8 @@ void SshPlace::OnAlarm() {
   SetAlarm();
 }
 
-void SshPlace::SetAlarm() { clock_->Set(std::min(kill_at_, stage_ == kOver ? absl::InfiniteDuration() : beat_at_)); }
+void SshWorkerHost::SetAlarm() {
+  clock_->Set(std::min(kill_at_, stage_ == kOver ? absl::InfiniteDuration() : beat_at_));
+}
 
 }  // namespace farandole::launcher

@@ -1,4 +1,4 @@
-#include "server/admin/tenant_office.h"
+#include "server/admin/tenant_registrar.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -39,7 +39,7 @@ bool HasToken(const v1::TenantRecord& record, const std::string& token) {
 
 }  // namespace
 
-absl::Status TenantOffice::Load(Store* store, Tenants* tenants) {
+absl::Status TenantRegistrar::Load(Store* store, Tenants* tenants) {
   const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store, kPrefix);
   if (!rows.ok()) return rows.status();
   for (const StoreRow& row : *rows) {
@@ -51,7 +51,7 @@ absl::Status TenantOffice::Load(Store* store, Tenants* tenants) {
   return absl::OkStatus();
 }
 
-absl::Status TenantOffice::EnsureDefaultTenant() {
+absl::Status TenantRegistrar::EnsureDefaultTenant() {
   const std::optional<v1::TenantRecord> known = tenants_->Find(kDefaultTenant);
   if (known.has_value() && HasToken(*known, secret_) && known->admin()) return absl::OkStatus();
   v1::TenantRecord record = known.value_or(v1::TenantRecord());
@@ -66,8 +66,8 @@ absl::Status TenantOffice::EnsureDefaultTenant() {
   return tenants_->Put(std::move(record));
 }
 
-void TenantOffice::Create(const Access& caller, const v1::CreateTenantRequest& request,
-                          std::function<void(absl::StatusOr<v1::CreateTenantResponse>)> done) {
+void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest& request,
+                             std::function<void(absl::StatusOr<v1::CreateTenantResponse>)> done) {
   const AdminCall call{caller.tenant, request.idempotency_key(), "CreateTenant", Sha256(request.SerializeAsString())};
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (!is_new.ok()) {
@@ -102,7 +102,7 @@ void TenantOffice::Create(const Access& caller, const v1::CreateTenantRequest& r
   });
 }
 
-void TenantOffice::Make(const AdminCall& call, v1::TenantRecord record, std::function<void(absl::Status)> done) {
+void TenantRegistrar::Make(const AdminCall& call, v1::TenantRecord record, std::function<void(absl::Status)> done) {
   if (absl::Status status = Reserve(record.name()); !status.ok()) {
     ledger_->Abandon(call);
     done(status);
@@ -117,7 +117,7 @@ void TenantOffice::Make(const AdminCall& call, v1::TenantRecord record, std::fun
                   });
 }
 
-absl::Status TenantOffice::Reserve(const std::string& tenant) {
+absl::Status TenantRegistrar::Reserve(const std::string& tenant) {
   if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   if (tenants_->Find(tenant).has_value())
@@ -129,12 +129,12 @@ absl::Status TenantOffice::Reserve(const std::string& tenant) {
   return absl::OkStatus();
 }
 
-void TenantOffice::Release(const std::string& tenant) {
+void TenantRegistrar::Release(const std::string& tenant) {
   absl::MutexLock lock(&mutex_);
   in_the_making_.erase(tenant);
 }
 
-std::string TenantOffice::TokenFor(const AdminCall& call, const std::string& tenant) const {
+std::string TenantRegistrar::TokenFor(const AdminCall& call, const std::string& tenant) const {
   return absl::WebSafeBase64Escape(
       HmacSha256(secret_, absl::StrCat("tenant/", tenant, "/", call.tenant, "/", call.idempotency_key)));
 }

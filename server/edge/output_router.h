@@ -1,14 +1,14 @@
-#ifndef FARANDOLE_SERVER_EDGE_SWITCHBOARD_H_
-#define FARANDOLE_SERVER_EDGE_SWITCHBOARD_H_
+#ifndef FARANDOLE_SERVER_EDGE_OUTPUT_ROUTER_H_
+#define FARANDOLE_SERVER_EDGE_OUTPUT_ROUTER_H_
 
 #include "server/edge/call_table.h"
 #include "server/edge/stream_table.h"
-#include "server/loop/outlet.h"
+#include "server/loop/output_receiver.h"
 
 namespace farandole {
 
 // Connects the jobs' outputs with the streams and calls that wait for them. Owned by the coordinator; any thread.
-class Switchboard : public Outlet {
+class OutputRouter : public OutputReceiver {
  public:
   void Deliver(Output output) override;
 
@@ -22,4 +22,4 @@ class Switchboard : public Outlet {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_EDGE_SWITCHBOARD_H_
+#endif  // FARANDOLE_SERVER_EDGE_OUTPUT_ROUTER_H_

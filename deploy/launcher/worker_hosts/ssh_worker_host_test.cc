@@ -1,4 +1,4 @@
-#include "deploy/launcher/places/ssh_place.h"
+#include "deploy/launcher/worker_hosts/ssh_worker_host.h"
 
 #include <algorithm>
 #include <string>

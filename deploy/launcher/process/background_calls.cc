@@ -1,4 +1,4 @@
-#include "deploy/launcher/process/errands.h"
+#include "deploy/launcher/process/background_calls.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,20 +13,20 @@
 
 namespace farandole::launcher {
 
-absl::StatusOr<std::unique_ptr<Errands>> Errands::Make(EventLoop* loop) {
+absl::StatusOr<std::unique_ptr<BackgroundCalls>> BackgroundCalls::Make(EventLoop* loop) {
   const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) {
     return absl::ResourceExhaustedError(absl::StrCat("no event descriptor can be made: ", strerror(errno)));
   }
-  return std::unique_ptr<Errands>(new Errands(loop, fd));
+  return std::unique_ptr<BackgroundCalls>(new BackgroundCalls(loop, fd));
 }
 
-Errands::Errands(EventLoop* loop, int fd) : loop_(loop), fd_(fd) {
+BackgroundCalls::BackgroundCalls(EventLoop* loop, int fd) : loop_(loop), fd_(fd) {
   loop_->Watch(fd_, EPOLLIN, [this](uint32_t) { OnDone(); });
   thread_ = std::thread([this] { Run(); });
 }
 
-Errands::~Errands() {
+BackgroundCalls::~BackgroundCalls() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_ending_ = true;
@@ -37,43 +37,43 @@ Errands::~Errands() {
   close(fd_);
 }
 
-void Errands::Add(Errand errand) {
+void BackgroundCalls::Add(Call call) {
   ++open_;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    errands_.push_back(std::move(errand));
+    calls_.push_back(std::move(call));
   }
   changed_.notify_one();
 }
 
-void Errands::Run() {
+void BackgroundCalls::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || !errands_.empty(); });
+    changed_.wait(lock, [this] { return is_ending_ || !calls_.empty(); });
     if (is_ending_) return;
-    const Errand errand = std::move(errands_.front());
-    errands_.pop_front();
+    const Call call = std::move(calls_.front());
+    calls_.pop_front();
     lock.unlock();
-    Sequel sequel = errand();
+    Continuation continuation = call();
     lock.lock();
-    sequels_.push_back(std::move(sequel));
+    sequels_.push_back(std::move(continuation));
     const uint64_t one = 1;
     // It cannot fail: the counter is far from its bound.
     static_cast<void>(!write(fd_, &one, sizeof(one)));
   }
 }
 
-void Errands::OnDone() {
+void BackgroundCalls::OnDone() {
   uint64_t count = 0;
   static_cast<void>(!read(fd_, &count, sizeof(count)));
-  std::deque<Sequel> sequels;
+  std::deque<Continuation> continuations;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    sequels.swap(sequels_);
+    continuations.swap(sequels_);
   }
-  for (const Sequel& sequel : sequels) {
+  for (const Continuation& continuation : continuations) {
     --open_;
-    if (sequel != nullptr) sequel();
+    if (continuation != nullptr) continuation();
   }
 }
 

@@ -1,4 +1,4 @@
-#include "worker/launch/noticeboard.h"
+#include "worker/launch/pmix_exchange.h"
 
 #include <dlfcn.h>
 #include <pmix.h>
@@ -19,7 +19,7 @@
 namespace farandole {
 
 // The functions of libpmix.so.2, whose binary interface the standard keeps. Never unloaded: it has a thread.
-struct Noticeboard::Library {
+struct PmixExchange::Library {
   const char* (*version)();
   decltype(&PMIx_Init) init;
   decltype(&PMIx_Finalize) finalize;
@@ -83,7 +83,7 @@ bool Find(void* library, const char* name, Function* function) {
 
 }  // namespace
 
-absl::Status Noticeboard::Library::Load() {
+absl::Status PmixExchange::Library::Load() {
   // That of MPI, where MPI is loaded already: the loader knows it by this name.
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return absl::FailedPreconditionError(absl::StrCat("cannot load PMIx: ", dlerror()));
@@ -94,7 +94,7 @@ absl::Status Noticeboard::Library::Load() {
   return is_whole ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat("PMIx is broken: ", dlerror()));
 }
 
-absl::StatusOr<std::unique_ptr<Noticeboard>> Noticeboard::Open(const ForeignLaunch& launch) {
+absl::StatusOr<std::unique_ptr<PmixExchange>> PmixExchange::Open(const ForeignLaunch& launch) {
   auto library = std::make_unique<Library>();
   if (absl::Status loaded = library->Load(); !loaded.ok()) return loaded;
   const std::string version = VersionIn(library->version());
@@ -109,19 +109,19 @@ absl::StatusOr<std::unique_ptr<Noticeboard>> Noticeboard::Open(const ForeignLaun
     return absl::FailedPreconditionError(
         absl::StrCat("cannot connect with the PMIx server of ", launch.launcher, ": ", library->error_string(status)));
   }
-  std::unique_ptr<Noticeboard> board(new Noticeboard(std::move(library), own.nspace));
+  std::unique_ptr<PmixExchange> board(new PmixExchange(std::move(library), own.nspace));
   if (board->launch_ == launch.pmix_namespace && own.rank == static_cast<pmix_rank_t>(launch.rank)) return board;
   return absl::FailedPreconditionError(absl::StrCat("PMIx takes this process for rank ", own.rank, " of ",
                                                     board->launch_, ", but ", launch.launcher, " calls it rank ",
                                                     launch.rank, " of ", launch.pmix_namespace));
 }
 
-Noticeboard::Noticeboard(std::unique_ptr<Library> library, std::string launch)
+PmixExchange::PmixExchange(std::unique_ptr<Library> library, std::string launch)
     : library_(std::move(library)), launch_(std::move(launch)) {}
 
-Noticeboard::~Noticeboard() { library_->finalize(nullptr, 0); }
+PmixExchange::~PmixExchange() { library_->finalize(nullptr, 0); }
 
-absl::Status Noticeboard::Pin(const std::string& text) {
+absl::Status PmixExchange::Pin(const std::string& text) {
   pmix_value_t value = {};
   value.type = PMIX_STRING;
   value.data.string = const_cast<char*>(text.c_str());
@@ -132,7 +132,7 @@ absl::Status Noticeboard::Pin(const std::string& text) {
       absl::StrCat("cannot tell other hosts of the job's coordinator by PMIx: ", library_->error_string(status)));
 }
 
-absl::StatusOr<std::string> Noticeboard::Read(absl::Time deadline, const std::function<bool()>& interrupted) {
+absl::StatusOr<std::string> PmixExchange::Read(absl::Time deadline, const std::function<bool()>& interrupted) {
   pmix_proc_t first = {};
   strncpy(first.nspace, launch_.c_str(), PMIX_MAX_NSLEN);
   for (;;) {

@@ -1,4 +1,4 @@
-// What survives a loss of power, by the calls that were made: a file system keeps a file's bytes when the file is
+// Which files survive a loss of power, by the calls that were made: a file system keeps a file's bytes when the file is
 // synced, and a name when the directory that has it is synced afterwards. Nothing else is relied upon.
 #include <stdlib.h>
 #include <unistd.h>

@@ -158,7 +158,7 @@ absl::Status SyncDirectory(const std::string& directory) {
 absl::Status RenameWithoutReplacing(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EINVAL || errno == ENOSYS) return ClaimAndRename(from, to);
-  // What is missing is the source: the directory was there for it.
+  // The source is missing: its directory was there.
   return FileError(errno, errno == ENOENT ? "rename" : "create", errno == ENOENT ? from : to);
 }
 

@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// What stands in the JSON file beside a checkpoint: enough to verify the file without a coordinator. Whether the
+// The JSON file beside a checkpoint: enough to verify the file without a coordinator. Whether the
 // checkpoint exists is still the catalogue's word.
 struct Manifest {
   std::string job;

@@ -53,8 +53,7 @@ bool ConsumeNumber(absl::string_view* text, uint64_t* number) {
   return true;
 }
 
-// What every name of a checkpoint's file has after the checkpoint's name, "-step-STEP.tTOKEN", where a dot follows;
-// removes it.
+// Removes the part that follows a checkpoint's name in all its files' names: "-step-STEP.tTOKEN", before a dot.
 bool ConsumeStepAndToken(absl::string_view* file, uint64_t* token) {
   uint64_t step = 0;
   return absl::ConsumePrefix(file, kStepMark) && ConsumeNumber(file, &step) && absl::ConsumePrefix(file, ".t") &&

@@ -41,7 +41,7 @@ class CheckpointWriter {
 
   // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.EXTENSION.CATALOGUE.partial, absolute. STEP has at least 8 digits.
   const std::string& temporary_path() const { return temporary_path_; }
-  // What it becomes: DIRECTORY/NAME-step-STEP.tTOKEN.EXTENSION, absolute.
+  // The finished file: DIRECTORY/NAME-step-STEP.tTOKEN.EXTENSION, absolute.
   const std::string& final_path() const { return final_path_; }
 
   // Makes the written file durable, under its final name and with a manifest beside it (manifest.h), and returns its

@@ -1,4 +1,4 @@
-// Who may do what with a coordinator, and what it bears: tokens, tenants, quotas, bounds, TLS.
+// Access to a coordinator, and its bounds: tokens, tenants, quotas, bounds, TLS.
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

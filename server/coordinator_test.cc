@@ -61,7 +61,7 @@ int Health(const TestClient& client) {
   return bytes.size() == 2 ? bytes[1] : 0;
 }
 
-// What server reflection lists, as raw bytes of its response.
+// The services of server reflection, as raw bytes of its response.
 std::string ReflectedServices(const TestClient& client) {
   grpc::GenericStub stub(client.channel());
   grpc::ClientContext context;

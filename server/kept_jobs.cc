@@ -37,7 +37,7 @@ absl::StatusOr<RowsOfJobs> ReadRows(const std::string& state_dir) {
   return jobs;
 }
 
-// What the job answers to `event`.
+// The job's answer to `event`.
 template <typename Response, typename Event>
 Response Ask(Job* job, const Event& event, absl::Time now) {
   for (const Output& output : job->Step(event, now).outputs) {

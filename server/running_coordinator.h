@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-// What a state directory tells its owner about the coordinator that works in it.
+// The record in a state directory by which its owner finds the coordinator that works in it.
 struct RunningCoordinator {
   // HOST:PORT.
   std::string address;

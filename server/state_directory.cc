@@ -43,7 +43,7 @@ bool WriteAll(int file, absl::string_view text) {
   return true;
 }
 
-// Who looks sees the old content or the new one, never a part.
+// A reader sees the old content or the new one, never a part.
 absl::Status WriteAtomically(const std::string& path, absl::string_view content) {
   std::string temporary = absl::StrCat(path, ".XXXXXX");
   // mkostemp makes the file with mode 0600.

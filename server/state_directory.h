@@ -36,7 +36,7 @@ class StateDirectory {
   //   UNAVAILABLE          it cannot be read or written (the system's words)
   absl::StatusOr<std::string> EnsureToken() const;
 
-  // What was made in it survives a loss of power. UNAVAILABLE: the device failed.
+  // Files made in it survive a loss of power after this. UNAVAILABLE: the device failed.
   absl::Status Sync() const;
 
   absl::Status WriteAddress(const std::string& address) const;

@@ -67,7 +67,7 @@ absl::StatusOr<int64_t> MeasureAll(const bench::BenchOptions& options, const std
 }
 
 int RunBench(const bench::BenchOptions& options) {
-  // What is wrong with the command line is said before anything is started.
+  // Errors of the command line are reported before anything starts.
   if (const auto cases = bench::ListCases(options, 1); !cases.ok()) {
     Complain(cases.status().message());
     return kWrongCommandLine;

@@ -35,7 +35,7 @@ int Report(const absl::Status& status, std::ostream& err) {
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kBad;
 }
 
-// What can be said without reading the file.
+// The state as far as it shows without reading the file.
 std::string StateOf(const v1::Checkpoint& checkpoint) {
   struct stat found = {};
   if (stat(checkpoint.path().c_str(), &found) != 0)
@@ -49,7 +49,7 @@ Json Fields(const CatalogueRow& row) {
   return json;
 }
 
-// What was verified and how it went; `status` is OK, DATA_LOSS, NOT_FOUND or what kept the file from being read.
+// The result of verifying one file; `status` is OK, DATA_LOSS, NOT_FOUND or the error of reading the file.
 struct Verdict {
   std::string path;
   absl::Status status;
@@ -156,7 +156,7 @@ int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::
   }
   const absl::StatusOr<Catalogue> catalogue = ReadCatalogue(options.source);
   if (!catalogue.ok()) return Report(catalogue.status(), err);
-  // Whoever has this run each night is to hear of it.
+  // A nightly run must report this.
   if (catalogue->rows.empty() && catalogue->problems.empty())
     return Report(absl::NotFoundError("no checkpoint is known, so that none was verified"), err);
   for (const CatalogueRow& row : catalogue->rows)

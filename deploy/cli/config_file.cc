@@ -77,7 +77,7 @@ std::string ShowConfigFile(const std::vector<ConfigEntry>& entries, const std::v
   out << YAML::BeginMap;
   for (size_t i = 0; i < entries.size(); ++i) {
     out << YAML::Key << entries[i].key << YAML::Value;
-    // What would read as nothing, or as more than one word, is quoted.
+    // Quote values that are empty or have more than one word.
     if (entries[i].value.empty()) out << YAML::DoubleQuoted;
     out << entries[i].value << YAML::Comment(comments[i]);
   }

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<JobLink::LostWorker>> JobReporter::FindLost() {
   if (!response.ok()) return response.status();
   std::vector<LostWorker> lost;
   for (const v1::LostWorker& worker : response->workers()) {
-    // What other launches have started in the job has indices of other ranges.
+    // Workers of other launches of the job have indices of other ranges.
     lost.push_back({static_cast<int>(static_cast<int64_t>(worker.launch_index()) - first_index_),
                     absl::Milliseconds(static_cast<int64_t>(worker.lost_for_ms())), worker.sentence()});
   }

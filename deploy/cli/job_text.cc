@@ -22,7 +22,7 @@ std::string WorkerCount(const v1::JobSummary& job) {
   return job.size() == job.wanted_size() ? absl::StrCat(job.size()) : absl::StrCat(job.size(), "/", job.wanted_size());
 }
 
-// What only elastic jobs have: ", 2 to 8 possible, 1 waiting; 3 epochs lost"; "" for others.
+// The part that only elastic jobs have: ", 2 to 8 possible, 1 waiting; 3 epochs lost"; "" for others.
 std::string Elasticity(const v1::JobSummary& job) {
   if (!job.has_elastic()) return "";
   return absl::StrCat(", ", job.elastic().min_size(), " to ", job.elastic().max_size(), " possible, ", job.waiting(),

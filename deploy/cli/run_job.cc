@@ -261,7 +261,7 @@ int Refuse(const absl::Status& status) {
   return Launch::ExitCodeOf(status);
 }
 
-// What the workers here are told, whatever their coordinator.
+// The settings of this host's workers, for any coordinator.
 WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& environment) {
   WorkerSettings settings;
   settings.inherited =

@@ -41,7 +41,7 @@ struct ServeSetting {
   const char* flag;
   // The environment variable that says the same; the flag goes first.
   const char* variable;
-  // What the value is: "HOST:PORT", "ms", "threads".
+  // The kind of value: "HOST:PORT", "ms", "threads".
   const char* unit;
   const char* default_value;
   const char* meaning;
@@ -50,7 +50,7 @@ struct ServeSetting {
   uint64_t least = 0;
   uint64_t most = 0;
 
-  // What a file calls it: the flag without its dashes.
+  // Its key in a file: the flag without its dashes.
   std::string Key() const { return flag + 2; }
 };
 
@@ -72,7 +72,7 @@ std::string ShowServeOptions(const CLI::App& command, const ServeOptions& option
 // Below which the state lies where no --state-dir is given.
 StateHome DefaultStateHome();
 
-// What the settings say to the coordinator.
+// The coordinator's options of these settings.
 //   INVALID_ARGUMENT     two settings contradict each other (both are named)
 absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& options);
 

@@ -14,8 +14,8 @@ namespace farandole::doctor {
 // "python3", which PATH finds.
 std::string PythonOf(const std::string& program);
 
-// What the Python at `python` has installed: torch, tensorflow, keras, mxnet, jax, numpy, and Farandole's own package.
-// Another process reads that from the packages' metadata, without importing them.
+// Reports the packages of the Python at `python`: torch, tensorflow, keras, mxnet, jax, numpy, and Farandole's own
+// package. Another process reads that from the packages' metadata, without importing them.
 Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit);
 
 // The findings about what that process has written. Pure.

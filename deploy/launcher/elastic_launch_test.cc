@@ -77,7 +77,7 @@ class FakeLink final : public JobLink {
     return absl::OkStatus();
   }
   absl::StatusOr<std::vector<LostWorker>> FindLost() override {
-    // Who is asked anew has taken the answers before.
+    // A coordinator that is asked again has sent its earlier answers.
     if (is_over_) std::ofstream(path("told")) << "1\n";
     const std::string lost = Read("lost");
     if (lost.empty()) return std::vector<LostWorker>();

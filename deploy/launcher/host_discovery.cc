@@ -79,7 +79,7 @@ bool HostDiscovery::OnChildEnded(pid_t pid, WorkerEnd end) {
   while (err_->ReadSome()) {
   }
   err_lines_.Finish([this](absl::string_view line) { words_.Add(line); });
-  // What it has left behind holds nothing of ours.
+  // Its descendants hold none of our descriptors.
   Kill();
   pid_ = -1;
   out_.reset();

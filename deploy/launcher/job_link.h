@@ -13,7 +13,7 @@
 
 namespace farandole::launcher {
 
-// What a launch says to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
+// A launch's calls to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
 // made on one thread, which need not be the launch's.
 class JobLink {
  public:

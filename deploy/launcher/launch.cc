@@ -226,7 +226,7 @@ void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
   }
   if (answer.is_outlived && !answer.has_job_failed) policy_.Outlive(worker);
   policy_.JobOver(worker, answer.has_job_failed, Now());
-  // Who is stopped, and was not missed, would never hear of it.
+  // Resume stopped workers so that they see the job end.
   if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);
 }
 
@@ -486,7 +486,7 @@ void Launch::ReportFailure() {
   report.last_lines = outputs_.errors(failed).tail().lines();
   report.are_lines_shown = workers_[failed].is_loss_said || AreLastLinesAbove(failed);
   for (int index = 0; index < policy_.workers(); ++index) {
-    // What an elastic job has outlived has been said.
+    // The launcher has reported failures that the elastic job outlived.
     if (is_elastic() && policy_.end_time(index) < policy_.end_time(failed)) continue;
     report.ends[index] = {policy_.end(index), policy_.end_time(index)};
   }

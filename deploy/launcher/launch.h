@@ -32,9 +32,9 @@
 
 namespace farandole::launcher {
 
-// What is to be launched.
+// A launch: its command, workers and limits.
 struct LaunchPlan {
-  // What runs here. `executable` may be empty where no worker does.
+  // The command of workers here. `executable` may be empty where no worker does.
   LocalWorkerHost::Command command;
   // So many workers, in an elastic launch at the start.
   int workers = 1;
@@ -98,7 +98,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
     // Its end was told, with its last lines.
     bool is_loss_said = false;
   };
-  // What the alarm and another request to stop mean depends on how far the run is.
+  // The run's stage decides what the alarm and another request to stop mean.
   enum Stage { kReaching, kWorking, kFinishing, kFlushing };
 
   absl::Status OpenEventSources();
@@ -140,7 +140,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   void OnSignal(int signal);
   void OnAlarm();
   void OnConsoleDrained();
-  // Whoever reads our output takes none, and the run was asked to stop: what is left of it is dropped.
+  // Nobody reads our output, and the run was asked to stop: drop the rest of the output.
   void GiveUpConsole();
   // Sends what the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
@@ -151,7 +151,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   void SetAlarm();
   void SayEnd(int index);
   void SayLoss(int index);
-  // What the worker has written to stderr last is still to be seen.
+  // The screen still shows the worker's last lines of stderr.
   bool AreLastLinesAbove(int index) const;
   // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
   std::string DescribeEnd(int index) const;

@@ -33,7 +33,7 @@ class LaunchedRun {
     absl::Duration kill_patience = absl::Seconds(10);
     // Not 0: the launcher is this user's.
     uid_t user = 0;
-    // What worker 0 can read.
+    // Worker 0's standard input.
     std::string input;
     // Replaces stdout: the run's reader.
     int stdout_fd = -1;
@@ -58,7 +58,7 @@ class LaunchedRun {
   // Everything printed until now.
   std::string Out() const;
   std::string Err() const;
-  // What descends from the run and does not end within a generous time, zombies not counted; after Wait.
+  // The run's descendants that do not end within a generous time, zombies not counted; after Wait.
   std::vector<pid_t> LeftBehind() const;
 
  private:

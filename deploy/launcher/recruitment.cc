@@ -131,7 +131,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
   if (!staffing_.is_listed(host) && !HasWorkers(host)) delegate_->Release(host);
-  // Who is not among the living cannot hand on what the job has learnt.
+  // Dead workers cannot hand on what the job has learnt.
   if (is_deserted()) Close();
 }
 
@@ -178,7 +178,7 @@ void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
   std::map<int, const JobLink::LostWorker*> found;
   for (const JobLink::LostWorker& loss : lost) {
     const auto worker = running_.find(loss.worker);
-    // Who was lost before it was started is another run's.
+    // A loss before this worker's start is that of an earlier one.
     if (worker != running_.end() && worker->second.since <= now - loss.lost_for) found[loss.worker] = &loss;
   }
   // A launcher that was stopped itself, with its workers, gives them their time from now on.

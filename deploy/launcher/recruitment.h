@@ -21,7 +21,7 @@
 
 namespace farandole::launcher {
 
-// What makes a launch elastic.
+// The settings that make a launch elastic.
 struct ElasticPlan {
   StaffLimits staff;
   // Where workers may run; or who is asked for it.

@@ -25,7 +25,7 @@ struct AdminCall {
   // The caller, and its key.
   std::string tenant;
   std::string idempotency_key;
-  // What: the call's name and the SHA-256 of its request.
+  // The call's name and the SHA-256 of its request.
   std::string call;
   std::string request_sha256;
 };

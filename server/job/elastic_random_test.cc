@@ -59,7 +59,7 @@ class ElasticWorld {
     bool is_stopped = false;
     // It was told of a wanted change in this epoch.
     bool is_asked = false;
-    // What it has not heard as it is stopped.
+    // Outputs that it has not read, because it is stopped.
     std::deque<Output> unheard;
   };
 
@@ -263,7 +263,7 @@ class ElasticWorld {
     Act(process);
   }
 
-  // What a process does of its own accord.
+  // A process's own next action.
   void Act(Process* process) {
     if (process->is_out) return Join(process);
     if (process->stream == 0) return Open(process);

@@ -50,7 +50,7 @@ class Job {
   // Decides what follows from `event` at `now`. Never fails: a bad call is answered by a Reply that says what is wrong.
   Actions Step(const Event& event, absl::Time now);
 
-  // What ListJobs shows; as of the last Step.
+  // The job's row in ListJobs; as of the last Step.
   v1::JobSummary Summary() const;
   // No stream, no call, no running epoch: the shell may drop the object and restore it from its rows when needed.
   bool IsIdle() const;

@@ -38,7 +38,7 @@ class RandomWorld {
     std::string host;
     StreamId stream = 0;
     uint64_t epoch = 0;
-    // What it was told in this epoch.
+    // Messages that it got in this epoch.
     std::map<uint32_t, v1::SlotAssigned> slots;
     std::map<uint32_t, v1::Group> groups;
     uint64_t requests = 0;

@@ -128,7 +128,7 @@ void RunningEpoch::FinishReattachment(Effects effects) {
   reattachment->Settle(&groups_, &negotiation_, &owed_, &notices);
   Deliver(notices, effects);
   for (const Reattachment::Held& held : reattachment->held()) {
-    // Who has gone away again repeats what it asked for when it is back; that a slot was retired is said once.
+    // A rank that is away again repeats its requests when it is back; it reports a retired slot only once.
     if (roster_->seat(held.rank).stream != 0 || held.message.has_slot_retired())
       Consider(held.rank, held.message, effects);
   }
@@ -375,7 +375,7 @@ void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
       if (roster_->seat(rank).stream != 0) {
         SendTo(rank, message, effects);
       } else if (has_error && !roster_->seat(rank).left) {
-        // What was assigned shows in the tables when the rank comes back; an error would be forgotten.
+        // The tables show assigned slots when the rank comes back; an error would be forgotten.
         owed_.Add(rank, message);
       }
     }

@@ -43,7 +43,7 @@ class RunningEpoch {
     std::string reason;
     // Ranks that are the cause, ascending.
     std::vector<uint32_t> lost;
-    // What their streams, where there still are some, end with.
+    // The status that ends their streams, where there still are some.
     absl::StatusCode lost_code = absl::StatusCode::kAborted;
     // Others say of the ranks in `lost` that the epoch had ended on these, for this reason: who is the cause is not
     // known yet.
@@ -56,7 +56,7 @@ class RunningEpoch {
     // InfiniteDuration: nobody is lost for it.
     absl::Duration loss;
   };
-  // What every call appends to.
+  // Every call appends to it.
   struct Effects {
     absl::Time now;
     Actions* actions;
@@ -134,7 +134,7 @@ class RunningEpoch {
   void Vacate(uint32_t rank, bool returns, Effects effects);
   // Whether silence or absence ends the epoch now.
   std::optional<Ending> FindLoss(absl::Time now) const;
-  // What members say of each other decides now, where it does.
+  // Judges the members' accusations, if that is due.
   void JudgeAccusations(absl::Time now);
   void LosePeer(uint32_t reporter, const v1::PeerLost& report, absl::Time now);
   // Ends a member's stream because of what it said.

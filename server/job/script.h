@@ -19,7 +19,7 @@ class Script {
  public:
   Script();
 
-  // What the job does because of one command.
+  // The job's outputs after one command.
   std::string Play(const std::string& command);
   const TestShell& shell() const { return *shell_; }
 
@@ -86,7 +86,7 @@ class Script {
   std::map<StreamId, std::string> owner_of_;
   // How each worker joined last.
   std::map<std::string, std::map<std::string, std::string>> joined_as_;
-  // What each worker was told by epoch_formed: the epoch, and its own rank.
+  // The epoch and rank that epoch_formed gave each worker.
   std::map<std::string, std::pair<uint64_t, uint32_t>> place_of_;
   uint64_t beats_ = 0;
   std::string output_;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kOpenSilences = 3;
 // How late a tick comes at most while the coordinator runs.
 constexpr absl::Duration kPunctual = absl::Milliseconds(10);
-// What has arrived while it did not run is read within this time, however short that was.
+// Messages that arrived while it did not run are read within this time, however short its absence was.
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
 
 }  // namespace
@@ -52,7 +52,7 @@ Actions Job::State::Step(const Event& event, absl::Time now) {
 
 void Job::State::On(const JoinRequested& event) {
   const bool is_first = lobby_.IsEmpty();
-  // Who was dismissed hears on its stream that the job has finished.
+  // A dismissed worker reads on its stream that the job has finished.
   const bool is_dismissed = fence_.IsDismissed(event.request.member().incarnation());
   const absl::Status status = is_dismissed ? absl::OkStatus() : Admit(event.request);
   if (!status.ok()) return Answer<v1::JoinResponse>(event.call, status);

@@ -35,7 +35,7 @@
 
 namespace farandole {
 
-// What a Job is made of: workers that wait (Lobby), the epoch that runs (RunningEpoch) or, in an elastic job between
+// The parts of a Job: workers that wait (Lobby), the epoch that runs (RunningEpoch) or, in an elastic job between
 // two epochs, who may go on from the last one (Survivors), those that may not come back (Fence), who may write
 // checkpoints (CheckpointGate), and what was decided (History). Routes each event to the part that it concerns, and
 // decides what becomes of the job itself. Owned by its Job.
@@ -179,7 +179,7 @@ class Job::State {
   // Brings back survivors, or the epoch that runs, as the record has them.
   void RestoreSurvivors(absl::Time now);
   void RestoreEpoch(absl::Time now);
-  // Who of the last epoch left, was drained or lost goes into the record.
+  // Records which members of the last epoch left, were drained or lost.
   void SaveStands(const Roster& roster);
   // Streams that were closed in this step are forgotten.
   void ForgetClosedStreams();
@@ -190,7 +190,8 @@ class Job::State {
   const JobOptions options_;
   const std::function<std::string(size_t)> random_bytes_;
 
-  // What is durable of the job itself; epoch, history and reservations are filled in from the parts when it is written.
+  // The durable part of the job itself; epoch, history and reservations are filled in from the parts when it is
+  // written.
   v1::JobRecord record_;
   History history_;
   Lobby lobby_;

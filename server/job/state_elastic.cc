@@ -393,7 +393,7 @@ size_t Job::State::Joining() const {
 
 void Job::State::TellWantedChange() {
   const Roster& roster = run_->roster();
-  // Who waits when the program is over waits for its end.
+  // Workers that wait when the program is over wait for its end.
   if (roster.IsFinishing()) change_.reset();
   if (change_ == nullptr || !change_->IsDue(Joining(), roster.drained(), now_)) return;
   std::vector<uint32_t> leaving;

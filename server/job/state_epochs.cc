@@ -65,7 +65,7 @@ void Job::State::SettleLobby() {
     Tell(LogLine::Level::kWarn, absl::StrCat(DescribeWorker(worker.member), " joined and ", claim));
     LeaveLobby(worker, true);
   }
-  // Whoever was lost and comes back does so at once, and so does who is started instead.
+  // Lost workers and replacements rejoin quickly; wait at most kComeback.
   if (IsNobodyLeft() && !lobby_.IsEmpty()) lobby_.HastenTimeout(now_ + kComeback);
   const bool goes_on = run_ != nullptr || survivors_ != nullptr || lobby_.opened() >= MinSize();
   if (IsElastic() && goes_on && lobby_.Timeout() <= now_) lobby_.Expire();
@@ -192,8 +192,8 @@ void Job::State::FailRun(const RunningEpoch::Ending& ending) {
   run_->End(ending, true, Effects());
   NoteLosses(run_->roster(), ending.lost, ending.reason, false);
   CloseEpoch(ending.reason);
-  // Those who wait for the next run are of the same program; one of its processes is gone, so they would wait in vain.
-  // Where all had gone, or all for the next run have come, they have been started anew.
+  // Workers that wait for the next run belong to the same program. One of its processes is gone, so they would wait in
+  // vain. If all had gone, or all for the next run have come, they have been started anew.
   const bool is_next_there = !IsElastic() && !ending.lost.empty() && lobby_.size() >= lobby_.wanted_size();
   if (!was_forsaken && !is_next_there) DismissLobby(ending.reason);
   Enter(v1::JOB_STATE_FAILED, ending.reason, LogLine::Level::kError);

@@ -64,7 +64,7 @@ class TestShell {
   std::set<StreamId> open_;
   // Calls that wait for their answer.
   std::set<CallId> calls_;
-  // What was sent so far: the last epoch (number and bytes), (epoch, slot) -> (group, name), the last token.
+  // Messages sent so far: the last epoch (number and bytes), (epoch, slot) -> (group, name), the last token.
   uint64_t last_epoch_ = 0;
   std::string last_epoch_bytes_;
   std::map<std::pair<uint64_t, uint32_t>, std::pair<uint32_t, std::string>> slots_;

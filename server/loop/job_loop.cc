@@ -12,7 +12,7 @@
 namespace farandole {
 namespace {
 
-// What those who wait for the job are told when a commit of it was refused or failed.
+// The error for callers of a job whose commit was refused or failed.
 absl::Status EndOfDroppedJob(const JobKey& key, const absl::Status& failure) {
   const std::string sentence = absl::StrCat("job ", key.job, ": ", failure.message());
   if (failure.code() == absl::StatusCode::kFailedPrecondition) return absl::AbortedError(sentence);

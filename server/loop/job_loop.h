@@ -31,7 +31,7 @@
 
 namespace farandole {
 
-// What a loop works with; all of it outlives the loop.
+// The surroundings of a loop; all of it outlives the loop.
 struct JobLoopSurroundings {
   Store* store = nullptr;
   OutputReceiver* output_receiver = nullptr;

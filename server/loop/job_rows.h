@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// What the store holds for a job, and the revision under which it may be written from now on.
+// A job's rows in the store, and the revision under which they may be written from now on.
 struct JobRows {
   uint64_t owner_revision = 0;
   // All rows of the job, as proto/farandole/v1/store.proto lists them; empty: there is no such job yet.

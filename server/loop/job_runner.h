@@ -28,7 +28,7 @@ inline constexpr size_t kMaxUnfinishedSteps = 1024;
 // job's loop and used on that loop's thread only.
 class JobRunner {
  public:
-  // What a runner works with; all of it outlives the runner.
+  // The surroundings of a runner; all of it outlives the runner.
   struct Surroundings {
     Store* store = nullptr;
     OutputReceiver* output_receiver = nullptr;
@@ -80,7 +80,7 @@ class JobRunner {
   std::deque<UnfinishedStep> unfinished_;
   uint64_t last_number_ = 0;
   absl::Time next_tick_ = absl::InfiniteFuture();
-  // What the job knows of and has not ended.
+  // Open streams and calls that the job knows.
   absl::flat_hash_set<StreamId> streams_;
   absl::flat_hash_set<CallId> calls_;
   // The latest epochs that were counted: a message about an epoch goes to each of its members.

@@ -19,8 +19,8 @@ namespace farandole {
 // Most events of one job that may wait for their Step.
 inline constexpr size_t kMailboxCapacity = 65536;
 
-// What other threads have for one job loop: events for its jobs, and completions of the loop's own calls to the store.
-// Any thread puts in; the loop's thread alone takes out. Owned by the loop.
+// Queue of one job loop: events for its jobs, and completions of the loop's own calls to the store. Any thread puts
+// in; the loop's thread alone takes out. Owned by the loop.
 class Mailbox {
  public:
   struct Letter {

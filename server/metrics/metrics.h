@@ -41,7 +41,7 @@ absl::Span<const MetricRow> MetricRows();
 // have one in each row about GPUs; the others have none.
 inline constexpr size_t kMaxJobRows = 1000;
 
-// What the coordinator counts about itself. Any thread. Owned by the coordinator.
+// The coordinator's own counters. Any thread. Owned by the coordinator.
 class Metrics {
  public:
   Metrics(absl::string_view version, absl::Time started);
@@ -62,7 +62,7 @@ class Metrics {
   // The job has ended: its own row may go to another job when rows run out.
   void ReleaseJob(const JobKey& job);
 
-  // What is read off rather than counted: to be called before Text.
+  // Sets the gauges, which are read off rather than counted: to be called before Text.
   void ShowJobs(const JobRegistry& directory);
   void ShowMailboxDepth(size_t events);
 

@@ -143,7 +143,7 @@ class KillTest : public ::testing::Test {
     EXPECT_TRUE(taken.ok()) << taken.status();
   }
 
-  // What the file says that the catalogue names, and that is there, whole; "nothing" where it names none.
+  // The text of the file that the catalogue names, which must be whole; "nothing" where it names none.
   std::string Committed(const std::string& job) const {
     v1::FindCheckpointRequest request;
     request.set_job(job);

@@ -64,7 +64,7 @@ farandole_handle Submit(Request request, int64_t wait_ms) {
     farandole_handle handle = 0;
     const absl::Status status =
         worker.engine().SubmitAndWait(request, Nanoseconds(wait_ms), /*release=*/false, &handle).status();
-    // What became of a submission is for those to hear who wait for it.
+    // wait() returns the error of a submission.
     return handle != 0 ? handle : Handle(status);
   });
 }

@@ -49,7 +49,7 @@ int WithLastingWorker(const char* call, const Use& use) {
   const std::shared_ptr<Worker> worker = Process().Share();
   if (worker == nullptr) return Code(NotRunning());
   const int code = use(*worker);
-  // What it has made belongs to a worker that is gone.
+  // The result belongs to a worker that is gone.
   if (Process().Share() != worker) {
     return Code(absl::FailedPreconditionError(absl::StrCat(call, " has ended: shutdown() was called meanwhile")));
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 4;
 constexpr int kLives = 20;
 
-// What the next `interrupted` does.
+// The action of the next `interrupted`.
 std::function<int()> within;
 
 int Within() { return within ? within() : 0; }

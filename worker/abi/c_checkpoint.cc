@@ -10,7 +10,7 @@ using farandole::Worker;
 
 namespace {
 
-// What pointers given to the caller point to.
+// Pointers given to the caller point here.
 thread_local std::string path_for_caller;
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }

@@ -70,7 +70,7 @@ absl::Status CopyResult(Worker& worker, int64_t handle, void* output) {
     if (result->done.is_captured()) result->gpu_result = GpuMemory();
     return copied;
   }
-  // Who has waited by himself goes on doing so.
+  // A caller that waited on the host so far goes on waiting there.
   Gpu& gpu = *result->gpu;
   if (absl::Status copied = gpu.Copy(output, result->gpu_result.data(), bytes, gpu.stream()); !copied.ok())
     return copied;
@@ -86,7 +86,7 @@ bool IsOverOnGpu(Worker& worker, int64_t handle) {
   if (!worker.has_gpu()) return true;
   const Submission* submission = worker.engine().Completed(handle);
   if (submission == nullptr || submission->gpu == nullptr) return true;
-  // What cannot be asked for is for those to hear who wait.
+  // If the query fails, report complete; wait() returns the error.
   return submission->gpu->IsOver(submission->done).value_or(true);
 }
 

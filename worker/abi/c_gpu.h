@@ -13,8 +13,8 @@ namespace farandole {
 // Puts a request where the calling thread's tensors are (farandole_use_stream).
 absl::Status PlaceOnGpu(Worker& worker, Request* request);
 
-// What follows the wait for a handle, whose outcome `complete` is, where it may be of a tensor in a GPU: the thread's
-// stream, or else the thread, waits for that. Then releases the handle, if `release`.
+// Ends the wait for a handle, whose outcome is `complete`. If its tensor is in a GPU, the thread's stream, or else the
+// thread, waits for the GPU. Then releases the handle, if `release`.
 absl::StatusOr<bool> SettleOnGpu(Worker& worker, int64_t handle, absl::StatusOr<bool> complete, bool release);
 
 // As farandole_copy_result.

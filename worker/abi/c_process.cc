@@ -123,7 +123,7 @@ absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted&
 absl::Status CProcess::Replace(absl::StatusOr<std::unique_ptr<Worker>> worker) {
   std::shared_ptr<Worker> old;
   {
-    // Who waits in a call meanwhile comes out with ABORTED.
+    // Calls that wait meanwhile return ABORTED.
     std::unique_lock<std::shared_mutex> lock(mutex_);
     old = std::exchange(worker_, worker.ok() ? *std::move(worker) : nullptr);
   }
@@ -147,7 +147,7 @@ absl::Status CProcess::FindCoordinator(WorkerOptions* options, const Interrupted
   const bool had_board = board_ != nullptr;
   absl::Status found = FindEmbeddedCoordinator(options, &board_, interrupted);
   if (board_ != nullptr && !had_board) {
-    // Who is in Start or Stop at the exit keeps it.
+    // A thread in Start or Stop keeps it at the exit.
     atexit([] {
       if (Process().is_forked_child() || !Process().turn_.TryTake()) return;
       Process().board_.reset();

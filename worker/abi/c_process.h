@@ -57,7 +57,7 @@ class CProcess {
     absl::Duration grace;
     std::string reason;
   };
-  // What has the turn.
+  // These run in the turn.
   absl::Status StartInTurn(WorkerOptions options, const Interrupted& interrupted);
   absl::Status RejoinInTurn(const Interrupted& interrupted);
   absl::Status StopInTurn(const Interrupted& interrupted);

@@ -46,7 +46,7 @@ class Turn {
   bool IsMine() const;
   // By the thread whose turn it is: until its end, stopping is wanted.
   void WantStop();
-  // Whoever has the turn is to give up.
+  // The call that has the turn is to give up.
   bool IsStopWanted() const;
 
  private:

@@ -11,8 +11,8 @@
 namespace farandole {
 
 void Doorbell::Wake() {
-  // Whoever exchanges the value away pays for the wake; later rings find the rank awake. So it wakes whom this value
-  // names, which may be another than the caller has seen.
+  // The ring that exchanges the value away pays for the wake; later rings find the rank awake. It wakes the threads
+  // that this value names, which may differ from those that the caller saw.
   const uint32_t attention = attention_.exchange(0);
   if (attention == 0) return;
   bell_.fetch_add(1);

@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-// Who attends to a rank's doorbell; the bits are futex bitsets, so that a ring wakes the right thread only.
+// The threads that attend to a rank's doorbell; the bits are futex bitsets, so that a ring wakes the right thread only.
 enum class Attention : uint32_t {
   // A thread of the rank polls: nobody needs to be woken.
   kPolling = 0,

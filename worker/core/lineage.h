@@ -8,8 +8,8 @@
 
 namespace farandole {
 
-// What a process carries from one epoch of its job to the next. Owned by whoever starts its workers, one after the
-// other.
+// The state that a process carries from one epoch of its job to the next. The code that starts its workers, one after
+// the other, owns it.
 struct Lineage {
   // The incarnation that the process had in the last epoch of which it was a member; "": it was in none.
   std::string predecessor;

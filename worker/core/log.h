@@ -9,8 +9,9 @@
 
 namespace farandole {
 
-// What a worker tells people, as lines on standard error: in text "farandole: " and the line of base/log_record.h, in
-// JSON that line alone. Each is one write, so that lines of several threads and processes do not mix. Any thread.
+// Writes a worker's messages to people as lines on standard error: in text "farandole: " and the line of
+// base/log_record.h, in JSON that line alone. Each is one write, so that lines of several threads and processes do not
+// mix. Any thread.
 //
 // No logging library: a handful of lines in an hour does not need one, and this library is loaded into programs that
 // may have another version of it.

@@ -126,7 +126,7 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("there is no handle ", handle, "; was it released?"));
-  // What is captured is so by one thread at a time: who waits for some of it goes on when nothing of it is on its way.
+  // One thread at a time captures: a waiter for captured work goes on when none of it is on its way.
   const bool is_captured = submission->ready.is_captured();
   if (is_captured && table_.EnterCaptured()) Kick();
   auto done = [this, submission, is_captured] {
@@ -224,7 +224,7 @@ absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
   auto done = [this] { return failed_all_.load() || (has_left_.load() && !channel_->IsNeeded()); };
   while (!done()) {
     if (interrupted && interrupted()) return absl::AbortedError("leaving the job was interrupted");
-    // Whoever has the role else is at work for it, and gives it back.
+    // Another holder of the role works for this submission too, and gives the role back.
     std::unique_lock<std::mutex> role(role_, std::try_to_lock);
     if (!role.owns_lock()) {
       bell_.Ring();
@@ -280,8 +280,8 @@ bool Engine::MustMeet() const {
 
 void Engine::LeaveRole() {
   if (unappended_.has_value() || orderer_.HasReady()) {
-    // What was held back while a batch ran goes into the log, where it is seen below. What did not fit into a full log
-    // is tried once more with the bell set, so that whoever makes room either is seen or rings.
+    // Entries held back while a batch ran go into the log, where the code below sees them. Entries that did not fit
+    // into a full log are tried once more with the bell set: a rank that makes room is seen now or rings later.
     bell_.SetAttention(IdleAttention());
     OrderPass();
   }
@@ -297,8 +297,8 @@ void Engine::LeaveRole() {
   if (table_.has_waiters()) table_.Notify();
   // A ring for room in the channel, that came before the bell's new state, woke nobody.
   if (table_.HasUnposted()) table_.FlushPosts();
-  // What came between the last pass and the bell's new state, or a submission that found the role taken: the data
-  // thread takes it up.
+  // Work may have come between the last pass and the bell's new state, or a submission found the role taken: the
+  // data thread takes it up.
   if (table_.pending() > 0) bell_.Concern();
   const bool relevant =
       table_.pending() > 0 || attends_always_.load() || serves || aborted_.load() || table_.HasOrdererNews();
@@ -308,7 +308,7 @@ void Engine::LeaveRole() {
 bool Engine::Pass() {
   if (aborted_.load()) {
     if (failed_all_.load()) return false;
-    // Who shuts down has left before, or its hosts' other ranks and the coordinator see its end.
+    // A rank that shuts down has left before, or its host's other ranks and the coordinator see its end.
     if (relays_ && !stopping_.load()) channel_->End(table_.ended());
     FailAll();
     return true;
@@ -329,7 +329,7 @@ bool Engine::Pass() {
     return moved || !is_running_.load() || running_->operation->moved();
   }
   if (ReadLog() || moved) return true;
-  // What is pending is not ordered yet, and may depend on what others do when they have this rank's answer.
+  // Pending submissions are not ordered yet, and may depend on ranks that wait for this rank's answer.
   return MustMeet() && DeclineOffers();
 }
 

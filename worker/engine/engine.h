@@ -43,13 +43,13 @@ struct EngineOptions {
   bool has_data_thread = true;
   // Where tensors may lie that the transport reduces in place; null: nowhere. Outlives the engine.
   const ArenaTable* arenas = nullptr;
-  // What the ages of submissions go by.
+  // Measures the ages of submissions.
   ClockNs clock = MonotonicNs;
   // As Epoch.max_slots.
   uint32_t max_slots = 32768;
   // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
   int64_t next_handles = 0;
-  // What becomes of submissions is recorded in it; may be null. Outlives the engine.
+  // Records submissions; may be null. Outlives the engine.
   Timeline* timeline = nullptr;
 };
 
@@ -164,7 +164,7 @@ class Engine {
   const bool relays_;
 
   std::mutex role_;
-  // What follows belongs to the role.
+  // The members below belong to the role.
   Orderer orderer_;
   std::optional<Entry> unappended_;
   uint32_t met_ = 0;             // rounds of the rendezvous

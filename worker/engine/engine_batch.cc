@@ -114,7 +114,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   return StartOperation();
 }
 
-// What an allgather's only submission contributes, and where its result goes.
+// Adds the input and the output of an allgather's only submission.
 void Engine::AddGathered(const Entry& entry, Submission* submission) {
   RunningBatch& running = *running_;
   bytes_.fetch_add(submission->bytes());
@@ -204,7 +204,7 @@ absl::Status Engine::StartRows(const Entry& entry) {
   }
   Submission* submission = running.submissions[0];
   if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
-  // Who has joined gets what others have for it, and drops it.
+  // A rank that has joined receives the others' rows, and drops them.
   running.collective.contributes = submission != nullptr;
   if (submission != nullptr) {
     submission->rows_by_position = running.received_rows;
@@ -221,7 +221,7 @@ absl::Status Engine::StartRows(const Entry& entry) {
   return StartOperation();
 }
 
-// What all submissions have for position 0, then for position 1, ...
+// Adds all submissions' rows of position 0, then of position 1, ...
 void Engine::AddByPosition(int64_t element_bytes) {
   RunningBatch& running = *running_;
   for (size_t position = 0; position < running.ranks.size(); ++position) {

@@ -69,7 +69,7 @@ TEST_P(EngineEndTest, AnAbortAtAnyMomentEndsEverythingThatIsOnItsWay) {
     });
     epoch.OnEachRank([&](int rank) {
       for (int round = 0;; ++round) {
-        // What is in flight when the epoch ends must stay in place until its handle says so.
+        // Tensors in flight when the epoch ends must stay in place until their handles complete.
         std::vector<TestTensor> tensors;
         for (size_t count : {1, 300, 5'000, 70'000})
           tensors.emplace_back(absl::StrCat("t", count), Filled(count, 1.0f));

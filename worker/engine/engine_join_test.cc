@@ -25,7 +25,7 @@ class EngineJoinTest : public ::testing::TestWithParam<std::vector<int>> {
   int size() const { return std::accumulate(hosts().begin(), hosts().end(), 0); }
 };
 
-// What the ranks that still have data do in one step, all at once.
+// One step of the ranks that still have data, all at once.
 class Step {
  public:
   Step(TestEpoch& epoch, int rank, std::vector<int> present, std::string suffix)

@@ -1,4 +1,4 @@
-// What submissions of one name mean for each other.
+// How submissions of one name affect each other.
 #include <vector>
 
 #include "absl/status/status.h"

@@ -193,7 +193,7 @@ TEST_P(EngineRendezvousTest, WhoLeavesDoesNotWaitForItsOwnOffer) {
   });
 }
 
-// Who has joined has no answer of its own: the others go by the log until all have.
+// A rank that has joined does not answer: the others use the log until all have joined.
 TEST_P(EngineRendezvousTest, WhoHasJoinedHoldsNobodyUp) {
   TestEpoch epoch({size()});
   epoch.OnEachRank([&](int rank) {

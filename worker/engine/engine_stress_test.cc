@@ -35,7 +35,7 @@ struct Step {
   int deviator = -1;  // position that has another shape
 };
 
-// What all ranks' programs do, by a seed: names are used again and again, in phases; within a phase each name once.
+// The programs of all ranks, by a seed: names are used again and again, in phases; within a phase each name once.
 class Program {
  public:
   Program(int size, uint32_t seed) : random_(seed) {
@@ -115,7 +115,7 @@ class RankRun {
 
  private:
   int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
-  // What a rank contributes; small whole numbers, so that sums are exact.
+  // A rank's input; small whole numbers, so that sums are exact.
   static float ValueOf(int rank, size_t count) { return static_cast<float>(rank + 1) + static_cast<float>(count % 3); }
 
   void Begin(const std::vector<const Step*>& steps) {

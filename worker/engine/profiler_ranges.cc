@@ -9,8 +9,8 @@
 namespace farandole {
 namespace {
 
-// What is between an application and a profiler's library, as nvtxTypes.h has it. The application gives it tables of
-// places, one table for each module, and it puts its functions there.
+// The interface between an application and a profiler's library, as nvtxTypes.h has it. The application gives it tables
+// of places, one table for each module, and it puts its functions there.
 using Function = void (*)();
 
 constexpr uint32_t kCallbacks = 1;

@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-// What can be said of a request without its epoch. INVALID_ARGUMENT, UNIMPLEMENTED: one sentence that begins with
+// Checks a request as far as that needs no epoch. INVALID_ARGUMENT, UNIMPLEMENTED: one sentence that begins with
 // `name`.
 absl::Status CheckRequest(absl::string_view name, const Request& request);
 

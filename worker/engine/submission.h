@@ -24,7 +24,7 @@ struct TensorView {
   absl::Span<const int64_t> shape;
 };
 
-// What a caller asks for. Borrowed for the call, but the tensors' memory until the submission is complete.
+// A caller's request. Borrowed for the call, but the tensors' memory until the submission is complete.
 struct Request {
   OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;

@@ -145,7 +145,7 @@ void SubmissionTable::AskAgain() {
     for (auto& [key, name] : group.names) {
       if (name->asking == Name::Asking::kAsked && !name->waiting.empty()) AskNow(name.get());
     }
-    // Who has left will not describe it again.
+    // A rank that has left will not describe it again.
     if (!group.broken.ok()) FailDisputed(number, group.broken);
   }
   NotifyLocked();

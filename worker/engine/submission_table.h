@@ -42,7 +42,7 @@ class ControlLink {
   virtual void ReportRetired(uint32_t slot) = 0;
 };
 
-// What the coordinator has said of ranks that disagree: as Mismatch.
+// The coordinator's statement on ranks that disagree: as Mismatch.
 struct Disagreement {
   std::string name;
   uint32_t group = 0;
@@ -53,7 +53,7 @@ struct Disagreement {
   uint32_t joins = 0;
 };
 
-// What rank 0's orderer has to be told of, in order.
+// A change for rank 0's orderer; changes are in order.
 struct SlotAdded {
   uint32_t slot;
   uint32_t group;
@@ -228,7 +228,7 @@ class SubmissionTable {
     Submission* submission;
   };
 
-  // What a submission had of a GPU.
+  // A submission's part on a GPU.
   struct OnGpu {
     std::shared_ptr<Gpu> gpu;
     GpuMemory result;
@@ -252,7 +252,7 @@ class SubmissionTable {
     const std::lock_guard<std::mutex> held_;
   };
 
-  // What is captured goes to EnterCaptured.
+  // Captured requests go to EnterCaptured.
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
   Submission* Allocate();
@@ -273,7 +273,7 @@ class SubmissionTable {
   void AssignSlot(Name* name, uint32_t slot);
   void PostOne(Submission* submission) { Send(MakePost(*submission)); }
   Post MakePost(const Submission& submission);
-  // What travels inline of this rank's input, prescaled. Its bytes.
+  // Writes the inline part of this rank's input, prescaled. Returns its bytes.
   size_t WritePayload(const Submission& submission, char* payload);
   // An inline result, to where the submission's tensors are.
   static void ScatterResult(const Submission& submission, const char* from);
@@ -326,7 +326,7 @@ class SubmissionTable {
   int64_t last_handle_;
   std::deque<Post> unposted_;
   std::atomic<size_t> unposted_count_{0};
-  // What waits in the rendezvous.
+  // The submission that waits in the rendezvous.
   Submission* offered_ = nullptr;
   Name* offered_name_ = nullptr;
   std::atomic<bool> has_offer_{false};

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// What the table says to the coordinator: "NAME retired RETIRED disputed SLOT.ATTEMPT ordinal ORDINAL", "retired SLOT".
+// Records the messages: "NAME retired RETIRED disputed SLOT.ATTEMPT ordinal ORDINAL", "retired SLOT".
 class RecordedLink final : public ControlLink {
  public:
   void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,

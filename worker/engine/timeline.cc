@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kGathered(50);
 // Of many a second the writer takes so many at a time.
 constexpr size_t kWrittenAtOnce = 1 << 10;
-// What has no row of its own.
+// The row of all that has none of its own.
 constexpr int kOthersRow = 0;
 
 constexpr const char* kOps[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
@@ -122,7 +122,7 @@ GpuRecorder Timeline::GpuTimes() {
 }
 
 void Timeline::Push(Event event) {
-  // Who attaches a profiler asks for no file.
+  // An attached profiler needs no file.
   if (!is_written_.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (waiting_.size() >= kMostWaiting) {

@@ -20,7 +20,7 @@
 
 namespace farandole {
 
-// What a process's tensors waited for, for a profiler that is attached, and as a file for chrome://tracing or Perfetto:
+// Records what a process's tensors waited for, for an attached profiler and as a file for chrome://tracing or Perfetto:
 // one row a tensor, with the time from its submission until its batch began (NEGOTIATE_ALLREDUCE) and that of the batch
 // (ALLREDUCE). Times are those of the real-time clock, and each process is its rank, so that the files of several ranks
 // can be put together.

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// What the environment says of a launcher that is not ours: plain `mpirun` (Open MPI, or MPICH's Hydra) or `srun`.
+// Another launcher, as the environment describes it: plain `mpirun` (Open MPI, or MPICH's Hydra) or `srun`.
 struct ForeignLaunch {
   // "mpirun" or "srun".
   std::string launcher;

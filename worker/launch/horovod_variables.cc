@@ -158,7 +158,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadHorovodVariables(const st
     if (value->empty()) continue;
     const auto ours = given.find(alias.setting);
     const auto [earlier, is_first] = by.emplace(alias.setting, &alias);
-    // Who disables the check may say of it what he likes.
+    // If the check is disabled, its other settings may contradict each other.
     if (!is_first && (alias.unit == kNever || earlier->second->unit == kNever)) {
       said[alias.setting] = kNeverMs;
       continue;

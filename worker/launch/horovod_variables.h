@@ -14,13 +14,13 @@ namespace farandole {
 struct HorovodAlias {
   const char* variable;
   const char* setting;
-  // What it is in the setting's words: "seconds".
+  // The unit in the setting's words: "seconds".
   const char* unit;
 };
 
 const std::vector<HorovodAlias>& HorovodAliases();
 
-// What Horovod's variables say, in the words of our settings: setting to value. `variables` is the environment,
+// Translates Horovod's variables into our settings: setting to value. `variables` is the environment,
 // "NAME=value"; an empty value is none. Variables of Horovod's that have no meaning here are left alone, and so are
 // those that Horovod does not know. `initial` is the environment that the process was started with: where a launcher
 // has said something else by our setting, what the program itself has set since counts. Pure.

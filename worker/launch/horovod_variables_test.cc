@@ -66,7 +66,7 @@ TEST(HorovodVariablesTest, OtherUnknownOnesAreNamedInOneSentenceAndChangeNothing
   EXPECT_EQ(DescribeUnknownHorovodVariables({"HOROVOD_TIME=30"}),
             "HOROVOD_TIME is set, but without effect: Horovod has no variable of that name");
   EXPECT_EQ(DescribeUnknownHorovodVariables({"HOROVOD_CYCLE_TIME=1", "HOROVOD_GPU=CUDA", "PATH=/bin"}), "");
-  // Who sets the right one as well has not misspelt it.
+  // A user who also sets the right one has not misspelt it.
   EXPECT_THAT(Read({"HOROVOD_LOG_LEVEL=INFO", "HOROVOD_LOG_LEVEL2=x"}),
               UnorderedElementsAre(Pair("FARANDOLE_LOG_LEVEL", "info")));
 }

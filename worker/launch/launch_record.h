@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-// What the coordinator of a job of plain mpirun or srun tells the job's processes: where it is and how to prove oneself
-// to it. It holds the token, so it is written where only the user can read it.
+// The address and the credential by which processes of plain mpirun or srun reach their coordinator. It holds the
+// token, so it is written where only the user can read it.
 struct LaunchRecord {
   // HOST:PORT each, the likeliest first; at least one.
   std::vector<std::string> addresses;

@@ -137,7 +137,7 @@ constexpr size_t kMostHostIdBytes = 30;
 constexpr size_t kMostMemberBytes = 40;
 constexpr size_t kMostParentBytes = 87;
 
-// What Horovod's variables say, by our settings' names.
+// The values of Horovod's variables, by our settings' names.
 using Aliases = std::map<std::string, std::string>;
 
 // "" where neither the setting's variable nor one of Horovod's is set.
@@ -295,7 +295,7 @@ std::string NameParent() {
   return absl::StrCat(getppid(), "-", fields.size() > 20 ? fields[20] : "0");
 }
 
-// What plain mpirun or srun says counts where the user says nothing.
+// Values of plain mpirun or srun count where the user gives none.
 absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* options) {
   if (given.size != 0 || IsSet(kSize.variable)) return absl::OkStatus();
   absl::StatusOr<std::optional<ForeignLaunch>> launch = FindForeignLaunch(&getenv, NameParent());
@@ -364,7 +364,7 @@ std::vector<std::string> AllVariables() {
   return all;
 }
 
-// What the process was started with, as the kernel has kept it.
+// The environment at the process's start, as the kernel has kept it.
 std::set<std::string> InitialVariables() {
   std::ifstream file("/proc/self/environ", std::ios::binary);
   std::set<std::string> all;

@@ -23,7 +23,7 @@ struct WorkerOptions {
   std::string ca_file;  // "": no TLS
   std::string ca_pem;
   std::string job;
-  // What rank 0 is to warn of, one sentence; "": nothing.
+  // Rank 0's warning, one sentence; "": none.
   std::string warning;
   // Path of `farandole`; "": what PATH finds.
   std::string program;

@@ -39,7 +39,7 @@ constexpr char kKey[] = "farandole.launch";
 // How often the caller's wish to give up is asked for, and rank 0's notice where PMIx does not wait for it.
 constexpr absl::Duration kSurface = absl::Milliseconds(100);
 
-// What came of one question. Shared by who asks, who may have given up, and PMIx's thread, which answers.
+// The answer to one question. Shared by the asking thread, which may have given up, and PMIx's thread, which answers.
 struct Answer {
   absl::Mutex mutex;
   bool is_there = false;

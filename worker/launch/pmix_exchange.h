@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// What the processes of a launch over several hosts tell each other by PMIx, which Open MPI's mpirun and
+// Passes text among the processes of a launch over several hosts by PMIx, which Open MPI's mpirun and
 // `srun --mpi=pmix` serve on each host (PMIx Standard 4.1). Its library, libpmix.so.2, is loaded where it is needed
 // only. PMIx counts who has it open in a process, so MPI in the same process shares the connection, in either order.
 // Thread-compatible.
@@ -33,7 +33,7 @@ class PmixExchange {
   //   FAILED_PRECONDITION  PMIx refuses; the text says why
   absl::Status Pin(const std::string& text);
 
-  // What rank 0 has pinned, or pins until `deadline`.
+  // The text that rank 0 has pinned, or pins until `deadline`.
   //   FAILED_PRECONDITION  PMIx fails; the text says how
   //   DEADLINE_EXCEEDED    nothing is pinned
   //   ABORTED              `interrupted`, which is asked every 100 ms

@@ -16,7 +16,7 @@ ForeignLaunch LaunchOf(const std::string& version) {
   return launch;
 }
 
-// What a real server does is tested with a real mpirun, in tests/integration.
+// tests/integration tests a real server, with a real mpirun.
 TEST(PmixExchangeTest, AServerOfAnotherVersionIsNotJoined) {
   const absl::Status status = PmixExchange::Open(LaunchOf("99.1.0")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

@@ -45,7 +45,7 @@ class Arenas {
   const std::vector<std::string> who_;
   std::mutex mutex_;  // one arena at a time
   int64_t made_ = 0;
-  // What the engine has borrowed for waits that were given up.
+  // Buffers that the engine has borrowed for waits that were given up.
   std::vector<std::vector<int64_t>> lent_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 // At a token for a checkpoint, where other jobs write into the same directory.
 constexpr int kMostAttempts = 8;
 
-// What the catalogue does not name any more. That it stays behind where it cannot be removed harms nobody.
+// Removes a file that the catalogue does not name any more. A file that cannot be removed stays and does no harm.
 void RemoveReplaced(const std::string& path) {
   if (path.empty()) return;
   unlink(path.c_str());

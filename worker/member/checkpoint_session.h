@@ -37,8 +37,8 @@ class CheckpointSession {
   // The right to write, with a token above `greatest`.
   absl::StatusOr<v1::BeginCheckpointResponse> Grant(const std::string& directory, absl::string_view name, int64_t step,
                                                     bool replace, uint64_t greatest);
-  // What the catalogue says after an attempt to commit has failed with `failure`, which may have been carried out all
-  // the same. The file stays unless it says that it was not, and never will be.
+  // Asks the catalogue after an attempt to commit has failed with `failure`: it may have been carried out all the same.
+  // The file stays unless it says that it was not, and never will be.
   absl::StatusOr<std::string> Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
                                      CheckpointWriter* writer);
 

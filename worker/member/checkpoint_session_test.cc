@@ -1,4 +1,4 @@
-// What becomes of a checkpoint's file when the coordinator's answer is lost: a scripted coordinator with the real gate.
+// The fate of a checkpoint's file when the coordinator's answer is lost: a scripted coordinator with the real gate.
 #include "worker/member/checkpoint_session.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 
 constexpr char kCatalogue[] = "00c0ffee00c0ffee";
 
-// What a commit meets on its way.
+// How the coordinator treats a commit.
 struct Fate {
   bool is_carried_out = false;
   // OK: it is answered.

@@ -28,7 +28,7 @@
 
 namespace farandole {
 
-// What connects one rank with its epoch's peers: the memory that its host's ranks share, sockets to other hosts, and on
+// Connects one rank with its epoch's peers: the memory that its host's ranks share, sockets to other hosts, and on
 // top of them the engine's channel and transport. Made before the worker joins, as peers must be told where to find it.
 // Owned by its worker, and used by one thread until Meet has returned.
 class Connections {

@@ -115,7 +115,7 @@ void CoordinatorLink::OnEpochEnded(const v1::EpochEnded& ended) {
   // Epoch 0: none was formed, as not all workers came in time.
   const bool was_formed = ended.epoch() != 0;
   const bool is_over = ended.job_ended() || !was_formed;
-  // Who waits for the next epoch goes on to wait.
+  // A worker that waits for the next epoch goes on waiting.
   if (has_epoch_ ? ended.epoch() < epoch_.number() : !is_over) return;
   absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
   if (ended.job_finished() && !has_epoch_) code = absl::StatusCode::kCancelled;
@@ -195,7 +195,7 @@ void CoordinatorLink::WatchForStall(int64_t now_ns) {
                    stall_sentence_.empty() ? "" : absl::StrCat(": ", stall_sentence_))));
 }
 
-// What is enqueued on a GPU is complete for the table, and hangs there where nobody sees it.
+// Work enqueued on a GPU is complete for the table: if it hangs there, only this watch sees it.
 void CoordinatorLink::WatchGpu(int64_t now_ns) {
   if (gpus_ == nullptr || !gpus_->is_used()) return;
   SendGpuStatus(now_ns);
@@ -225,7 +225,7 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
   const bool tells = late->is_first || !late->is_computed;
   if (tells && IsWarningDue(late->age_ns, stall_warning_ns_, &warned_gpu_ns_)) {
     log_.Write(LogLevel::kWarning, rank_, sentence);
-    // What NCCL knows of it is gone once the epoch has ended.
+    // NCCL forgets it once the epoch has ended.
     nccl_ras_->Ask(
         [log = log_, rank = rank_](LogLevel level, const std::string& line) { log.Write(level, rank, line); });
   }
@@ -234,7 +234,7 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
                                                           " s is the most (FARANDOLE_STALL_LIMIT_MS)")));
 }
 
-// What the coordinator was told last is taken back where nothing more is heard of the GPU.
+// If the GPU does not answer any more, the last status sent is taken back.
 void CoordinatorLink::SendGpuStatus(int64_t now_ns) {
   const std::optional<GpuMeter::Sample> sample = gpus_->TakeSample();
   const bool is_stale = last_gpu_sample_ns_ != 0 && now_ns - last_gpu_sample_ns_ > kGpuSampleLimitNs;

@@ -54,7 +54,7 @@ class CoordinatorLink final : public ControlLink {
   absl::Status ended() const;
   // As ended(), for which it waits at most until `deadline`, or until `interrupted`.
   absl::Status AwaitEnd(absl::Time deadline, const std::function<bool()>& interrupted) const;
-  // What is known of the epoch's end.
+  // The state of the epoch's end.
   enum class Course {
     kRuns,      // it has not ended
     kGoesOn,    // its job outlives it, or the conversation has ended, so that the coordinator is to be asked
@@ -68,7 +68,7 @@ class CoordinatorLink final : public ControlLink {
   // reported; the coordinator knows who has left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
-  // What hangs or fails on the worker's GPU is looked for from then on; `gpus` may be null.
+  // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus);
   // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
   // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
@@ -79,7 +79,7 @@ class CoordinatorLink final : public ControlLink {
              const std::vector<int>& left = {});
   // Tells the coordinator that somebody else will end this process; as v1::Departing.
   void Depart(absl::Duration grace, const std::string& reason);
-  // What the coordinator has told last of workers that are to come or to go; its serial is 0 where it has told nothing.
+  // The coordinator's last message on workers that are to come or to go; its serial is 0 where there was none.
   v1::ChangeWanted change_wanted() const;
   // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
   // allowed.
@@ -169,10 +169,10 @@ class CoordinatorLink final : public ControlLink {
   // Control thread only, once connected.
   int first_local_ = 0;  // the ranks of this host
   int local_size_ = 0;
-  // What the epoch ends with at that time, unless the coordinator has ended it before; 0: nothing.
+  // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.
   int64_t verdict_ns_ = 0;
   absl::Status verdict_;
-  // What was reported; said again after a reattachment, as a coordinator that was away has not heard it.
+  // Losses reported so far; sent again after a reattachment, as the new coordinator has not heard them.
   std::vector<v1::PeerLost> lost_;
   // Ranks whose processes have ended before the engine was there.
   std::vector<int> early_exits_;
@@ -185,7 +185,7 @@ class CoordinatorLink final : public ControlLink {
   // The ages at which the GPU's driver, and what is enqueued there, were last warned of; 0: they were not.
   int64_t warned_driver_ns_ = 0;
   int64_t warned_gpu_ns_ = 0;
-  // What the coordinator has said last of it.
+  // The coordinator's last sentence on it.
   std::string stall_sentence_;
   bool waited_before_ = false;
 

@@ -40,7 +40,7 @@ constexpr absl::Duration kProof = absl::Seconds(10);
 
 bool IsOneHost(const ForeignLaunch& launch) { return launch.local_size == launch.size; }
 
-// What the launcher calls the launch on all hosts is enough to meet by in a directory that all have.
+// If all hosts know the launch's name, they can meet in a directory that all have.
 bool MeetsInSharedDirectory(const ForeignLaunch& launch) {
   return !IsOneHost(launch) && launch.is_named_everywhere && launch.pmix_namespace.empty();
 }
@@ -113,7 +113,7 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
   posix_spawn_file_actions_adddup2(&files, 0, 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // What is sent to rank 0's process group must not end it before it has told the others. A training program may
+  // Signals to rank 0's process group must not end it before it has told the others. A training program may
   // block or ignore signals.
   sigset_t none;
   sigset_t all;
@@ -132,7 +132,7 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
       absl::StrCat("cannot start the job's coordinator, ", *program, ": ", strerror(error)));
 }
 
-// What the coordinator has published. NOT_FOUND: nothing yet.
+// Reads the coordinator's record. NOT_FOUND: there is none yet.
 absl::StatusOr<std::string> ReadPublished(const std::string& file) {
   // A network file system would remember for a minute that there was no such file; whoever opens its directory asks
   // again.
@@ -174,7 +174,7 @@ absl::StatusOr<std::string> AwaitPublished(const WorkerOptions& options, const s
   }
 }
 
-// What the coordinator publishes on this host; rank 0 starts it.
+// Waits for the coordinator's record on this host; rank 0 starts the coordinator.
 absl::StatusOr<std::string> HearHere(const WorkerOptions& options, const Interrupted& interrupted) {
   const absl::StatusOr<std::string> directory = MeetingDirectory(options);
   if (!directory.ok()) return directory.status();
@@ -212,7 +212,7 @@ absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<PmixExchange
   return absl::OkStatus();
 }
 
-// What rank 0 tells of the coordinator, over several hosts.
+// Waits for rank 0's record of the coordinator, over several hosts.
 absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::unique_ptr<PmixExchange>* board,
                                         const Interrupted& interrupted) {
   if (absl::Status opened = OpenBoard(*options.launch, board); !opened.ok()) return opened;

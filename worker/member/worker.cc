@@ -222,7 +222,7 @@ std::string Worker::failure() const {
   return failure_;
 }
 
-// What is enqueued there is complete, and peers may need this rank's part of it.
+// Work enqueued there counts as complete, but peers may need this rank's part of it.
 void Worker::FinishOnGpu(const Interrupted& interrupted) {
   gpus_->Finish([this, &interrupted] { return GivesUp(interrupted); });
 }

@@ -92,7 +92,7 @@ class Worker {
   void FinishOnGpu(const Interrupted& interrupted);
   // Whether a wait for the GPU is to end before it is done.
   bool GivesUp(const Interrupted& interrupted);
-  // What the coordinator says of an epoch that has ended on this worker; OK: nothing.
+  // The coordinator's reason for an epoch that has ended on this worker; OK: none.
   absl::Status AwaitWord(const Interrupted& interrupted) const;
   void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);
 

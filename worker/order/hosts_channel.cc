@@ -142,7 +142,7 @@ bool HostsChannel::ServesOthers() const {
 }
 
 bool HostsChannel::Rest() {
-  // Who relays has just polled. Others do so only within a collective; what a faster peer sends before it, or a
+  // A relaying thread has just polled. Others poll only within a collective; else messages of a faster peer, or a
   // connection that has ended, would ring for ever.
   if (!Relays() && poller_->Poll()) return false;
   poller_->Rest();
@@ -192,7 +192,7 @@ absl::StatusOr<bool> HostsChannel::RelayUpFrom(Child* child) {
     const absl::StatusOr<bool> taken = child->link->Next(hosts_.size(), &frame_);
     if (!taken.ok()) return Fault(*child->link, taken.status());
     if (!*taken) {
-      // Who has left may go, but not before it has passed on what concerns those below.
+      // A rank that has left may go, but not before it has passed on the messages for those below it.
       if (!child->is_done.load()) CheckEnding(*child->link, &child->is_lost);
       return moved;
     }

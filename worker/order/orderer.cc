@@ -206,7 +206,7 @@ void Orderer::OnJoin(int rank, int64_t returned) {
 }
 
 void Orderer::TellAllJoined() {
-  // What was posted before joining runs before, also in slots that are not known here yet.
+  // Posts from before the join run before it, also in slots that are not known here yet.
   if (joined_count_ < size_ || !early_.empty()) return;
   Entry entry;
   entry.kind = Entry::Kind::kAllJoined;

@@ -15,7 +15,7 @@
 namespace farandole {
 namespace {
 
-// What one rank knows of one name: as in SubmissionTable, but without threads. Submissions are numbered from 1.
+// One rank's state of one name: as in SubmissionTable, but without threads. Submissions are numbered from 1.
 struct RankName {
   int64_t submitted = 0;
   std::deque<int64_t> posted;

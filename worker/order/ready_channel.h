@@ -69,7 +69,7 @@ struct Post : PostHeader {
 static_assert(sizeof(PostHeader) == 48, "with its sequence number, 8 bytes of payload fit into the first cache line");
 static_assert(sizeof(Post) == 312, "a post and its sequence number fill five cache lines");
 
-// What `payload` says that belongs to `header`; none where it says nothing.
+// Reads the part of `payload` that belongs to `header`; none where it is empty.
 Placement PlacementIn(const PostHeader& header, const char* payload);
 int64_t RowsIn(const PostHeader& header, const char* payload);
 
@@ -131,8 +131,8 @@ class ReadyChannel {
   // Any thread of this rank, one at a time: states `post` to rank 0. False: the channel is full; try again after a
   // ring.
   virtual bool TryPost(const Post& post) = 0;
-  // Who has this rank's engine role: takes the next entry of the log, in order. False: there is none yet. Not to be
-  // called any more when the log has said that this rank has left, and it is not needed.
+  // The holder of this rank's engine role takes the next entry of the log, in order. False: there is none yet. Not to
+  // be called after the entry by which this rank leaves.
   virtual bool ReadEntry(Entry* entry) = 0;
   // Any thread of this rank: whether ReadEntry, at rank 0 ReadPost of any rank, or Relay of what ranks of this host
   // have stated would give something.

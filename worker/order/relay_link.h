@@ -16,7 +16,7 @@ namespace farandole {
 // a HostsChannel, and part of its rank's engine role, but for IsFlushed. Nothing blocks.
 class RelayLink {
  public:
-  // What a slow peer may have waiting; a frame more may be added. Some thousand posts or entries.
+  // Bytes that may wait for a slow peer; a frame more may be added. Some thousand posts or entries.
   static constexpr size_t kMostWaiting = 1 << 20;
 
   RelayLink(int peer, std::unique_ptr<RelayStream> stream, size_t most_waiting = kMostWaiting);
@@ -50,7 +50,7 @@ class RelayLink {
   size_t sent_ = 0;
   bool takes_nothing_ = false;  // what is sent to it is dropped
   std::atomic<bool> is_flushed_{true};
-  // What has come and was not taken: [begin_, end_).
+  // Bytes received and not taken: [begin_, end_).
   const std::unique_ptr<char[]> in_{new char[kMostUnread]};
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -9,7 +9,7 @@
 
 #include "worker/order/orderer.h"
 
-// What tests of Orderer state to it, and how they show what it says.
+// How tests of Orderer post to it and show its entries.
 namespace farandole {
 
 // An allreduce of `count` float32.

@@ -39,7 +39,7 @@ TestRelay::TestRelay(const std::vector<int>& sizes, Options options)
     ranks_[rank].sockets = *std::move(sockets);
     who.push_back(absl::StrCat("rank ", rank));
   }
-  // Who connects first makes both ends.
+  // The side that connects first makes both ends.
   std::map<std::pair<int, int>, int> ends;
   for (int rank = 0; rank < size(); ++rank) {
     std::vector<std::unique_ptr<RelayLink>> links;

@@ -19,7 +19,7 @@ namespace farandole {
 // connected sockets between the leaders. Borrowed parts live as long as the object.
 class TestRelay {
  public:
-  // What a channel has reported as lost.
+  // A loss that a channel has reported.
   struct Loss {
     int reporter;
     int peer;

@@ -35,7 +35,7 @@ struct CatalogueRow {
 struct Catalogue {
   // By job, and within a job in the order of the commits.
   std::vector<CatalogueRow> rows;
-  // What could not be read, a sentence each; the rows are those of the rest.
+  // One sentence for each checkpoint that could not be read; the rows are those of the rest.
   std::vector<absl::Status> problems;
 };
 

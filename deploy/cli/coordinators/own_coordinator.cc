@@ -51,7 +51,7 @@ void PrepareLog(bool verbose) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("farandole", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("farandole: coordinator: %v");
-  // What it says about the workers of an earlier run, which ended long ago, is for those who asked for everything.
+  // Only --verbose shows its lines about the workers of an earlier run, which ended long ago.
   spdlog::set_level(verbose ? spdlog::level::info : spdlog::level::off);
 }
 

@@ -241,7 +241,7 @@ void HostAgent::LoseLauncher(const std::string& why) {
   loop_.Unwatch(plan_.input_fd);
   clock_->Set(absl::InfiniteDuration());
   output_.Discard();
-  // What the workers print is read and dropped, so that they can go on printing.
+  // Read and drop the workers' output, so that they can go on printing.
   worker_host_->HoldOutput(false);
   FinishIfDeserted();
 }

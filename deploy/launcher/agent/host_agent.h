@@ -22,7 +22,7 @@
 
 namespace farandole::launcher {
 
-// What an agent needs of its surroundings.
+// The surroundings that an agent needs.
 struct HostAgentPlan {
   // Frames come and go here; borrowed.
   int input_fd = 0;
@@ -64,7 +64,7 @@ class HostAgent final : private WorkerHostListener {
   absl::Status OnFrame(const Frame& frame);
   void Obey(const AgentOrder& order);
   absl::Status OnGo(absl::string_view message);
-  // What has to be there before anything starts, in the order's directory.
+  // Makes all that must exist before anything starts, in the order's directory.
   absl::Status Arrange(const AgentOrder& order);
   void Refuse(const absl::Status& status);
   void OnGuard();

@@ -165,7 +165,7 @@ class HostAgentTest : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // What descends from the test and does not end.
+  // The test's descendants that do not end.
   static std::vector<pid_t> LeftBehind() {
     for (;;) {
       while (waitpid(-1, nullptr, WNOHANG) > 0) {

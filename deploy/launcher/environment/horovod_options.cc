@@ -14,7 +14,7 @@ namespace farandole::launcher {
 namespace {
 
 constexpr char kStallWarning[] = "FARANDOLE_STALL_WARNING_MS";
-// What the setting may be at most, a day: as good as never.
+// The setting's maximum, a day: as good as never.
 constexpr char kNeverMs[] = "86400000";
 constexpr char kGroup[] = "Horovod's";
 

@@ -20,7 +20,7 @@ struct HorovodOptions {
   bool prefix_time = false;
   // YAML with Horovod's settings; "": none.
   std::string config_file;
-  // What the workers are told: variable to value.
+  // The workers' variables: name to value.
   std::map<std::string, std::string> variables;
   // Options that are known and given, and why they change nothing.
   std::vector<std::pair<std::string, std::string>> without_effect;
@@ -43,7 +43,7 @@ absl::Status ApplyHorovodSettings(CLI::App* run, const std::string& file, const 
 // One sentence about the options that change nothing; "": there are none.
 std::string DescribeWithoutEffect(const HorovodOptions& options);
 
-// What `horovodrun --check-build` prints: which frameworks, controllers and operations this build has. Each has NCCL,
+// The output of `horovodrun --check-build`: which frameworks, controllers and operations this build has. Each has NCCL,
 // which workers find at run time; hvd.nccl_built() says whether a machine has it.
 std::string DescribeBuild();
 

@@ -10,7 +10,7 @@
 
 namespace farandole::launcher {
 
-// What NCCL is to be told of the interfaces that workers use (NCCL_SOCKET_IFNAME: "=eth0,eth1"), which has names where
+// The value that tells NCCL which interfaces workers use (NCCL_SOCKET_IFNAME: "=eth0,eth1"), which has names where
 // FARANDOLE_NETWORK_INTERFACES, or Horovod's HOROVOD_GLOO_IFACE, may have addresses and networks. "": nothing, as none
 // are wanted, one of them is not here, which the worker says, or the user has told NCCL himself. `variables`: the
 // workers' environment, "NAME=value". `list`: gives this host's addresses (ListInterfaceAddresses), and is

@@ -26,7 +26,7 @@ namespace {
 
 // As in proto/farandole/v1/worker.proto (JoinRequest): 1 to 65,536 workers; names of 1 to 128 bytes; a day.
 constexpr int kMaxWorkers = 65536;
-// What a coordinator takes by default (server/job/job.h): the bound of a job whose hosts are discovered.
+// A coordinator's default (server/job/job.h): the bound of a job whose hosts are discovered.
 constexpr int kMaxDiscoveredWorkers = 4096;
 constexpr size_t kMaxNameBytes = 128;
 constexpr double kMaxStartTimeoutSeconds = 86400;
@@ -119,7 +119,7 @@ absl::Status CheckOrder(const char* less, int least, const char* greater, int mo
   return absl::InvalidArgumentError(absl::StrCat(less, " ", least, " is more than ", greater, " ", most));
 }
 
-// What has a meaning for elastic jobs only.
+// Refuses options that only elastic jobs have.
 absl::Status CheckFixed(const RunOptions& options) {
   const std::pair<const char*, double> given[] = {
       {"--slots-per-host", options.slots_per_host},

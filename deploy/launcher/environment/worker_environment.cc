@@ -19,7 +19,7 @@ bool Has(const std::vector<std::string>& variables, absl::string_view name) {
                      [name](const std::string& variable) { return NameOf(variable) == name; });
 }
 
-// What says something of a host, its user, or the session or task in which the launcher was started.
+// Variables of one host, its user, or the session or task in which the launcher was started.
 constexpr absl::string_view kOfHost[] = {"_",
                                          "DISPLAY",
                                          "GPU_DEVICE_ORDINAL",

@@ -22,7 +22,7 @@ std::vector<std::string> OverlayVariables(const std::vector<std::string>& base,
 std::vector<std::string> TravellingVariables(const std::vector<std::string>& all,
                                              const std::vector<std::string>& exported);
 
-// What an elastic job's workers are told besides; "NAME=value" each, and only what is not 0.
+// Further settings of an elastic job's workers; "NAME=value" each, and only those that are not 0.
 struct ElasticSettings {
   int min_size = 0;
   int max_size = 0;
@@ -34,7 +34,7 @@ struct ElasticSettings {
   std::vector<std::string> Variables() const;
 };
 
-// What the launcher tells its workers by environment; the names are those that worker/farandole.h reads.
+// The settings that a launcher passes to its workers by environment; the names are those that worker/farandole.h reads.
 struct WorkerSettings {
   // The launcher's own environment, "NAME=value". What is told below replaces variables of the same name.
   std::vector<std::string> inherited;

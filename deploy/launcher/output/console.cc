@@ -121,7 +121,7 @@ std::vector<std::string> Console::RowsToDraw(size_t columns) const {
     for (const LineSplitter::Row& row : rows) {
       if (row.text.empty() || !Shows(key.first, row.is_progress)) continue;
       const bool has_style = absl::string_view(row.text).find(kEscape) != absl::string_view::npos;
-      // What is typed appears behind a prompt, so that prompts come last.
+      // Typed text appears behind a prompt, so prompts come last.
       (row.is_progress ? bars : others)
           .push_back(absl::StrCat(prefix, FitColumns(row.text, room), has_style ? kPlainStyle : ""));
     }

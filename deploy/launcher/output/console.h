@@ -21,7 +21,7 @@ namespace farandole::launcher {
 // Of which workers progress bars are shown while they change; what is left of one when its line ends is always shown.
 enum class Progress { kAll, kFirst, kNone };
 
-// What people see of a launch: the workers' lines, each whole and behind its worker's launch index ("[ 3] text"), and
+// Shows a launch to people: the workers' lines, each whole and behind its worker's launch index ("[ 3] text"), and
 // the launcher's own sentences. Owned by the launch; one thread.
 //
 // On a terminal the lines that may still change are drawn as the last ones (progress bars, a prompt), and other lines

@@ -37,7 +37,7 @@ class ConsoleTest : public testing::Test {
     close(screen_);
   }
 
-  // What was written since the last call. A terminal hands bytes on in its own time, but in their order; so this one
+  // The output since the last call. A terminal hands bytes on in its own time, but in their order; so this one
   // reads up to a mark that it writes itself.
   std::string Shown() {
     constexpr char kMark = '\0';

@@ -19,7 +19,7 @@ constexpr int kMaxRunsOfOneName = 999;
 // Tokens and checkpoints are the user's own.
 constexpr mode_t kDirectoryMode = 0700;
 
-// What the holder of the lock has written into it.
+// The pid that the lock's holder wrote into it.
 std::string ReadHolder(int fd) {
   char text[32] = "";
   const ssize_t size = pread(fd, text, sizeof(text) - 1, 0);

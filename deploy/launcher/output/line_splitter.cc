@@ -180,7 +180,7 @@ void LineSplitter::SetCursorHidden(bool is_hidden) {
 }
 
 void LineSplitter::MoveUp(size_t count) {
-  // What stands above was emitted already; it is written anew.
+  // Rows above were emitted already; write them anew.
   while (count > cursor_ && rows_.size() < kMaxRows) {
     rows_.emplace_front();
     ++cursor_;

@@ -71,7 +71,7 @@ class LineSplitter {
   size_t cursor_ = 0;
   // The next text starts the row anew.
   bool starts_anew_ = false;
-  // What takes no room and came when the row was to be started anew.
+  // Sequences without width that came when the row was to be started anew.
   std::string invisible_;
   // The beginning of a sequence whose end has not come.
   std::string unread_;

@@ -67,7 +67,7 @@ TEST(LineSplitterTest, BytesThatAreNoTextPassUnchanged) {
   EXPECT_EQ(Lines({garbage + "\n" + garbage}), (Expected{garbage, garbage}));
 }
 
-// What the lines above the last one are while they are held, and the last one.
+// The held lines above the last one, and the last one.
 std::vector<std::string> Rows(const LineSplitter& splitter) {
   std::vector<std::string> rows;
   for (const LineSplitter::Row& row : splitter.rows()) rows.push_back(row.text);

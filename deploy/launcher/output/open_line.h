@@ -28,7 +28,7 @@ class OpenLine {
  private:
   bool is_open_ = false;
   Writer writer_;
-  // What of its line has been written.
+  // The written part of its line.
   std::string text_;
   // The same of writers whose lines others have ended.
   std::map<Writer, std::string> interrupted_;

@@ -14,7 +14,7 @@ namespace farandole::launcher {
 // Writes to a descriptor that others may share (stdout, stderr), without ever blocking on a reader that is slow or
 // stopped, and without making the shared file description non-blocking. Owned by the console; one thread.
 //
-// What the reader does not take yet is held. The caller stops feeding while held_bytes() is above kFullBytes.
+// Holds bytes that the reader does not take yet. The caller stops feeding while held_bytes() is above kFullBytes.
 class OutputSink {
  public:
   static constexpr size_t kFullBytes = 1024 * 1024;

@@ -45,7 +45,7 @@ void TerminalInput::Close() {
 
 void TerminalInput::OnTyped() {
   if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-    // What is typed now is the shell's.
+    // The shell reads what people type now.
     loop_->Unwatch(STDIN_FILENO);
     return;
   }

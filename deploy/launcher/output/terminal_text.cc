@@ -106,7 +106,7 @@ std::string FitColumns(absl::string_view text, size_t columns) {
     size_t size = may_be_sequence ? std::max<size_t>(1, SequenceSize(text)) : 0;
     if (!may_be_sequence) {
       const size_t width = CharacterWidth(FirstCharacter(text, &size), column);
-      // What follows a character that does not fit does not fit either.
+      // If a character does not fit, the text after it does not fit either.
       column = width > columns - std::min(column, columns) ? columns + 1 : column + width;
     }
     if (may_be_sequence || column <= columns) fit.append(text.data(), size);

@@ -42,7 +42,7 @@ void WorkerOutput::Push(absl::string_view bytes, absl::Duration now) {
 
 bool WorkerOutput::Look(absl::Duration now) {
   Settle();
-  // Who writes full buffers, as C's library does, has no line's end there, and soon writes the next one.
+  // A writer of full buffers, as C's library is, has no line's end there, and soon writes the next one.
   const bool is_full_buffer = bytes_ % kBufferBytes == 0;
   if (now >= due_ && !splitter_.current().text.empty() && !is_full_buffer) {
     console_->Partial(stream_, worker_, splitter_.current());

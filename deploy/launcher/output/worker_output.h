@@ -14,7 +14,7 @@
 
 namespace farandole::launcher {
 
-// What becomes of one output stream of one worker, wherever that runs: lines on the console, and every byte in a file
+// Turns one output stream of one worker, on any host, into lines on the console, and writes every byte into a file
 // where one is wanted. Owned by the launch; one thread.
 class WorkerOutput {
  public:

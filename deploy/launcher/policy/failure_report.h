@@ -16,7 +16,7 @@ namespace farandole::launcher {
 // "12.3 s".
 std::string FormatSeconds(absl::Duration duration);
 
-// What people read at the end of a run that failed. Plain data; pure.
+// The report at the end of a run that failed. Plain data; pure.
 struct FailureReport {
   // The worker that failed first.
   int worker = 0;

@@ -19,7 +19,8 @@ constexpr int kMaxSlots = 65536;
 constexpr size_t kMaxHosts = 4096;
 constexpr size_t kMaxHostBytes = 255;
 
-// What a host name, an address or USER@HOST may have. Nothing else reaches ssh's command line, and no option does.
+// Accepts the characters of host names, addresses and USER@HOST. Nothing else reaches ssh's command line, no option
+// either.
 bool IsHost(absl::string_view host) {
   if (host.empty() || host.size() > kMaxHostBytes || host[0] == '-') return false;
   return std::all_of(host.begin(), host.end(), [](char c) {

@@ -32,7 +32,8 @@ absl::StatusOr<std::vector<HostSlots>> ParseHosts(const std::string& text);
 //   INVALID_ARGUMENT  as above; file and line are named
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& text, const std::string& path);
 
-// What a host discovery script prints: lines "HOST:SLOTS", or "HOST", which has `default_slots`. May be nothing.
+// Parses the output of a host discovery script: lines "HOST:SLOTS", or "HOST", which has `default_slots`. May be
+// nothing.
 //   INVALID_ARGUMENT  as above; the line is named
 absl::StatusOr<std::vector<HostSlots>> ParseDiscovered(const std::string& text, int default_slots);
 

@@ -150,7 +150,7 @@ bool Staffing::Ended(int worker, End end, absl::Duration now) {
 }
 
 bool Staffing::NoteFailedStart(Host* host, absl::Duration since, absl::Duration now) const {
-  // Who was there already failed with it.
+  // A worker that was there already failed with it.
   if (since < host->last_failed_start) return false;
   host->last_failed_start = now;
   const bool was_given_up = host->is_given_up;

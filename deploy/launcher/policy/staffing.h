@@ -31,9 +31,9 @@ struct StaffLimits {
 // Decides how many workers of an elastic launch are to be started where, and when. Pure: no process, no clock. `now` is
 // the time since the launch's start and never goes back.
 //
-// Who has failed is replaced, on its own host where that has a place; who has ended with code 0 was drained, or the
-// program is finishing: its place stays empty as long as the host is listed. Hosts that are not listed any more get no
-// workers, and where one has fewer places than workers the youngest are to leave. The first list's workers start at
+// A failed worker is replaced, on its own host where that has a slot. A worker that ended with code 0 was drained, or
+// the program is finishing: its slot stays empty as long as the host is listed. Hosts that are not listed any more get
+// no workers, and where one has fewer places than workers the youngest are to leave. The first list's workers start at
 // once, so that one epoch can hold them all; later ones after a rest.
 class Staffing {
  public:
@@ -61,7 +61,7 @@ class Staffing {
   // The hosts that there are from now on, with their places, in the order in which they are filled. Returns those that
   // are not there any more, and those with workers beyond their places.
   std::vector<Cut> List(const std::vector<HostSlots>& hosts);
-  // What is to be started now. It counts as being started (starting_on) until Started, or until the host is gone.
+  // The workers to start now. Each counts as being started (starting_on) until Started, or until the host is gone.
   std::vector<Start> TakeDue(absl::Duration now);
   // One of those to be started on this host is, as this worker.
   void Started(const std::string& host, int worker, absl::Duration now);

@@ -128,7 +128,7 @@ bool StopPolicy::has_outlived() const {
 int StopPolicy::first_failed() const {
   if (!is_elastic_ || !all_ended()) return first_failed_;
   if (first_failed_ >= 0 && !has_outlived()) return first_failed_;
-  // Who was given up may have been the last one; then the program has not finished.
+  // A worker that was given up may have been the last one; then the program has not finished.
   const bool is_finished =
       is_job_over_ ? !has_job_failed_ : last_given_up_ >= 0 && end_times_[last_given_up_] <= last_success_;
   return stop_signal_ == 0 && !is_finished ? last_given_up_ : -1;
@@ -142,7 +142,7 @@ int StopPolicy::StopRequested(int signal, absl::Duration now) {
   has_signalled_ = true;
   if (stage_ == kRunning && stop_signal_ == 0) {
     stop_signal_ = signal;
-    // What the job has outlived so far is not why it ends.
+    // Failures that the job has outlived so far are not why it ends.
     if (is_elastic_) first_failed_ = -1;
     // Where some have ended already, those left may be waiting for them in vain.
     if (!is_elastic_ && running_ < workers()) {
@@ -167,7 +167,7 @@ int StopPolicy::DeadlineReached(absl::Duration now) {
 }
 
 int StopPolicy::Kill() {
-  // Whoever is killed now did not fail by itself.
+  // Workers killed now did not fail by themselves.
   stage_ = kKilled;
   deadline_ = absl::InfiniteDuration();
   return SIGKILL;

@@ -42,7 +42,7 @@ bool ReapLauncher(Launcher& launcher, int* status) {
     if (pid <= 0) return false;
     if (pid != launcher.pid) continue;
     if (WIFSTOPPED(seen)) {
-      // Whoever else has stopped it continues it, too.
+      // If another process stopped the launcher, that process continues it, too.
       if (!launcher.is_to_pause) continue;
       // The launcher has paused its workers and itself; so does the guard, and the shell sees it. What continues the
       // guard continues the launcher.
@@ -62,14 +62,14 @@ sigset_t SignalsToTake() {
   sigaddset(&signals, SIGCHLD);
   for (int signal : kSignals) {
     struct sigaction present {};
-    // What nohup or a shell without job control has ignored for us stays ignored.
+    // Signals that nohup or a shell without job control has ignored for us stay ignored.
     if (sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN) sigaddset(&signals, signal);
   }
   return signals;
 }
 
-// What a careless parent may have left us: descriptors 0 to 2 closed, so that the next file would become one of them;
-// SIGCHLD ignored, so that ends of children could not be seen.
+// Mends what a careless parent may have left us: descriptors 0 to 2 closed, so that the next file would become one of
+// them; SIGCHLD ignored, so that ends of children could not be seen.
 void MendInheritance() {
   int fd;
   do {

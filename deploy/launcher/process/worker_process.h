@@ -12,8 +12,8 @@
 
 namespace farandole::launcher {
 
-// What to start: `executable` is a path, `arguments` begins with the name as the user wrote it, `environment` holds
-// "NAME=value". `stdin_fd` is borrowed.
+// The command to start: `executable` is a path, `arguments` begins with the name as the user wrote it, `environment`
+// holds "NAME=value". `stdin_fd` is borrowed.
 struct WorkerCommand {
   std::string executable;
   std::vector<std::string> arguments;

@@ -11,7 +11,7 @@ struct TerminalSize {
   uint16_t rows = 0;
 };
 
-// What a worker's output goes to: terminals of its own, or pipes.
+// Where a worker's output goes: terminals of its own, or pipes.
 struct WorkerTerminals {
   TerminalSize out;
   TerminalSize err;

@@ -21,7 +21,7 @@ namespace {
 
 // For what a worker left running: long enough to close files, short enough not to be noticed.
 constexpr absl::Duration kSweepGrace = absl::Seconds(1);
-// What survives SIGKILL for so long hangs in the kernel.
+// A process that survives SIGKILL for so long hangs in the kernel.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
 
 bool HasChildren() {
@@ -188,7 +188,7 @@ bool LocalWorkerHost::OnChildEnded(pid_t pid, WorkerEnd end) {
   if (found != workers_.end()) {
     found->second.is_running = false;
     if (command_.ends_groups) kill(-pid, SIGTERM);
-    // What it said last comes before what is said about it.
+    // Its last lines come before our lines about it.
     Drain(&found->second);
     listener_->OnEnded(found->first, end);
   }
@@ -247,7 +247,7 @@ void LocalWorkerHost::ContinueSweep() {
 
 void LocalWorkerHost::DrainAll() {
   if (stage_ != kDraining) {
-    // Whoever could write is gone: what the pipes hold now is all.
+    // All writers are gone: the pipes hold the rest of the output.
     for (const auto& [number, worker] : workers_) {
       for (WorkerPipe* pipe : {worker.out.get(), worker.err.get()}) {
         if (pipe != nullptr) pipe->Pause();

@@ -29,7 +29,7 @@ class LocalWorkerHost final : public WorkerHost {
     // All "NAME=value" of a worker. `slot`: the lowest number that no running worker here has.
     // `local_size`: how many are started with it.
     std::function<std::vector<std::string>(int worker, int slot, int local_size)> environment;
-    // What a worker leaves in its process group ends with it (SIGTERM); otherwise with this object.
+    // The rest of a worker's process group ends with it (SIGTERM); otherwise with this object.
     bool ends_groups = false;
     // A worker that SIGKILL has not ended by then counts as ended by it: it hangs in the kernel, and is named.
     absl::Duration kill_patience = absl::Seconds(10);

@@ -84,7 +84,7 @@ class SshWorkerHost final : public WorkerHost {
   // Once: the host cannot be used, or is lost.
   void Fail(const absl::Status& status);
   absl::Status DescribeEnd(WorkerEnd end) const;
-  // What ssh and what it ran have said, for the end of a sentence; "" for nothing.
+  // The output of ssh and of the command it ran, for the end of a sentence; "" for none.
   std::string Words() const;
   void CloseInput();
   void KillClient();

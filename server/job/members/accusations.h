@@ -11,20 +11,20 @@
 
 namespace farandole {
 
-// What members of a running epoch say of members on other hosts to whom they have lost the connection, while the
-// coordinator hears both: the network between their hosts may have failed. So both may say it of each other, and what
-// is said is judged together, and with what was said in epochs before. Owned by its RunningEpoch.
+// Members of a running epoch report members on other hosts to whom they have lost the connection, while the
+// coordinator hears both: the network between their hosts may have failed. So both may accuse each other, and all
+// accusations are judged together with those of epochs before. Owned by its RunningEpoch.
 class Accusations {
  public:
   // For the others to say it, too. Sockets that fail for the same reason do so within the time of a retransmission.
   static constexpr absl::Duration kWindow = absl::Milliseconds(500);
 
   void Add(uint32_t accuser, uint32_t accused, const std::string& evidence, absl::Time now);
-  // What is said first of a member, "" if nothing is.
+  // The first claim against a member, "" if there is none.
   std::string Against(uint32_t rank) const;
   // When Judge is due.
   absl::Time deadline() const { return deadline_; }
-  // Who is lost so that nobody is left who cannot reach another one: all members of as few hosts as can be found by
+  // The members to lose so that all that are left reach each other: all members of as few hosts as can be found by
   // taking each time the host with the most broken links, of this epoch and of those before; of equals the one with
   // fewer members, then the one whose first rank is higher. Empty: whoever was concerned has left. Forgets what was
   // said, which `links` then has.

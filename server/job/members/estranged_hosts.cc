@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-// Who has not been estranged again for so long after its wait begins anew with the least.
+// A host that is not estranged again for so long after its wait begins anew with the least.
 constexpr absl::Duration kForgiven = absl::Minutes(2);
 
 }  // namespace

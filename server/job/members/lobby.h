@@ -59,7 +59,7 @@ class Lobby {
   // Those with a stream, in the order of joining: all survivors, and of the others the first by launch index and order
   // of joining, `most` together. The others stay.
   std::vector<Worker> TakeOpened(size_t most);
-  // Those who came from the host of this name.
+  // The workers from the host of this name.
   std::vector<std::string> IncarnationsOn(const std::string& hostname) const;
   // Null: none has this launch index, or had this rank in the last epoch.
   const Worker* FindLaunched(uint32_t launch_index) const;
@@ -88,7 +88,7 @@ class Lobby {
 
   // For whom it waits: "waits for 1 of 2 workers: joined is worker 4711 on host a".
   std::string WaitingSentence() const;
-  // What to say when it waited in vain: "only 1 of 2 workers joined within 60 s: worker 4711 on host a".
+  // The sentence after a wait in vain: "only 1 of 2 workers joined within 60 s: worker 4711 on host a".
   std::string TimeoutSentence() const;
   // "worker 4711 on host a, worker 4712 on host b (its stream is not open yet)", at most eight and a count.
   std::string NameWorkers() const;

@@ -76,7 +76,7 @@ void Roster::Hear(uint32_t rank, absl::Time when) {
 void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   Seat& seat = seats_[pulse.rank()];
   if (seat.left || (seat.beat.has_value() && pulse.beat() <= *seat.beat)) return;
-  // Whoever speaks for it has its process before its eyes, also where it has not come back to a restarted coordinator.
+  // The reporting rank sees the member's process, also if the member has not come back to a restarted coordinator.
   const bool is_hearsay = !seat.beat.has_value() && seat.stream == 0;
   seat.beat = pulse.beat();
   seat.batches = pulse.batches();

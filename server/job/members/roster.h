@@ -50,13 +50,13 @@ class Roster {
     std::string stream_end;
     // Why it is counted as lost; "" if it is not.
     std::string lost;
-    // What it said last of its GPU.
+    // Its last report on its GPU.
     std::optional<v1::Gpu> gpu;
   };
   // A member that is lost.
   struct Loss {
     uint32_t rank;
-    // What it was lost by: "nothing was heard of it for 3 s; the limit is 3 s".
+    // Why it was lost: "nothing was heard of it for 3 s; the limit is 3 s".
     std::string claim;
   };
 
@@ -86,7 +86,7 @@ class Roster {
   void Leave(uint32_t rank, bool returns = false);
   void Miss(uint32_t rank) { seats_[rank].missed = true; }
   void Drain(uint32_t rank);
-  // What the member says of its GPU.
+  // Takes the member's report on its GPU.
   void SetGpu(uint32_t rank, const v1::GpuStatus& status);
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);

@@ -64,7 +64,7 @@ class Survivors {
   // The coordinator itself did not run for a while: nobody is lost by silence until `judged_from`.
   void Excuse(absl::Time judged_from);
 
-  // Who of those awaited is lost by silence or absence.
+  // The awaited members that are lost by silence or absence.
   std::vector<Roster::Loss> FindLosses(absl::Time now) const;
   // When it will be, if nothing is heard.
   absl::Time Deadline() const;
@@ -80,7 +80,7 @@ class Survivors {
   const v1::Epoch epoch_;
   const std::unique_ptr<Roster> roster_;
   const absl::Duration return_limit_;
-  // Who has not joined again by then is lost; InfiniteFuture: nobody waits for it.
+  // A member that has not joined again by then is lost; InfiniteFuture: nobody waits for it.
   absl::Time return_until_ = absl::InfiniteFuture();
   absl::btree_set<uint32_t> awaited_;
   absl::btree_set<uint32_t> back_;
@@ -88,7 +88,7 @@ class Survivors {
   absl::btree_set<uint32_t> unseen_;
   absl::Duration window_;
   absl::Time unseen_until_ = absl::InfiniteFuture();
-  // What peers say of ranks whose stream is open.
+  // Peers' claims against ranks whose stream is open.
   absl::btree_map<uint32_t, std::string> accused_;
 };
 

@@ -22,9 +22,9 @@ class WantedChange {
 
   // Now `joining` workers could join and `leaving` ranks are to leave. True: members are to be told, by Tell.
   bool IsDue(size_t joining, size_t leaving, absl::Time now);
-  // What to tell; `sentence` says who and why.
+  // The message to send; `sentence` names the workers and the reason.
   const v1::CoordinatorMessage& Tell(size_t joining, const std::vector<uint32_t>& leaving, const std::string& sentence);
-  // What was told last; none: nothing.
+  // The last message sent, if any.
   const std::optional<v1::CoordinatorMessage>& told() const { return told_; }
   uint32_t serial() const { return serial_; }
   absl::Time Deadline() const { return window_end_; }

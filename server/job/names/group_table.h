@@ -71,7 +71,7 @@ class GroupTable {
   uint64_t answered_ = 0;
   // By rank: the place that its next request has.
   std::vector<uint64_t> next_;
-  // Who left first; "" if nobody did.
+  // The rank that left first; "" if none did.
   std::string leaver_;
 };
 

@@ -44,7 +44,7 @@ class Negotiation {
   Negotiation(const Negotiation&) = delete;
   Negotiation& operator=(const Negotiation&) = delete;
 
-  // What `rank` says, whose name is within bounds; appends what follows to `notices`.
+  // Takes a Ready of `rank`, whose name is within bounds; appends the messages that follow to `notices`.
   void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices);
   // The slot's name is free again; a name that waits for a slot gets one.
   void Retire(uint32_t slot, Notices* notices);
@@ -55,8 +55,8 @@ class Negotiation {
   //   number cannot have been given
   absl::Status Adopt(const v1::SlotAssigned& slot);
 
-  // What a member was told from before the coordinator's restart: a rank that states the same, or what came before it,
-  // is told so again. Kept for as many names and slots as there may be slots.
+  // Takes a mismatch that a member heard before the coordinator's restart: a rank that states the same, or an earlier
+  // value, hears it again. Kept for as many names and slots as there may be slots.
   void AdoptTold(const v1::Mismatch& told);
 
   // Slots in use, as they were assigned.
@@ -76,7 +76,7 @@ class Negotiation {
     std::string fault;
   };
   static bool SameStatement(const Statement& a, const Statement& b);
-  // Who has spoken, ascending.
+  // The ranks that have answered, ascending.
   static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
 
   // Group, name, disputed slot, the attempt, or the ordinal of a new name, and how often all had joined before, which
@@ -110,7 +110,7 @@ class Negotiation {
   void Forget(const Key& key);
   // `is_decided`: the ranks have disagreed; else this rank alone is told no.
   v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim, bool is_decided) const;
-  // What the rank's peers were told of what it states, by an earlier life of the coordinator.
+  // The answer that an earlier life of the coordinator sent the rank's peers on the same statement.
   std::optional<v1::CoordinatorMessage> ToldBefore(const v1::Ready& ready) const;
 
   const uint64_t epoch_;

@@ -252,7 +252,7 @@ std::string StallWatch::ShowCycle(const std::vector<uint32_t>& cycle,
 }
 
 std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
-  // What each rank waits for longest. Where a missing rank waits for nobody, that one keeps the others waiting.
+  // The longest wait of each rank. A missing rank that waits for nobody keeps the others waiting.
   absl::btree_map<uint32_t, Stalls::const_iterator> wait_of;
   for (auto it = stalls.begin(); it != stalls.end(); ++it) {
     for (const uint32_t rank : it->second.waiting) {

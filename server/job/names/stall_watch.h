@@ -36,13 +36,13 @@ class StallWatch {
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
-  // What `rank` says, of its own accord or because it was asked; within the proto's bounds.
+  // Takes a report of `rank`, asked for or not; within the proto's bounds.
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
   // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
   // The coordinator itself did not run for a while: no stall counts for the limit that was before.
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
-  // Who was found to keep others waiting for longer than the limit, ascending, and what for.
+  // The ranks that keep others waiting for longer than the limit, ascending, and for which tensor.
   const std::vector<Roster::Loss>& overdue() const { return overdue_; }
   // When Advance wants to be called next.
   absl::Time Deadline() const;
@@ -81,7 +81,7 @@ class StallWatch {
   // Whether `rank` has joined, so that nobody waits for it.
   bool HasJoined(uint32_t rank) const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
-  // What a missing rank does instead: "rank 1 (last submitted loss 60 s ago)".
+  // The work of a missing rank instead: "rank 1 (last submitted loss 60 s ago)".
   std::string DescribeMissing(uint32_t rank, absl::Time now) const;
   std::string Compose(const Stalls& stalls, absl::Time now) const;
   // "ranks wait for each other: rank 0 in a for rank 1, rank 1 in b for rank 0"; "": no rank waits for itself.
@@ -108,7 +108,7 @@ class StallWatch {
   absl::Time covered_until_ = absl::InfinitePast();
   absl::Time recheck_at_ = absl::InfiniteFuture();
   absl::Time not_before_ = absl::InfinitePast();
-  // What the last notice was about, and when.
+  // The tensors and the time of the last notice.
   absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
   absl::Time noticed_at_ = absl::InfinitePast();
   // From that notice to the next about the same.

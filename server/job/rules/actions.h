@@ -50,7 +50,7 @@ struct LogLine {
 };
 using Output = std::variant<Send, CloseStream, Reply, LogLine>;
 
-// What one Step wants done, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of
+// The effects of one Step, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of
 // a later Step never overtake those of an earlier one.
 struct Actions {
   StoreBatch persist;

@@ -99,7 +99,7 @@ constexpr Field kDevice = {
     [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device(); },
     [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("device ", ShowDevice(of.device())); }};
 
-// What an op wants. The device is in every row that moves elements, because it is in every signature.
+// The requirements of an op. The device is in every row that moves elements, because it is in every signature.
 struct Rule {
   v1::OpType op;
   // Dimensions that each tensor must have at least.

@@ -11,8 +11,8 @@ namespace farandole {
 
 // Which fields of two ranks' Ready must agree is one table, by op, in agreement.cc; a new op is a new row.
 
-// What is wrong with `ready` by itself, in a group of `group_size` ranks, as a claim that follows a rank's name ("has
-// root 4, and the group has 4 ranks"); "" if nothing is. Checks the bounds of types.proto, but not the name.
+// The fault of `ready` by itself, in a group of `group_size` ranks, as a claim that follows a rank's name ("has
+// root 4, and the group has 4 ranks"); "" if there is none. Checks the bounds of types.proto, but not the name.
 std::string FaultOf(const v1::Ready& ready, size_t group_size);
 
 // Whether two ranks' statements about one tensor agree, as far as their op wants them to.

@@ -10,8 +10,8 @@
 
 namespace farandole {
 
-// What each rank said about one matter; equal statements are kept once, so that thousands of agreeing ranks cost a few
-// bytes each. Owned by whoever gathers; no thread of its own.
+// The statements of all ranks about one matter. Equal statements are kept once, so that thousands of agreeing ranks
+// cost a few bytes each. Owned by its gatherer; no thread of its own.
 template <typename T>
 class Ballot {
  public:

@@ -15,7 +15,7 @@ namespace farandole {
 using CallId = uint64_t;
 using StreamId = uint64_t;
 
-// What can happen to a job. Calls are answered by exactly one Reply; messages of a stream arrive in order, after its
+// An event of a job. Calls are answered by exactly one Reply; messages of a stream arrive in order, after its
 // StreamOpened and before its StreamClosed.
 struct JoinRequested {
   CallId call = 0;

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// What decides a worker's rank.
+// The properties that decide a worker's rank.
 struct Candidate {
   std::string host_id;
   uint32_t launch_index = 0;

@@ -11,7 +11,7 @@
 namespace farandole {
 namespace {
 
-// What a rank order must be, said in another way than OrderRanks does it.
+// Checks a rank order in another way than OrderRanks makes it.
 void ExpectRightOrder(const std::vector<Candidate>& candidates) {
   const std::vector<size_t> order = OrderRanks(candidates);
   ASSERT_EQ(order.size(), candidates.size());

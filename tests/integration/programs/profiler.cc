@@ -7,7 +7,7 @@
 
 #include "worker/engine/profiler_ranges.h"
 
-// What Farandole declares of the headers.
+// Farandole's own declarations of the headers.
 using farandole::NvtxAttributes;
 static_assert(sizeof(NvtxAttributes) == sizeof(nvtxEventAttributes_t), "nvtxEventAttributes_t");
 static_assert(offsetof(NvtxAttributes, payload) == offsetof(nvtxEventAttributes_t, payload), "payload");

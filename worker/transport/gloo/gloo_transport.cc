@@ -43,7 +43,7 @@ GlooPair& GlooTransport::PairOf(int rank) {
     pair = made;
     if (failed_.load()) made->Stop();
   }
-  // Who connects says when it cannot. Who waits has no limit: the other may have much to do before.
+  // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
   const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
   port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                  [weak = std::weak_ptr<GlooPair>(made)](absl::StatusOr<int> fd) {

@@ -48,7 +48,7 @@ class PeerDial {
     // Of its silence, or of the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
     absl::Duration pause = absl::Milliseconds(50);
-    // What was wrong with it most lately.
+    // The last error.
     std::string trouble = "no answer";
   };
 

@@ -21,7 +21,7 @@ namespace {
 
 // Of one peer and direction in one Progress: some 100 us of copying.
 constexpr size_t kBytesPerTurn = 512 << 10;
-// What is to be there of a long receive before the poll reports it: a third less CPU time for 64 MiB over the loopback
+// Bytes of a long receive that must be there before the poll reports it: a third less CPU time for 64 MiB over loopback
 // than with each piece reported, and up to twice as quick (docs/decisions/0003-tcp-between-hosts.md).
 constexpr size_t kLowWater = 1 << 20;
 // A peer that has acknowledged nothing for so long is lost. One that takes nothing may be waiting for others, who have
@@ -38,7 +38,7 @@ struct TcpTransport::Portion {
   size_t part_count = 0;
   size_t bytes = 0;
 
-  // What is left of the lane's first transfers, lengths included.
+  // The rest of the lane's first transfers, lengths included.
   Portion(const Lane& lane, size_t most_bytes) {
     const size_t count = std::min(lane.transfers.size(), kTransfersPerCall);
     for (size_t i = 0; i < count && bytes < most_bytes; ++i) {
@@ -114,7 +114,7 @@ TcpTransport::Peer& TcpTransport::PeerOf(int rank) {
   if (peer == nullptr) {
     peer = std::make_unique<Peer>();
     peer->rank = rank;
-    // Who connects says when it cannot. Who waits has no limit: the other may have much to do before.
+    // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
     const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
     port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                    [inbox = inbox_, rank](absl::StatusOr<int> fd) { inbox->Leave(rank, std::move(fd)); });
@@ -146,7 +146,7 @@ absl::StatusOr<bool> TcpTransport::Progress() {
   moved_ = false;
   if (inbox_->any.load()) TakeConnections();
   if (!fresh_.empty()) {
-    // What is tried again goes to the next turn.
+    // Connections to try again wait for the next turn.
     std::vector<Peer*> fresh;
     fresh.swap(fresh_);
     for (Peer* peer : fresh) {

@@ -46,7 +46,7 @@ PeerDial::~PeerDial() {
 }
 
 void PeerDial::Start(Attempt* attempt) {
-  attempt->timer = loop_->RunAfter(kLongestSilence, [this, attempt] { GiveUp(attempt, attempt->trouble); });
+  attempt->timer = loop_->RunAfter(kLongestSilence, [this, attempt] { GiveUp(attempt, SilenceIn(attempt->stage)); });
   attempt->fd = socket(attempt->address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (attempt->fd < 0) return GiveUp(attempt, strerror(errno));
   const int on = 1;
@@ -75,7 +75,6 @@ void PeerDial::OnReady(Attempt* attempt) {
       getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
       if (error != 0) return GiveUp(attempt, strerror(error));
       attempt->stage = Stage::kNonce;
-      attempt->trouble = "connected, but what answers there does not greet";
       return Watch(attempt, POLLIN);
     }
     case Stage::kNonce:
@@ -120,7 +119,6 @@ void PeerDial::Claim(Attempt* attempt) {
   // Few bytes fit into a fresh socket's buffer.
   if (send(attempt->fd, claim.data(), claim.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(claim.size()))
     return GiveUp(attempt, strerror(errno));
-  attempt->trouble = "connected, but what answers there gives no proof";
   attempt->stage = Stage::kProof;
 }
 
@@ -131,7 +129,19 @@ void PeerDial::Win(Attempt* attempt) {
   Finish(std::exchange(attempt->fd, -1));
 }
 
+std::string PeerDial::SilenceIn(Stage stage) {
+  switch (stage) {
+    case Stage::kNonce:
+      return "connected, but what answers there does not greet";
+    case Stage::kProof:
+      return "connected, but what answers there gives no proof";
+    default:
+      return "no answer";
+  }
+}
+
 void PeerDial::GiveUp(Attempt* attempt, std::string trouble) {
+  attempt->failed_in = attempt->stage;
   Close(attempt);
   loop_->Cancel(attempt->timer);
   attempt->trouble = std::move(trouble);
@@ -156,7 +166,8 @@ void PeerDial::Finish(absl::StatusOr<int> result) {
 std::string PeerDial::Troubles() const {
   if (attempts_.empty()) return "it says no TCP address";
   return absl::StrJoin(attempts_, "; ", [](std::string* out, const std::unique_ptr<Attempt>& attempt) {
-    absl::StrAppend(out, attempt->address.Endpoint(), ": ", attempt->trouble);
+    const bool is_further = attempt->stage > attempt->failed_in;
+    absl::StrAppend(out, attempt->address.Endpoint(), ": ", is_further ? SilenceIn(attempt->stage) : attempt->trouble);
   });
 }
 

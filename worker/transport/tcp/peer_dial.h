@@ -48,8 +48,9 @@ class PeerDial {
     // Of its silence, or of the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
     absl::Duration pause = absl::Milliseconds(50);
-    // The last error.
-    std::string trouble = "no answer";
+    // The last error, and how far the attempt had come. It tells more than a new attempt that has come no further yet.
+    std::string trouble;
+    Stage failed_in = Stage::kIdle;
   };
 
   void Start(Attempt* attempt);
@@ -62,6 +63,8 @@ class PeerDial {
   // Closes the attempt's socket, if any, and tries again later.
   void GiveUp(Attempt* attempt, std::string trouble);
   void Close(Attempt* attempt);
+  // The error of a callee that is silent in this stage.
+  static std::string SilenceIn(Stage stage);
   void Finish(absl::StatusOr<int> result);
   std::string Troubles() const;
 

@@ -27,8 +27,8 @@ namespace farandole {
 // The sentence "cannot WHAT PATH: ERRNO'S WORDS" with the code above.
 absl::Status FileError(int error, absl::string_view what, absl::string_view path);
 
-// Makes the directory and those above it that are missing, with this mode less the process's umask. What it makes
-// survives a loss of power.
+// Makes the directory and those above it that are missing, with this mode less the process's umask. The new directories
+// survive a loss of power.
 absl::Status MakeDirectories(const std::string& path, mode_t mode = 0777);
 
 // The names in a directory, in no order, without "." and "..".

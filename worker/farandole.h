@@ -4,10 +4,10 @@
  * - A process holds one worker: farandole_init starts it, farandole_shutdown ends it, and it may be started again.
  * - All functions may be called from any thread unless they say otherwise. After fork(), a child that did not exec gets
  *   FARANDOLE_FAILED_PRECONDITION from every call: it is not a worker.
- * - What `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Of those that have
- *   an `interrupted` only farandole_shutdown does its work there: the others are FARANDOLE_FAILED_PRECONDITION, and
- *   name the call that they were made within. A signal handler of C's, which may come while a lock is held or memory is
- *   allocated, calls none: it sets a flag, which `interrupted` reads.
+ * - Code that `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Of those that
+ *   have an `interrupted` only farandole_shutdown does its work there: the others are FARANDOLE_FAILED_PRECONDITION,
+ *   and name the call that they were made within. A signal handler of C's, which may come while a lock is held or
+ *   memory is allocated, calls none: it sets a flag, which `interrupted` reads.
  * - Functions that can fail return a code (0 is FARANDOLE_OK); farandole_last_error() then gives one sentence: what,
  * who, both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
@@ -160,7 +160,7 @@ FARANDOLE_EXPORT int farandole_rejoin(int (*interrupted)(void));
 /* 1 if the options of the last farandole_init are those of an elastic job. */
 FARANDOLE_EXPORT int farandole_is_elastic(void);
 
-/* What the coordinator has told last of workers that are to come or to go. Set `struct_bytes` to sizeof. */
+/* The coordinator's last notice of workers that are to come or to go. Set `struct_bytes` to sizeof. */
 typedef struct farandole_change {
   uint64_t struct_bytes;
   uint32_t serial; /* counts up within the epoch, from 1; 0: nothing was told in this epoch */
@@ -170,7 +170,8 @@ typedef struct farandole_change {
 } farandole_change;
 /* Nothing follows from a change by itself: ranks agree on a point at which all of them call farandole_rejoin. */
 FARANDOLE_EXPORT int farandole_change_wanted(farandole_change* change);
-/* Who and why, of this thread's last farandole_change_wanted; "" where nothing was told. Valid until its next. */
+/* The workers and the reason of this thread's last farandole_change_wanted; "" where nothing was told. Valid until
+ * its next. */
 FARANDOLE_EXPORT const char* farandole_change_sentence(void);
 /* Tells the coordinator that this process will be ended by somebody else (preemption) after `grace_ms`: its rank is
  * drained. `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. Said again in the
@@ -181,8 +182,8 @@ FARANDOLE_EXPORT int farandole_depart(int64_t grace_ms, const char* reason);
 /* 1 between a successful init and the begin of shutdown (also after the epoch has ended by an error). */
 FARANDOLE_EXPORT int farandole_is_initialized(void);
 
-/* Who am I. All >= 0, or -FARANDOLE_FAILED_PRECONDITION before init. `local`: among the job's workers of this host;
- * `cross`: among the workers of the same local rank, one a host. */
+/* This process's place in the job. All >= 0, or -FARANDOLE_FAILED_PRECONDITION before init. `local`: among the
+ * job's workers of this host; `cross`: among the workers of the same local rank, one a host. */
 FARANDOLE_EXPORT int farandole_rank(void);
 FARANDOLE_EXPORT int farandole_size(void);
 FARANDOLE_EXPORT int farandole_local_rank(void);
@@ -313,7 +314,7 @@ FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, cons
  * handle is pending it takes part in what the others submit, in every group. To a reduction it contributes what changes
  * nothing (an average still divides by the size of the group), to an allgather and alltoall no rows; what an alltoall
  * has for it is dropped. A broadcast from it is INVALID_ARGUMENT on all. Complete when all have joined; the rank that
- * was the last is then in `*last_rank` (NULL: nowhere). What this rank has submitted before completes as usual. */
+ * was the last is then in `*last_rank` (NULL: nowhere). This rank's earlier submissions complete as usual. */
 FARANDOLE_EXPORT farandole_handle farandole_join(int32_t* last_rank);
 
 /* Complete when all ranks of the group have submitted it. */
@@ -407,7 +408,7 @@ FARANDOLE_EXPORT int farandole_stop_timeline(void);
 /* ---- Counters -----------------------------------------------------------------------------------------------------
  */
 
-/* What this worker did since init. Set `struct_bytes` to sizeof. */
+/* This worker's work since init. Set `struct_bytes` to sizeof. */
 typedef struct farandole_counters {
   uint64_t struct_bytes;
   uint64_t submissions;          /* accepted */

@@ -29,7 +29,7 @@ class RunCommandTest : public testing::Test {
     state_ = mkdtemp(pattern.data());
   }
 
-  // `farandole ARGUMENTS`; the exit code. What was printed, stdout and stderr together, is in `printed_`.
+  // `farandole ARGUMENTS`; the exit code. `printed_` then holds its stdout and stderr together.
   int Run(const std::string& arguments) {
     return Execute(absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS= deploy/cli/farandole ", arguments));
   }

@@ -3,8 +3,8 @@
     python sdk/python/build_native.py [--force]
 
 The bridge opens libfarandole.so at run time into a scope of its own (RTLD_DEEPBIND), so that the library's gRPC and
-protobuf never meet those of a framework, and calls it through a table of function pointers. What Python sees is
-derived from worker/farandole.h; nothing of that header is repeated here. One build serves CPython 3.9 and later.
+protobuf never meet those of a framework, and calls it through a table of function pointers. The build derives
+Python's view from worker/farandole.h; nothing of that header is repeated here. One build serves CPython 3.9 and later.
 Calls that must be fast are functions of their own, in direct_calls.c.
 Does nothing when the bridge is newer than the header, that file and this one.
 """
@@ -62,7 +62,7 @@ class Prototype(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """What the header declares."""
+    """The declarations of the header."""
 
     types: str
     functions: List[Prototype]

@@ -60,7 +60,7 @@ static int shape_of(PyObject* tensor, int64_t* dims) {
   return (int)count;
 }
 
-/* What all calls have after their tensors: (.., types, name, op, prescale, postscale, group). */
+/* The arguments that all calls have after their tensors: (.., types, name, op, prescale, postscale, group). */
 struct terms {
   PyObject* types;
   const char* name;
@@ -84,7 +84,8 @@ static int read_terms(PyObject* const* arguments, Py_ssize_t count, struct terms
   return PyErr_Occurred() == NULL;
 }
 
-/* The library's code, or NULL with the exception. What went wrong on the way to kNotDirect is said by the other way. */
+/* The library's code, or NULL with the exception of a signal's handler. After kNotDirect without one, the caller takes
+ * the other way, which reports the error. */
 static PyObject* answer(long code) {
   if (code == kNotDirect && PyErr_Occurred() != NULL) return NULL;
   return PyLong_FromLong(code);

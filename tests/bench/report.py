@@ -139,7 +139,7 @@ def hosts(measured: Dict[str, Times]) -> List[str]:
 
 
 def bursts(measured: Dict[int, Times]) -> List[str]:
-    """What a burst's calls take, by the median of each, and what 99 of 100 bursts do not exceed."""
+    """The time of a burst's calls, by the median of each, and the time that 99 of 100 bursts do not exceed."""
     names = [name for name in NAMES if all(name in times for times in measured.values())]
     rows = []
     for size, times in measured.items():

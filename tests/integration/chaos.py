@@ -21,7 +21,7 @@ class Histories:
         self.lines: List[Dict[str, Any]] = []
         for path in sorted(directory.glob("*.jsonl")):
             text = path.read_text(encoding="ascii")
-            # What a killed process was writing may lack its end.
+            # The last line of a killed process may lack its end.
             self.lines += [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def of(self, what: str) -> List[Dict[str, Any]]:
@@ -33,7 +33,7 @@ class Histories:
         return max((line["epoch"] for line in self.of("epoch")), default=0)
 
     def members(self, epoch: int) -> List[Member]:
-        """Who has begun an epoch, by rank."""
+        """The members that have begun an epoch, by rank."""
         found = {Member(line["pid"], line["rank"], line["size"]) for line in self.of("epoch") if line["epoch"] == epoch}
         return sorted(found, key=lambda member: member.rank)
 
@@ -79,7 +79,7 @@ def _check_epochs(histories: Histories, least: int, most: int) -> None:
         assert len(set(ranks)) == len(ranks) and len({member.pid for member in members}) == len(members), members
         pids = {member.pid for member in members}
         survivors = before & pids
-        # Who did not come as far as its first line may have been the survivor.
+        # A process that did not come as far as its first line may have been the survivor.
         if survivors and len(members) == size:
             assert members[0].pid in survivors, f"rank 0 of epoch {epoch} is a newcomer beside {survivors}: {members}"
         before = pids

@@ -110,7 +110,7 @@ def own_hosts(tmp_path: pathlib.Path) -> Iterator[hosts.Namespaces]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the fault matrix and the chaos are asked."""
+    """The options of the fault matrix and of the chaos."""
     parser.addoption("--write-faults", action="store_true", help="write what test_faults.py saw to docs/faults.md")
     parser.addoption(
         "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten on this host, none over several)"

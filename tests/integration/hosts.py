@@ -62,7 +62,7 @@ class SshKeys:
         self.known_hosts = directory / "known_hosts"
 
     def temporary(self, address: str) -> pathlib.Path:
-        """What a host that shares this one's files has for itself."""
+        """A temporary directory of its own for a host that shares this one's files."""
         return self.directory / f"tmp.{address}"
 
     def write_client(self, hosts: Sequence[str], port: int) -> None:

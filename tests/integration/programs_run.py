@@ -15,7 +15,7 @@ from processes import kill_marked, marked, wait_for_end
 EARLY = pathlib.Path(__file__).parent / "programs" / "early.py"
 # Most of it is importing PyTorch on a busy machine.
 START_SECONDS = 150
-# What must happen "within seconds" takes one or two, and more where other work has the processors.
+# An event that must happen "within seconds" takes one or two, and more where other work has the processors.
 SOON_SECONDS = 20
 END_SECONDS = 60
 
@@ -89,7 +89,7 @@ class Program:
 
     @property
     def output(self) -> str:
-        """What it and its descendants have written so far, stdout and stderr together."""
+        """The output so far, also of its descendants, stdout and stderr together."""
         with self._changed:
             return self._text
 

@@ -43,7 +43,7 @@ class Terminal:
         os.write(self._fd, text.encode())
 
     def lines(self) -> List[str]:
-        """What was shown and what is: what has scrolled away first."""
+        """The lines that have scrolled away, then those on the screen."""
         above = ["".join(line[column].data for column in range(COLUMNS)) for line in self._screen.history.top]
         return [line.rstrip() for line in [*above, *self._screen.display] if line.strip()]
 

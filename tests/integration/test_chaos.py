@@ -22,7 +22,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "chaotic.py"
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 SAMPLES = 600
 LEAST, MOST = 1, 4
-# Who is stopped goes on after a while, and is to find out that it was lost.
+# A stopped worker goes on after a while, and is to find out that it was lost.
 BOUNDS = ("-np", str(MOST), "--min-np", str(LEAST), "--max-np", str(MOST), "--lost-timeout", "60")
 MOST_LEAVE = 2
 # From an act to the next step, at most: a silent worker takes 2.5 s, a replacement its start, on a busy machine more.
@@ -57,7 +57,7 @@ class Play:
         self.coordinator = coordinator
         self.serve = serve
         self.acts: List[str] = []
-        # Who leaves in order; they are not replaced.
+        # Workers that leave in order; the launcher does not replace them.
         self.leaving: Set[int] = set()
         self.killed: Set[int] = set()
 

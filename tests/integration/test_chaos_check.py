@@ -1,4 +1,4 @@
-"""What `chaos.check` finds in histories that break a promise."""
+"""`chaos.check` finds histories that break a promise."""
 
 import json
 import pathlib

@@ -19,7 +19,7 @@ MPIRUN = ["mpirun", "--oversubscribe"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 RANK = b"OMPI_COMM_WORLD_RANK="
-# What mpirun takes from here to other hosts, where sshd gives each process its own.
+# Variables that mpirun takes from here to other hosts, where sshd gives each process its own.
 TRAVELLING = ["TMPDIR", "XDG_STATE_HOME", MARK, "OMP_NUM_THREADS"]
 
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
@@ -45,7 +45,7 @@ def job_directory(program: Program) -> pathlib.Path:
 
 
 def step(rank: int, size: int, nodes: int = 1) -> Dict[str, str]:
-    """What srun tells a process. Slurm itself needs its daemons, a database and a user of its own."""
+    """The variables that srun gives a process. Slurm itself needs its daemons, a database and a user of its own."""
     return {
         "SLURM_JOB_ID": "77",
         "SLURM_STEP_ID": "3",

@@ -1,4 +1,4 @@
-"""What worker/device declares of CUDA's driver and of NCCL, beside their own headers, which come with PyTorch."""
+"""The declarations of CUDA's driver and NCCL in worker/device, beside their own headers, which come with PyTorch."""
 
 import pathlib
 import subprocess

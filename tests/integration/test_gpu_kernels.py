@@ -23,7 +23,7 @@ def assemblers() -> List[str]:
 
 
 def ptx() -> str:
-    """What the library has the driver load."""
+    """The PTX that the library has the driver load."""
     found = re.findall(rb"\.version \d[^\0]*", LIBRARY.read_bytes())
     assert len(found) == 1, f"{LIBRARY} has {len(found)} texts that look like PTX"
     return found[0].decode("ascii")

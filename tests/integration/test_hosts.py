@@ -16,7 +16,7 @@ from hosts import Aliases, Namespaces
 from programs_run import EARLY, SOON_SECONDS, Program
 
 RUN = [str(harness.CLI), "run"]
-# What every worker does that is to be killed: a child that has left its group, and says where it is.
+# The command of a worker that is to be killed: a child that outlives its shell, and a line that says where it is.
 STAYING = "sleep 1000 & echo staying $FARANDOLE_LAUNCH_INDEX; wait"
 
 

@@ -59,7 +59,7 @@ def ras() -> Iterator[str]:
                 caller, _ = listener.accept()
             except OSError:  # the test is over
                 return
-            # Who has asked may be killed meanwhile.
+            # The process that has asked may be killed meanwhile.
             with contextlib.suppress(OSError), caller, caller.makefile("rw", encoding="ascii", newline="\n") as words:
                 for question, answer in (("CLIENT PROTOCOL ", "SERVER PROTOCOL 2\n"), ("TIMEOUT ", "OK\n")):
                     if words.readline().startswith(question):

@@ -1,4 +1,4 @@
-"""What an operator sees of a job that stalls, and does about it: logs, job list, show and abort, the config file."""
+"""An operator sees a job that stalls, and acts on it: logs, job list, show and abort, the config file."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What goes wrong is told in one sentence, by whoever can tell it."""
+"""The process that sees a failure tells it in one sentence."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What people see of `farandole run` in a terminal, in a pipe and in a file: progress bars, colours, prompts, job control."""
+"""`farandole run` in a terminal, in a pipe and in a file: progress bars, colours, prompts, job control."""
 
 import pathlib
 import signal
@@ -185,7 +185,7 @@ def test_a_shells_job_control_and_keys_reach_the_workers(terminal: Callable[...,
     for gate in gates.ranks:
         gate.let_through(1)
     screen.expect(with_text("[0] end", "[1] end"))
-    # What is typed before the launcher ends would be rank 0's input.
+    # Rank 0 would read text that is typed before the launcher ends.
     screen.expect(lambda lines: lines[-1] == "$")
     screen.type(" ".join([*RUN, "-np", "1", "sh", "-c", "'echo runs; exec sleep 1000'"]) + "; echo code $?\n")
     screen.expect(with_text("[0] runs"))

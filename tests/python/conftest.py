@@ -12,7 +12,7 @@ import harness  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the checks are asked."""
+    """The options of the checks."""
     parser.addoption("--all-setups", action="store_true", help="run all checks in every setup of their size")
 
 

@@ -1,4 +1,4 @@
-"""What a worker shares with other processes: its place in the job, its functions and objects, its library, its timeline."""
+"""A worker shares with other processes: its place in the job, its functions and objects, its library, its timeline."""
 
 import concurrent.futures as futures
 import json

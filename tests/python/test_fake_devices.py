@@ -1,5 +1,5 @@
-"""What is done with tensors in a GPU, on tensors that have a device, a type and a shape and no elements: it stays on its
-device, in its types, and the host asks for no element and sends none."""
+"""Operations on tensors in a GPU, played by tensors that have a device, a type and a shape and no elements: each stays
+on its device, in its types, and the host asks for no element and sends none."""
 
 import types
 from typing import Any, Callable, Iterator, List, Optional, Tuple

@@ -15,7 +15,7 @@ PROGRAMS = harness.ROOT / "tests" / "python" / "programs"
 
 
 def launch(tmp_path: pathlib.Path, *command: str, **environment: str) -> str:
-    """What a command prints, which ends with code 0."""
+    """The output of a command, which ends with code 0."""
     harness.require_cli()
     result = subprocess.run(
         command,

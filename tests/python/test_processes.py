@@ -1,4 +1,4 @@
-"""What concerns whole processes: life, signals, forks, deaths, and a worker without a launcher."""
+"""Whole processes: life, signals, forks, deaths, and a worker without a launcher."""
 
 import os
 import pathlib

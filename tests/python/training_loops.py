@@ -12,7 +12,7 @@ STEPS = 6
 
 
 class Loop:
-    """What a training loop has: alone, with the whole batch and the optimizer itself; or on a rank, with its share and
+    """A training loop: alone, with the whole batch and the optimizer itself; or on a rank, with its share and
     the DistributedOptimizer."""
 
     def __init__(self, on_rank: bool, **options: Any) -> None:
@@ -38,7 +38,7 @@ class Loop:
         return functional.cross_entropy((model or self.model)(images[part]), labels[part])
 
     def synchronize(self) -> None:
-        """What a program for several ranks has more than one for a single process."""
+        """The step that only a program for several ranks has."""
         if self.on_rank:
             self.optimizer.synchronize()
 

@@ -66,49 +66,6 @@ SLEEPERS: Dict[str, str] = {
     "worker/device/nccl/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
 }
 
-# Prose in plain English: docs/style.md, "English". A folder comes in when its last sentence is mended, and none goes out.
-PLAIN_ENGLISH = [
-    "README.md",
-    "base/*",
-    "deploy/bench/*",
-    "docs/README.md",
-    "docs/architecture.md",
-    "docs/benchmarks/*",
-    "docs/decisions/*",
-    "docs/elastic.md",
-    "docs/errors.md",
-    "docs/faults.md",
-    "docs/gpu.md",
-    "docs/growth.md",
-    "docs/measuring.md",
-    "docs/metrics.md",
-    "docs/migration.md",
-    "docs/settings.md",
-    "docs/style.md",
-    "docs/timeline.md",
-    "docs/wheel.md",
-    "examples/*",
-    "proto/*",
-    "sdk/horovod/*",
-    "server/admin/*",
-    "server/edge/*",
-    "server/registry/*",
-    "server/store/*",
-    "server/testing/*",
-    "tests/gpu/*",
-    "tests/rejoin/*",
-    "tests/simulation/*",
-    "tests/tidy/*",
-    "tests/wheel/*",
-    "third_party/*",
-    "tools/*",
-    "web/*",
-    "worker/collectives/*",
-    "worker/control/*",
-    "worker/device/*",
-    "worker/kernels/*",
-]
-
 WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"
 
 
@@ -324,7 +281,7 @@ _INVERTED = re.compile(r"(?:Who|Whoever|What|Those who|That which) ")
 
 def sentences_name_who_acts(source: Source) -> Iterator[Finding]:
     """A sentence begins with its subject, not with a clause that stands for it."""
-    for sentence in sentences(source) if _is_any(source.path, PLAIN_ENGLISH) else []:
+    for sentence in sentences(source):
         if _INVERTED.match(sentence.text) and not sentence.text.endswith("?"):
             yield source.finding(
                 sentence.line,

@@ -211,25 +211,19 @@ class Declared;
     assert list(rules.named_types(Source("a.cc", text))) == [("farandole::a", "Seen")]
 
 
-@pytest.fixture(name="plain")
-def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "PLAIN_ENGLISH", ["plain/*"])
-
-
-@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(
     "path, text",
     [
-        ("plain/a.md", "# A\n\n{}\n"),
-        ("plain/a.md", "# A\n\n- {}\n"),
-        ("plain/a.md", "# A\nThe rank\nwaits. {}\n"),
-        ("plain/a.cc", "int a;\n\n// {}\n"),
-        ("plain/a.cc", "int a;\n\nint b;  // {}\n"),
-        ("plain/a.cc", "int a;\n\n// At most 65,536. {}\n"),
-        ("plain/a.h", "/*\n * The rank waits.\n * {}\n */\n"),
-        ("plain/a.proto", "// The rank\n//\n// {}\n"),
-        ("plain/a.py", '"""A module.\n\n{}\n"""\n'),
-        ("plain/a.py", "a = 1\n\n# {}\n"),
+        ("a.md", "# A\n\n{}\n"),
+        ("a.md", "# A\n\n- {}\n"),
+        ("a.md", "# A\nThe rank\nwaits. {}\n"),
+        ("a.cc", "int a;\n\n// {}\n"),
+        ("a.cc", "int a;\n\nint b;  // {}\n"),
+        ("a.cc", "int a;\n\n// At most 65,536. {}\n"),
+        ("a.h", "/*\n * The rank waits.\n * {}\n */\n"),
+        ("a.proto", "// The rank\n//\n// {}\n"),
+        ("a.py", '"""A module.\n\n{}\n"""\n'),
+        ("a.py", "a = 1\n\n# {}\n"),
     ],
 )
 def test_a_sentence_that_hides_who_acts_is_found(path: str, text: str) -> None:
@@ -239,25 +233,19 @@ def test_a_sentence_that_hides_who_acts_is_found(path: str, text: str) -> None:
     assert not found(rules.sentences_name_who_acts, path, text.format("What is missing?"))
 
 
-@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(
     "path, text",
     [
-        ("plain/a.md", "## What works today\n"),
-        ("plain/a.md", "| What goes in | what comes out |\n"),
-        ("plain/a.md", "```\nWhat a program prints.\n```\n"),
-        ("plain/a.cc", 'const char* a = "What a program prints.";  // A message.\n'),
-        ("plain/a.py", 'a = "# What a program prints."\n'),
-        ("plain/a.py", 'def f():\n    return """What a program prints."""\n'),
+        ("a.md", "## What works today\n"),
+        ("a.md", "| What goes in | what comes out |\n"),
+        ("a.md", "```\nWhat a program prints.\n```\n"),
+        ("a.cc", 'const char* a = "What a program prints.";  // A message.\n'),
+        ("a.py", 'a = "# What a program prints."\n'),
+        ("a.py", 'def f():\n    return """What a program prints."""\n'),
     ],
 )
 def test_headings_tables_code_and_strings_are_no_sentences(path: str, text: str) -> None:
     assert not found(rules.sentences_name_who_acts, path, text)
-
-
-@pytest.mark.usefixtures("plain")
-def test_folders_that_are_not_plain_yet_are_left_alone() -> None:
-    assert not found(rules.sentences_name_who_acts, "elsewhere/a.cc", "// Who waits does the work.\n")
 
 
 def test_folders_that_reach_each_other_are_found() -> None:

@@ -1,6 +1,5 @@
 """The committed tree keeps docs/style.md's guides."""
 
-import fnmatch
 import pathlib
 import re
 import subprocess
@@ -8,7 +7,7 @@ from typing import Dict, List, Set, Tuple
 
 import pytest
 from folders import MAX_FOLDER_FILES, circles, crowded, folder_includes
-from rules import ENVIRONMENT_READERS, LIBRARIES, PLAIN_ENGLISH, RULES, SLEEPERS, Rule, named_types
+from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule, named_types
 from sources import ROOT, Source, tracked_sources
 
 
@@ -28,12 +27,6 @@ def test_exceptions_name_files_that_exist(tree: List[Source]) -> None:
     paths = {source.path for source in tree}
     assert not [path for path in exact if path not in paths], "drop these from the tables of tests/tidy/rules.py"
     assert all(library.owners for library in LIBRARIES)
-
-
-def test_the_table_of_plain_english_names_what_exists(tree: List[Source]) -> None:
-    paths = [source.path for source in tree]
-    lost = [pattern for pattern in PLAIN_ENGLISH if not fnmatch.filter(paths, pattern)]
-    assert not lost, f"{lost}: give the new place of these files in tests/tidy/rules.py"
 
 
 def test_types_of_one_namespace_have_names_of_their_own(tree: List[Source]) -> None:

@@ -56,9 +56,9 @@ struct EngineOptions {
 // Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
 using CollectiveStarter = std::function<absl::StatusOr<std::unique_ptr<Operation>>(const Collective&)>;
 
-// Runs one rank's collectives in one epoch. Whoever waits for a result takes the engine's role (one thread at a time
-// has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The engine's
-// own data thread does it for what nobody waits for. Public calls are thread-safe.
+// Runs one rank's collectives in one epoch. A thread that waits for a result takes the engine's role (one thread at a
+// time has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The
+// engine's own data thread does it for what nobody waits for. Public calls are thread-safe.
 class Engine {
  public:
   // `channel` and `link` outlive it; `link` is null for a rank alone. `stop_transport` ends what the transport does,
@@ -109,8 +109,8 @@ class Engine {
 
  private:
   void DataThread();
-  // Rank 0: orders what is ready now. Who relays: carries it on. Others: posts what did not fit before. All: answers
-  // who waits in the rendezvous.
+  // Rank 0 orders what is ready now. A relaying rank carries it on. Others post what did not fit before. All answer the
+  // ranks that wait in the rendezvous.
   void Kick();
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>

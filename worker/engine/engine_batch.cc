@@ -275,8 +275,8 @@ void Engine::FailAll() {
 
 void Engine::Abort(const absl::Status& reason) {
   if (is_ending_.exchange(true)) return;
-  // Before anyone who waits hears of it, and ends the process. Who shuts down has left before, or its peers see its
-  // end.
+  // Before any waiting thread hears of it, and ends the process. A rank that shuts down has left before, or its peers
+  // see its end.
   if (!stopping_.load()) channel_->StateEnd(reason);
   table_.End(reason);
   stop_transport_(reason);

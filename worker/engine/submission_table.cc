@@ -257,9 +257,9 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   ++name->outstanding;
   name->outstanding_ops |= BitOf(request.op);
   pending_count_.fetch_add(1);
-  // Between counting and posting: who gives the engine's role back meanwhile sees the count, or the bell's state that
-  // it left is changed here; and no answer to the post can find the rank unconcerned. Who drives looks for the answer
-  // itself.
+  // Between counting and posting: a thread that gives the engine's role back meanwhile sees the count, or the bell's
+  // state that it left is changed here; and no answer to the post can find the rank unconcerned. A thread that drives
+  // looks for the answer itself.
   if (!is_driven) channel_->doorbell().Concern();
   ++counters_.submissions;
   last_submitted_ns_ = submission->submitted_ns;

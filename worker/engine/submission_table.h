@@ -28,8 +28,8 @@
 namespace farandole {
 
 // The way to the coordinator's negotiation. Calls do not block and may come from any thread, some while the table's
-// lock is held, so they must not call back. What is lost with a connection is asked for again through
-// SubmissionTable::AskAgain.
+// lock is held, so they must not call back. After a lost connection, SubmissionTable::AskAgain states again what was
+// not answered.
 class ControlLink {
  public:
   virtual ~ControlLink() = default;

@@ -39,7 +39,7 @@ struct WorkerOptions {
   int launch_index = 0;
   // As v1::Member.local_slot.
   int local_slot = 0;
-  // An elastic job's fewest and most workers; 0: the job is not elastic. What follows is as in v1::Elastic.
+  // An elastic job's fewest and most workers; 0: the job is not elastic. The next fields are as in v1::Elastic.
   int min_size = 0;
   int max_size = 0;
   absl::Duration join_window;

@@ -33,7 +33,7 @@ namespace farandole {
 // Owned by its worker, and used by one thread until Meet has returned.
 class Connections {
  public:
-  // Opens this worker's doors. What HostDoor::Open, PeerPort::Open and GlooLibrary::Load fail with.
+  // Opens this worker's doors. Fails as HostDoor::Open, PeerPort::Open and GlooLibrary::Load do.
   static absl::StatusOr<std::unique_ptr<Connections>> Open(const WorkerOptions& options);
   // Of a rank without peers.
   static absl::StatusOr<std::unique_ptr<Connections>> Alone();
@@ -104,8 +104,8 @@ class Connections {
   // In the order of their making; each uses those before it.
   std::unique_ptr<HostDoor> door_;
   std::unique_ptr<PeerPort> port_;
-  // Of the meeting. What arrived for one that failed stays open as long as the connections are there: those who wait at
-  // the other ends are not to think that this rank has gone. Shared with the port's callbacks.
+  // Of the meeting. Connections that arrived for a failed meeting stay open as long as this object is there: the peers
+  // that wait at the other ends are not to think that this rank has gone. Shared with the port's callbacks.
   std::shared_ptr<Arrivals> arrivals_;
   std::unique_ptr<EpochMemory> memory_;
   std::unique_ptr<EpochPage> page_;

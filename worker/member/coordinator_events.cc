@@ -78,7 +78,7 @@ void CoordinatorLink::OnEnded(const absl::Status& status) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (ended_.ok()) {
     ended_ = status.ok() ? absl::AbortedError("the coordinator closed the conversation") : status;
-    // This worker itself was silent for too long. What follows is the same for it as for its peers: the epoch is over.
+    // This worker itself was silent for too long. The epoch is over for it as for its peers.
     if (absl::IsDeadlineExceeded(status)) ended_ = absl::AbortedError(status.message());
   }
   if (course_ == Course::kRuns) course_ = Course::kGoesOn;

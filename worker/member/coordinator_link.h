@@ -34,7 +34,7 @@ namespace farandole {
 // callbacks run on the client's control thread; the other calls come from any thread.
 class CoordinatorLink final : public ControlLink {
  public:
-  // Joins. What CoordinatorClient::Start fails with.
+  // Joins. Fails as CoordinatorClient::Start does.
   static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options, const Lineage& lineage,
                                                                const std::vector<std::string>& endpoints,
                                                                std::function<bool()> interrupted);

@@ -16,8 +16,8 @@ constexpr size_t kMostEndBytes = 448;
 // Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
 constexpr int kMostInRendezvous = 16;
 
-// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. What
-// only batches have, payload, items and counts follow.
+// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. The fields of
+// batches alone, payload, items and counts follow.
 struct EntryHeader {
   Entry::Kind kind;
   OpType op;

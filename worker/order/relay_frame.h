@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// What leaders of hosts say to each other about readiness and order. As bytes, each frame is its length (4 bytes,
+// A message between leaders of hosts about readiness and order. As bytes, each frame is its length (4 bytes,
 // little-endian, as all numbers), its kind (1 byte) and its fields.
 struct RelayFrame {
   enum class Kind : uint8_t {

@@ -14,7 +14,7 @@ namespace farandole {
 class SocketStream final : public RelayStream {
  public:
   // Takes over `fd`, a connected non-blocking socket, also where it fails; a peer that acknowledges nothing for 10 s
-  // counts as gone. `sockets` is borrowed. What SocketSet::Add fails with.
+  // counts as gone. `sockets` is borrowed. Fails as SocketSet::Add does.
   static absl::StatusOr<std::unique_ptr<SocketStream>> Open(int fd, SocketSet* sockets);
   ~SocketStream() override;
   SocketStream(const SocketStream&) = delete;

@@ -36,7 +36,7 @@ struct ElasticSettings {
 
 // The settings that a launcher passes to its workers by environment; the names are those that worker/farandole.h reads.
 struct WorkerSettings {
-  // The launcher's own environment, "NAME=value". What is told below replaces variables of the same name.
+  // The launcher's own environment, "NAME=value". The settings below replace variables of the same name.
   std::vector<std::string> inherited;
   // FARANDOLE_COORDINATOR ("": there is none, and the user's, with its files, is left alone), FARANDOLE_TOKEN_FILE,
   // FARANDOLE_CA_FILE ("": no TLS), FARANDOLE_JOB, FARANDOLE_SIZE.

@@ -69,7 +69,7 @@ class Console {
   void Refresh();
   // Somebody else writes to the terminal next, from its first column on. Refresh draws anew.
   void Leave();
-  // The terminal has shown the end of a line that was typed. What is drawn stays where it is.
+  // The terminal has shown the end of a line that was typed. The lines drawn so far stay where they are.
   void OnEnter();
 
   bool is_terminal(Stream stream) const { return sink(stream).is_terminal(); }

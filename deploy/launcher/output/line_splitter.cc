@@ -98,7 +98,7 @@ void LineSplitter::NewLine(const Emit& emit) {
   if (!style_.is_plain()) row.text += kPlainStyle;
   invisible_ = style_.Sequence();
   row.has_end = true;
-  // A bar may be ended by "\n" only to draw another one below it. What ends in "\r\n" is no bar for that.
+  // A bar may be ended by "\n" only to draw another one below it. A line that ends in "\r\n" is no such bar.
   size_t held = row.is_progress && !starts_anew_ ? std::max<size_t>(reach_, 1) : reach_;
   if (is_cursor_hidden_ && !has_moved_up_) held = kMaxRows;
   ++cursor_;

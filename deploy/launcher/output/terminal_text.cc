@@ -42,7 +42,7 @@ bool IsBetween(char c, unsigned char first, unsigned char last) {
 
 bool IsContinuation(char c) { return IsBetween(c, 0x80, 0xBF); }
 
-// The character of UTF-8 with which `text` begins, and its bytes in `*size`. What is no UTF-8 counts as one character.
+// The character of UTF-8 with which `text` begins, and its bytes in `*size`. Invalid UTF-8 counts as one character.
 uint32_t FirstCharacter(absl::string_view text, size_t* size) {
   const auto lead = static_cast<unsigned char>(text[0]);
   *size = 1;

@@ -28,7 +28,7 @@ class WorkerOutputs {
   absl::Status Add(const std::string& directory, int workers);
   // Empty: the stream has ended.
   void Push(int worker, Console::Stream stream, absl::string_view bytes);
-  // After each round of the loop. What has not been in that round, was not written when it began.
+  // After each round of the loop. The round has pushed all bytes that were written before it began.
   void Continue();
   // The terminal has shown the end of a line that was typed for the worker.
   void OnEnter(int worker);

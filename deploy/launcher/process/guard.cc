@@ -44,8 +44,8 @@ bool ReapLauncher(Launcher& launcher, int* status) {
     if (WIFSTOPPED(seen)) {
       // If another process stopped the launcher, that process continues it, too.
       if (!launcher.is_to_pause) continue;
-      // The launcher has paused its workers and itself; so does the guard, and the shell sees it. What continues the
-      // guard continues the launcher.
+      // The launcher has paused its workers and itself; so does the guard, and the shell sees it. The signal that
+      // continues the guard continues the launcher, too.
       launcher.is_to_pause = false;
       raise(SIGSTOP);
       kill(pid, SIGCONT);

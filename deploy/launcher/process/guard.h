@@ -13,8 +13,9 @@ namespace farandole::launcher {
 //   launcher  its child: parent of the workers. It sees the guard's end and then kills its workers.
 //
 // Workers alone could be tied to the launcher's life by the kernel (PR_SET_PDEATHSIG), their children not: these need a
-// living ancestor that adopts them, and SIGKILL can take only one of two at a time. Who kills both at the same moment
-// still kills the workers; of their children only those then end that watch their parent, as torch's data loaders do.
+// living ancestor that adopts them, and SIGKILL can take only one of two at a time. If both are killed at the same
+// moment, the workers still die; of their children only those then end that watch their parent, as torch's data loaders
+// do.
 //
 // Signals that concern a run are blocked in both: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
 // workers), SIGTSTP and SIGCONT (pause it), SIGWINCH

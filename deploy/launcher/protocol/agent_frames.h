@@ -11,13 +11,13 @@
 
 namespace farandole::launcher {
 
-// What a launcher and the agent on another host say to each other, through ssh's standard input and output. Pure.
+// The frames between a launcher and the agent on another host, through ssh's standard input and output. Pure.
 //
-// The agent speaks first: kAgentGreeting, then kHello. What comes before the greeting is a login shell's and is
-// skipped. The launcher answers with kOrder; the agent with kReady or kRefused; on each kGo it starts workers and tells
-// what becomes of them; on kFinish, when all workers of the launch have ended, it ends what they left behind and says
-// kFinished. The end of its input means: stop everything at once. Each frame is a length (4 bytes, little endian, of
-// what follows the type), a type, and a message (agent_messages.h).
+// The agent speaks first: kAgentGreeting, then kHello. The launcher skips bytes before the greeting: a login shell
+// wrote them. The launcher answers with kOrder; the agent with kReady or kRefused; on each kGo it starts workers and
+// tells what becomes of them; on kFinish, when all workers of the launch have ended, it ends what they left behind and
+// says kFinished. The end of its input means: stop everything at once. Each frame is a length (4 bytes, little endian,
+// of what follows the type), a type, and a message (agent_messages.h).
 constexpr char kAgentGreetingBytes[] =
     "\x01\x7f"
     "farandole agent\n";
@@ -87,7 +87,7 @@ class GreetingFinder {
   bool Push(absl::string_view bytes, std::string* rest);
   // More than kMaxNoiseBytes came without it.
   bool is_hopeless() const { return seen_.size() > kMaxNoiseBytes; }
-  // What came instead, so far.
+  // The bytes that came instead, so far.
   const std::string& seen() const { return seen_; }
 
  private:

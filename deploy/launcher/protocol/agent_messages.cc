@@ -126,7 +126,7 @@ absl::StatusOr<AgentHello> DecodeHello(absl::string_view message) {
   AgentHello hello;
   hello.protocol = static_cast<uint16_t>(reader.Number(2, 0xffff));
   hello.version = reader.Text();
-  // What another protocol adds is not for us to judge.
+  // Another protocol may add fields that this one does not know.
   if (hello.protocol != kAgentProtocol) static_cast<void>(reader.Rest());
   return Finished(&reader, std::move(hello));
 }

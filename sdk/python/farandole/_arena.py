@@ -10,7 +10,7 @@ def make(name: str, size: int, process_set: ProcessSet) -> Any:
     """A buffer of `size` zero bytes. Collective; errors as in worker/farandole.h.
 
     The memory lives as long as the buffer, and that as long as arrays or tensors made from it, also beyond
-    shutdown(). What a forked child writes into it is the child's own (docs/threads.md).
+    shutdown(). A forked child writes into a copy of its own (docs/threads.md).
     """
     arena = ffi.new("farandole_arena**")
     interruptible(lib.farandole_arena_create, name.encode(), size, group_of(process_set), arena)

@@ -1,4 +1,4 @@
-"""From one epoch of an elastic job to the next, in this process. What the program sees of it is farandole.elastic."""
+"""From one epoch of an elastic job to the next, in this process. Programs use farandole.elastic."""
 
 import weakref
 from typing import List, NamedTuple, Optional, Protocol
@@ -63,7 +63,7 @@ def all_have_joined() -> None:
 
 
 class Change(NamedTuple):
-    """What the coordinator has told of workers that are to come and go."""
+    """The coordinator's last notice of workers that are to come and go."""
 
     serial: int
     """Counts up within an epoch, from 1."""

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, forked, lib
 
-# What the library may still read or write although nobody waits for it: (handle, what to keep alive).
+# Memory that the library may still read or write although nobody waits for it: (handle, what to keep alive).
 _borrowed: List[Tuple[int, Any]] = []
 _borrowed_lock = threading.RLock()  # an object's __del__ may run inside any of the functions below
 
@@ -212,8 +212,8 @@ class Handle:
         return True
 
     def synchronize(self) -> Any:
-        """Waits, at most 100 ms at a time inside the library, and returns the output; again and again the same. What is in
-        a GPU may not be there yet: the thread's stream waits for it.
+        """Waits, at most 100 ms at a time inside the library, and returns the output; again and again the same. An
+        output in a GPU may not be there yet: the thread's stream waits for it.
 
         Of several submissions all are waited for, also when one fails. Raises the first one's exception.
         """

@@ -8,7 +8,7 @@ from ._pickles import Pickler, Unpickler
 # Large enough to travel at full speed, small enough to be forgotten.
 CHUNK_BYTES = 16 << 20
 
-# What a chunk is: one of several, the last one, or the sentence that says why there is no more.
+# The kinds of a chunk: one of several, the last one, or the sentence that says why there is no more.
 MORE, LAST, FAILED = 0, 1, 2
 
 Send = Callable[[int, bytearray], None]
@@ -16,7 +16,7 @@ Receive = Callable[[], Tuple[int, bytearray]]
 
 
 class _Sender:
-    """What a pickler writes to."""
+    """The file that a pickler writes to."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -36,7 +36,7 @@ class _Sender:
 
 
 class _Receiver(io.RawIOBase):
-    """What an unpickler reads from."""
+    """The file that an unpickler reads from."""
 
     def __init__(self, receive: Receive) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class _Receiver(io.RawIOBase):
 
 def send(obj: Any, who: str, send_chunk: Send) -> None:
     """Pickles an object into chunks; `who` begins the sentence for the receivers of one that cannot be pickled, whose
-    exception this raises too. What `send_chunk` raises is raised as it is."""
+    exception this raises too. Exceptions of `send_chunk` pass unchanged."""
     interrupted = []
 
     def sending(kind: int, chunk: bytearray) -> None:

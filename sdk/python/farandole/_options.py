@@ -1,6 +1,6 @@
 """The environment variables of the Python SDK itself, and the only place where it reads the environment.
 
-What the worker library reads (FARANDOLE_COORDINATOR and its relatives) is in worker/farandole.h.
+worker/farandole.h lists the variables that the worker library reads (FARANDOLE_COORDINATOR and its relatives).
 
 | variable             | default                     | meaning                                                        |
 |----------------------|-----------------------------|----------------------------------------------------------------|
@@ -84,7 +84,7 @@ def launch_index() -> int:
     return int(os.environ["FARANDOLE_LAUNCH_INDEX"])
 
 
-# What tells the place of one worker in its job from all others: the launcher's words, or those of mpirun and srun.
+# The variables that give each worker its own place in the job: the launcher's, or those of mpirun and srun.
 _PLACE = (
     "FARANDOLE_COORDINATOR",
     "FARANDOLE_JOB",

@@ -22,7 +22,7 @@ except ImportError:
 
     class _PicklerForOthers(Pickler):
         def reducer_override(self, obj: Any) -> Any:
-            """What is of the main program would be looked for in the others' main program."""
+            """The other ranks would look for an object of the main program in their own main program."""
             if isinstance(obj, (type, types.FunctionType)) and obj.__module__ == "__main__":
                 raise pickle.PicklingError(f"pickle cannot send {obj.__qualname__} of the main program")
             return NotImplemented
@@ -48,7 +48,7 @@ class Unpickler(pickle.Unpickler):
     none. torch would look for the GPU that has the sender's number: rank 0's, on all ranks."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """What a pickle names."""
+        """The object that a pickle names."""
         if (module_name, global_name) == ("torch.storage", "_load_from_bytes"):
             return _load_storage
         return super().find_class(module_name, global_name)

@@ -27,7 +27,7 @@ FETCH, DELIVER = b"fetch", b"deliver"
 
 
 class Result(NamedTuple):
-    """What the function returned."""
+    """The function's result."""
 
     rank: int
     value: Any
@@ -45,7 +45,7 @@ class RemoteError(Exception):
 
 
 class Failure(NamedTuple):
-    """What the function raised: pickled, "" where it cannot be."""
+    """The function's exception: pickled, "" where it cannot be."""
 
     rank: int
     pickled: bytes
@@ -109,7 +109,7 @@ class Exchange:
         self._directory.cleanup()
 
     def outcomes(self) -> List[Outcome]:
-        """What was delivered, in that order. Workers that have ended with it have delivered."""
+        """The delivered outcomes, in the order of delivery. Workers that have ended with it have delivered."""
         with self._lock:
             return [loads(outcome) for outcome in self._outcomes]
 

@@ -136,7 +136,7 @@ def is_initialized() -> bool:
 
 
 def _failure() -> Optional[bytes]:
-    """What ends this process, in words, where that is an exception of its program; None: it ends in order."""
+    """The sentence of the program's exception that ends this process; None: it ends in order."""
     # The interpreter keeps the exception that it has printed, whatever sys.excepthook the program has set.
     exception, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
     if exception is None or trace is None:
@@ -231,7 +231,7 @@ def is_homogeneous() -> bool:
 
 
 class Counters(NamedTuple):
-    """What this worker did since init(); counts unless they say otherwise."""
+    """This worker's work since init(); counts unless they say otherwise."""
 
     submissions: int
     """Tensors accepted."""

@@ -27,7 +27,7 @@ class BaseDataLoader:
             yield self._process_batch(batch)
 
     def _process_batch(self, batch: Any) -> Any:
-        """What is given out for a batch: in the thread that asks for it."""
+        """The loop's value for a batch, made in the thread that asks for it."""
         return batch
 
 
@@ -94,8 +94,8 @@ class AsyncDataLoaderMixin:
     """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
 
     The thread uses the CUDA GPU of whoever begins the pass, and its default stream. A pass is read while it is taken;
-    one that is left early ends with the next one, or with close_async_loader(). What
-    _iterate raises is raised in the loop.
+    one that is left early ends with the next one, or with close_async_loader(). The
+    loop raises the exceptions of _iterate.
     """
 
     def __init__(

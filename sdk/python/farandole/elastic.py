@@ -12,8 +12,8 @@
     train(state)
 
 The function is called again in each epoch: after a loss with the state of the last commit, which the most advanced of
-those that are left gives to all; after workers have come or gone in order, with the state as it was. What the function
-does must follow from `state`, rank() and size(). docs/elastic.md is the guide.
+those that are left gives to all; after workers have come or gone in order, with the state as it was. The function's
+actions must follow from `state`, rank() and size(). docs/elastic.md is the guide.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _MAX_RANKS = 1 << 16
 
 
 class HostUpdateResult(enum.IntFlag):
-    """What on_hosts_updated is told, as bits."""
+    """The argument of on_hosts_updated, as bits."""
 
     no_update = 0
     removed = 1
@@ -48,7 +48,7 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class State:
-    """What all ranks have alike, and what a newcomer needs. To be derived from: save, restore, and sync or sync_from.
+    """The values that all ranks share and a newcomer needs. To be derived from: save, restore, and sync or sync_from.
 
     One thread at a time.
     """
@@ -241,7 +241,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
                 raise
             wants_sync = True
         except HostsUpdatedInterrupt as interrupt:
-            # What a later loss goes back to, and what newcomers get, is the state that all have agreed to leave with.
+            # All ranks leave with the same agreed state: a later loss goes back to it, and newcomers get it.
             wants_sync = not interrupt.skip_sync
             try:
                 state.save()

@@ -1,4 +1,4 @@
-"""What Farandole raises beside Python's own exceptions; docs/errors.md has the table of codes.
+"""Farandole's exceptions beside Python's own; docs/errors.md has the table of codes.
 
 INVALID_ARGUMENT is InvalidRequest, FAILED_PRECONDITION NotReady, UNAVAILABLE a ConnectionError, PERMISSION_DENIED
 and UNAUTHENTICATED are PermissionErrors, NOT_FOUND a LookupError, ALREADY_EXISTS a FileExistsError, UNIMPLEMENTED a

@@ -63,7 +63,7 @@ _PICKLED, _REFUSED = b"\0", b"\1"
 
 
 def _pickled(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
-    """What a rank gives to allgather_object, and what pickling its object has raised."""
+    """A rank's contribution to allgather_object, and the exception of pickling its object."""
     file = io.BytesIO(_PICKLED)
     file.seek(0, io.SEEK_END)
     try:

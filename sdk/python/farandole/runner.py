@@ -59,7 +59,7 @@ def run(
     options of `farandole run` of the same name. `disable_cache`, `use_mpi` and `mpi_args` have no effect. Of an elastic job (one of
     the bounds, or a script) the results of the first `min_num_proc` ranks are returned.
 
-    What func raises on a rank is raised here, with that rank's traceback as its cause; the others are ended.
+    Raises func's exception on any rank again, with that rank's traceback as its cause; the launcher ends the others.
     RuntimeError: the job has failed in another way, which the launcher has told on stderr. ValueError: arguments exclude
     each other.
     """

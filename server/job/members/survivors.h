@@ -19,12 +19,13 @@
 namespace farandole {
 
 // Between two epochs of an elastic job: the members of the one that has ended. Each is awaited, or is back (its process
-// has joined again and waits for the next epoch), or is gone: drained, left for good, or lost. Who is awaited is
-// watched for silence on its old stream, as the program may be busy for long before it notices. Owned by its Job.
+// has joined again and waits for the next epoch), or is gone: drained, left for good, or lost. The coordinator watches
+// the old stream of an awaited member for silence, as the program may be busy for long before it notices. Owned by its
+// Job.
 class Survivors {
  public:
-  // After an epoch that was seen to end. Who neither left for good nor is drained or lost is awaited, for as long as it
-  // is heard of, and while others wait for the next epoch (SetMissed), for `return_limit`.
+  // After an epoch that was seen to end. It awaits each member that neither left for good nor is drained or lost, for
+  // as long as the member is heard of, and while others wait for the next epoch (SetMissed), for `return_limit`.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
   // After a restart of the coordinator: nobody is watched before it has shown itself; who has not until `until` is
   // lost.

@@ -10,7 +10,7 @@
 namespace farandole {
 
 // The bounds that worker.proto states beside its fields. Each check answers OK, or INVALID_ARGUMENT with a sentence
-// that names the field, the value and the bound. What depends on a job's state is not checked here.
+// that names the field, the value and the bound. Checks that depend on a job's state are elsewhere.
 
 inline constexpr uint32_t kProtocolVersion = 1;
 

@@ -22,7 +22,7 @@ RATE = 0.05
 
 
 class History:
-    """What this process did; a line is written before the next thing is done, so that a kill loses none."""
+    """The acts of this process; a line is written before the next thing is done, so that a kill loses none."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         path = directory / f"{os.environ['FARANDOLE_LAUNCH_INDEX']}.jsonl"
@@ -34,7 +34,7 @@ class History:
 
 
 def samples_of(state: elastic.ObjectState, count: int) -> np.ndarray:
-    """What is left of the pass."""
+    """The samples that are left of the pass."""
     return np.random.default_rng(state.passes).permutation(count)[state.position :]
 
 

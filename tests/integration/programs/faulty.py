@@ -15,7 +15,7 @@ CHUNK = 64 << 20
 
 
 class Failure(Exception):
-    """What the training code raises."""
+    """The training code's exception."""
 
 
 def fail(_number: int, _frame: object) -> None:

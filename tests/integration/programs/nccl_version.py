@@ -1,5 +1,5 @@
-"""What farandole says of the NCCL of a machine with imitated GPUs, before init() and without PyTorch: NCCL is found once it
-is there, though it was not before."""
+"""Farandole's report of the NCCL of a machine with imitated GPUs, before init() and without PyTorch: farandole finds
+NCCL once it is there, though it was not before."""
 
 import ctypes
 import os

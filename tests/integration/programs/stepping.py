@@ -14,7 +14,7 @@ NEW, STOP = 1.0, 2.0
 
 
 def wish(directory: pathlib.Path) -> float:
-    """What rank 0 finds; each `new` counts once."""
+    """The wish that rank 0 finds; each `new` counts once."""
     if hvd.rank() != 0:
         return 0.0
     try:

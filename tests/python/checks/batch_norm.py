@@ -21,7 +21,7 @@ def _mine() -> slice:
 
 
 def _step(input: torch.Tensor, layer: torch.nn.Module) -> Dict[str, Any]:
-    """What the layer gives and keeps, and the gradients of a loss that weighs channels by their numbers."""
+    """The layer's output and statistics, and the gradients of a loss that weighs channels by their numbers."""
     input = input.detach().clone().requires_grad_()
     output = layer(input)
     (output.to(torch.promote_types(output.dtype, torch.float32)).square().transpose(0, 1).flatten(1).sum(1)).mul(

@@ -17,7 +17,7 @@ EXCHANGES = {
 
 
 def gradients_of(compression: Any, given: List[torch.Tensor], **options: Any) -> List[torch.Tensor]:
-    """What becomes of one parameter's gradient, of which each step brings the next of those given."""
+    """The reduced gradients of one parameter; each step brings the next of those given."""
     parameter = nn.Parameter(torch.zeros_like(given[0]))
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([parameter], lr=0.0), [("p", parameter)], compression=compression, **options

@@ -23,7 +23,7 @@ def own_sets() -> List[hvd.ProcessSet]:
 
 
 def sum_of(process_set: hvd.ProcessSet) -> int:
-    """What its ranks have together where each has 2 ** rank."""
+    """The sum over its ranks where each has 2 ** rank."""
     return sum(2**rank for rank in process_set.ranks)
 
 

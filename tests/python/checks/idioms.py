@@ -252,7 +252,7 @@ def share_data(grad: torch.Tensor) -> None:
     grad.data = torch.ones_like(grad)
 
 
-# What programs do with a gradient after the step. None of it may reach the next one.
+# Uses of a gradient after the step. None of it may reach the next one.
 AFTERWARDS = {
     "requires_grad_": lambda grad: grad.requires_grad_(),
     "resize_": lambda grad: grad.resize_(2),

@@ -26,7 +26,7 @@ REFERENCE: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def values(rank: int, shape: Any, dtype: str) -> np.ndarray:
-    """What `rank` has; small enough for no overflow in any reduction of three ranks."""
+    """The elements of `rank`; small enough for no overflow in any reduction of three ranks."""
     random = np.random.default_rng([rank, *shape])
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)

@@ -1,4 +1,4 @@
-"""What a signal handler may call while its process waits inside of the library, at each moment: rank 0 waits in a call that
+"""Calls of a signal handler while its process waits inside of the library, at each moment: rank 0 waits in a call that
 rank 1 has not made yet, and a timer's signal comes. One line tells what became of the handler's call and of the outer one.
 
     farandole run -np 2 python within.py FIFO MOMENT:CALL,...
@@ -13,7 +13,7 @@ import farandole.numpy as hvd
 import numpy
 from farandole import _epochs
 
-# What the handler raises by itself.
+# In place of a call: the handler raises an exception.
 RAISE = "raise"
 
 
@@ -21,7 +21,7 @@ def reduce() -> None:
     hvd.allreduce(numpy.ones(2, "float32"), name="within")
 
 
-# What rank 0 waits in, and a handler calls.
+# Rank 0 waits in one of these calls, and a handler makes one.
 CALLS: Dict[str, Callable[[], Any]] = {
     "init": hvd.init,
     "shutdown": hvd.shutdown,
@@ -35,7 +35,7 @@ CALLS: Dict[str, Callable[[], Any]] = {
 
 
 def attempt(call: Callable[[], Any]) -> str:
-    """What becomes of a call, in a few words."""
+    """The outcome of a call, in a few words."""
     try:
         call()
     except BaseException as error:
@@ -70,7 +70,7 @@ def free_peer() -> None:
 
 
 def wait_and_be_interrupted(moment: str, call: str) -> None:
-    """What rank 0 does."""
+    """Rank 0's part."""
     handler = Interruption(moment, call)
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.05)

@@ -203,7 +203,7 @@ void TcpTransport::OnUnwanted(Peer* peer) {
   // The peer is ahead, and often the receive comes soon: so the set is told only when it says it again.
   if (!std::exchange(peer->readable, true)) return;
   if (peer->wants_read) return WantRead(peer, false);
-  // A connection that has ended says so for ever. What it still holds is read when it is asked for.
+  // A connection that has ended says so for ever. The transport reads its remaining bytes on demand.
   sockets_->Remove(peer->fd);
   peer->removed = true;
 }

@@ -60,7 +60,7 @@ from .optimizer import DistributedOptimizer  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
 from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm  # noqa: F401
 
-# What a program may use; type checkers go by it. With it come the names of the package.
+# The names that a program may use; type checkers go by them. With it come the names of the package.
 __all__ = [
     "Compression",
     "DistributedOptimizer",

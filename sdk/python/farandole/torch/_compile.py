@@ -1,4 +1,4 @@
-"""What is compiled has calls of this package as they are, between its parts: the compiler does not look into them."""
+"""Compiled code calls this package between its compiled parts: the compiler does not look into the calls."""
 
 import importlib.abc
 import importlib.util

@@ -32,7 +32,7 @@ class DistributedSteps(NotCopied):
     def combine(self, named: Named, compression: Type) -> None:
         """To be called once: what is combined."""
         self._named, self._compression = named, compression
-        # What takes part in each step, also while this rank has frozen it: another one may train it.
+        # Each of these takes part in each step, also while this rank has frozen it: another one may train it.
         self._trained: Set[torch.Tensor] = {parameter for _, parameter in named if parameter.requires_grad}
 
     @property

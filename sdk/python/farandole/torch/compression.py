@@ -1,4 +1,4 @@
-"""What gradients are turned into before they travel."""
+"""The forms in which gradients travel."""
 
 from typing import Any, Optional, Tuple, Type
 

@@ -26,7 +26,7 @@ class GradientExchange:
     """Reduces gradients by operations of its own, and remembers what is of use for the next step. To be derived from;
     an object is what DistributedOptimizer takes, and serves one optimizer.
 
-    What it remembers is not part of the optimizer's state: it is lost with the process, and stays where another state
+    Its memory is not part of the optimizer's state: it is lost with the process, and stays where another state
     is loaded.
     """
 
@@ -47,7 +47,7 @@ class GradientExchange:
 
 
 def remainder(is_finite: torch.Tensor, new: torch.Tensor, old: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-    """What a step leaves out: a gradient that is not finite, as a GradScaler meets them, changes nothing, as its step is
+    """A step's remainder: a gradient that is not finite, as a GradScaler meets them, changes nothing, as its step is
     left out. A device is not waited for."""
     if is_finite.is_cpu:
         return new if is_finite else old

@@ -10,7 +10,7 @@ from .._ops import Reduction, barrier
 from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average
 
-# What NCCL cannot reduce (worker/device/nccl/nccl_reduction.h) takes the way through the host.
+# Tensors of these types take the way through the host: NCCL cannot reduce them (worker/device/nccl/nccl_reduction.h).
 _NOT_REDUCED = {getattr(torch, name) for name in ("int16", "uint16") if hasattr(torch, name)}
 _FLOATS_8 = {getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)}
 # From which on they are reduced.

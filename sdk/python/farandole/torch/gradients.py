@@ -70,7 +70,7 @@ class Gradient:
 
 
 class Unit:
-    """What travels together: one gradient, or a group of them.
+    """The gradients that travel together: one gradient, or a group of them.
 
     A lone gradient goes the short way where it can, and `number` is the library's for it; else `handle` is ours. Neither
     is set while nothing travels.

@@ -1,4 +1,4 @@
-"""What libraries read of Horovod's optimizers, to know one and to see what travels."""
+"""The attributes that libraries read of Horovod's optimizers, to know one and to see what travels."""
 
 from typing import Any, Dict, NoReturn, Set, Tuple
 
@@ -66,7 +66,7 @@ class HorovodAttributes(NotCopied):
 
     @property
     def _handles(self) -> Dict[Any, Tuple[Travelling, None]]:
-        """What travels: for each parameter, or tuple of those of a group, what synchronize() and poll() take."""
+        """Travelling units: for each parameter, or tuple of those of a group, what synchronize() and poll() take."""
         return {
             unit.parameter if len(unit.gradients) == 1 else tuple(each.parameter for each in unit.gradients): (
                 Travelling(self._reducer, unit),

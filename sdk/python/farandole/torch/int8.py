@@ -15,7 +15,7 @@ _MOST = 127.0
 class Int8(GradientExchange):
     """Sends gradients as 8-bit integers, with a float32 scale for each block of them: a quarter of the bytes of float32.
     Each rank sends each other one its part, adds up what it gets as float32, and sends the sum to all, once more as
-    8-bit integers. What rounding has taken is added to the next step's gradient (Seide et al.: 1-Bit Stochastic Gradient
+    8-bit integers. The next step's gradient gets the rounding error back (Seide et al.: 1-Bit Stochastic Gradient
     Descent, 2014; Dettmers: 8-Bit Approximations for Parallelism in Deep Learning, 2015).
 
     Gradients of fewer than `min_elements` elements, and those of integers, travel as they are.
@@ -76,7 +76,7 @@ class Int8(GradientExchange):
         return torch.cat(pieces, dim=1), values - integers * scales
 
     def _decode(self, received: torch.Tensor, blocks: int) -> torch.Tensor:
-        """What _encode has been given, nearly."""
+        """The argument of _encode, nearly."""
         end = blocks * self._block
         integers = received[:, :end].contiguous().view(torch.int8).view(-1, blocks, self._block)
         return integers * received[:, end:].contiguous().view(torch.float32).view(-1, blocks, 1)

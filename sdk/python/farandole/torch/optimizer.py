@@ -123,7 +123,7 @@ class _Distributed(HorovodAttributes):
 if TYPE_CHECKING:
 
     class _DistributedOptimizer(_Distributed, torch.optim.Optimizer):
-        """What DistributedOptimizer() returns, for type checkers: its class is made of the optimizer's own."""
+        """The result of DistributedOptimizer(), for type checkers: its class is made of the optimizer's own."""
 
 
 def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
@@ -207,7 +207,7 @@ def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
 
 
 def _check_compression(compression: Any, op: int, groups: Sequence[Any]) -> Any:
-    """What the argument means. ValueError: it does not go with the others."""
+    """The meaning of the argument. ValueError: it does not go with the others."""
     if isinstance(compression, type) and issubclass(compression, GradientExchange):
         compression = compression()
     if isinstance(compression, GradientExchange):

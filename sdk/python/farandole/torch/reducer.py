@@ -168,7 +168,7 @@ class Reducer:
         return self._gradients.values()
 
     def travelling(self) -> List[Unit]:
-        """What travels now."""
+        """The units that travel now."""
         return [unit for unit in self._units if unit.is_sent()]
 
     def send(self, parameter: torch.Tensor) -> Unit:
@@ -438,13 +438,13 @@ class Reducer:
     def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
         grad = parameter.grad
         if grad.layout is torch.sparse_coo:
-            # What made it sparse wants it so: SparseAdam takes no other.
+            # The optimizer may need it sparse: SparseAdam takes no other.
             parameter.grad = reduced.to_sparse(grad.sparse_dim())
         else:
             grad.copy_(reduced)
 
     def _reset(self) -> None:
-        """Ready for the next step. What still travels, because its wait was interrupted, keeps its memory."""
+        """Ready for the next step. A unit that still travels, because its wait was interrupted, keeps its memory."""
         self._submitted = 0
         self._frozen.clear()
         self._streams.clear()
@@ -461,8 +461,8 @@ class Reducer:
             self._reset()
 
     def reduce_loss(self, loss: Any) -> Any:
-        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. What is no number, as
-        None, and other reductions pass as they are."""
+        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. A loss that is
+        no number, as None, and other reductions pass as they are."""
         if not self.active or self.settings.op not in (Average, Sum):
             return loss
         if not isinstance(loss, (torch.Tensor, numbers.Real)):

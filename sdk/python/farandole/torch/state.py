@@ -154,7 +154,7 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
 
 
 def _as_saved(loaded: Any, saved: Any) -> Any:
-    """What was loaded, with the element types of what was saved, and on the host what was there."""
+    """The loaded values, with the element types of the saved ones, and on the host those that were there."""
     if isinstance(loaded, torch.Tensor) and isinstance(saved, torch.Tensor):
         if (loaded.dtype, loaded.is_cpu) == (saved.dtype, saved.is_cpu):
             return loaded

@@ -50,7 +50,7 @@ Share = Union[float, torch.Tensor]
 
 
 class _Running(NamedTuple):
-    """What evaluation is to have, each of shape [C], and how much of it the next batch is."""
+    """The statistics for evaluation, each of shape [C], and how much of it the next batch is."""
 
     mean: torch.Tensor
     variance: torch.Tensor

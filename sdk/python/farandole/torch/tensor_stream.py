@@ -22,7 +22,7 @@ Facts = Sequence[Tuple[str, Any]]
 
 
 def describe(named: Sequence[Tuple[str, torch.Tensor]]) -> Facts:
-    """What ranks must agree about. ValueError: a tensor cannot be sent."""
+    """The facts that ranks must agree about. ValueError: a tensor cannot be sent."""
     for _, tensor in named:
         ops.check_tensor(tensor)
     return [(name, (list(tensor.shape), str(tensor.dtype))) for name, tensor in named]

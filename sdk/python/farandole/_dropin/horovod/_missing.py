@@ -1,4 +1,4 @@
-"""What is Horovod's, and not Farandole's yet."""
+"""Horovod's modules that Farandole does not have yet."""
 
 from typing import NoReturn
 

@@ -181,7 +181,7 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        # What was enqueued when the epoch ended would write into what is restored.
+        # Work that was enqueued when the epoch ended would write into the restored tensors.
         gpus.wait()
         for handler in self._handlers.values():
             handler.restore()

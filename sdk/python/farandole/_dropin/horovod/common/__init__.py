@@ -1,1 +1,1 @@
-"""What Horovod's frameworks share, by Horovod's names."""
+"""The parts that Horovod's frameworks share, by Horovod's names."""

@@ -1,4 +1,4 @@
-"""What a process is, by Horovod's name."""
+"""A process's rank, size and features, by Horovod's name."""
 
 import farandole
 from farandole import process_sets

@@ -1,4 +1,4 @@
-"""What Horovod's programs ask about the installation, and small tools of theirs."""
+"""Questions of Horovod's programs about the installation, and small tools of theirs."""
 
 import functools
 import importlib.util

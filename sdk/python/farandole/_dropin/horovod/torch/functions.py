@@ -1,4 +1,4 @@
-"""What starts all ranks from one state, by Horovod's name."""
+"""The functions that start all ranks from one state, by Horovod's name."""
 
 from farandole.torch import (  # noqa: F401
     allgather_object,

@@ -1,1 +1,1 @@
-"""What Horovod's launchers share, by Horovod's names."""
+"""The parts that Horovod's launchers share, by Horovod's names."""

@@ -1,1 +1,1 @@
-"""What of Horovod's launcher programs for elastic jobs name; there is no more of it."""
+"""The part of Horovod's launcher that programs for elastic jobs name; there is no more of it."""

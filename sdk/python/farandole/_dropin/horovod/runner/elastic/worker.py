@@ -1,4 +1,4 @@
-"""What a worker hears of changes."""
+"""A worker's notices of changes of the hosts."""
 
 from farandole.elastic import HostUpdateResult  # noqa: F401
 

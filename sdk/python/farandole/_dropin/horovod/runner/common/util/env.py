@@ -14,7 +14,7 @@ def is_exportable(v: str) -> bool:
 
 
 def get_env_rank_and_size() -> Tuple[int, int]:
-    """What the launcher's variables say; 0 and 1 without a launcher. RuntimeError: one of the two is missing."""
+    """The numbers in the launcher's variables; 0 and 1 without a launcher. RuntimeError: one of the two is missing."""
     for prefix in ("HOROVOD_", "OMPI_COMM_WORLD_", "PMI_"):
         rank, size = variable(f"{prefix}RANK"), variable(f"{prefix}SIZE")
         if rank is not None and size is not None:

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+#include "base/bearer_token.h"
 #include "base/check.h"
 #include "boost/asio/post.hpp"
 #include "boost/beast/core/error.hpp"
@@ -21,13 +23,9 @@ namespace http = boost::beast::http;
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr size_t kDiscardBytes = 4096;
 
-constexpr char kScheme[] = "bearer ";
-constexpr size_t kSchemeBytes = sizeof(kScheme) - 1;
-
-std::string BearerToken(const http::request<http::string_body>& request) {
-  const beast::string_view value = request[http::field::authorization];
-  if (value.size() <= kSchemeBytes || !beast::iequals(value.substr(0, kSchemeBytes), kScheme)) return "";
-  return std::string(value.substr(kSchemeBytes));
+absl::string_view ValueOf(const http::request<http::string_body>& request, http::field field) {
+  const beast::string_view value = request[field];
+  return {value.data(), value.size()};
 }
 
 // RFC 6265: "name=value; name=value".
@@ -51,7 +49,7 @@ HttpRequest Translate(http::request<http::string_body>& message, std::string pee
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
   if (question != std::string::npos) request.query = target.substr(question + 1);
-  request.token = BearerToken(message);
+  request.token = BearerToken(ValueOf(message, http::field::authorization)).value_or("");
   request.session = SessionCookie(message);
   request.origin = std::string(message[http::field::origin]);
   request.host = std::string(message[http::field::host]);

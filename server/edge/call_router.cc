@@ -1,32 +1,31 @@
 #include "server/edge/call_router.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/bearer_token.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxJobNameBytes = 128;
-constexpr char kScheme[] = "bearer ";
 
-}  // namespace
-
-absl::StatusOr<std::string> BearerToken(const grpc::CallbackServerContext& context) {
+// The token of the call's `authorization: Bearer TOKEN`. UNAUTHENTICATED: there is none.
+absl::StatusOr<std::string> TokenOf(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find("authorization");
   if (found == metadata.end()) {
     return absl::UnauthenticatedError("the call carries no token: set the metadata `authorization: Bearer TOKEN`");
   }
-  const absl::string_view value(found->second.data(), found->second.size());
-  if (!absl::StartsWithIgnoreCase(value, kScheme)) {
-    return absl::UnauthenticatedError("the metadata `authorization` is not `Bearer TOKEN`");
-  }
-  return std::string(absl::StripAsciiWhitespace(value.substr(sizeof(kScheme) - 1)));
+  std::optional<std::string> token = BearerToken({found->second.data(), found->second.size()});
+  if (!token) return absl::UnauthenticatedError("the metadata `authorization` is not `Bearer TOKEN`");
+  return *std::move(token);
 }
+
+}  // namespace
 
 absl::Status CheckJobName(absl::string_view name) {
   const auto allowed = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; };
@@ -39,7 +38,7 @@ absl::Status CheckJobName(absl::string_view name) {
 }
 
 absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context) {
-  const absl::StatusOr<std::string> token = BearerToken(context);
+  const absl::StatusOr<std::string> token = TokenOf(context);
   absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
   if (!access.ok()) metrics_->CountDeniedCall();
   return access;

@@ -23,9 +23,6 @@ namespace farandole {
 // Most messages that may wait for a worker that does not read its stream.
 inline constexpr size_t kStreamQueueLimit = 10000;
 
-// The token of an `authorization: Bearer TOKEN`. UNAUTHENTICATED: there is none.
-absl::StatusOr<std::string> BearerToken(const grpc::CallbackServerContext& context);
-
 // OK, or INVALID_ARGUMENT: a job's name is 1 to 128 bytes of [A-Za-z0-9._-].
 absl::Status CheckJobName(absl::string_view name);
 

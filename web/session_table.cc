@@ -1,24 +1,17 @@
 #include "web/session_table.h"
 
 #include <openssl/rand.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
 
 #include "absl/strings/escaping.h"
 #include "base/check.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kSecretBytes = 32;
-
-std::string Digest(const std::string& secret) {
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return digest;
-}
 
 }  // namespace
 
@@ -28,18 +21,18 @@ std::string SessionTable::Open(const std::string& token, absl::Time now) {
   std::string bytes(kSecretBytes, '\0');
   FD_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kSecretBytes) == 1);
   std::string secret = absl::BytesToHexString(bytes);
-  sessions_[Digest(secret)] = {token, now};
+  sessions_[Sha256(secret)] = {token, now};
   return secret;
 }
 
 std::optional<std::string> SessionTable::Find(const std::string& secret, absl::Time now) {
-  const auto found = sessions_.find(Digest(secret));
+  const auto found = sessions_.find(Sha256(secret));
   if (found == sessions_.end()) return std::nullopt;
   if (found->second.opened + kLifetime > now) return found->second.token;
   sessions_.erase(found);
   return std::nullopt;
 }
 
-void SessionTable::Close(const std::string& secret) { sessions_.erase(Digest(secret)); }
+void SessionTable::Close(const std::string& secret) { sessions_.erase(Sha256(secret)); }
 
 }  // namespace farandole

@@ -1,8 +1,5 @@
 #include "server/admin/tenant_registrar.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include <algorithm>
 #include <future>
 #include <optional>
@@ -12,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/sha256.h"
 #include "server/store/store_wait.h"
 
 namespace farandole {
@@ -22,14 +20,6 @@ constexpr char kDefaultTenant[] = "default";
 
 StoreBatch RowOf(const v1::TenantRecord& record) {
   return StoreBatch{{}, {{absl::StrCat(kPrefix, record.name()), record.SerializeAsString()}}};
-}
-
-std::string HmacSha256(const std::string& key, const std::string& text) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
-       text.size(), digest, &size);
-  return std::string(reinterpret_cast<const char*>(digest), size);
 }
 
 bool HasToken(const v1::TenantRecord& record, const std::string& token) {

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,13 +1,13 @@
 #include "server/registry/tenants.h"
 
 #include <openssl/crypto.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
@@ -19,13 +19,6 @@ bool Equal(absl::string_view a, absl::string_view b) {
 }
 
 }  // namespace
-
-std::string Sha256(absl::string_view text) {
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return digest;
-}
 
 absl::Status CheckTenantName(absl::string_view name) {
   const auto allowed = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; };

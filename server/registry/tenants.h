@@ -33,9 +33,6 @@ struct Access {
   bool admin = false;
 };
 
-// SHA-256 of `text`: 32 bytes.
-std::string Sha256(absl::string_view text);
-
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
 absl::Status CheckTenantName(absl::string_view name);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <poll.h>
 #include <string.h>
@@ -18,12 +17,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
 
 constexpr uint32_t kMagic = 0x46444f31;  // "FDO1"
-constexpr int kMacBytes = 32;
+constexpr int kMacBytes = kSha256Bytes;
 constexpr int kNonceBytes = 16;
 constexpr absl::Duration kSlice = absl::Milliseconds(100);
 // A connection that says nothing must not keep the others waiting.
@@ -47,9 +47,7 @@ void Mac(const std::string& secret, char side, const Greeting& greeting, const u
   std::string text(1, side);
   text.append(reinterpret_cast<const char*>(&greeting), sizeof(greeting));
   text.append(reinterpret_cast<const char*>(nonce), kNonceBytes);
-  unsigned int bytes = kMacBytes;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, &bytes);
+  memcpy(mac, HmacSha256(secret, text).data(), kMacBytes);
 }
 
 // Waits for `events`, at most until `deadline`. A signal does not end it: programs have theirs while they start.

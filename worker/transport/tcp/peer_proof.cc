@@ -1,12 +1,11 @@
 #include "worker/transport/tcp/peer_proof.h"
 
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
@@ -60,12 +59,10 @@ PeerMac PeerMacOf(absl::string_view secret, PeerSide side, const PeerNonce& acce
   text.push_back(static_cast<char>(side));
   text.append(acceptor_nonce.begin(), acceptor_nonce.end());
   text.append(EncodePeerClaim(claim));
-  PeerMac mac{};
-  unsigned int bytes = static_cast<unsigned int>(mac.size());
-  const unsigned char* made =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &bytes);
-  FD_CHECK(made != nullptr && bytes == mac.size()) << "OpenSSL gives no HMAC-SHA256";
+  const std::string made = HmacSha256(secret, text);
+  PeerMac mac;
+  static_assert(sizeof(mac) == kSha256Bytes);
+  std::copy(made.begin(), made.end(), mac.begin());
   return mac;
 }
 

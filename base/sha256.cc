@@ -1,0 +1,32 @@
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+
+#include "base/check.h"
+
+namespace farandole {
+
+static_assert(kSha256Bytes == SHA256_DIGEST_LENGTH);
+
+std::string Sha256(absl::string_view text) {
+  std::string digest(kSha256Bytes, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+std::string HmacSha256(absl::string_view key, absl::string_view text) {
+  // OpenSSL takes a null key for "the key of the last call".
+  if (key.data() == nullptr) key = "";
+  std::string mac(kSha256Bytes, '\0');
+  unsigned int bytes = kSha256Bytes;
+  const unsigned char* made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
+           text.size(), reinterpret_cast<unsigned char*>(mac.data()), &bytes);
+  FD_CHECK(made != nullptr && bytes == kSha256Bytes) << "OpenSSL gives no HMAC-SHA256";
+  return mac;
+}
+
+}  // namespace farandole

@@ -1,6 +1,5 @@
 #include "deploy/doctor/transports.h"
 
-#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -26,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "base/dynamic_library.h"
 #include "deploy/doctor/program_output.h"
 
 namespace farandole::doctor {
@@ -99,10 +99,7 @@ Findings CheckTcp() {
 
 // "" or why the library cannot be loaded.
 std::string TryLibrary(const char* name) {
-  void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return dlerror();
-  dlclose(library);
-  return "";
+  return std::string(DynamicLibrary::Open({name}, RTLD_LAZY).status().message());
 }
 
 Finding CheckGloo() {

@@ -1,7 +1,7 @@
 #include "worker/device/cuda_driver.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/dynamic_library.h"
+#include "base/dynamic_library.h"
 
 namespace farandole {
 namespace {

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/dynamic_library.h"
+#include "base/dynamic_library.h"
 
 namespace farandole {
 namespace {

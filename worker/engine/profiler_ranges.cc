@@ -1,10 +1,9 @@
 #include "worker/engine/profiler_ranges.h"
 
-#include <dlfcn.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/dynamic_library.h"
 
 namespace farandole {
 namespace {
@@ -63,11 +62,10 @@ void Take(unsigned index, Wanted* function) {
 }  // namespace
 
 absl::Status ProfilerRanges::Load(const std::string& library) {
-  void* const loaded = dlopen(library.c_str(), RTLD_LAZY);
-  if (loaded == nullptr) return absl::UnavailableError(dlerror());
-  using Initialize = int (*)(const void* (*)(uint32_t));
-  const auto initialize = reinterpret_cast<Initialize>(dlsym(loaded, "InitializeInjectionNvtx2"));
-  if (initialize == nullptr) return absl::UnavailableError(dlerror());
+  const absl::StatusOr<DynamicLibrary> loaded = DynamicLibrary::Open({library}, RTLD_LAZY);
+  if (!loaded.ok()) return loaded.status();
+  int (*initialize)(const void* (*)(uint32_t)) = nullptr;
+  if (absl::Status found = loaded->Find("InitializeInjectionNvtx2", &initialize); !found.ok()) return found;
   if (initialize(GiveExports) == 0) return absl::UnavailableError(absl::StrCat(library, ": it refuses to start"));
   CreateDomain create = nullptr;
   Take(kDomainCreate, &create);

@@ -1,6 +1,5 @@
 #include "worker/launch/pmix_exchange.h"
 
-#include <dlfcn.h>
 #include <pmix.h>
 #include <poll.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/dynamic_library.h"
 
 namespace farandole {
 
@@ -75,23 +75,25 @@ std::string VersionIn(const char* text) {
   return words.size() < 2 ? text : std::string(absl::StripSuffix(words[1], ","));
 }
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
-
 }  // namespace
 
 absl::Status PmixExchange::Library::Load() {
   // That of MPI, where MPI is loaded already: the loader knows it by this name.
-  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return absl::FailedPreconditionError(absl::StrCat("cannot load PMIx: ", dlerror()));
-  const bool is_whole = Find(library, "PMIx_Get_version", &version) && Find(library, "PMIx_Init", &init) &&
-                        Find(library, "PMIx_Finalize", &finalize) && Find(library, "PMIx_Put", &put) &&
-                        Find(library, "PMIx_Commit", &commit) && Find(library, "PMIx_Get_nb", &get_nb) &&
-                        Find(library, "PMIx_Error_string", &error_string);
-  return is_whole ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat("PMIx is broken: ", dlerror()));
+  const absl::StatusOr<DynamicLibrary> library = DynamicLibrary::Open({kLibrary});
+  if (!library.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot load PMIx: ", library.status().message()));
+  }
+  absl::Status status;
+  const auto find = [&](const char* name, auto* function) { status.Update(library->Find(name, function)); };
+  find("PMIx_Get_version", &version);
+  find("PMIx_Init", &init);
+  find("PMIx_Finalize", &finalize);
+  find("PMIx_Put", &put);
+  find("PMIx_Commit", &commit);
+  find("PMIx_Get_nb", &get_nb);
+  find("PMIx_Error_string", &error_string);
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(absl::StrCat("PMIx is broken: ", status.message()));
 }
 
 absl::StatusOr<std::unique_ptr<PmixExchange>> PmixExchange::Open(const ForeignLaunch& launch) {

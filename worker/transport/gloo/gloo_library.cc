@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/dynamic_library.h"
 #include "base/version.h"
 
 namespace farandole {
@@ -30,11 +31,13 @@ absl::StatusOr<GlooLibrary> GlooLibrary::Load() {
   const std::string path = PathBeside();
   // torch exports Gloo's symbols, too, of another version. The address sanitizer refuses a scope of its own.
   const int scope = dlsym(RTLD_DEFAULT, "__asan_init") == nullptr ? RTLD_DEEPBIND : 0;
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | scope);
-  if (library == nullptr) return CannotLoad(dlerror());
-  const auto version = reinterpret_cast<VersionFunction>(dlsym(library, kVersionName));
-  const auto make = reinterpret_cast<MakeFunction>(dlsym(library, kMakeName));
-  if (version == nullptr || make == nullptr) return CannotLoad(absl::StrCat(path, " is another library"));
+  const absl::StatusOr<DynamicLibrary> library = DynamicLibrary::Open({path}, RTLD_NOW | scope);
+  if (!library.ok()) return CannotLoad(library.status().message());
+  VersionFunction version = nullptr;
+  MakeFunction make = nullptr;
+  absl::Status found = library->Find(kVersionName, &version);
+  found.Update(library->Find(kMakeName, &make));
+  if (!found.ok()) return CannotLoad(found.message());
   if (absl::string_view(version()) != kVersion) {
     return CannotLoad(absl::StrCat(path, " is of version ", version(), ", and this is ", kVersion));
   }

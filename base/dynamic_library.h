@@ -1,8 +1,11 @@
-#ifndef FARANDOLE_WORKER_DEVICE_DYNAMIC_LIBRARY_H_
-#define FARANDOLE_WORKER_DEVICE_DYNAMIC_LIBRARY_H_
+#ifndef FARANDOLE_BASE_DYNAMIC_LIBRARY_H_
+#define FARANDOLE_BASE_DYNAMIC_LIBRARY_H_
+
+#include <dlfcn.h>
 
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,9 +15,10 @@ namespace farandole {
 // A library that is found at run time, and stays loaded.
 class DynamicLibrary {
  public:
-  // That of the first of the names which the process has loaded already; else that of the first that can be loaded.
+  // The first of the names that the process has loaded already; else the first that can be loaded. `mode` is dlopen's;
+  // RTLD_LOCAL is always part of it. Empty names are skipped.
   // UNAVAILABLE: none; the text has the system's words about the last.
-  static absl::StatusOr<DynamicLibrary> Open(std::initializer_list<std::string> names);
+  static absl::StatusOr<DynamicLibrary> Open(std::initializer_list<std::string> names, int mode = RTLD_NOW);
 
   // Sets `*function` to what the library has under `name`. UNAVAILABLE, and null: it has none.
   template <typename Function>
@@ -34,4 +38,4 @@ class DynamicLibrary {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_DEVICE_DYNAMIC_LIBRARY_H_
+#endif  // FARANDOLE_BASE_DYNAMIC_LIBRARY_H_

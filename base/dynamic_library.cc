@@ -1,20 +1,18 @@
-#include "worker/device/dynamic_library.h"
-
-#include <dlfcn.h>
+#include "base/dynamic_library.h"
 
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
 
-absl::StatusOr<DynamicLibrary> DynamicLibrary::Open(std::initializer_list<std::string> names) {
+absl::StatusOr<DynamicLibrary> DynamicLibrary::Open(std::initializer_list<std::string> names, int mode) {
   for (const std::string& name : names) {
-    void* library = name.empty() ? nullptr : dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void* library = name.empty() ? nullptr : dlopen(name.c_str(), mode | RTLD_LOCAL | RTLD_NOLOAD);
     if (library != nullptr) return DynamicLibrary(name, library);
   }
   std::string why = "no name was given";
   for (const std::string& name : names) {
     if (name.empty()) continue;
-    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(name.c_str(), mode | RTLD_LOCAL);
     if (library != nullptr) return DynamicLibrary(name, library);
     why = dlerror();
   }

@@ -1,6 +1,7 @@
 #include "web/job_json.h"
 
 #include "absl/strings/escaping.h"
+#include "base/job_state_name.h"
 #include "nlohmann/json.hpp"
 
 namespace farandole {
@@ -33,21 +34,6 @@ Json WorkerJson(const v1::WorkerStatus& worker) {
 }
 
 }  // namespace
-
-const char* StateName(v1::JobState state) {
-  switch (state) {
-    case v1::JOB_STATE_FORMING:
-      return "forming";
-    case v1::JOB_STATE_RUNNING:
-      return "running";
-    case v1::JOB_STATE_FINISHED:
-      return "finished";
-    case v1::JOB_STATE_FAILED:
-      return "failed";
-    default:
-      return "unknown";
-  }
-}
 
 Json SummaryJson(const v1::JobSummary& summary) {
   Json json;

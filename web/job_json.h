@@ -11,9 +11,6 @@ namespace farandole {
 // Jobs as programs read them, from the HTTP edge's /api/v1 and from `farandole job --json` alike. Field names are those
 // of proto/farandole/v1/monitor.proto.
 
-// "forming", "running", "finished", "failed"; "unknown" for a number that has no name.
-const char* StateName(v1::JobState state);
-
 nlohmann::ordered_json SummaryJson(const v1::JobSummary& summary);
 // The summary's fields, and "workers", "history", "negotiation_messages".
 nlohmann::ordered_json JobJson(const v1::GetJobResponse& job);

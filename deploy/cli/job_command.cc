@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "base/job_state_name.h"
 #include "base/nearest_name.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/coordinator_session.h"

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/job_state_name.h"
 #include "deploy/cli/text_table.h"
-#include "web/job_json.h"
 
 namespace farandole {
 namespace {

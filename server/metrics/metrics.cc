@@ -4,8 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/job_state_name.h"
 #include "prometheus/text_serializer.h"
-#include "web/job_json.h"
 
 namespace farandole {
 namespace {

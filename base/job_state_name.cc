@@ -1,0 +1,20 @@
+#include "base/job_state_name.h"
+
+namespace farandole {
+
+const char* StateName(v1::JobState state) {
+  switch (state) {
+    case v1::JOB_STATE_FORMING:
+      return "forming";
+    case v1::JOB_STATE_RUNNING:
+      return "running";
+    case v1::JOB_STATE_FINISHED:
+      return "finished";
+    case v1::JOB_STATE_FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace farandole

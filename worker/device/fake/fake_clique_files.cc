@@ -20,7 +20,8 @@ std::string FakeCliqueFiles::PathOf(absl::string_view kind, uint64_t number, int
 
 void FakeCliqueFiles::Put(absl::string_view kind, uint64_t number, int from, const std::string& content) {
   const std::string path = PathOf(kind, number, from);
-  const std::string unfinished = path + ".new";
+  // Two threads of a rank may put the same file.
+  const std::string unfinished = absl::StrCat(path, ".", gettid(), ".new");
   std::ofstream file(unfinished, std::ios::binary);
   file << content;
   file.close();

@@ -203,7 +203,7 @@ void Launch::StartAt(const std::string& host, WorkerHost* worker_host) {
 }
 
 void Launch::GiveUpUnreached() {
-  // WorkerHosts that are given up are released.
+  // Worker hosts that are given up are released.
   for (const auto& [host, limit] : std::map(reach_until_)) {
     if (limit <= Now()) worker_hosts_.Find(host)->GiveUp(NotReady(plan_.reach_limit));
   }

@@ -187,7 +187,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   absl::Duration answers_until_ = absl::InfiniteDuration();
   std::vector<Worker> workers_;
   Stage stage_ = kReaching;
-  // WorkerHosts that are neither ready nor failed; until all are started.
+  // Worker hosts that are neither ready nor failed; until all are started.
   int awaited_ = 0;
   int unusable_ = 0;
   // Why the launch as a whole failed.

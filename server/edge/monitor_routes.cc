@@ -83,22 +83,22 @@ void AnswerJob(CallRouter* router, const JobKey& key, HttpAnswer answer) {
       });
 }
 
-HttpReply ListJobs(const JobRegistry& directory, const Access& access) {
+HttpReply ListJobs(const JobRegistry& registry, const Access& access) {
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["jobs"] = Json::array();
-  for (const v1::JobSummary& job : directory.List(access.admin ? "" : access.tenant))
+  for (const v1::JobSummary& job : registry.List(access.admin ? "" : access.tenant))
     json["jobs"].push_back(SummaryJson(job));
   return Reply200(json);
 }
 
 }  // namespace
 
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* directory) {
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry) {
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
-                    [directory](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(ListJobs(*directory, AccessOf(identity)));
+                    [registry](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
+                      answer(ListJobs(*registry, AccessOf(identity)));
                     }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {

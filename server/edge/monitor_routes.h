@@ -14,8 +14,8 @@ namespace farandole {
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        admin token only
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
-// to. `router` and `directory` outlive the routes.
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* directory);
+// to. `router` and `registry` outlive the routes.
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry);
 
 }  // namespace farandole
 

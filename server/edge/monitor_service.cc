@@ -8,7 +8,7 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
                                                    v1::ListJobsResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  for (v1::JobSummary& job : directory_->List(access->admin ? "" : access->tenant))
+  for (v1::JobSummary& job : registry_->List(access->admin ? "" : access->tenant))
     *response->add_jobs() = std::move(job);
   return CallRouter::Answer(context, absl::OkStatus());
 }

@@ -10,7 +10,7 @@ namespace farandole {
 // proto/farandole/v1/monitor.proto over gRPC. Owned by the coordinator.
 class MonitorService : public v1::MonitorService::CallbackService {
  public:
-  MonitorService(CallRouter* router, const JobRegistry* directory) : router_(router), directory_(directory) {}
+  MonitorService(CallRouter* router, const JobRegistry* registry) : router_(router), registry_(registry) {}
 
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override;
@@ -22,7 +22,7 @@ class MonitorService : public v1::MonitorService::CallbackService {
 
  private:
   CallRouter* const router_;
-  const JobRegistry* const directory_;
+  const JobRegistry* const registry_;
 };
 
 }  // namespace farandole

@@ -177,11 +177,11 @@ void Metrics::ReleaseJob(const JobKey& job) {
   if (const auto found = job_rows_.find(job); found != job_rows_.end()) found->second.released = true;
 }
 
-void Metrics::ShowJobs(const JobRegistry& directory) {
+void Metrics::ShowJobs(const JobRegistry& registry) {
   std::map<std::pair<std::string, v1::JobState>, double> jobs;
   std::map<std::string, double> workers;
   std::map<JobKey, v1::GpuUsage> gpus;
-  directory.ForEach([&](const v1::JobSummary& summary) {
+  registry.ForEach([&](const v1::JobSummary& summary) {
     // All four states are written for a tenant, so that a count that became 0 is shown as 0.
     for (const v1::JobState state :
          {v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING, v1::JOB_STATE_FINISHED, v1::JOB_STATE_FAILED}) {

@@ -63,7 +63,7 @@ class Metrics {
   void ReleaseJob(const JobKey& job);
 
   // Sets the gauges, which are read off rather than counted: to be called before Text.
-  void ShowJobs(const JobRegistry& directory);
+  void ShowJobs(const JobRegistry& registry);
   void ShowMailboxDepth(size_t events);
 
   // All metrics in Prometheus' text format 0.0.4.

@@ -61,18 +61,18 @@ TEST(MetricsTest, JobsBeyondTheBoundShareARowUntilAnEndedJobGivesItsOwn) {
 TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
   Metrics metrics("1", absl::UnixEpoch());
   const Tenants tenants;
-  JobRegistry directory(&tenants);
+  JobRegistry registry(&tenants);
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_state(v1::JOB_STATE_RUNNING);
   summary.set_size(3);
   summary.set_created_unix_ms(1);
-  directory.Update({"t", "j"}, summary);
-  metrics.ShowJobs(directory);
+  registry.Update({"t", "j"}, summary);
+  metrics.ShowJobs(registry);
   EXPECT_THAT(metrics.Text(), HasSubstr("farandole_workers{tenant=\"t\"} 3"));
   summary.set_state(v1::JOB_STATE_FINISHED);
-  directory.Update({"t", "j"}, summary);
-  metrics.ShowJobs(directory);
+  registry.Update({"t", "j"}, summary);
+  metrics.ShowJobs(registry);
   EXPECT_THAT(metrics.Text(), HasSubstr("farandole_jobs{state=\"running\",tenant=\"t\"} 0"));
   EXPECT_THAT(metrics.Text(), HasSubstr("farandole_workers{tenant=\"t\"} 0"));
 }
@@ -80,7 +80,7 @@ TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
 TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
   Metrics metrics("1", absl::UnixEpoch());
   const Tenants tenants;
-  JobRegistry directory(&tenants);
+  JobRegistry registry(&tenants);
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_job("j");
@@ -92,8 +92,8 @@ TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
   summary.mutable_gpus()->set_memory_used_bytes(10);
   summary.mutable_gpus()->set_memory_total_bytes(160);
   for (int scrape = 0; scrape < 2; ++scrape) {
-    directory.Update({"t", "j"}, summary);
-    metrics.ShowJobs(directory);
+    registry.Update({"t", "j"}, summary);
+    metrics.ShowJobs(registry);
     const std::string text = metrics.Text();
     EXPECT_THAT(text, HasSubstr("farandole_job_gpus{job=\"j\",tenant=\"t\"} 2"));
     EXPECT_THAT(text, HasSubstr("farandole_job_gpu_busy_ratio{job=\"j\",tenant=\"t\"} 0.75"));
@@ -101,13 +101,13 @@ TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
     EXPECT_THAT(text, HasSubstr("farandole_job_gpu_memory_bytes{job=\"j\",tenant=\"t\"} 160"));
   }
   summary.mutable_gpus()->set_telling_gpus(0);
-  directory.Update({"t", "j"}, summary);
-  metrics.ShowJobs(directory);
+  registry.Update({"t", "j"}, summary);
+  metrics.ShowJobs(registry);
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("farandole_job_gpu_busy_ratio{job")));
   EXPECT_THAT(metrics.Text(), HasSubstr("farandole_job_gpus{job"));
   summary.clear_gpus();
-  directory.Update({"t", "j"}, summary);
-  metrics.ShowJobs(directory);
+  registry.Update({"t", "j"}, summary);
+  metrics.ShowJobs(registry);
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("farandole_job_gpus{job")));
 }
 

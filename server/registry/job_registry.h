@@ -33,7 +33,7 @@ bool IsActive(v1::JobState state);
 // the coordinator; any thread.
 class JobRegistry {
  public:
-  // `tenants` outlives the directory.
+  // `tenants` outlives the registry.
   explicit JobRegistry(const Tenants* tenants) : tenants_(tenants) {}
 
   // Takes in the rows under job/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
@@ -53,7 +53,7 @@ class JobRegistry {
   // The newest jobs of `tenant` ("": of all tenants), newest first.
   std::vector<v1::JobSummary> List(absl::string_view tenant) const;
 
-  // Calls `visit` for each job, under the directory's lock: it must not call back.
+  // Calls `visit` for each job, under the registry's lock: it must not call back.
   void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
 
  private:

@@ -66,13 +66,13 @@ TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
 
 TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
   const Tenants tenants;
-  JobRegistry directory(&tenants);
-  directory.Update({"a", "old"}, Job("a", "old", v1::JOB_STATE_FINISHED, 1));
-  directory.Update({"a", "new"}, Job("a", "new", v1::JOB_STATE_RUNNING, 3));
-  directory.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
+  JobRegistry registry(&tenants);
+  registry.Update({"a", "old"}, Job("a", "old", v1::JOB_STATE_FINISHED, 1));
+  registry.Update({"a", "new"}, Job("a", "new", v1::JOB_STATE_RUNNING, 3));
+  registry.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
   const auto names = [&](const std::string& tenant) {
     std::vector<std::string> found;
-    for (const v1::JobSummary& job : directory.List(tenant)) found.push_back(job.job());
+    for (const v1::JobSummary& job : registry.List(tenant)) found.push_back(job.job());
     return found;
   };
   EXPECT_THAT(names(""), ::testing::ElementsAre("new", "mid", "old"));
@@ -85,14 +85,14 @@ TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
   tenant.set_name("a");
   tenant.set_max_jobs(1);
   ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobRegistry directory(&tenants);
-  ASSERT_TRUE(directory.Admit({"a", "first"}, 2).ok());
-  EXPECT_TRUE(directory.List("a").empty()) << "room is no job yet";
-  EXPECT_EQ(directory.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
-  directory.Update({"a", "first"}, v1::JobSummary());
-  EXPECT_FALSE(directory.Knows({"a", "first"}));
-  EXPECT_TRUE(directory.Admit({"a", "second"}, 2).ok());
-  EXPECT_TRUE(directory.Admit({"a", "second"}, 2).ok()) << "an active job has its room already";
+  JobRegistry registry(&tenants);
+  ASSERT_TRUE(registry.Admit({"a", "first"}, 2).ok());
+  EXPECT_TRUE(registry.List("a").empty()) << "room is no job yet";
+  EXPECT_EQ(registry.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
+  registry.Update({"a", "first"}, v1::JobSummary());
+  EXPECT_FALSE(registry.Knows({"a", "first"}));
+  EXPECT_TRUE(registry.Admit({"a", "second"}, 2).ok());
+  EXPECT_TRUE(registry.Admit({"a", "second"}, 2).ok()) << "an active job has its room already";
 }
 
 TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
@@ -101,20 +101,20 @@ TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
   tenant.set_name("a");
   tenant.set_max_workers(5);
   ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobRegistry directory(&tenants);
-  ASSERT_TRUE(directory.Admit({"a", "first"}, 3).ok());
-  const absl::Status refused = directory.Admit({"a", "second"}, 3);
+  JobRegistry registry(&tenants);
+  ASSERT_TRUE(registry.Admit({"a", "first"}, 3).ok());
+  const absl::Status refused = registry.Admit({"a", "second"}, 3);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(), HasSubstr("it wants 3 workers, tenant a has 3 in its other jobs, and its quota is 5"));
-  EXPECT_TRUE(directory.Admit({"a", "third"}, 2).ok());
-  EXPECT_TRUE(directory.Admit({"b", "other"}, 4096).ok()) << "another tenant has a quota of its own";
+  EXPECT_TRUE(registry.Admit({"a", "third"}, 2).ok());
+  EXPECT_TRUE(registry.Admit({"b", "other"}, 4096).ok()) << "another tenant has a quota of its own";
 }
 
 TEST(JobDirectoryTest, ARowThatIsNoRecordIsNamed) {
   const Tenants tenants;
-  JobRegistry directory(&tenants);
+  JobRegistry registry(&tenants);
   const std::vector<StoreRow> rows = {{"job/a/x", "\xff\xff"}};
-  const absl::Status status = directory.Load(rows);
+  const absl::Status status = registry.Load(rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("job/a/x"));
 }

@@ -111,10 +111,10 @@ absl::StatusOr<std::unique_ptr<PmixExchange>> PmixExchange::Open(const ForeignLa
     return absl::FailedPreconditionError(
         absl::StrCat("cannot connect with the PMIx server of ", launch.launcher, ": ", library->error_string(status)));
   }
-  std::unique_ptr<PmixExchange> board(new PmixExchange(std::move(library), own.nspace));
-  if (board->launch_ == launch.pmix_namespace && own.rank == static_cast<pmix_rank_t>(launch.rank)) return board;
+  std::unique_ptr<PmixExchange> pmix(new PmixExchange(std::move(library), own.nspace));
+  if (pmix->launch_ == launch.pmix_namespace && own.rank == static_cast<pmix_rank_t>(launch.rank)) return pmix;
   return absl::FailedPreconditionError(absl::StrCat("PMIx takes this process for rank ", own.rank, " of ",
-                                                    board->launch_, ", but ", launch.launcher, " calls it rank ",
+                                                    pmix->launch_, ", but ", launch.launcher, " calls it rank ",
                                                     launch.rank, " of ", launch.pmix_namespace));
 }
 

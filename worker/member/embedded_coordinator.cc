@@ -203,37 +203,37 @@ absl::Status NoWayBetweenHosts(const ForeignLaunch& launch, absl::string_view wh
       "FARANDOLE_COORDINATOR and FARANDOLE_TOKEN_FILE to a shared coordinator's"));
 }
 
-absl::Status OpenBoard(const ForeignLaunch& launch, std::unique_ptr<PmixExchange>* board) {
-  if (*board != nullptr) return absl::OkStatus();
+absl::Status OpenPmix(const ForeignLaunch& launch, std::unique_ptr<PmixExchange>* pmix) {
+  if (*pmix != nullptr) return absl::OkStatus();
   if (launch.pmix_namespace.empty()) return NoWayBetweenHosts(launch, "it serves no PMIx");
   absl::StatusOr<std::unique_ptr<PmixExchange>> opened = PmixExchange::Open(launch);
   if (!opened.ok()) return NoWayBetweenHosts(launch, opened.status().message());
-  *board = *std::move(opened);
+  *pmix = *std::move(opened);
   return absl::OkStatus();
 }
 
 // Waits for rank 0's record of the coordinator, over several hosts.
-absl::StatusOr<std::string> HearByBoard(const WorkerOptions& options, std::unique_ptr<PmixExchange>* board,
+absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique_ptr<PmixExchange>* pmix,
                                         const Interrupted& interrupted) {
-  if (absl::Status opened = OpenBoard(*options.launch, board); !opened.ok()) return opened;
+  if (absl::Status opened = OpenPmix(*options.launch, pmix); !opened.ok()) return opened;
   if (options.launch->rank != 0) {
-    absl::StatusOr<std::string> heard = (*board)->Read(absl::Now() + options.join_timeout, interrupted);
+    absl::StatusOr<std::string> heard = (*pmix)->Read(absl::Now() + options.join_timeout, interrupted);
     return absl::IsDeadlineExceeded(heard.status()) ? NothingIsStarted(options) : heard;
   }
   absl::StatusOr<std::string> heard = HearHere(options, interrupted);
   // The others would wait for what never comes.
-  const absl::Status pinned = (*board)->Pin(heard.ok() ? *heard : EncodeLaunchFailure(heard.status().message()));
+  const absl::Status pinned = (*pmix)->Pin(heard.ok() ? *heard : EncodeLaunchFailure(heard.status().message()));
   return heard.ok() && !pinned.ok() ? pinned : heard;
 }
 
 }  // namespace
 
-absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<PmixExchange>* board,
+absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<PmixExchange>* pmix,
                                      const Interrupted& interrupted) {
   const ForeignLaunch& launch = *options->launch;
   const absl::StatusOr<std::string> heard = IsOneHost(launch) || MeetsInSharedDirectory(launch)
                                                 ? HearHere(*options, interrupted)
-                                                : HearByBoard(*options, board, interrupted);
+                                                : HearByPmix(*options, pmix, interrupted);
   if (!heard.ok()) return heard.status();
   absl::StatusOr<LaunchRecord> record = DecodeLaunchRecord(*heard);
   if (!record.ok()) return record.status();

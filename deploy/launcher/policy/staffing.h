@@ -95,7 +95,7 @@ class Staffing {
     int slots = 0;
     int starting = 0;
     int running = 0;
-    // WorkerHosts that stay empty.
+    // Worker hosts that stay empty.
     int retired = 0;
     // Failures soon after a start, each of a worker that was started after the last of them.
     int failed_starts = 0;

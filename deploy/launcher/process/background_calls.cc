@@ -56,7 +56,7 @@ void BackgroundCalls::Run() {
     lock.unlock();
     Continuation continuation = call();
     lock.lock();
-    sequels_.push_back(std::move(continuation));
+    continuations_.push_back(std::move(continuation));
     const uint64_t one = 1;
     // It cannot fail: the counter is far from its bound.
     static_cast<void>(!write(fd_, &one, sizeof(one)));
@@ -69,7 +69,7 @@ void BackgroundCalls::OnDone() {
   std::deque<Continuation> continuations;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    continuations.swap(sequels_);
+    continuations.swap(continuations_);
   }
   for (const Continuation& continuation : continuations) {
     --open_;

@@ -50,7 +50,7 @@ class BackgroundCalls {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::deque<Call> calls_;
-  std::deque<Continuation> sequels_;
+  std::deque<Continuation> continuations_;
   bool is_ending_ = false;
 
   std::thread thread_;

@@ -251,7 +251,7 @@ FARANDOLE_EXPORT int farandole_group_size(int32_t group);
  * `name` identifies the tensor on all ranks of the group; NULL or "": unnamed, paired in the order of submission.
  * A name may be pending once at a time in a group (INVALID_ARGUMENT else). Errors that only the ranks together can see
  * (disagreement: INVALID_ARGUMENT; a dead peer: ABORTED) come from the wait. `shape` has `ndim` numbers of elements;
- * NULL with ndim 0 is a scalar. At most 32 dimensions. */
+ * NULL with ndim 0 is a scalar. At most 32 dimensions. `name`, `shape` and `splits` are read during the call only. */
 typedef int64_t farandole_handle;
 
 /* output = postscale * reduce over ranks (prescale * input), added in the order of ranks, so that results are equal to

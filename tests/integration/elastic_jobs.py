@@ -27,7 +27,7 @@ class ElasticJob:
         fewest, first, most = sizes
         self._start = start
         self._prefixes = prefixes
-        self._command = (sys.executable, str(PROGRAMS / f"{command[0]}.py"), *map(str, command[1:]))
+        self._command = self.command_of(str(command[0]), [str(argument) for argument in command[1:]])
         self._environment = {
             "FARANDOLE_COORDINATOR": coordinator.address,
             "FARANDOLE_TOKEN_FILE": coordinator.token_file,
@@ -41,6 +41,10 @@ class ElasticJob:
         self.workers: List[Program] = []
         for _ in range(first):
             self.add()
+
+    def command_of(self, name: str, arguments: Sequence[str]) -> "tuple[str, ...]":
+        """A worker's command."""
+        return (sys.executable, str(PROGRAMS / f"{name}.py"), *arguments)
 
     def add(self, **environment: str) -> Program:
         """Starts one more worker."""

@@ -55,6 +55,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/*_options.cc": "a program's settings",
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
+    "sdk/cpp/farandole/options.h": "the C++ SDK's settings",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",
     "worker/launch/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
     "tests/*": "starts programs with an environment of its own",
@@ -78,7 +79,7 @@ def named_types(source: Source) -> Iterator[Tuple[str, str]]:
     if source.language != "cpp":
         return
     inner = re.compile(
-        r"^(?:namespace (?P<space>[\w:]*) ?\{|\}  // namespace|(?:struct|class|enum class) (?P<type>\w+)(?: final)?(?: :.*)? \{)",
+        r"^(?:(?:inline )?namespace (?P<space>[\w:]*) ?\{|\}  // namespace|(?:struct|class|enum class) (?P<type>\w+)(?: final)?(?: :.*)? \{)",
         re.MULTILINE,
     )
     spaces: List[str] = []

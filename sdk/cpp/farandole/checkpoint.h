@@ -1,0 +1,108 @@
+#ifndef FARANDOLE_SDK_CPP_FARANDOLE_CHECKPOINT_H_
+#define FARANDOLE_SDK_CPP_FARANDOLE_CHECKPOINT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "farandole/job.h"
+
+namespace farandole {
+inline namespace sdk {
+
+// The name and place of a checkpoint that is written.
+struct CheckpointPlace {
+  std::string directory;
+  int64_t step = 0;
+  std::string name = "checkpoint";
+  std::string extension = "bin";
+  // A checkpoint of this name and step, of an earlier run, gives way to the new one.
+  bool replace = false;
+};
+
+// The right to write one checkpoint, which only rank 0 gets: write the file at path(), then Commit(). One is open at a
+// time in a process. Its destructor removes what was not committed.
+class CheckpointWriter {
+ public:
+  // PERMISSION_DENIED: not rank 0. ALREADY_EXISTS: there is one of this name and step. FAILED_PRECONDITION: another is
+  // open. RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written, or the coordinator not be reached.
+  static StatusOr<CheckpointWriter> Begin(Job& job, const CheckpointPlace& place) {
+    const char* path = nullptr;
+    const int code = job.functions().checkpoint_begin(place.directory.c_str(), place.name.c_str(), place.step,
+                                                      place.extension.c_str(), place.replace ? 1 : 0, &path);
+    if (code != FARANDOLE_OK) return StatusOf(job.functions(), code);
+    CheckpointWriter made;
+    made.functions_ = &job.functions();
+    made.path_ = path;
+    return made;
+  }
+  CheckpointWriter(CheckpointWriter&& other) noexcept
+      : functions_(std::exchange(other.functions_, nullptr)), path_(std::move(other.path_)) {}
+  CheckpointWriter& operator=(CheckpointWriter&&) = delete;
+  ~CheckpointWriter() {
+    if (functions_ != nullptr) functions_->checkpoint_abandon();
+  }
+
+  // The temporary file to write.
+  const std::string& path() const { return path_; }
+
+  // Checksums, syncs and renames the file, and enters it into the catalogue: the checkpoint exists from then on, at the
+  // path that is given. ABORTED: a newer writer has fenced this one, or the epoch has ended; nothing is left behind.
+  StatusOr<std::string> Commit() {
+    if (functions_ == nullptr) return IsOver();
+    const Functions& functions = *std::exchange(functions_, nullptr);
+    const char* path = nullptr;
+    const int code = functions.checkpoint_commit(&path);
+    if (code != FARANDOLE_OK) return StatusOf(functions, code);
+    return std::string(path);
+  }
+  // The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED where the
+  // disk is full, else UNAVAILABLE.
+  Status Fail(const std::string& cause) {
+    if (functions_ == nullptr) return IsOver();
+    const Functions& functions = *std::exchange(functions_, nullptr);
+    return StatusOf(functions, functions.checkpoint_fail(cause.c_str()));
+  }
+
+ private:
+  CheckpointWriter() = default;
+  static Status IsOver() {
+    return Status(StatusCode::kFailedPrecondition, "this checkpoint was committed, failed or given away already");
+  }
+
+  const Functions* functions_ = nullptr;
+  std::string path_;
+};
+
+// On rank 0: has `write`, which takes a path and gives a Status, write the checkpoint's file. Its path; "" on the other
+// ranks, which return at once.
+template <typename Write>
+StatusOr<std::string> SaveCheckpoint(Job& job, const CheckpointPlace& place, Write&& write) {
+  if (job.rank() != 0) return std::string();
+  StatusOr<CheckpointWriter> writer = CheckpointWriter::Begin(job, place);
+  if (!writer.ok()) return writer.status();
+  if (Status written = write(writer->path()); !written.ok()) return writer->Fail(written.message());
+  return writer->Commit();
+}
+
+struct FoundCheckpoint {
+  std::string path;
+  int64_t step = 0;
+};
+
+// The newest checkpoint of `name` in the job's catalogue ("": of any name), or the one of `step`; without a
+// coordinator, among those of `directory`. NOT_FOUND: there is none.
+inline StatusOr<FoundCheckpoint> FindCheckpoint(Job& job, const std::string& directory,
+                                                const std::string& name = "checkpoint", int64_t step = -1) {
+  const char* path = nullptr;
+  FoundCheckpoint found;
+  const int code = job.functions().checkpoint_find(directory.c_str(), name.c_str(), step, &path, &found.step);
+  if (code != FARANDOLE_OK) return StatusOf(job.functions(), code);
+  found.path = path;
+  return found;
+}
+
+}  // namespace sdk
+}  // namespace farandole
+
+#endif  // FARANDOLE_SDK_CPP_FARANDOLE_CHECKPOINT_H_

@@ -1,0 +1,356 @@
+#ifndef FARANDOLE_SDK_CPP_FARANDOLE_JOB_H_
+#define FARANDOLE_SDK_CPP_FARANDOLE_JOB_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "farandole/call.h"
+#include "farandole/future.h"
+#include "farandole/library.h"
+#include "farandole/options.h"
+#include "farandole/process_set.h"
+#include "farandole/status.h"
+#include "farandole/tensor.h"
+
+namespace farandole {
+inline namespace sdk {
+
+// This process's part in a job, from Init() to the end of this object, which leaves the job in order. A process has one
+// at a time. All methods may be called from any thread, but for Rejoin, Shutdown and the destructor beside others.
+//
+// All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
+// shape; without a name, calls are paired in their order. Where ranks disagree, each gets INVALID_ARGUMENT, which names
+// two of them and both values, and the job goes on. ABORTED: a worker has died or left.
+//
+// Each operation has a form that waits, one that returns a future (Async), and where the output has the input's shape
+// both also in place. An input and its output may be the same memory; other overlap is not allowed.
+class Job {
+ public:
+  explicit Job(const Functions* functions) : functions_(functions) {}
+  Job(Job&& other) noexcept : functions_(std::exchange(other.functions_, nullptr)), exceptions_(other.exceptions_) {}
+  Job& operator=(Job&&) = delete;
+  // After an exception, the epoch ends on the other ranks as well, and they are told why.
+  ~Job() {
+    if (functions_ == nullptr) return;
+    if (std::uncaught_exceptions() > exceptions_) functions_->fail("an exception has left the scope of the job");
+    static_cast<void>(Shutdown());
+  }
+
+  // ---- Place in the job ----
+
+  // 0 to size() - 1. Minus FAILED_PRECONDITION after Shutdown(), as the following.
+  int rank() const { return functions_->rank(); }
+  int size() const { return functions_->size(); }
+  // Among the job's workers of this host.
+  int local_rank() const { return functions_->local_rank(); }
+  int local_size() const { return functions_->local_size(); }
+  // Among the workers of the same local rank, one a host.
+  int cross_rank() const { return functions_->cross_rank(); }
+  int cross_size() const { return functions_->cross_size(); }
+  bool is_homogeneous() const { return functions_->is_homogeneous() == 1; }
+  int64_t epoch() const { return functions_->epoch(); }
+  bool is_elastic() const { return functions_->is_elastic() == 1; }
+
+  // ---- Life ----
+
+  // Leaves the job in order; pending operations end with ABORTED. Rank 0 stays until all have left or died.
+  Status Shutdown() { return Told(functions_->shutdown(interrupted_)); }
+  // This program cannot go on: ends the epoch on all ranks with these words.
+  Status Fail(const std::string& words) { return Told(functions_->fail(words.c_str())); }
+  // Elastic jobs: leaves the present epoch and joins the next one. elastic::Run calls it. Futures, process sets and
+  // arenas of the epoch are not of the next one. CANCELLED: the job has no place for this process any more. ABORTED:
+  // the job has failed.
+  Status Rejoin() { return Told(functions_->rejoin(interrupted_)); }
+  // OK, or why the epoch has ended.
+  Status EpochEnded() const { return Told(functions_->epoch_ended()); }
+  // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
+  void SetInterrupted(int (*interrupted)()) { interrupted_ = interrupted; }
+
+  // ---- Process sets ----
+
+  // Makes a process set of ascending ranks. Collective over the whole job, in the same order among its calls; blocks.
+  StatusOr<ProcessSet> AddProcessSet(std::vector<int32_t> ranks) {
+    int32_t group = 0;
+    const int code = functions_->add_group(ranks.data(), static_cast<int32_t>(ranks.size()), &group, interrupted_);
+    if (code != FARANDOLE_OK) return Told(code);
+    return ProcessSet(functions_, group, std::move(ranks));
+  }
+  // Ends it; collective as AddProcessSet. FAILED_PRECONDITION: operations of it are pending.
+  Status RemoveProcessSet(const ProcessSet& set) {
+    if (Status status = set.Check(); !status.ok()) return status;
+    return Told(functions_->remove_group(set.group(), interrupted_));
+  }
+  // This worker's position in the set, -1 if it is not in it; the number of its ranks. Minus NOT_FOUND - 1: it was
+  // removed.
+  int RankIn(const ProcessSet& set) const { return functions_->group_rank(set.group()); }
+  int SizeOf(const ProcessSet& set) const { return functions_->group_size(set.group()); }
+
+  // ---- Operations ----
+
+  // output = postscale * reduce over ranks (prescale * input), in the order of ranks: equal to the bit on all of them.
+  Status Allreduce(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
+    if (Status status = CheckPair(input, output, call); !status.ok()) return status;
+    farandole_handle pending = 0;
+    return Told(functions_->allreduce_now(call.name(), input.data(), output.data(), input.shape().begin(),
+                                          input.shape().ndim(), Number(input), call.op(), call.prescale(),
+                                          call.postscale(), call.group(), kNoLimit, &pending));
+  }
+  Status AllreduceInPlace(const MutableTensor& tensor, const Call& call = {}) {
+    return Allreduce(AsConst(tensor), tensor, call);
+  }
+  Future AllreduceAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
+    if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));
+    return Submitted(functions_->allreduce(call.name(), input.data(), output.data(), input.shape().begin(),
+                                           input.shape().ndim(), Number(input), call.op(), call.prescale(),
+                                           call.postscale(), call.group(), kAtOnce));
+  }
+  Future AllreduceInPlaceAsync(const MutableTensor& tensor, const Call& call = {}) {
+    return AllreduceAsync(AsConst(tensor), tensor, call);
+  }
+
+  // Several tensors of one element type as one: all are reduced together, or none. As many outputs as inputs.
+  Status GroupedAllreduce(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
+                          const Call& call = {}) {
+    return Grouped(inputs, outputs, call, kNoLimit).Wait();
+  }
+  Status GroupedAllreduceInPlace(const std::vector<MutableTensor>& tensors, const Call& call = {}) {
+    return Grouped(tensors, tensors, call, kNoLimit).Wait();
+  }
+  Future GroupedAllreduceAsync(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
+                               const Call& call = {}) {
+    return Grouped(inputs, outputs, call, kAtOnce);
+  }
+  Future GroupedAllreduceInPlaceAsync(const std::vector<MutableTensor>& tensors, const Call& call = {}) {
+    return Grouped(tensors, tensors, call, kAtOnce);
+  }
+
+  // Concatenates the ranks' inputs along the first dimension, in which they may differ (0 too). A scalar counts as [1].
+  StatusOr<Gathered> Allgather(const ConstTensor& input, const Call& call = {}) {
+    return Gather(input, call, kNoLimit).Wait();
+  }
+  GatherFuture AllgatherAsync(const ConstTensor& input, const Call& call = {}) { return Gather(input, call, kAtOnce); }
+
+  // Gives the first splits[0] rows to the set's rank 0, the next splits[1] to rank 1, ...; what this rank gets comes in
+  // the order of the ranks that have given it. Without splits all get equally many. INVALID_ARGUMENT: a scalar; splits
+  // of another number than ranks, or of more rows than there are.
+  StatusOr<Gathered> Alltoall(const ConstTensor& input, const std::vector<int64_t>& splits = {},
+                              const Call& call = {}) {
+    return Exchange(input, splits, call, kNoLimit).Wait();
+  }
+  GatherFuture AlltoallAsync(const ConstTensor& input, const std::vector<int64_t>& splits = {}, const Call& call = {}) {
+    return Exchange(input, splits, call, kAtOnce);
+  }
+
+  // output on every rank = input of `root`, a rank of the job that is in the process set.
+  Status Broadcast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call = {}) {
+    return Cast(input, output, root, call, kNoLimit).Wait();
+  }
+  Status BroadcastInPlace(const MutableTensor& tensor, int root, const Call& call = {}) {
+    return Cast(AsConst(tensor), tensor, root, call, kNoLimit).Wait();
+  }
+  Future BroadcastAsync(const ConstTensor& input, const MutableTensor& output, int root, const Call& call = {}) {
+    return Cast(input, output, root, call, kAtOnce);
+  }
+  Future BroadcastInPlaceAsync(const MutableTensor& tensor, int root, const Call& call = {}) {
+    return Cast(AsConst(tensor), tensor, root, call, kAtOnce);
+  }
+  // Of bytes whose number only the root knows.
+  Status BroadcastBytes(std::string* bytes, int root, const Call& call = {}) {
+    auto size = static_cast<int64_t>(bytes->size());
+    const std::string name = call.name() == nullptr ? "" : std::string(call.name()) + ".size";
+    if (Status status = BroadcastInPlace(Scalar(&size), root, call.Renamed(name.c_str())); !status.ok()) return status;
+    bytes->resize(static_cast<size_t>(size));
+    return BroadcastInPlace(MutableTensor(bytes->data(), Shape{size}, DType::kU8), root, call);
+  }
+
+  // Reduces as Allreduce, and gives each rank its part of the rows (first dimension), RowsOfShare(rows) of them in
+  // `output`, which does not overlap the input. INVALID_ARGUMENT: a scalar, or an output of another size.
+  Status Reducescatter(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
+    return Scatter(input, output, call, kNoLimit).Wait();
+  }
+  Future ReducescatterAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
+    return Scatter(input, output, call, kAtOnce);
+  }
+  // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size.
+  int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
+    const int64_t size = std::max(functions_->group_size(call.group()), 1);
+    return rows / size + (functions_->group_rank(call.group()) < rows % size ? 1 : 0);
+  }
+
+  // Returns when all ranks of the set have called it.
+  Status Barrier(const Call& call = {}) { return Meet(call, kNoLimit).Wait(); }
+  Future BarrierAsync(const Call& call = {}) { return Meet(call, kAtOnce); }
+
+  // This rank has no more data: takes part in what the others submit until all ranks have joined. The last one.
+  StatusOr<int> Join() { return JoinAsync().Wait(); }
+  JoinFuture JoinAsync() {
+    auto last = std::make_unique<int32_t>(-1);
+    Submission submission(functions_, functions_->join(last.get()));
+    return JoinFuture(std::move(submission), TakeLastRank{std::move(last)});
+  }
+
+  // ---- Tensors in a GPU ----
+
+  // From now on this thread's tensors are in the memory of GPU `gpu`, and `stream` (a cudaStream_t) gives them; -1: in
+  // the host's memory. farandole_use_stream in worker/farandole.h has the rules.
+  Status UseStream(int gpu, void* stream) { return Told(functions_->use_stream(gpu, stream)); }
+
+  // ---- Looking at it ----
+
+  // Records from now on what tensors wait for, for Perfetto or chrome://tracing (docs/timeline.md). The file at `path`
+  // is replaced; ranks other than 0 write beside it, with ".rank1" and so on before its extension.
+  Status StartTimeline(const std::string& path, bool mark_cycles = false) {
+    return Told(functions_->start_timeline(path.c_str(), mark_cycles ? 1 : 0));
+  }
+  Status StopTimeline() { return Told(functions_->stop_timeline()); }
+  // This worker's work since Init().
+  StatusOr<farandole_counters> Counters() const {
+    farandole_counters counters = {};
+    counters.struct_bytes = sizeof(counters);
+    if (const int code = functions_->read_counters(&counters); code != FARANDOLE_OK) return Told(code);
+    return counters;
+  }
+
+  const Functions& functions() const { return *functions_; }
+  int (*interrupted() const)() { return interrupted_; }
+
+ private:
+  static constexpr int64_t kAtOnce = 0;
+  static constexpr int64_t kNoLimit = -1;
+
+  Status Told(int code) const { return StatusOf(*functions_, code); }
+  Future Submitted(farandole_handle handle) const { return Future(Submission(functions_, handle)); }
+  template <typename Tensor>
+  static int32_t Number(const Tensor& tensor) {
+    return static_cast<int32_t>(tensor.dtype());
+  }
+
+  template <typename Tensor>
+  static Status CheckOne(const Tensor& tensor, const Call& call) {
+    if (!tensor.is_whole()) return tensor.Check();
+    return call.is_global() ? Status() : call.Check();
+  }
+  template <typename Input>
+  static Status CheckTypes(const Input& input, const MutableTensor& output, const Call& call) {
+    if (input.dtype() != output.dtype()) {
+      return Status(StatusCode::kInvalidArgument, std::string("the input has elements of ") + NameOf(input.dtype()) +
+                                                      ", and the output of " + NameOf(output.dtype()));
+    }
+    if (!output.is_whole()) return output.Check();
+    return CheckOne(input, call);
+  }
+  template <typename Input>
+  static Status CheckPair(const Input& input, const MutableTensor& output, const Call& call) {
+    if (input.shape().count() != output.shape().count()) {
+      return Status(StatusCode::kInvalidArgument, "the input has shape " + input.shape().ToString() +
+                                                      ", and the output " + output.shape().ToString());
+    }
+    return CheckTypes(input, output, call);
+  }
+
+  template <typename Input>
+  Future Grouped(const std::vector<Input>& inputs, const std::vector<MutableTensor>& outputs, const Call& call,
+                 int64_t wait_ms) {
+    if (inputs.size() != outputs.size() || inputs.empty()) {
+      return Future(Submission(Status(StatusCode::kInvalidArgument,
+                                      "a grouped operation got " + std::to_string(inputs.size()) + " inputs and " +
+                                          std::to_string(outputs.size()) + " outputs; it needs one or more of each")));
+    }
+    // Kept, so that a call allocates nothing.
+    static thread_local std::vector<farandole_tensor> tensors;
+    tensors.clear();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (Status status = CheckPair(inputs[i], outputs[i], call); !status.ok()) {
+        return Future(Submission(std::move(status)));
+      }
+      if (inputs[i].dtype() != inputs[0].dtype()) {
+        return Future(Submission(Status(StatusCode::kInvalidArgument,
+                                        std::string("a grouped operation has tensors of ") + NameOf(inputs[0].dtype()) +
+                                            " and of " + NameOf(inputs[i].dtype()) + "; make a call for each type")));
+      }
+      tensors.push_back({inputs[i].data(), outputs[i].data(), inputs[i].shape().begin(), inputs[i].shape().ndim()});
+    }
+    return Submitted(functions_->grouped_allreduce(call.name(), tensors.data(), static_cast<int32_t>(tensors.size()),
+                                                   Number(inputs[0]), call.op(), call.prescale(), call.postscale(),
+                                                   call.group(), wait_ms));
+  }
+
+  GatherFuture Gather(const ConstTensor& input, const Call& call, int64_t wait_ms) {
+    if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    Submission submission(functions_,
+                          functions_->allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+                                                Number(input), call.group(), wait_ms));
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+  }
+
+  GatherFuture Exchange(const ConstTensor& input, const std::vector<int64_t>& splits, const Call& call,
+                        int64_t wait_ms) {
+    if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    Submission submission(functions_,
+                          functions_->alltoall(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+                                               Number(input), splits.empty() ? nullptr : splits.data(),
+                                               static_cast<int32_t>(splits.size()), call.group(), wait_ms));
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+  }
+
+  Future Cast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call, int64_t wait_ms) {
+    if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));
+    return Submitted(functions_->broadcast(call.name(), input.data(), output.data(), input.shape().begin(),
+                                           input.shape().ndim(), Number(input), root, call.group(), wait_ms));
+  }
+
+  Future Scatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
+    Status status = CheckTypes(input, output, call);
+    if (status.ok() && input.shape().ndim() > 0) {
+      const int64_t rows = *input.shape().begin();
+      const int64_t row = rows == 0 ? 0 : input.shape().count() / rows;
+      const int64_t share = RowsOfShare(rows, call);
+      if (functions_->group_rank(call.group()) >= 0 && output.shape().count() != share * row) {
+        status = Status(StatusCode::kInvalidArgument, "the output has shape " + output.shape().ToString() +
+                                                          ", and this rank's part of " + input.shape().ToString() +
+                                                          " has " + std::to_string(share) + " rows");
+      }
+    }
+    if (!status.ok()) return Future(Submission(std::move(status)));
+    return Submitted(functions_->reducescatter(call.name(), input.data(), output.data(), input.shape().begin(),
+                                               input.shape().ndim(), Number(input), call.op(), call.prescale(),
+                                               call.postscale(), call.group(), wait_ms));
+  }
+
+  Future Meet(const Call& call, int64_t wait_ms) {
+    if (Status status = call.Check(); !status.ok()) return Future(Submission(std::move(status)));
+    return Submitted(functions_->barrier(call.name(), call.group(), wait_ms));
+  }
+
+  const Functions* functions_;
+  int exceptions_ = std::uncaught_exceptions();
+  int (*interrupted_)() = nullptr;
+};
+
+// Joins the job, and returns when its epoch has formed and its peers are connected. Without a launcher and without
+// options, a job of size 1.
+//   FAILED_PRECONDITION  there is no worker library, or this process is a worker already
+//   INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about the size
+//   DEADLINE_EXCEEDED    not all workers came in time (those who did are named)
+//   UNAVAILABLE          the coordinator cannot be reached
+//   UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: the token, or the tenant's quota
+inline StatusOr<Job> Init(const Options& options = {}) {
+  const StatusOr<Functions>& library = Library();
+  if (!library.ok()) return library.status();
+  const farandole_init_options given = ForC(options);
+  const int code = library->init(&given, options.interrupted);
+  if (code != FARANDOLE_OK) return StatusOf(*library, code);
+  Job job(&*library);
+  job.SetInterrupted(options.interrupted);
+  return job;
+}
+
+}  // namespace sdk
+}  // namespace farandole
+
+#endif  // FARANDOLE_SDK_CPP_FARANDOLE_JOB_H_

@@ -1,0 +1,79 @@
+#ifndef FARANDOLE_SDK_CPP_FARANDOLE_LIBRARY_H_
+#define FARANDOLE_SDK_CPP_FARANDOLE_LIBRARY_H_
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "farandole/c_api.h"
+#include "farandole/options.h"
+#include "farandole/status.h"
+
+// The functions of the C interface that the SDK calls, each without its farandole_.
+// clang-format off
+#define FARANDOLE_SDK_FUNCTIONS(X)                                                                                 \
+  X(abi_version) X(version) X(last_error) X(init) X(shutdown) X(fail) X(rejoin) X(is_elastic) X(change_wanted)     \
+  X(change_sentence) X(depart) X(is_initialized) X(rank) X(size) X(local_rank) X(local_size) X(cross_rank)         \
+  X(cross_size) X(is_homogeneous) X(epoch) X(use_stream) X(gpu_transport) X(nccl_version) X(epoch_ended)           \
+  X(add_group) X(remove_group) X(group_rank) X(group_size) X(allreduce) X(allreduce_now) X(grouped_allreduce)      \
+  X(allgather) X(alltoall) X(broadcast) X(reducescatter) X(join) X(barrier) X(arena_create) X(arena_address)       \
+  X(arena_release) X(poll) X(wait) X(finish) X(result) X(copy_result) X(release) X(checkpoint_begin)               \
+  X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find) X(start_timeline)               \
+  X(stop_timeline) X(read_counters)
+// clang-format on
+
+namespace farandole {
+inline namespace sdk {
+
+#define FARANDOLE_SDK_MEMBER(name) decltype(&::farandole_##name) name = nullptr;
+// Where the worker library has its functions.
+struct Functions {
+  FARANDOLE_SDK_FUNCTIONS(FARANDOLE_SDK_MEMBER)
+};
+#undef FARANDOLE_SDK_MEMBER
+
+// The status for a code that this thread's last call has returned.
+inline Status StatusOf(const Functions& functions, int code) {
+  if (code == FARANDOLE_OK) return Status();
+  return Status(static_cast<StatusCode>(code), functions.last_error());
+}
+
+// Opens the worker library, in a symbol scope of its own: its gRPC, protobuf and Abseil never meet the program's
+// (docs/decisions/0019-cpp-sdk.md). The library stays until the process ends.
+inline StatusOr<Functions> OpenLibrary(const LibraryOptions& options) {
+  const auto failed = [&options](const std::string& why) {
+    return Status(StatusCode::kFailedPrecondition, "the worker library " + options.path + " cannot be loaded: " + why +
+                                                       "; set FARANDOLE_LIBRARY to the path of libfarandole.so");
+  };
+  void* const library = dlopen(options.path.c_str(), RTLD_NOW | RTLD_LOCAL | options.deepbind);
+  if (library == nullptr) return failed(dlerror());
+  Functions found;
+  const char* missing = nullptr;
+  const auto resolve = [library, &missing](const char* name, auto* function) {
+    void* const symbol = dlsym(library, name);
+    if (symbol == nullptr) missing = name;
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(symbol);
+  };
+#define FARANDOLE_SDK_RESOLVE(name) resolve("farandole_" #name, &found.name);
+  FARANDOLE_SDK_FUNCTIONS(FARANDOLE_SDK_RESOLVE)
+#undef FARANDOLE_SDK_RESOLVE
+  if (missing != nullptr) return failed(std::string("it lacks the function ") + missing);
+  if (const int version = found.abi_version(); version != FARANDOLE_ABI_VERSION) {
+    return failed("it has ABI version " + std::to_string(version) + ", but this program was built for " +
+                  std::to_string(FARANDOLE_ABI_VERSION));
+  }
+  return found;
+}
+
+// The process's worker library, which the first call opens. Any thread.
+inline const StatusOr<Functions>& Library() {
+  static const StatusOr<Functions> library = OpenLibrary(LibraryOptions::FromEnvironment());
+  return library;
+}
+
+}  // namespace sdk
+}  // namespace farandole
+
+#undef FARANDOLE_SDK_FUNCTIONS
+
+#endif  // FARANDOLE_SDK_CPP_FARANDOLE_LIBRARY_H_

@@ -19,6 +19,7 @@ PRODUCTS += //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cp
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
 	@echo "make install  build, then make .venv with farandole, torch and the command .venv/bin/farandole"
+	@echo "              make install PREFIX=/usr/local (and DESTDIR): the command, the libraries and the C++ SDK there, too"
 	@echo "make wheel    install, then pack all of it into one wheel, dist/farandole-*.whl"
 	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
 	@echo "make test     install, then run every test; the last line counts them"
@@ -69,6 +70,7 @@ build: system
 
 install: build python
 	@tools/install
+	@$(if $(DESTDIR)$(PREFIX),tools/install-prefix "$(DESTDIR)$(or $(PREFIX),/usr/local)")
 
 wheel: install wheel-tools
 	@tools/wheel

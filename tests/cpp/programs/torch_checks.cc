@@ -1,0 +1,115 @@
+// Operations on libtorch's tensors, and gradients that are reduced while the backward pass goes on, on all ranks of a
+// job. Ends with the first sentence that does not hold.
+#include <farandole/farandole.h>
+#include <farandole/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+using farandole::Call;
+using farandole::ExitOnError;
+using farandole::Job;
+using farandole::ReduceOp;
+using farandole::StatusCode;
+
+void Require(bool holds, const char* what, int line) {
+  if (holds) return;
+  std::printf("line %d: %s does not hold\n", line, what);
+  std::fflush(stdout);
+  std::exit(1);
+}
+#define REQUIRE(condition) Require((condition), #condition, __LINE__)
+
+const std::vector<at::ScalarType> kTypes = {at::kByte,   at::kChar,   at::kShort,         at::kInt,
+                                            at::kLong,   at::kHalf,   at::kBFloat16,      at::kFloat,
+                                            at::kDouble, at::kUInt16, at::kFloat8_e4m3fn, at::kFloat8_e5m2};
+
+bool IsAll(const at::Tensor& tensor, double value) { return tensor.to(at::kDouble).eq(value).all().item<bool>(); }
+
+void CheckOperations(Job& job) {
+  const int size = job.size();
+  const int rank = job.rank();
+  for (const at::ScalarType type : kTypes) {
+    const at::Tensor ones = at::ones({4, 3}).to(type);
+    const Call sum = Call(c10::toString(type)).With(ReduceOp::kSum);
+    REQUIRE(IsAll(ExitOnError(farandole::Allreduce(job, ones.t(), sum)), size));
+    at::Tensor in_place = ones.clone();
+    ExitOnError(farandole::AllreduceInPlaceAsync(job, in_place, sum).Wait());
+    REQUIRE(IsAll(in_place, size));
+    ExitOnError(farandole::GroupedAllreduceInPlace(job, {in_place, ones.clone()}, Call("group").With(ReduceOp::kMax)));
+    at::Tensor mine = at::full({2}, rank).to(type);
+    ExitOnError(farandole::BroadcastInPlace(job, mine, size - 1, "broadcast"));
+    REQUIRE(IsAll(mine, size - 1));
+    const at::Tensor gathered = ExitOnError(farandole::Allgather(job, at::ones({rank + 1, 2}).to(type), "gather"));
+    REQUIRE(gathered.sizes().equals({size * (size + 1) / 2, 2}) && IsAll(gathered, 1));
+    const at::Tensor part = ExitOnError(farandole::Reducescatter(job, at::ones({size, 2}).to(type), sum));
+    REQUIRE(part.sizes().equals({1, 2}) && IsAll(part, size));
+    const auto exchanged = ExitOnError(farandole::Alltoall(job, at::full({size, 2}, rank).to(type)));
+    for (int from = 0; from < size; ++from) REQUIRE(IsAll(exchanged.tensor.slice(0, from, from + 1), from));
+  }
+  REQUIRE(farandole::AllreduceInPlace(job, at::ones({2, 3}).t()).code() == StatusCode::kInvalidArgument);
+  REQUIRE(farandole::AllreduceInPlace(job, at::Tensor()).code() == StatusCode::kInvalidArgument);
+  REQUIRE(farandole::AllreduceInPlace(job, at::ones({2}, at::kComplexFloat)).code() == StatusCode::kInvalidArgument);
+  REQUIRE(farandole::AllreduceInPlace(job, at::ones({2}, at::device(at::kMeta))).code() == StatusCode::kUnimplemented);
+}
+
+void CheckGradients(Job& job) {
+  const int size = job.size();
+  torch::manual_seed(job.rank());
+  torch::nn::Sequential model(torch::nn::Linear(5, 4), torch::nn::Linear(4, 3));
+  torch::nn::Linear unused(2, 2);
+  model->push_back(unused);
+  auto parameters = farandole::NamedTensorsOf(model->named_parameters());
+  ExitOnError(farandole::BroadcastParameters(job, parameters));
+  farandole::GradientReducer reducer(&job, parameters);
+  const auto backward = [&model](const at::Tensor& input) {
+    const at::Tensor hidden = model->ptr<torch::nn::LinearImpl>(0)->forward(input);
+    model->ptr<torch::nn::LinearImpl>(1)->forward(hidden).square().mean().backward();
+  };
+  const at::Tensor all = at::arange(size * 10, at::kFloat).reshape({size * 2, 5}).sin();
+  for (int step = 0; step < 3; ++step) {
+    for (auto& [name, parameter] : parameters) parameter.mutable_grad() = at::Tensor();
+    const uint64_t before = ExitOnError(job.Counters()).submissions;
+    backward(all.slice(0, 2 * job.rank(), 2 * job.rank() + 2));
+    // They are on their way before anybody waits: two weights and two biases.
+    REQUIRE(ExitOnError(job.Counters()).submissions - before == 4);
+    ExitOnError(reducer.Synchronize());
+    std::vector<at::Tensor> found;
+    for (auto& [name, parameter] : parameters) found.push_back(parameter.grad().clone());
+    REQUIRE(IsAll(found[4], 0) && IsAll(found[5], 0));
+    // The gradient of all samples at once, as one process has it.
+    torch::nn::Linear first(5, 4);
+    torch::nn::Linear second(4, 3);
+    const std::vector<at::Tensor> own = {first->weight, first->bias, second->weight, second->bias};
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < own.size(); ++i) own[i].copy_(parameters[i].second);
+    {
+      const at::AutoGradMode with_grad(true);
+      second->forward(first->forward(all)).square().mean().backward();
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      REQUIRE(at::allclose(found[i], own[i].grad(), 1e-5, 1e-6));
+      parameters[i].second.sub_(found[i], 0.1);
+    }
+  }
+  backward(all);
+  backward(all);
+  REQUIRE(reducer.Synchronize().message().find("was made twice") != std::string::npos);
+}
+
+}  // namespace
+
+int main() {
+  torch::set_num_threads(1);
+  Job job = ExitOnError(farandole::Init());
+  CheckOperations(job);
+  CheckGradients(job);
+  ExitOnError(job.Shutdown());
+  std::printf("all holds\n");
+}

@@ -1,0 +1,87 @@
+"""farandole/torch.h with the libtorch of .venv, and farandole/eigen.h, in jobs of real processes."""
+
+import concurrent.futures
+import gzip
+import pathlib
+import random
+import struct
+import subprocess
+from typing import Dict, List
+
+import harness
+import pytest
+
+PROGRAMS = harness.ROOT / "tests" / "cpp" / "programs"
+EXAMPLE = harness.ROOT / "examples" / "cpp" / "mnist.cc"
+LIBRARY = harness.ROOT / "sdk" / "python" / "farandole" / "_lib"
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def torch_flags() -> List[str]:
+    """Of the libtorch that PyTorch has in it."""
+    found = subprocess.run(
+        [harness.ROOT / ".venv/bin/python", "-c", "import importlib.util as u; print(u.find_spec('torch').origin)"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    root = pathlib.Path(found.stdout.strip()).parent
+    include = ("-isystem", str(root / "include"), "-isystem", str(root / "include/torch/csrc/api/include"))
+    libraries = (f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10", "-lz", f"-Wl,-rpath,{root}/lib")
+    return ["-std=c++20", *include, *libraries]
+
+
+@pytest.fixture(scope="session", name="programs")
+def _programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Path]:
+    """The programs, compiled side by side."""
+    folder = tmp_path_factory.mktemp("frameworks")
+    sources = {
+        "torch_checks": (PROGRAMS / "torch_checks.cc", torch_flags()),
+        "mnist": (EXAMPLE, torch_flags()),
+        "eigen_checks": (PROGRAMS / "eigen_checks.cc", ["-std=c++17", "-isystem", "/usr/include/eigen3"]),
+    }
+
+    def build(name: str) -> None:
+        source, flags = sources[name]
+        own = ("-O1", *WARNINGS, f"-I{harness.ROOT}", f"-I{harness.ROOT}/sdk/cpp", f"-Wl,-rpath,{LIBRARY}")
+        command = ["g++", *own, source, "-o", folder / name, *flags, "-ldl", "-pthread"]
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        assert result.returncode == 0, result.stdout[-5000:]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        list(threads.map(build, sources))
+    return {name: folder / name for name in sources}
+
+
+@pytest.mark.parametrize("setup", (harness.Setup(1), harness.Setup(2), harness.Setup(4, hosts=2)), ids=str)
+@pytest.mark.parametrize("name", ("torch_checks", "eigen_checks"))
+def test_checks_hold_on_all_ranks(
+    name: str, setup: harness.Setup, programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    result = harness.run(setup, tmp_path / "state", str(programs[name]))
+    assert result.returncode == 0 and result.stdout.count("all holds") == setup.size, result.stdout
+
+
+def write_idx(path: pathlib.Path, shape: "tuple[int, ...]", values: bytes) -> None:
+    header = struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape)
+    path.write_bytes(gzip.compress(header + values))
+
+
+def test_mnist_learns_images_whose_brightness_is_their_label(
+    programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    source = random.Random(1)
+    for prefix, count in (("train", 2560), ("t10k", 200)):
+        labels = bytes(source.randrange(2) for _ in range(count))
+        images = b"".join(bytes([120 * label + source.randrange(60)]) * 784 for label in labels)
+        write_idx(tmp_path / f"{prefix}-images-idx3-ubyte.gz", (count, 28, 28), images)
+        write_idx(tmp_path / f"{prefix}-labels-idx1-ubyte.gz", (count,), labels)
+    result = harness.run(harness.Setup(2), tmp_path / "state", str(programs["mnist"]), str(tmp_path), "2")
+    assert result.returncode == 0 and "pass 2/2: loss" in result.stdout, result.stdout
+    assert "test accuracy 100.00%" in result.stdout, result.stdout
+
+
+def test_mnist_names_data_that_is_missing(programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    result = harness.run(harness.Setup(1), tmp_path / "state", str(programs["mnist"]), str(tmp_path))
+    assert result.returncode == 1, result.stdout
+    assert f"{tmp_path}/train-images-idx3-ubyte.gz cannot be read" in result.stdout

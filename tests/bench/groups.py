@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -198,6 +199,10 @@ class Group:
         self._directory.cleanup()
 
 
+# It takes a second.
+OVERHEAD_SECONDS = 10.0
+
+
 def run_native(command: Sequence[str], seconds: float) -> str:
     """The output of a program that measures by itself; it and all that it started have ended."""
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
@@ -262,6 +267,16 @@ def farandole_bench(
         bench = [FARANDOLE, "bench", *what, "--seconds", str(seconds), "--json", str(written)]
         run_native([FARANDOLE, "run", "-np", str(size), *options, *bench], seconds)
         return json.loads(written.read_text(encoding="utf-8"))["rows"][0]
+
+
+def cpp_overhead() -> str:
+    """The line of tests/cpp/programs/overhead.cc: a call of the C++ SDK beside one of the C interface, in turns."""
+    program = pathlib.Path(FARANDOLE).parent.parent / "lib" / "cpp" / "overhead"
+    output = run_native([FARANDOLE, "run", "-np", "2", str(program)], OVERHEAD_SECONDS)
+    found = re.search(r"C \d+ ns, C\+\+ \d+ ns, ratio [\d.]+", output)
+    if found is None:
+        raise BenchError(f"{program} wrote no figures: {output[-500:]}")
+    return found.group()
 
 
 def require_programs() -> None:

@@ -214,7 +214,7 @@ absl::Status OpenPmix(const ForeignLaunch& launch, std::unique_ptr<PmixExchange>
 
 // Waits for rank 0's record of the coordinator, over several hosts.
 absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique_ptr<PmixExchange>* pmix,
-                                        const Interrupted& interrupted) {
+                                       const Interrupted& interrupted) {
   if (absl::Status opened = OpenPmix(*options.launch, pmix); !opened.ok()) return opened;
   if (options.launch->rank != 0) {
     absl::StatusOr<std::string> heard = (*pmix)->Read(absl::Now() + options.join_timeout, interrupted);

@@ -101,7 +101,11 @@ class Job {
                                           call.postscale(), call.group(), kNoLimit, &pending));
   }
   Status AllreduceInPlace(const MutableTensor& tensor, const Call& call = {}) {
-    return Allreduce(AsConst(tensor), tensor, call);
+    if (Status status = CheckOne(tensor, call); !status.ok()) return status;
+    farandole_handle pending = 0;
+    return Told(functions_->allreduce_now(call.name(), tensor.data(), tensor.data(), tensor.shape().begin(),
+                                          tensor.shape().ndim(), Number(tensor), call.op(), call.prescale(),
+                                          call.postscale(), call.group(), kNoLimit, &pending));
   }
   Future AllreduceAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));

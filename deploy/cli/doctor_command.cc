@@ -56,6 +56,7 @@ Findings LookAtAll(const DoctorOptions& options) {
            doctor::CheckFrameworks(options.python, options.environment.variables, kPythonLimit)}) {
     for (Finding& finding : part) all.push_back(std::move(finding));
   }
+  all.push_back(doctor::CheckCppSdk(launcher::OwnProgram()));
   return all;
 }
 

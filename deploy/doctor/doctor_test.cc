@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "deploy/doctor/finding.h"
@@ -105,6 +106,23 @@ TEST(FrameworksTest, ThePythonBesideTheProgramGoesBeforeThatOfThePath) {
   EXPECT_EQ(PythonOf(root + "/bin/farandole"), python) << "in an environment's bin";
   EXPECT_EQ(PythonOf(packed), python) << "in the wheel's package";
   EXPECT_EQ(PythonOf("/usr/lib/elsewhere/farandole"), "python3");
+}
+
+TEST(FrameworksTest, TheCppSdkIsThatOfTheProgramsPrefixOrPackage) {
+  for (const auto& [program, sdk, library] :
+       {std::tuple("bin/farandole", ".", "lib"), std::tuple("_bin/farandole", "_sdk", "_lib")}) {
+    std::string root = (std::filesystem::path(::testing::TempDir()) / "sdk.XXXXXX").string();
+    ASSERT_NE(mkdtemp(root.data()), nullptr);
+    const std::string path = root + "/" + program;
+    EXPECT_THAT(CheckCppSdk(path).text, HasSubstr("no SDK"));
+    std::filesystem::create_directories(root + "/" + sdk + "/include/farandole");
+    std::filesystem::create_directories(root + "/" + library);
+    std::ofstream(root + "/" + sdk + "/include/farandole/farandole.h") << "\n";
+    EXPECT_EQ(CheckCppSdk(path).level, Finding::Level::kWarn) << "there is no library";
+    std::ofstream(root + "/" + library + "/libfarandole.so") << "\n";
+    EXPECT_EQ(CheckCppSdk(path).level, Finding::Level::kOk);
+    EXPECT_THAT(CheckCppSdk(path).text, HasSubstr(root));
+  }
 }
 
 TEST(MachineTest, TheProcessorsFeaturesAreReadFromItsFlags) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -103,6 +104,19 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
   if (!output.ok())
     return {Warn(kPython, std::string(output.status().message()), "install python3, or name one by --python")};
   return ReadFrameworks(python, output->text);
+}
+
+Finding CheckCppSdk(const std::string& program) {
+  constexpr char kSubject[] = "C++";
+  const std::filesystem::path above = std::filesystem::path(program).parent_path().parent_path();
+  for (const auto& [sdk, libraries] : {std::pair(above, above / "lib"), std::pair(above / "_sdk", above / "_lib")}) {
+    if (access((sdk / "include/farandole/farandole.h").c_str(), R_OK) != 0) continue;
+    if (access((libraries / "libfarandole.so").c_str(), R_OK) == 0)
+      return Ok(kSubject, absl::StrCat("SDK in ", sdk.string()));
+    return Warn(kSubject, absl::StrCat("the SDK in ", sdk.string(), " lacks ", libraries.string(), "/libfarandole.so"),
+                "install the wheel again, or run make install PREFIX= in the checkout");
+  }
+  return Ok(kSubject, "no SDK beside this program; the wheel has it, and make install PREFIX= in a checkout");
 }
 
 }  // namespace farandole::doctor

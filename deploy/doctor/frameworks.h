@@ -21,6 +21,10 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
 // The findings about what that process has written. Pure.
 Findings ReadFrameworks(const std::string& python, const std::string& written);
 
+// Where the C++ SDK is: below the prefix in whose bin the `farandole` at `program` lies, or in the package of its
+// wheel. A warning where headers are there without the library that programs load.
+Finding CheckCppSdk(const std::string& program);
+
 }  // namespace farandole::doctor
 
 #endif  // FARANDOLE_DEPLOY_DOCTOR_FRAMEWORKS_H_

@@ -355,6 +355,11 @@ FARANDOLE_EXPORT int farandole_poll(farandole_handle handle);
 FARANDOLE_EXPORT int farandole_wait(farandole_handle handle, int64_t timeout_ms);
 /* As farandole_wait, and releases the handle unless it is still pending. */
 FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_ms);
+/* For a thread that completes what others have submitted: waits until the number of submissions that have completed,
+ * well or not, is another than `*completions`, at most `timeout_ms` (negative: without limit), and writes it. It counts
+ * from farandole_init or farandole_rejoin. FARANDOLE_OK or FARANDOLE_STILL_PENDING. The thread does the work meanwhile.
+ * Those that are counted are complete for a farandole_poll that follows. */
+FARANDOLE_EXPORT int farandole_wait_for_completion(uint64_t* completions, int64_t timeout_ms);
 /* Result of a complete allgather or alltoall: memory until the handle is released, its bytes, the rows that each group
  * rank contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or neither of
  * them. */

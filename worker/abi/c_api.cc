@@ -320,6 +320,14 @@ int farandole_finish(farandole_handle handle, int64_t timeout_ms) {
   return farandole::WaitFor(handle, timeout_ms, true);
 }
 
+int farandole_wait_for_completion(uint64_t* completions, int64_t timeout_ms) {
+  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    const uint64_t seen = *completions;
+    *completions = worker.engine().WaitForCompletion(seen, farandole::Nanoseconds(timeout_ms));
+    return *completions != seen ? kOk : kPending;
+  });
+}
+
 int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     const farandole::Submission* result = worker.engine().Result(handle);

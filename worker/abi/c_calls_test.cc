@@ -78,4 +78,26 @@ TEST(CCallsTest, WhatMayBeCalledWithinShutdown) {
   EXPECT_EQ(farandole_shutdown(nullptr), FARANDOLE_OK);
 }
 
+TEST(CCallsTest, AThreadHearsOfWhatOthersHaveSubmitted) {
+  ASSERT_EQ(farandole_init(nullptr, nullptr), FARANDOLE_OK) << farandole_last_error();
+  uint64_t completions = 0;
+  EXPECT_EQ(farandole_wait_for_completion(&completions, 0), FARANDOLE_STILL_PENDING);
+  float value = 1;
+  const int64_t shape = 1;
+  for (uint64_t round = 0; round < 100; ++round) {
+    farandole_handle handle = 0;
+    std::thread submitting([&] {
+      handle = farandole_allreduce("t", &value, &value, &shape, 1, FARANDOLE_F32, FARANDOLE_SUM, 1, 1, 0, 0);
+    });
+    EXPECT_EQ(farandole_wait_for_completion(&completions, -1), FARANDOLE_OK);
+    EXPECT_EQ(completions, round + 1);
+    submitting.join();
+    EXPECT_EQ(farandole_poll(handle), 1);
+    farandole_release(handle);
+  }
+  EXPECT_EQ(farandole_wait_for_completion(&completions, 1), FARANDOLE_STILL_PENDING);
+  EXPECT_EQ(farandole_shutdown(nullptr), FARANDOLE_OK);
+  EXPECT_EQ(farandole_wait_for_completion(&completions, 0), FARANDOLE_FAILED_PRECONDITION);
+}
+
 }  // namespace

@@ -122,6 +122,28 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   return table_.DoneWaiting(submission, release);
 }
 
+template <typename Done>
+void Engine::Await(const Done& done, int64_t limit_ns) {
+  const int64_t started = MonotonicNs();
+  const int64_t deadline = DeadlineAfter(started, limit_ns);
+  for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
+    if (role_.try_lock()) {
+      bell_.SetAttention(Attention::kPolling);
+      Drive(done, deadline);
+      LeaveRole();
+    } else {
+      table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
+    }
+  }
+  wait_ns_.fetch_add(MonotonicNs() - started);
+}
+
+uint64_t Engine::WaitForCompletion(uint64_t seen, int64_t limit_ns) {
+  auto done = [this, seen] { return table_.completions() != seen; };
+  if (!done() && limit_ns != 0) Await(done, limit_ns);
+  return table_.completions();
+}
+
 absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr)
@@ -132,20 +154,7 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   auto done = [this, submission, is_captured] {
     return submission->complete.load() && (!is_captured || table_.captured() == 0);
   };
-  if (!done() && limit_ns != 0) {
-    const int64_t started = MonotonicNs();
-    const int64_t deadline = DeadlineAfter(started, limit_ns);
-    for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
-      if (role_.try_lock()) {
-        bell_.SetAttention(Attention::kPolling);
-        Drive(done, deadline);
-        LeaveRole();
-      } else {
-        table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
-      }
-    }
-    wait_ns_.fetch_add(MonotonicNs() - started);
-  }
+  if (!done() && limit_ns != 0) Await(done, limit_ns);
   if (!is_captured || done()) return table_.DoneWaiting(submission, release);
   table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // who asks again hears of it
   return false;

@@ -75,6 +75,9 @@ class Engine {
   // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
+  // Waits at most `limit_ns` (negative: without limit) until other than `seen` submissions have completed, and gives
+  // how many have.
+  uint64_t WaitForCompletion(uint64_t seen, int64_t limit_ns);
   void Release(int64_t handle) { table_.Release(handle); }
   bool IsKnown(int64_t handle);
   // A submission that is complete without an error; null if the handle is not that of one.
@@ -112,6 +115,9 @@ class Engine {
   // Rank 0 orders what is ready now. A relaying rank carries it on. Others post what did not fit before. All answer the
   // ranks that wait in the rendezvous.
   void Kick();
+  // Has the engine worked, by this thread or another, until `done` or the limit.
+  template <typename Done>
+  void Await(const Done& done, int64_t limit_ns);
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
   void Drive(const Done& done, int64_t deadline_ns);

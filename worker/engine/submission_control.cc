@@ -300,7 +300,7 @@ SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
   }
   activity.last_submitted = last_submitted_;
   activity.last_submitted_age_ns = last_submitted_ns_ == 0 ? 0 : now_ns - last_submitted_ns_;
-  activity.completed = counters_.completions;
+  activity.completed = completions_.load();
   for (const auto& [number, group] : groups_) activity.unasked += static_cast<uint32_t>(group.unasked.size());
   return activity;
 }
@@ -379,7 +379,9 @@ bool SubmissionTable::IsIdle(uint32_t group) const {
 
 SubmissionTable::Counters SubmissionTable::counters() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return counters_;
+  Counters read = counters_;
+  read.completions = completions_.load();
+  return read;
 }
 
 }  // namespace farandole

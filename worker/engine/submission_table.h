@@ -150,6 +150,8 @@ class SubmissionTable {
 
   // Any thread.
   int64_t pending() const { return pending_count_.load(); }
+  // Submissions that have completed, well or not. One that is counted is complete for whoever asks for it then.
+  uint64_t completions() const { return completions_.load(); }
   bool has_waiters() const { return waiting_threads_.load() > 0; }
   absl::Status ended() const;
   // Other ranks that have left, in that order.
@@ -334,6 +336,7 @@ class SubmissionTable {
   int offers_to_skip_ = 0;
   std::vector<OrdererNews> news_;
   std::atomic<bool> has_news_{false};
+  std::atomic<uint64_t> completions_{0};
   std::atomic<int64_t> pending_count_{0};
   std::atomic<int> captured_count_{0};
   std::vector<int64_t> captured_;  // handles that wait for EnterCaptured

@@ -10,11 +10,11 @@ export BAZEL ?= bazel
 # An empty folder shows what a fresh machine does: FARANDOLE_CACHE=/dir make test, in a fresh clone.
 export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
-PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so
+PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so //sdk/tensorflow:libfarandole_tensorflow.so
 # What tests run beside them.
 PRODUCTS += //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -62,6 +62,9 @@ python: system
 docs-tools: system
 	@tools/setup docs
 
+tensorflow: system
+	@tools/setup tensorflow
+
 wheel-tools: system
 	@tools/setup wheel
 
@@ -78,7 +81,7 @@ wheel: install wheel-tools
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install browser aarch64 wheel-tools docs-tools
+test: install tensorflow browser aarch64 wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
 
 docs: docs-tools

@@ -40,7 +40,7 @@ LAYERS: Dict[str, List[str]] = {
     "checkpoint": ["base"],
     "server": ["base", "checkpoint", "web"],
     "worker": ["base", "checkpoint"],
-    "sdk": ["worker"],
+    "sdk": ["base", "worker"],
     "web": ["base"],
 }
 OUR_FOLDERS = ["base", "checkpoint", "server", "worker", "sdk", "web", "deploy", "tests", "examples"]

@@ -1,0 +1,86 @@
+#ifndef FARANDOLE_SDK_TENSORFLOW_CALL_H_
+#define FARANDOLE_SDK_TENSORFLOW_CALL_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sdk/tensorflow/tensorflow_api.h"
+#include "sdk/tensorflow/worker_library.h"
+
+namespace farandole::tensorflow {
+
+enum class Op { kAllreduce, kAllgather, kBroadcast, kReducescatter, kAlltoall, kJoin, kBarrier };
+
+// The attributes of a node.
+struct Attributes {
+  Op op = Op::kAllreduce;
+  std::string name;  // empty: unnamed
+  int32_t reduce_op = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int32_t root = 0;
+  int32_t group = 0;
+  // The caller waits anyway: its thread does the work.
+  bool waits = false;
+};
+
+// One run of a collective op's kernel: from its inputs to the `done` that TensorFlow waits for. One thread at a time.
+class Call {
+ public:
+  // `attributes` and `context` outlive it.
+  Call(const Attributes* attributes, TF_OpKernelContext* context, std::function<void()> done);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Takes the inputs, and outputs whose shapes are known. False: the call has failed.
+  bool Prepare();
+  // Gives everything to the worker library, which borrows the tensors. False: nothing is on its way, as the call has
+  // failed. `wait_ms`: how long the last submission waits.
+  bool Submit(int64_t wait_ms);
+  // Whether all that was submitted is complete.
+  bool IsComplete() const;
+  // Waits until it is. For the thread that would wait anyway.
+  void Wait() const;
+  // Complete, or failed: writes the outputs or the error, and runs `done`. Nothing of the context is used afterwards.
+  void Deliver();
+
+  const Attributes& attributes() const { return attributes_; }
+
+ private:
+  struct Item {
+    TF_Tensor* input = nullptr;
+    TF_Tensor* output = nullptr;
+    int dtype = 0;  // TensorFlow's
+    int32_t element_type = 0;
+    std::vector<int64_t> shape;
+    farandole_handle handle = 0;
+  };
+
+  bool TakeInput(int index, Item* item);
+  bool ForwardOutput(int index, Item* item);
+  bool AllocateRows(int index, Item* item);
+  bool TakeSplits();
+  farandole_handle SubmitGroup(int64_t wait_ms);
+  farandole_handle SubmitOne(size_t index, int64_t wait_ms);
+  bool DeliverResults();
+  bool DeliverGathered(size_t index, int64_t* rows);
+  bool IsGathering() const { return attributes_.op == Op::kAllgather || attributes_.op == Op::kAlltoall; }
+  // The first failure stays. False, always.
+  bool Fail(int code, const std::string& message);
+
+  const Attributes& attributes_;
+  TF_OpKernelContext* const context_;
+  const std::function<void()> done_;
+  TF_Status* const status_;
+  std::vector<Item> items_;
+  std::vector<int64_t> splits_;
+  int code_ = 0;
+  std::string message_;
+};
+
+}  // namespace farandole::tensorflow
+
+#endif  // FARANDOLE_SDK_TENSORFLOW_CALL_H_

@@ -1,0 +1,272 @@
+// The ops and kernels by which TensorFlow's programs call the worker library; TensorFlow registers them when it loads
+// this library (tf.load_op_library).
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "sdk/tensorflow/call.h"
+#include "sdk/tensorflow/completer.h"
+#include "sdk/tensorflow/tensorflow_api.h"
+#include "sdk/tensorflow/worker_library.h"
+
+namespace farandole::tensorflow {
+namespace {
+
+int64_t IntAttribute(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
+  int64_t value = 0;
+  Tf().TF_OpKernelConstruction_GetAttrInt64(construction, name, &value, status);
+  return value;
+}
+
+// TensorFlow's own float attributes have 32 bits.
+double DoubleAttribute(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
+  const int64_t bits = IntAttribute(construction, name, status);
+  double value = 0;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+std::string StringAttribute(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
+  int32_t list_size = 0, bytes = 0;
+  Tf().TF_OpKernelConstruction_GetAttrSize(construction, name, &list_size, &bytes, status);
+  std::string value(bytes > 0 ? static_cast<size_t>(bytes) : 0, '\0');
+  if (!value.empty()) {
+    Tf().TF_OpKernelConstruction_GetAttrString(construction, name, value.data(), value.size(), status);
+  }
+  return value;
+}
+
+template <Op op>
+void* Create(TF_OpKernelConstruction* construction) {
+  TF_Status* const status = Tf().TF_NewStatus();
+  auto attributes = std::make_unique<Attributes>();
+  attributes->op = op;
+  if (op != Op::kJoin) {
+    attributes->name = StringAttribute(construction, "tensor_name", status);
+    attributes->group = static_cast<int32_t>(IntAttribute(construction, "process_set_id", status));
+  }
+  if (op == Op::kAllreduce || op == Op::kReducescatter) {
+    attributes->reduce_op = static_cast<int32_t>(IntAttribute(construction, "reduce_op", status));
+    attributes->prescale = DoubleAttribute(construction, "prescale_bits", status);
+    attributes->postscale = DoubleAttribute(construction, "postscale_bits", status);
+  }
+  if (op == Op::kBroadcast) attributes->root = static_cast<int32_t>(IntAttribute(construction, "root_rank", status));
+  attributes->waits = IntAttribute(construction, "waits", status) != 0;
+  if (Tf().TF_GetCode(status) != 0) Tf().TF_OpKernelConstruction_Failure(construction, status);
+  Tf().TF_DeleteStatus(status);
+  return attributes.release();
+}
+
+void Delete(void* attributes) { delete static_cast<Attributes*>(attributes); }
+
+void Compute(void* attributes, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  Completer::Get().Run(std::make_unique<Call>(static_cast<const Attributes*>(attributes), context, KeepDone(done)));
+}
+
+// Numbers of the worker, read when the graph runs.
+enum Number { kRank, kSize, kLocalRank, kLocalSize, kCrossRank, kCrossSize, kGroupSize, kGroupIncludes };
+
+struct NumberAttributes {
+  int64_t which = 0;
+  int32_t group = 0;
+};
+
+void* CreateNumber(TF_OpKernelConstruction* construction) {
+  TF_Status* const status = Tf().TF_NewStatus();
+  auto attributes = std::make_unique<NumberAttributes>();
+  attributes->which = IntAttribute(construction, "which", status);
+  attributes->group = static_cast<int32_t>(IntAttribute(construction, "process_set_id", status));
+  if (Tf().TF_GetCode(status) != 0) Tf().TF_OpKernelConstruction_Failure(construction, status);
+  Tf().TF_DeleteStatus(status);
+  return attributes.release();
+}
+
+void DeleteNumber(void* attributes) { delete static_cast<NumberAttributes*>(attributes); }
+
+// The number, or minus a code.
+int ReadNumber(const NumberAttributes& attributes) {
+  const WorkerLibrary& worker = Worker();
+  switch (attributes.which) {
+    case kRank:
+      return worker.rank();
+    case kSize:
+      return worker.size();
+    case kLocalRank:
+      return worker.local_rank();
+    case kLocalSize:
+      return worker.local_size();
+    case kCrossRank:
+      return worker.cross_rank();
+    case kCrossSize:
+      return worker.cross_size();
+    case kGroupSize: {
+      const int size = worker.group_size(attributes.group);
+      return size < 0 ? size + 1 : size;
+    }
+    default: {
+      const int position = worker.group_rank(attributes.group);
+      return position < -1 ? position + 1 : (position >= 0 ? 1 : 0);
+    }
+  }
+}
+
+void ComputeNumber(void* attributes, TF_OpKernelContext* context) {
+  TF_Status* const status = Tf().TF_NewStatus();
+  const int number = HasWorkerLibrary() ? ReadNumber(*static_cast<NumberAttributes*>(attributes)) : -9;
+  if (number < 0) {
+    Tf().TF_SetStatus(status, -number,
+                      HasWorkerLibrary() ? Worker().last_error() : "farandole.tensorflow is not imported");
+    Tf().TF_OpKernelContext_Failure(context, status);
+  } else {
+    constexpr int kInt32 = 3;
+    TF_Tensor* const output = Tf().TF_AllocateOutput(context, 0, kInt32, nullptr, 0, sizeof(int32_t), status);
+    if (Tf().TF_GetCode(status) == 0) {
+      *static_cast<int32_t*>(Tf().TF_TensorData(output)) = number;
+      Tf().TF_DeleteTensor(output);
+    } else {
+      Tf().TF_OpKernelContext_Failure(context, status);
+    }
+  }
+  Tf().TF_DeleteStatus(status);
+}
+
+// The outputs have the inputs' shapes.
+void SameShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
+  const int64_t inputs = Tf().TF_ShapeInferenceContextNumInputs(context);
+  for (int i = 0; i < inputs && Tf().TF_GetCode(status) == 0; ++i) {
+    TF_ShapeHandle* const shape = Tf().TF_NewShapeHandle();
+    Tf().TF_ShapeInferenceContextGetInput(context, i, shape, status);
+    if (Tf().TF_GetCode(status) == 0) Tf().TF_ShapeInferenceContextSetOutput(context, i, shape, status);
+    Tf().TF_DeleteShapeHandle(shape);
+  }
+}
+
+// Python sets what is known of them.
+void UnknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
+  Tf().TF_ShapeInferenceContextSetUnknownShape(context, status);
+}
+
+void ScalarShape(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeHandle* const shape = Tf().TF_ShapeInferenceContextScalar(context);
+  Tf().TF_ShapeInferenceContextSetOutput(context, 0, shape, status);
+  Tf().TF_DeleteShapeHandle(shape);
+}
+
+void NoShapes(TF_ShapeInferenceContext*, TF_Status*) {}
+
+struct Definition {
+  const char* op;
+  void (*shapes)(TF_ShapeInferenceContext*, TF_Status*);
+  std::initializer_list<const char*> inputs;
+  std::initializer_list<const char*> outputs;
+  std::initializer_list<const char*> attributes;
+  bool has_types;
+  void* (*create)(TF_OpKernelConstruction*);
+};
+
+bool Report(const char* op, TF_Status* status) {
+  const bool is_ok = Tf().TF_GetCode(status) == 0;
+  if (!is_ok) fprintf(stderr, "farandole: TensorFlow does not take the op %s: %s\n", op, Tf().TF_Message(status));
+  Tf().TF_SetStatus(status, 0, "");
+  return is_ok;
+}
+
+void RegisterOp(const Definition& definition, TF_Status* status) {
+  // Its builder ends with the registration.
+  TF_OpDefinitionBuilder* const builder = Tf().TF_NewOpDefinitionBuilder(definition.op);
+  for (const char* spec : definition.attributes) Tf().TF_OpDefinitionBuilderAddAttr(builder, spec);
+  // Of any type, which the kernel checks: TensorFlow's specifications know no word for 8-bit floats.
+  if (definition.has_types) Tf().TF_OpDefinitionBuilderAddAttr(builder, "T: type");
+  for (const char* spec : definition.inputs) Tf().TF_OpDefinitionBuilderAddInput(builder, spec);
+  for (const char* spec : definition.outputs) Tf().TF_OpDefinitionBuilderAddOutput(builder, spec);
+  // Neither folded, nor merged, nor dropped.
+  Tf().TF_OpDefinitionBuilderSetIsStateful(builder, true);
+  Tf().TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, definition.shapes);
+  Tf().TF_RegisterOpDefinition(builder, status);
+}
+
+void RegisterNumber(TF_Status* status) {
+  const char* const op = "FarandoleNumber";
+  RegisterOp({op, ScalarShape, {}, {"number: int32"}, {"which: int", "process_set_id: int"}, false, CreateNumber},
+             status);
+  if (!Report(op, status)) return;
+  Tf().TF_RegisterKernelBuilder(op, Tf().TF_NewKernelBuilder(op, "CPU", CreateNumber, ComputeNumber, DeleteNumber),
+                                status);
+  Report(op, status);
+}
+
+void Register() {
+  const Definition definitions[] = {
+      {"FarandoleAllreduce",
+       SameShapes,
+       {"tensors: N * T"},
+       {"reduced: N * T"},
+       {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
+        "process_set_id: int", "waits: int"},
+       true,
+       Create<Op::kAllreduce>},
+      {"FarandoleAllgather",
+       UnknownShapes,
+       {"tensors: N * T"},
+       {"gathered: N * T", "rows: int64"},
+       {"N: int >= 1", "tensor_name: string", "process_set_id: int", "waits: int"},
+       true,
+       Create<Op::kAllgather>},
+      {"FarandoleBroadcast",
+       SameShapes,
+       {"tensors: N * T"},
+       {"received: N * T"},
+       {"N: int >= 1", "tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
+       true,
+       Create<Op::kBroadcast>},
+      {"FarandoleReducescatter",
+       UnknownShapes,
+       {"tensors: N * T"},
+       {"reduced: N * T"},
+       {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
+        "process_set_id: int", "waits: int"},
+       true,
+       Create<Op::kReducescatter>},
+      {"FarandoleAlltoall",
+       UnknownShapes,
+       {"tensor: T", "splits: int64"},
+       {"received: T", "rows: int64"},
+       {"tensor_name: string", "process_set_id: int", "waits: int"},
+       true,
+       Create<Op::kAlltoall>},
+      {"FarandoleJoin", ScalarShape, {}, {"last_rank: int32"}, {"waits: int"}, false, Create<Op::kJoin>},
+      {"FarandoleBarrier",
+       NoShapes,
+       {},
+       {},
+       {"tensor_name: string", "process_set_id: int", "waits: int"},
+       false,
+       Create<Op::kBarrier>},
+  };
+  TF_Status* const status = Tf().TF_NewStatus();
+  for (const Definition& definition : definitions) {
+    RegisterOp(definition, status);
+    if (!Report(definition.op, status)) continue;
+    Tf().TF_RegisterKernelBuilder(
+        definition.op, Tf().TF_NewAsyncKernelBuilder(definition.op, "CPU", definition.create, Compute, Delete), status);
+    Report(definition.op, status);
+  }
+  RegisterNumber(status);
+  Tf().TF_DeleteStatus(status);
+}
+
+__attribute__((constructor)) void OnLoad() {
+  if (MissingTensorFlowFunction() == nullptr) Register();
+}
+
+}  // namespace
+}  // namespace farandole::tensorflow
+
+extern "C" {
+
+// NULL: the ops are registered. Else the name of the function of TensorFlow's C interface that is not there.
+FARANDOLE_EXPORT const char* farandole_tensorflow_missing() {
+  return farandole::tensorflow::MissingTensorFlowFunction();
+}
+}

@@ -1,0 +1,49 @@
+#ifndef FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_
+#define FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_
+
+#include "worker/farandole.h"
+
+namespace farandole::tensorflow {
+
+// The functions of libfarandole.so that the ops call; it is loaded into a scope of its own, so they are found by name.
+struct WorkerLibrary {
+  decltype(&farandole_abi_version) abi_version;
+  decltype(&farandole_last_error) last_error;
+  decltype(&farandole_rank) rank;
+  decltype(&farandole_size) size;
+  decltype(&farandole_local_rank) local_rank;
+  decltype(&farandole_local_size) local_size;
+  decltype(&farandole_cross_rank) cross_rank;
+  decltype(&farandole_cross_size) cross_size;
+  decltype(&farandole_group_rank) group_rank;
+  decltype(&farandole_group_size) group_size;
+  decltype(&farandole_allreduce) allreduce;
+  decltype(&farandole_grouped_allreduce) grouped_allreduce;
+  decltype(&farandole_allgather) allgather;
+  decltype(&farandole_alltoall) alltoall;
+  decltype(&farandole_broadcast) broadcast;
+  decltype(&farandole_reducescatter) reducescatter;
+  decltype(&farandole_join) join;
+  decltype(&farandole_barrier) barrier;
+  decltype(&farandole_poll) poll;
+  decltype(&farandole_wait) wait;
+  decltype(&farandole_wait_for_completion) wait_for_completion;
+  decltype(&farandole_result) result;
+  decltype(&farandole_copy_result) copy_result;
+  decltype(&farandole_release) release;
+};
+
+// The library that was connected. No kernel runs before.
+const WorkerLibrary& Worker();
+bool HasWorkerLibrary();
+
+}  // namespace farandole::tensorflow
+
+extern "C" {
+
+// Finds the functions of the worker library at `path`, which the process has opened before with the same flags. NULL:
+// done; else the reason, valid until the next call. Called once, before any op runs.
+FARANDOLE_EXPORT const char* farandole_tensorflow_connect(const char* path, int deepbind);
+}
+
+#endif  // FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_

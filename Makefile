@@ -125,4 +125,4 @@ fmt-check: tools
 
 clean:
 	@if command -v $(BAZEL) >/dev/null; then $(BAZEL) clean; fi
-	rm -rf .venv build dist sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache
+	rm -rf .venv .venv-tensorflow build dist sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache

@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -243,8 +243,8 @@ def rounds_once() -> bool:
 
 
 def functions(module: str) -> Dict[str, Callable[[], None]]:
-    """The checks of a module, by `module.name`."""
-    found = importlib.import_module(f"checks.{module}").check.functions
+    """The checks of a module of `checks`, or of another package that it names, by `module.name`."""
+    found = importlib.import_module(module if "." in module else f"checks.{module}").check.functions
     return {f"{module}.{name}": function for name, function in found.items()}
 
 
@@ -288,6 +288,29 @@ def put_tensors_into_gpus() -> None:
         setattr(torch, name, kernel)
 
 
+def run_functions(checks: Dict[str, Callable[[], None]]) -> Iterator[Tuple[str, str]]:
+    """Runs the checks up to the first that fails; gives the name and the error of each, which is empty for a pass."""
+    for name, function in checks.items():
+        try:
+            function()
+        except BaseException:  # pylint: disable=broad-except; whatever it is belongs into the report
+            yield name, traceback.format_exc()
+            return
+        yield name, ""
+
+
+def run_alone(modules: Sequence[str]) -> Outcome:
+    """Runs all checks of some modules in this process, as a program without a launcher: a job of size 1."""
+    import farandole
+
+    farandole.init()
+    try:
+        checks = {name: function for module in modules for name, function in functions(module).items()}
+        return Outcome(1, 0, "", [dict(run_functions(checks))])
+    finally:
+        farandole.shutdown()
+
+
 def main() -> int:
     """A rank's part."""
     modules, directory = sys.argv[1].split(","), pathlib.Path(sys.argv[2])
@@ -300,13 +323,10 @@ def main() -> int:
         put_tensors_into_gpus()
     farandole.init()
     with open(directory / f"{farandole.rank()}.jsonl", "w", encoding="utf-8", buffering=1) as report:
-        for name, function in checks.items():
-            try:
-                function()
-            except BaseException:  # pylint: disable=broad-except; whatever it is belongs into the report
-                report.write(json.dumps([name, traceback.format_exc()]) + "\n")
+        for name, error in run_functions(checks):
+            report.write(json.dumps([name, error]) + "\n")
+            if error:
                 return 1
-            report.write(json.dumps([name, ""]) + "\n")
     farandole.shutdown()
     return 0
 

@@ -28,12 +28,15 @@ def output_of(*command: object, codes: Sequence[int] = (0,), **environment: str)
 
 
 def show_programs(system: BareSystem, wheel: pathlib.Path) -> None:
-    """Lets a system have the wheel, the examples, these tests' programs, and the packages of .venv, among them torch, for who has them in his path."""
+    """Lets a system have the wheel, the examples, these tests' programs, and, for programs that
+    have them in their path, the packages of .venv, among them torch, and those of .venv-tensorflow."""
     (site,) = (ROOT / ".venv" / "lib").glob("python3.*/site-packages")
     system.show(wheel.parent, "/dist")
     system.show(ROOT / "examples", "/examples")
     system.show(ROOT / "tests" / "wheel", "/tests")
     system.show(site, "/frameworks")
+    (site,) = (ROOT / ".venv-tensorflow" / "lib").glob("python3.*/site-packages")
+    system.show(site, "/tensorflow")
 
 
 def run_checks(bin_folder: pathlib.Path, modules: Sequence[str], size: int, folder: pathlib.Path) -> int:

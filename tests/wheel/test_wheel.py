@@ -26,6 +26,11 @@ def test_torch_example_runs(bare: BareSystem) -> None:
     assert "rank 0: last loss" in output and "rank 1: last loss" in output
 
 
+def test_tensorflow_example_runs(bare: BareSystem) -> None:
+    output = bare.run("farandole", "run", "-np", "2", "python", "/examples/tensorflow_mlp.py", PYTHONPATH="/tensorflow")
+    assert "rank 0: test accuracy" in output and "rank 1: test accuracy" in output
+
+
 def test_gloo_comes_with_it(bare: BareSystem) -> None:
     command = ("farandole", "run", "-np", "2", "python", "/examples/numpy_allreduce.py")
     assert "equal to the bit on all of them" in bare.run(*command, FARANDOLE_TRANSPORT="gloo")

@@ -33,9 +33,14 @@ def library_path() -> str:
     return os.environ.get("FARANDOLE_LIBRARY") or str(pathlib.Path(__file__).parent / "_lib" / "libfarandole.so")
 
 
+def library_beside(name: str) -> pathlib.Path:
+    """Where another of our libraries is, beside the worker library."""
+    return pathlib.Path(library_path()).with_name(name)
+
+
 def gloo_library_exists() -> bool:
     """Whether the library of the transport over Gloo lies beside the worker library."""
-    return pathlib.Path(library_path()).with_name("libfarandole_gloo.so").exists()
+    return library_beside("libfarandole_gloo.so").exists()
 
 
 def program_path() -> str:

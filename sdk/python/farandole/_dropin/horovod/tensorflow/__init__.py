@@ -1,5 +1,4 @@
-"""Not there yet: importing it says so."""
+"""farandole.tensorflow by Horovod's name."""
 
-from horovod._missing import refuse
-
-refuse(__name__)
+from farandole.tensorflow import *  # noqa: F401,F403
+from farandole.tensorflow import elastic  # noqa: F401

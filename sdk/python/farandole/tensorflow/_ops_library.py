@@ -1,0 +1,54 @@
+"""The ops of libfarandole_tensorflow.so, which TensorFlow loads: one library for all its versions from 2.13 on."""
+
+import ctypes
+import struct
+from typing import Any
+
+import tensorflow as tf
+
+from .. import _options
+
+_OPS = ("Allreduce", "Allgather", "Broadcast", "Reducescatter", "Alltoall", "Join", "Barrier", "Number")
+
+
+def _load() -> Any:
+    path = str(_options.library_beside("libfarandole_tensorflow.so"))
+    try:
+        ops = tf.load_op_library(path)
+    except tf.errors.NotFoundError as error:
+        raise ImportError(f"farandole's TensorFlow ops cannot be loaded: {error}") from None
+    library = ctypes.CDLL(path)
+    library.farandole_tensorflow_missing.restype = ctypes.c_char_p
+    library.farandole_tensorflow_connect.restype = ctypes.c_char_p
+    missing = library.farandole_tensorflow_missing()
+    if missing is not None:
+        raise ImportError(
+            f"farandole.tensorflow needs TensorFlow 2.13 or later; {tf.__version__} lacks the function {missing.decode()}"
+        )
+    reason = library.farandole_tensorflow_connect(_options.library_path().encode(), _options.deepbind())
+    if reason is not None:
+        raise ImportError(f"farandole's TensorFlow ops cannot use the worker library: {reason.decode()}")
+    _let_them_overlap()
+    return ops
+
+
+def _let_them_overlap() -> None:
+    """Has tf.function keep the ops although nothing uses their outputs, but run them in whatever order they become ready:
+    ordered as written, two ranks whose programs differ in that order would wait for each other forever."""
+    from tensorflow.python.framework import auto_control_deps
+
+    auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = frozenset(
+        [
+            *auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS,
+            *(f"Farandole{op}" for op in _OPS if op not in ("Join", "Barrier")),
+        ]
+    )
+
+
+ops: Any = _load()
+"""The generated functions: ops.farandole_allreduce and so on."""
+
+
+def bits(factor: float) -> int:
+    """A double as the integer attribute that carries it: TensorFlow's float attributes have 32 bits."""
+    return struct.unpack("=q", struct.pack("=d", factor))[0]

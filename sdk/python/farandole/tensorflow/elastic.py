@@ -1,0 +1,94 @@
+"""Elastic training of TensorFlow's programs: docs/elastic.md, with variables, models and optimizers as the state."""
+
+import functools
+from typing import Any, Callable, Iterable, List, Optional
+
+import tensorflow as tf
+
+from .. import elastic as _elastic
+from .._library import failure, lib
+from ..elastic import HostsUpdatedInterrupt, ObjectState, State  # noqa: F401
+from .variables import broadcast_variables
+
+__all__ = ["HostsUpdatedInterrupt", "ObjectState", "State", "TensorFlowKerasState", "TensorFlowState", "run"]
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """As farandole.elastic.run, for functions whose collectives are ops of TensorFlow: what those raise when the epoch
+    ends is the epoch's end."""
+
+    @functools.wraps(func)
+    def converted(state: State, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(state, *args, **kwargs)
+        except tf.errors.OpError as error:
+            code = lib.farandole_epoch_ended()
+            if code != 0:
+                raise failure(code) from error
+            raise
+
+    return _elastic.run(converted)
+
+
+class TensorFlowState(ObjectState):
+    """A state of variables, and of whatever else the program needs to go on, each an attribute."""
+
+    def __init__(self, variables: Optional[Iterable[Any]] = None, session: Any = None, **kwargs: Any) -> None:
+        """`variables`: by default those of v1's graph; `session`: v1's, in which they are read and written."""
+        super().__init__(**kwargs)
+        given = tf.compat.v1.global_variables() if variables is None else variables
+        self._given: Callable[[], List[Any]] = lambda: list(given)
+        self._session = session
+        self._values: List[Any] = []
+        self._save_variables()
+
+    def _save_variables(self) -> None:
+        variables = self._given()
+        self._values = self._session.run(variables) if self._session else [tf.identity(each) for each in variables]
+
+    def save(self) -> None:
+        self._save_variables()
+        super().save()
+
+    def restore(self) -> None:
+        for variable, value in zip(self._given(), self._values):
+            if self._session:
+                variable.load(value, self._session)
+            else:
+                variable.assign(value)
+        super().restore()
+
+    def sync_from(self, root_rank: int) -> None:
+        variables = self._given()
+        if self._session:
+            with self._session.graph.as_default():
+                self._session.run(broadcast_variables(variables, root_rank))
+        else:
+            broadcast_variables(variables, root_rank)
+        super().sync_from(root_rank)
+
+
+class TensorFlowKerasState(TensorFlowState):
+    """A state of a Keras model, its optimizer, and of whatever else the program needs to go on."""
+
+    def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
+        """`optimizer`: by default the model's. Both are built before, as their variables are the state."""
+        del backend
+        self.model = model
+        self.optimizer = optimizer or model.optimizer
+
+        def variables() -> List[Any]:
+            found = self.optimizer.variables
+            return [*model.variables, *(found() if callable(found) else found)]
+
+        super().__init__(variables=_Lazy(variables), **kwargs)
+
+
+class _Lazy:
+    """The variables that there are when they are asked for: an optimizer makes its own late."""
+
+    def __init__(self, find: Callable[[], List[Any]]) -> None:
+        self._find = find
+
+    def __iter__(self) -> Any:
+        return iter(self._find())

@@ -1,0 +1,386 @@
+"""The operations on tensors, eager and in graphs, with gradients.
+
+All ranks of the process set call an operation with the same name, element type and, unless it says otherwise, shape.
+Eager calls without a name are paired in their order; in a graph an op without a name gets one from its place in the
+graph, which all ranks have alike. Where ranks disagree, each gets a tf.errors.FailedPreconditionError that names two of
+them and both values, and the job goes on. tf.errors.AbortedError: a worker has died or left.
+"""
+
+import re
+import weakref
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+
+import tensorflow as tf
+
+from .. import _epochs, _ops
+from ..process_sets import ProcessSet, global_process_set, group_of
+from ..reduce_ops import Adasum, Average, Sum, choose
+from ._ops_library import bits, ops
+from .compression import Compression
+
+_counts: "weakref.WeakKeyDictionary[Any, Dict[str, int]]" = weakref.WeakKeyDictionary()
+
+
+def _attributes(kind: str, name: Optional[str]) -> Dict[str, Any]:
+    """The attributes `tensor_name` and `waits` of an op that is made now."""
+    if name is not None:
+        _ops.encode_name(name)
+    if tf.executing_eagerly():
+        return {"tensor_name": name or "", "waits": 1}
+    return {"tensor_name": name or _name_in_graph(kind), "waits": 0}
+
+
+def _name_in_graph(kind: str) -> str:
+    """A name that all ranks give the op: the function's, without the number of the trace, and the op's count in it."""
+    graph = tf.compat.v1.get_default_graph()
+    function = re.sub(r"_\d+$", "", getattr(graph, "name", "graph"))
+    counts = _counts.setdefault(graph, {})
+    counts[kind] = counts.get(kind, 0) + 1
+    return f"{function}/{kind}.{counts[kind]}"
+
+
+def _dense(tensor: Any) -> tf.Tensor:
+    return tf.convert_to_tensor(tensor)
+
+
+def _by_dtype(tensors: Sequence[tf.Tensor]) -> List[List[int]]:
+    """The places of the tensors of each element type, in an order that all ranks have alike."""
+    found: Dict[str, List[int]] = {}
+    for index, tensor in enumerate(tensors):
+        found.setdefault(tensor.dtype.name, []).append(index)
+    return [found[name] for name in sorted(found)]
+
+
+def _reduce(
+    tensors: Sequence[tf.Tensor],
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> List[tf.Tensor]:
+    """Allreduce of several tensors together; those of one element type are one op."""
+    _ops.check_factors(prescale, postscale)
+    group = group_of(process_set)
+    parts = [[index] for index in range(len(tensors))] if op == Adasum else _by_dtype(tensors)
+    outputs: List[Any] = [None] * len(tensors)
+    for number, part in enumerate(parts):
+        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+        reduced = ops.farandole_allreduce(
+            [tensors[index] for index in part],
+            reduce_op=op,
+            prescale_bits=bits(prescale),
+            postscale_bits=bits(postscale),
+            process_set_id=group,
+            **_attributes("allreduce", own_name),
+        )
+        for index, output in zip(part, reduced):
+            outputs[index] = output
+    return outputs
+
+
+def allreduce(
+    tensor: Any,
+    average: Optional[bool] = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Type = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> Any:
+    """Returns postscale_factor * op over ranks (prescale_factor * tensor), of the shape and element type of `tensor`.
+
+    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max, Product or Adasum. tf.IndexedSlices, with Sum
+    or Average, become those of all ranks one after the other. `compression` says in which form the tensor travels.
+    """
+    del device_dense, device_sparse, ignore_name_scope
+    op = choose(op, average)
+    if isinstance(tensor, tf.IndexedSlices):
+        return _allreduce_slices(tensor, name, op, prescale_factor, postscale_factor, process_set)
+    sent, context = compression.compress(_dense(tensor))
+    reduced = _reduce([sent], name, op, prescale_factor, postscale_factor, process_set)[0]
+    return compression.decompress(reduced, context)
+
+
+def _allreduce_slices(
+    slices: tf.IndexedSlices,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> tf.IndexedSlices:
+    if op not in (Average, Sum):
+        raise NotImplementedError("tf.IndexedSlices are reduced by Average or Sum only")
+    values, indices = slices.values, slices.indices
+    own = [f"{name}.values", f"{name}.indices"] if name else [None, None]
+    values = allgather(values * tf.cast(prescale * postscale, values.dtype), own[0], process_set)
+    indices = allgather(indices, own[1], process_set)
+    if op == Average:
+        values = values / tf.cast(_set_size(process_set), values.dtype)
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def _set_size(process_set: ProcessSet) -> Any:
+    return process_set.size() if tf.executing_eagerly() else size_op(group_of(process_set))
+
+
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: Optional[bool] = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Type = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    name: Optional[str] = None,
+) -> List[Any]:
+    """As allreduce for several tensors, which may differ in shape and element type; those of one element type are reduced
+    as one. tf.IndexedSlices among them travel by themselves."""
+    tensors, op = _ops.listed(tensors), choose(op, average)
+    outputs: List[Any] = list(tensors)
+    dense = [index for index, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
+    for index, tensor in enumerate(tensors):
+        if isinstance(tensor, tf.IndexedSlices):
+            own_name = f"{name}.slices{index}" if name else None
+            outputs[index] = _allreduce_slices(tensor, own_name, op, prescale_factor, postscale_factor, process_set)
+    compressed = [compression.compress(_dense(tensors[index])) for index in dense]
+    sent = [tensor for tensor, _ in compressed]
+    reduced = _reduce(sent, name, op, prescale_factor, postscale_factor, process_set)
+    for index, output, (_, context) in zip(dense, reduced, compressed):
+        outputs[index] = compression.decompress(output, context)
+    return outputs
+
+
+def _gathered_shape(output: tf.Tensor, tensor: tf.Tensor) -> None:
+    if not tf.executing_eagerly() and tensor.shape.rank is not None:
+        output.set_shape([None, *tensor.shape[1:]])
+
+
+def grouped_allgather(
+    tensors: Sequence[Any],
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> List[tf.Tensor]:
+    """As allgather for several tensors, which may differ in shape and element type."""
+    del ignore_name_scope
+    tensors = [_dense(tensor) for tensor in _ops.listed(tensors)]
+    outputs: List[Any] = [None] * len(tensors)
+    parts = _by_dtype(tensors)
+    for number, part in enumerate(parts):
+        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+        gathered, _ = ops.farandole_allgather(
+            [tensors[index] for index in part],
+            process_set_id=group_of(process_set),
+            **_attributes("allgather", own_name),
+        )
+        for index, output in zip(part, gathered):
+            _gathered_shape(output, tensors[index])
+            outputs[index] = output
+    return outputs
+
+
+def allgather(
+    tensor: Any,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor:
+    """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar
+    counts as [1]."""
+    return grouped_allgather([tensor], name, process_set, ignore_name_scope)[0]
+
+
+def broadcast(
+    tensor: Any,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor:
+    """Returns the tensor of `root_rank`, a rank of the job that is in the process set; others give one of its shape
+    and element type."""
+    del ignore_name_scope
+    return broadcast_all([_dense(tensor)], root_rank, name, process_set)[0]
+
+
+def broadcast_all(
+    tensors: Sequence[tf.Tensor], root_rank: int, name: Optional[str], process_set: ProcessSet
+) -> List[tf.Tensor]:
+    """As broadcast for several tensors, which travel at the same time."""
+    outputs: List[Any] = [None] * len(tensors)
+    parts = _by_dtype(tensors)
+    for number, part in enumerate(parts):
+        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+        received = ops.farandole_broadcast(
+            [tensors[index] for index in part],
+            root_rank=_ops.root_for(root_rank),
+            process_set_id=group_of(process_set),
+            **_attributes("broadcast", own_name),
+        )
+        for index, output in zip(part, received):
+            outputs[index] = output
+    return outputs
+
+
+def alltoall(
+    tensor: Any,
+    splits: Any = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> Any:
+    """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and returns
+    what this rank gets, in the order of the ranks that it comes from, and the tensor of how many rows each has given.
+
+    Without `splits` all get equally many, and only the rows are returned. The ranks' tensors may differ in the first dimension.
+    """
+    del ignore_name_scope
+    tensor = _dense(tensor)
+    given = tf.zeros([0], tf.int64) if splits is None else _dense(splits)
+    received, rows = ops.farandole_alltoall(
+        tensor, tf.cast(given, tf.int64), process_set_id=group_of(process_set), **_attributes("alltoall", name)
+    )
+    _gathered_shape(received, tensor)
+    return received if splits is None else (received, tf.cast(tf.reshape(rows, [-1]), given.dtype))
+
+
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    device_dense: str = "",
+    compression: Type = Compression.none,
+    op: int = Average,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+) -> List[tf.Tensor]:
+    """As reducescatter for several tensors, which may differ in shape and element type."""
+    del device_dense, ignore_name_scope
+    _ops.check_factors(prescale_factor, postscale_factor)
+    compressed = [compression.compress(_dense(tensor)) for tensor in _ops.listed(tensors)]
+    outputs: List[Any] = [None] * len(compressed)
+    parts = _by_dtype([tensor for tensor, _ in compressed])
+    for number, part in enumerate(parts):
+        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+        reduced = ops.farandole_reducescatter(
+            [compressed[index][0] for index in part],
+            reduce_op=choose(op, None),
+            prescale_bits=bits(prescale_factor),
+            postscale_bits=bits(postscale_factor),
+            process_set_id=group_of(process_set),
+            **_attributes("reducescatter", own_name),
+        )
+        for index, output in zip(part, reduced):
+            _gathered_shape(output, compressed[index][0])
+            outputs[index] = compression.decompress(output, compressed[index][1])
+    return outputs
+
+
+def reducescatter(
+    tensor: Any,
+    device_dense: str = "",
+    compression: Type = Compression.none,
+    op: int = Average,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor:
+    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the order
+    of the set's ranks, and one more on the first rows % size."""
+    return grouped_reducescatter(
+        [tensor], device_dense, compression, op, name, process_set, prescale_factor, postscale_factor, ignore_name_scope
+    )[0]
+
+
+def join() -> Any:
+    """Takes part in what the other ranks submit until all ranks have joined; returns the last one. Eager: a number."""
+    if not tf.executing_eagerly():
+        return ops.farandole_join(waits=0)
+    last = int(ops.farandole_join(waits=1))
+    _epochs.all_have_joined()
+    return last
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> Any:
+    """Returns when all ranks of the set have called it."""
+    return ops.farandole_barrier(process_set_id=group_of(process_set), **_attributes("barrier", None))
+
+
+_NUMBERS = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size", "set_size", "set_includes")
+
+
+def _number(which: str, group: int, name: Optional[str]) -> tf.Tensor:
+    return ops.farandole_number(which=_NUMBERS.index(which), process_set_id=group, name=name)
+
+
+def rank_op(name: Optional[str] = None) -> tf.Tensor:
+    """rank(), read when the graph runs: in an elastic job it may be another one each time."""
+    return _number("rank", 0, name)
+
+
+def size_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
+    """The number of ranks of a process set, read when the graph runs."""
+    return _number("set_size", process_set_id, name)
+
+
+def local_rank_op(name: Optional[str] = None) -> tf.Tensor:
+    """local_rank(), read when the graph runs."""
+    return _number("local_rank", 0, name)
+
+
+def local_size_op(name: Optional[str] = None) -> tf.Tensor:
+    """local_size(), read when the graph runs."""
+    return _number("local_size", 0, name)
+
+
+def process_set_included_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
+    """1 where this rank is in the process set, else 0, read when the graph runs."""
+    return _number("set_includes", process_set_id, name)
+
+
+def reduce_with(op: Any, gradients: Sequence[Any]) -> Tuple[List[tf.Tensor], int]:
+    """For gradients.py: the gradients of an allreduce, reduced as the op itself has done."""
+    reduced = ops.farandole_allreduce(
+        list(gradients),
+        reduce_op=op.get_attr("reduce_op"),
+        prescale_bits=op.get_attr("prescale_bits"),
+        postscale_bits=op.get_attr("postscale_bits"),
+        process_set_id=op.get_attr("process_set_id"),
+        **_attributes("allreduce", gradient_name(op)),
+    )
+    return reduced, op.get_attr("reduce_op")
+
+
+def gradient_name(op: Any) -> Optional[str]:
+    """The name of an op's gradient; of an op without one there is none."""
+    name = op.get_attr("tensor_name").decode()
+    return f"{name}.gradient" if name else None
+
+
+def mean_of(op: Any, gradients: Sequence[Any]) -> List[tf.Tensor]:
+    """For gradients.py: their averages over the ranks of the op's process set."""
+    return ops.farandole_allreduce(
+        list(gradients),
+        reduce_op=Average,
+        prescale_bits=bits(1.0),
+        postscale_bits=bits(1.0),
+        process_set_id=op.get_attr("process_set_id"),
+        **_attributes("allreduce", gradient_name(op)),
+    )
+
+
+def run_attributes(kind: str, op: Any) -> Dict[str, Any]:
+    """For gradients.py: the attributes of the op that is an op's gradient."""
+    return {"process_set_id": op.get_attr("process_set_id"), **_attributes(kind, gradient_name(op))}

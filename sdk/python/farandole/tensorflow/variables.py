@@ -1,0 +1,93 @@
+"""Starting all ranks from one state."""
+
+from typing import Any, Callable, Iterable, List, Optional
+
+import tensorflow as tf
+
+from .. import _ops, objects
+from ..process_sets import ProcessSet, global_process_set
+from .gradient_exchange import variable_of
+from .ops import broadcast_all
+
+
+def broadcast_variables(
+    variables: Iterable[Any],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    inplace: bool = False,
+) -> Any:
+    """Gives the root's values to the variables of all ranks: tf.Variables or Keras variables, in the same order on all.
+
+    Eager: they have them on return. In a graph: the op that gives them. `inplace` is Horovod's, and changes nothing:
+    values are received beside the variables and then assigned.
+    """
+    del inplace
+    variables = [variable_of(variable) for variable in variables]
+    if not variables:
+        return None
+    name = "broadcast_variables"
+    received = broadcast_all([tf.convert_to_tensor(each) for each in variables], root_rank, name, process_set)
+    assigned = [variable.assign(value) for variable, value in zip(variables, received)]
+    return None if tf.executing_eagerly() else tf.group(*assigned)
+
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """broadcast_variables of a v1 graph's global variables. RuntimeError: eager execution knows none."""
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "hvd.broadcast_global_variables() does not support eager execution. Please use `hvd.broadcast_variables(<model/optimizer "
+            "variables>)` instead."
+        )
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """Gives the root's global variables to all ranks when a v1 session has been made."""
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__()
+        self.root_rank = _ops.root_for(root_rank)
+        self.bcast_op: Any = None
+        del device
+
+    def begin(self) -> None:
+        """The graph is complete."""
+        graph = tf.compat.v1.get_default_graph()
+        if self.bcast_op is None or self.bcast_op.graph is not graph:
+            self.bcast_op = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """The session is there, and its variables have values."""
+        del coord
+        if self.bcast_op is not None:
+            session.run(self.bcast_op)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    session: Any = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Returns the root's object on every rank of the set. `session` is Horovod's: no graph is made here."""
+    del session
+    return objects.broadcast_object(obj, root_rank, name, process_set)
+
+
+def broadcast_object_fn(
+    root_rank: int = 0,
+    session: Any = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[Any], Any]:
+    """A function that broadcasts the object that it is given, as broadcast_object does."""
+    return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
+
+
+def allgather_object(
+    obj: Any, session: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> List[Any]:
+    """Returns the objects of all ranks of the set, in the order of ranks. `session` is Horovod's: no graph is made here."""
+    del session
+    return objects.allgather_object(obj, name, process_set)

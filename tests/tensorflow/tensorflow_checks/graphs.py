@@ -1,0 +1,157 @@
+"""Ops that overlap, gradients, memory, and v1's graphs and sessions."""
+
+import random
+from typing import Any, List
+
+import farandole.tensorflow as hvd
+import numpy
+import tensorflow as tf
+from harness import Checks
+
+check = Checks()
+
+
+@check
+def a_hundred_tensors_in_any_order_end_on_one_thread() -> None:
+    config = tf.compat.v1.ConfigProto(
+        inter_op_parallelism_threads=1, intra_op_parallelism_threads=1, use_per_session_threads=True
+    )
+    order = list(range(100))
+    random.Random(hvd.rank()).shuffle(order)
+    with tf.Graph().as_default() as graph:
+        reduced: List[Any] = [None] * 100
+        previous: List[Any] = []
+        for place in order:
+            # Each is ready after the one that this rank has before it.
+            with tf.control_dependencies(previous):
+                tensor = tf.identity(tf.fill([10], float(place + hvd.rank())))
+            previous = [tensor]
+            reduced[place] = hvd.allreduce(tensor, op=hvd.Sum, name=f"tensor.{place}")
+        with tf.compat.v1.Session(graph=graph, config=config) as session:
+            for _ in range(20):
+                results = session.run(reduced)
+                for place, result in enumerate(results):
+                    assert result.tolist() == [sum(place + r for r in range(hvd.size()))] * 10
+
+
+@check
+def a_functions_ops_are_not_ordered_as_written() -> None:
+    order = [0, 1] if hvd.rank() % 2 == 0 else [1, 0]
+
+    @tf.function
+    def step(value: Any) -> Any:
+        reduced = {}
+        for place in order:
+            reduced[place] = hvd.allreduce(value + place, op=hvd.Sum, name=f"crossed.{place}")
+        return reduced[0], reduced[1]
+
+    for _ in range(20):
+        first, second = step(tf.constant(1.0))
+        assert (first.numpy(), second.numpy()) == (hvd.size(), 2 * hvd.size())
+
+
+@check
+def equal_calls_are_neither_merged_nor_folded() -> None:
+    before = hvd.counters().submissions
+
+    @tf.function
+    def step() -> Any:
+        for _ in range(5):
+            total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum)
+        return total
+
+    assert step().numpy() == hvd.size()
+    assert hvd.counters().submissions == before + 5
+
+
+@check
+def the_iterations_of_a_loop_share_a_name() -> None:
+    @tf.function
+    def loop() -> Any:
+        total = tf.constant(0.0)
+        for _ in tf.range(50):
+            total += hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="in_a_loop")
+        return total
+
+    assert loop().numpy() == 50 * hvd.size()
+
+
+def address(tensor: tf.Tensor) -> int:
+    """Where an eager tensor's elements are: _numpy() is a view of them, numpy() a copy."""
+    return tensor._numpy().__array_interface__["data"][0]
+
+
+@check
+def an_output_takes_the_memory_of_an_input_that_nobody_else_holds() -> None:
+    seen: List[int] = []
+
+    @tf.function
+    def chain(given: Any) -> Any:
+        made = given + 1.0
+        looked = tf.py_function(lambda tensor: seen.append(address(tensor)), [made], [])
+        with tf.control_dependencies([looked]):
+            first = hvd.allreduce(made, op=hvd.Sum)
+        return hvd.allreduce(first, op=hvd.Sum)
+
+    result = chain(tf.zeros([1 << 18]))
+    assert result.numpy()[0] == hvd.size() ** 2
+    assert seen == [address(result)]
+
+
+@check
+def an_input_that_somebody_else_holds_stays_as_it_is() -> None:
+    given = tf.fill([1 << 18], 2.0)
+    before = address(given)
+    result = hvd.allreduce(given, op=hvd.Sum)
+    assert address(result) != before == address(given)
+    assert given.numpy()[0] == 2.0 and result.numpy()[0] == 2.0 * hvd.size()
+
+
+@check
+def gradients_are_horovods() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    x = tf.Variable(tf.fill([size, 2], float(rank + 1)))
+    total = sum(range(1, size + 1))
+
+    def gradient(call: Any, weight: float) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(call(x) * weight)
+        return tape.gradient(loss, x)
+
+    mine = float(rank + 1)
+    rows = [
+        (lambda t: hvd.allreduce(t, op=hvd.Sum), total),
+        (lambda t: hvd.allreduce(t, op=hvd.Average), total / size),
+        (lambda t: hvd.allreduce(t, op=hvd.Sum, prescale_factor=0.5), total * 0.5),
+        (lambda t: hvd.grouped_allreduce([t, t], op=hvd.Sum)[1], total),
+        (hvd.allgather, total / size),
+        (lambda t: hvd.broadcast(t, 0), total / size if rank == 0 else 0.0),
+    ]
+    for call, wanted in rows:
+        for way in (gradient, tf.function(gradient)):
+            tf.debugging.assert_near(way(call, mine), tf.fill([size, 2], float(wanted)))
+    for way in (gradient, tf.function(gradient)):
+        found = way(lambda t: hvd.reducescatter(t, op=hvd.Sum), mine)
+        tf.debugging.assert_near(found[:, 0], tf.constant([float(size * (r + 1)) for r in range(size)]))
+        found = way(lambda t: hvd.alltoall(t, [1] * size)[0], mine)
+        tf.debugging.assert_near(found[:, 0], tf.constant([float(r + 1) for r in range(size)]))
+
+
+@check
+def a_session_trains_with_the_hook_and_the_optimizer() -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        v1.set_random_seed(hvd.rank())
+        weights = v1.get_variable("weights", initializer=tf.random.normal([4, 1], seed=hvd.rank()), use_resource=True)
+        inputs = tf.constant(numpy.random.RandomState(hvd.rank()).rand(8, 4), tf.float32)
+        loss = tf.reduce_mean(tf.square(tf.matmul(inputs, weights) - 1.0))
+        v1.train.get_or_create_global_step()
+        optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(0.1))
+        step = optimizer.minimize(loss, global_step=v1.train.get_global_step())
+        hooks = [hvd.BroadcastGlobalVariablesHook(0)]
+        with v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+            losses = [session.run([loss, step])[0] for _ in range(10)]
+            trained = session.run(weights)
+    assert losses[-1] < losses[0]
+    for other in hvd.allgather_object(trained):
+        assert (other == trained).all()

@@ -1,0 +1,197 @@
+"""Tapes, optimizers, variables, batch normalization and elastic states: the training of one process with the whole batch."""
+
+from typing import Any, List
+
+import farandole.tensorflow as hvd
+import numpy
+import tensorflow as tf
+from harness import Checks, expect_error
+
+check = Checks()
+
+STEPS = 4
+
+
+def model() -> Any:
+    """The same on all ranks, and each time."""
+    tf.keras.utils.set_random_seed(5)
+    made = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="tanh"), tf.keras.layers.Dense(1)])
+    made.build((None, 4))
+    return made
+
+
+def batch(step: int) -> Any:
+    """The whole batch of a step: six rows of each rank."""
+    random = numpy.random.RandomState(step)
+    inputs = random.rand(6 * hvd.size(), 4).astype(numpy.float32)
+    return inputs, inputs.sum(1, keepdims=True)
+
+
+def rows(array: Any) -> Any:
+    return array[6 * hvd.rank() : 6 * (hvd.rank() + 1)]
+
+
+def loss_of(net: Any, inputs: Any, targets: Any) -> Any:
+    return tf.reduce_mean(tf.square(net(inputs) - targets))
+
+
+def trained_alone() -> List[Any]:
+    """The weights after training in one process with the whole batch."""
+    net, optimizer = model(), tf.keras.optimizers.SGD(0.1, momentum=0.9)
+    for step in range(STEPS):
+        with tf.GradientTape() as tape:
+            loss = loss_of(net, *batch(step))
+        optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+    return net.get_weights()
+
+
+def assert_trained(net: Any) -> None:
+    for mine, alone in zip(net.get_weights(), trained_alone()):
+        numpy.testing.assert_allclose(mine, alone, rtol=2e-5, atol=1e-6)
+
+
+@check.each("eager", "function", "groups", "predivided")
+def a_tape_trains_as_one_process(way: str) -> None:
+    net, optimizer = model(), tf.keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build(net.trainable_variables)
+    options = {"groups": {"num_groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(way, {})
+
+    def step(inputs: Any, targets: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = loss_of(net, inputs, targets)
+        tape = hvd.DistributedGradientTape(tape, **options)
+        optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+
+    run = step if way == "eager" else tf.function(step)
+    for number in range(STEPS):
+        run(*map(tf.constant, map(rows, batch(number))))
+    assert_trained(net)
+
+
+@check.each("fit", "eager fit")
+def a_keras_optimizer_trains_as_one_process(way: str) -> None:
+    net = model()
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    net.compile(optimizer, "mse", run_eagerly=way == "eager fit", jit_compile=False)
+    for number in range(STEPS):
+        inputs, targets = map(rows, batch(number))
+        net.fit(inputs, targets, batch_size=6, epochs=1, verbose=0)
+    assert_trained(net)
+    assert type(optimizer).__name__ == "SGD" and type(optimizer).__module__ == tf.keras.optimizers.SGD.__module__
+
+
+@check
+def gradients_of_two_passes_are_added_up() -> None:
+    variable = tf.Variable([1.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), backward_passes_per_step=2)
+
+    @tf.function
+    def step(gradient: Any) -> None:
+        optimizer.apply_gradients([(gradient, variable)])
+
+    mean = sum(range(hvd.size())) / hvd.size()
+    for number in range(1, 5):
+        step(tf.constant([float(hvd.rank())]))
+        numpy.testing.assert_allclose(variable.numpy(), [1.0 - 2 * mean * (number // 2)], rtol=1e-6)
+
+
+@check
+def local_layers_keep_their_own_gradients() -> None:
+    layers = [tf.keras.layers.Dense(2, use_bias=False, kernel_initializer="ones") for _ in range(2)]
+    value = tf.fill([1, 2], float(hvd.rank() + 1))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layers[1](layers[0](value)))
+    tape = hvd.PartialDistributedGradientTape(tape, local_layers=layers[0])
+    local, shared = tape.gradient(loss, [layer.trainable_variables[0] for layer in layers])
+    size = hvd.size()
+    tf.debugging.assert_near(local, tf.fill([2, 2], 2.0 * (hvd.rank() + 1) / size))
+    tf.debugging.assert_near(shared, tf.fill([2, 2], 2.0 * sum(range(1, size + 1)) / size))
+
+
+@check
+def slices_of_an_embedding_are_reduced() -> None:
+    for is_dense in (False, True):
+        table = tf.Variable(tf.zeros([4, 2]))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, [hvd.rank() % 4, 0]))
+        tape = hvd.DistributedGradientTape(tape, sparse_as_dense=is_dense, op=hvd.Sum)
+        found = tape.gradient(loss, table)
+        assert isinstance(found, tf.IndexedSlices) != is_dense
+        wanted = numpy.zeros([4, 2])
+        for rank in range(hvd.size()):
+            wanted[[rank % 4]] += 1
+            wanted[0] += 1
+        numpy.testing.assert_array_equal(tf.convert_to_tensor(found).numpy(), wanted)
+
+
+@check
+def all_ranks_start_from_the_roots_variables() -> None:
+    root = hvd.size() - 1
+    variables = [tf.Variable(tf.fill([3], float(hvd.rank()))), tf.Variable(hvd.rank(), dtype=tf.int64)]
+    hvd.broadcast_variables(variables, root_rank=root)
+    assert [each.numpy().tolist() for each in variables] == [[root] * 3, root]
+    net = model()
+    net.set_weights([each + hvd.rank() for each in net.get_weights()])
+    hvd.broadcast_variables(net.variables, root_rank=root)
+    for other in hvd.allgather_object(net.get_weights()):
+        assert all((mine == its).all() for mine, its in zip(net.get_weights(), other))
+
+
+@check
+def batches_are_normalized_by_the_statistics_of_all() -> None:
+    inputs, _ = batch(0)
+    weight = numpy.arange(4, dtype=numpy.float32)
+    alone, synchronized = tf.keras.layers.BatchNormalization(), hvd.SyncBatchNormalization()
+    with tf.GradientTape() as tape:
+        given = tf.constant(inputs)
+        tape.watch(given)
+        wanted = alone(given, training=True)
+        loss = tf.reduce_sum(tf.square(wanted) * weight)
+    gradient = tape.gradient(loss, given)
+    with tf.GradientTape() as tape:
+        given = tf.constant(rows(inputs))
+        tape.watch(given)
+        found = synchronized(given, training=True)
+        loss = tf.reduce_sum(tf.square(found) * weight)
+    numpy.testing.assert_allclose(found, rows(wanted), rtol=1e-3, atol=1e-5)
+    numpy.testing.assert_allclose(tape.gradient(loss, given), rows(gradient.numpy()), rtol=1e-2, atol=1e-4)
+    numpy.testing.assert_allclose(synchronized.moving_variance, alone.moving_variance, rtol=1e-4)
+
+
+@check
+def an_elastic_state_goes_back_and_is_given_to_all() -> None:
+    net, optimizer = model(), tf.keras.optimizers.SGD(0.1, momentum=0.9)
+    net.compile(optimizer, "mse")
+    optimizer.build(net.trainable_variables)
+    state = hvd.elastic.TensorFlowKerasState(net, optimizer, epoch=hvd.rank())
+    before = net.get_weights()
+    net.set_weights([each + hvd.rank() + 1 for each in before])
+    state.epoch = 7
+    state.restore()
+    assert state.epoch == hvd.rank() and all((a == b).all() for a, b in zip(before, net.get_weights()))
+    net.set_weights([each + hvd.rank() for each in before])
+    state.sync()
+    assert state.epoch == 0 and all((a == b).all() for a, b in zip(before, net.get_weights()))
+
+
+@check
+def a_function_that_fails_for_itself_is_not_the_epochs_end() -> None:
+    state = hvd.elastic.TensorFlowState([tf.Variable(1.0)], step=0)
+
+    @hvd.elastic.run
+    def train(_state: Any) -> Any:
+        return tf.reshape(tf.zeros([3]), [2])
+
+    expect_error(tf.errors.InvalidArgumentError, lambda: train(state))
+
+
+@check
+def wrong_arguments_are_named() -> None:
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer(3), "needs an optimizer")
+    expect_error(
+        ValueError,
+        lambda: hvd.DistributedGradientTape(tf.GradientTape(), op=hvd.Sum, gradient_predivide_factor=2.0),
+        "gradient_predivide_factor",
+    )
+    expect_error(ValueError, lambda: hvd.SyncBatchNormalization(fused=True), "fused")
+    expect_error(RuntimeError, lambda: hvd.broadcast_global_variables(0), "eager")

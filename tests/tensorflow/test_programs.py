@@ -1,0 +1,86 @@
+"""Programs of TensorFlow as jobs of their own: under Horovod's names, and with a worker that is killed."""
+
+import pathlib
+import subprocess
+import sys
+
+import harness
+
+KILLED = """
+import os, signal
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+hvd.init()
+
+@tf.function
+def step():
+    return hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="step")
+
+for number in range(5):
+    if hvd.rank() == 1 and number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        assert step().numpy() == 2
+    except tf.errors.AbortedError as error:
+        print(f"told at step {number}: {error.message}", flush=True)
+        break
+"""
+
+
+def test_a_killed_worker_is_named_to_a_function_under_horovods_name(tmp_path: pathlib.Path) -> None:
+    harness.require_cli()
+    program = tmp_path / "program.py"
+    program.write_text(KILLED, encoding="utf-8")
+    command = [str(harness.CLI), "run", "--horovod", "-np", "2", "--state-dir", str(tmp_path / "state")]
+    result = subprocess.run(
+        [*command, sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=harness.JOB_SECONDS,
+        check=False,
+    )
+    assert "told at step 3: " in result.stdout and "rank 1 (pid" in result.stdout, result.stdout + result.stderr
+
+
+ELASTIC = """
+import os, signal
+import farandole.tensorflow as hvd
+import tensorflow as tf
+
+hvd.init()
+weights = tf.Variable([0.0])
+state = hvd.elastic.TensorFlowState([weights], step=0)
+
+@hvd.elastic.run
+def train(state):
+    # Its nodes hold the epoch's process sets: each epoch traces its own.
+    @tf.function
+    def step():
+        weights.assign_add([hvd.allreduce(tf.constant(1.0), op=hvd.Average, name="step")])
+
+    while state.step < 6:
+        if hvd.rank() == 1 and state.step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        step()
+        state.step += 1
+        state.commit()
+    return hvd.size()
+
+print(f"ended with {train(state)} ranks, step {state.step}, weights {weights.numpy()[0]:.0f}", flush=True)
+"""
+
+
+def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> None:
+    harness.require_cli()
+    program = tmp_path / "program.py"
+    program.write_text(ELASTIC, encoding="utf-8")
+    command = [str(harness.CLI), "run", "-np", "2", "--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
+    result = subprocess.run(
+        [*command, "--state-dir", str(tmp_path / "state"), sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=harness.JOB_SECONDS,
+        check=False,
+    )
+    assert "ended with" in result.stdout and "step 6, weights 6" in result.stdout, result.stdout + result.stderr

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 namespace farandole::bench {
 

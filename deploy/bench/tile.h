@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 namespace farandole::bench {
 

@@ -37,7 +37,7 @@ absl::Status AwaitOutputs(Submission& submission) {
 }  // namespace
 
 absl::Status PlaceOnGpu(Worker& worker, Request* request) {
-  if (current.gpu < 0 || request->op == OpType::kBarrier || request->op == OpType::kJoin) return absl::OkStatus();
+  if (current.gpu < 0 || TraitsOf(request->op).tensors == OpTraits::Tensors::kNone) return absl::OkStatus();
   const absl::StatusOr<GpuCollectives*> gpus = worker.gpus();
   if (!gpus.ok()) return gpus.status();
   return PlaceInGpu(**gpus, worker.engine().table(), current.gpu, current.stream, request);

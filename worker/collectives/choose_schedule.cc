@@ -150,25 +150,11 @@ absl::Status CheckPositions(const Collective& collective) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": position ", collective.position,
                                                    " in a group of ", size, " ranks"));
   }
-  if (collective.op == OpType::kBroadcast && !in_group(collective.root)) {
+  if (TraitsOf(collective.op).has_root && !in_group(collective.root)) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": the root's position is ",
                                                    collective.root, " in a group of ", size, " ranks"));
   }
   return absl::OkStatus();
-}
-
-// Null: the op has no counts.
-const char* NameWithCounts(OpType op) {
-  switch (op) {
-    case OpType::kAllgather:
-      return "allgather";
-    case OpType::kReducescatter:
-      return "reducescatter";
-    case OpType::kAlltoall:
-      return "alltoall";
-    default:
-      return nullptr;
-  }
 }
 
 absl::Status CheckSentCounts(const Collective& collective) {
@@ -187,17 +173,18 @@ absl::Status CheckCounts(const Collective& collective) {
   if (collective.count < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", collective.count, " elements"));
   }
-  const char* const name = NameWithCounts(collective.op);
-  if (name == nullptr) return absl::OkStatus();
+  const OpTraits& traits = TraitsOf(collective.op);
+  if (traits.rows == OpTraits::Rows::kNone) return absl::OkStatus();
   const absl::Span<const int64_t> counts = collective.counts;
   if (counts.size() != collective.ranks.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", counts.size(),
-                                                   " counts in a group of ", collective.ranks.size(), " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", traits.name, " of ",
+                                                   counts.size(), " counts in a group of ", collective.ranks.size(),
+                                                   " ranks"));
   }
   const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (sum != collective.count || std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count < 0; })) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", name, " of ", collective.count,
-                                                   " elements, but the ranks have ", sum));
+    return absl::InvalidArgumentError(absl::StrCat("batch ", collective.sequence, ": ", traits.name, " of ",
+                                                   collective.count, " elements, but the ranks have ", sum));
   }
   return CheckSentCounts(collective);
 }
@@ -227,7 +214,7 @@ int64_t BytesOf(const Collective& collective) {
 }
 
 absl::Status NoSchedule(OpType op) {
-  return absl::UnimplementedError(absl::StrCat("no schedule for op ", static_cast<int>(op)));
+  return absl::UnimplementedError(absl::StrCat("no schedule for ", TraitsOf(op).name));
 }
 
 }  // namespace

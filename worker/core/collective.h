@@ -5,25 +5,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
+#include "base/op_type.h"
 
 namespace farandole {
 
 struct GpuBatch;
 
-// The collectives that a batch can ask for; numbers as in proto/farandole/v1/types.proto.
-enum class OpType : uint8_t {
-  kAllreduce = 0,
-  kAllgather = 1,
-  kBroadcast = 2,
-  kBarrier = 3,
-  kAlltoall = 4,
-  kReducescatter = 5,
-  kJoin = 6,
-};
-
 // Whether the op combines what the ranks contribute.
-inline bool Reduces(OpType op) { return op == OpType::kAllreduce || op == OpType::kReducescatter; }
+inline bool Reduces(OpType op) { return TraitsOf(op).reduces; }
 
 // One piece of this rank's contiguous memory: `count` elements at `input` give the same number at `output`. The two are
 // equal or do not overlap. Borrowed.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 #include "worker/device/piece_batch.h"
 
 namespace farandole {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 #include "worker/device/batch_kernel.h"
 #include "worker/device/cuda_driver.h"
 

@@ -176,7 +176,7 @@ Submission* Engine::Completed(int64_t handle) {
 Submission* Engine::Result(int64_t handle) {
   Submission* submission = Completed(handle);
   if (submission == nullptr) return nullptr;
-  return submission->op == OpType::kAllgather || submission->op == OpType::kAlltoall ? submission : nullptr;
+  return TraitsOf(submission->op).allocates_result ? submission : nullptr;
 }
 
 bool Engine::WantsToMove(int64_t now_ns) const {

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/device/nccl/nccl_reduction.h"
@@ -49,30 +51,33 @@ absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorView& 
   return absl::OkStatus();
 }
 
-absl::Status CheckTensors(absl::string_view name, const Request& request) {
+// "an alltoall", "a reducescatter"
+std::string WithArticle(absl::string_view noun) {
+  return absl::StrCat(absl::StrContains("aeiou", noun[0]) ? "an " : "a ", noun);
+}
+
+absl::Status CheckTensorCount(absl::string_view name, const Request& request) {
   const size_t tensors = request.tensors.size();
-  switch (request.op) {
-    case OpType::kAllreduce:
-      break;
-    case OpType::kAllgather:
-    case OpType::kBroadcast:
-    case OpType::kAlltoall:
-    case OpType::kReducescatter:
-      if (tensors == 1) break;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
-    case OpType::kBarrier:
-      if (tensors == 0) break;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": a barrier takes no tensor, not ", tensors));
-    case OpType::kJoin:
-      if (tensors == 1 && request.group == 0 && request.dtype == DType::kI32 && request.tensors[0].shape.empty()) break;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": joins all ranks, and gives a rank as one int32"));
+  if (request.op == OpType::kJoin) {
+    if (tensors == 1 && request.group == 0 && request.dtype == DType::kI32 && request.tensors[0].shape.empty())
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, ": joins all ranks, and gives a rank as one int32"));
   }
-  const bool shares_out = request.op == OpType::kReducescatter || request.op == OpType::kAlltoall;
-  if (shares_out && request.tensors[0].shape.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ",
-                                                   request.op == OpType::kAlltoall ? "an alltoall" : "a reducescatter",
-                                                   " shares out the rows of a tensor, and a scalar has none"));
+  const OpTraits& traits = TraitsOf(request.op);
+  if (traits.tensors == OpTraits::Tensors::kOne && tensors != 1)
+    return absl::InvalidArgumentError(absl::StrCat(name, ": takes one tensor, not ", tensors));
+  if (traits.tensors == OpTraits::Tensors::kNone && tensors != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", WithArticle(traits.name), " takes no tensor, not ", tensors));
   }
+  if (traits.rows != OpTraits::Rows::kSharesOut || !request.tensors[0].shape.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": ", WithArticle(traits.name), " shares out the rows of a tensor, and a scalar has none"));
+}
+
+absl::Status CheckTensors(absl::string_view name, const Request& request) {
+  if (absl::Status status = CheckTensorCount(name, request); !status.ok()) return status;
+  const size_t tensors = request.tensors.size();
   if (tensors > kMaxTensors) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": groups ", tensors, " tensors, at most ", kMaxTensors, " are allowed"));

@@ -26,7 +26,7 @@ uint64_t BitsOf(double value) {
 }  // namespace
 
 uint64_t SignatureOf(const Submission& submission) {
-  const bool gathers = submission.op == OpType::kAllgather || submission.op == OpType::kAlltoall;
+  const bool has_own_rows = TraitsOf(submission.op).has_own_rows;
   uint64_t hash = Mix(static_cast<uint64_t>(submission.op), static_cast<uint64_t>(submission.dtype));
   hash = Mix(hash, static_cast<uint64_t>(submission.reduce_op) << 32 | static_cast<uint32_t>(submission.root));
   hash = Mix(hash, BitsOf(submission.prescale));
@@ -37,8 +37,7 @@ uint64_t SignatureOf(const Submission& submission) {
   for (int32_t ndim : submission.ndims) {
     hash = Mix(hash, static_cast<uint64_t>(ndim));
     for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
-      // The rows of an allgather or alltoall may differ.
-      if (!(gathers && dim == 0)) hash = Mix(hash, static_cast<uint64_t>(submission.dims[at]));
+      if (!(has_own_rows && dim == 0)) hash = Mix(hash, static_cast<uint64_t>(submission.dims[at]));
     }
   }
   return hash;

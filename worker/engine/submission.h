@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/dtype.h"
 #include "worker/core/collective.h"
-#include "worker/core/dtype.h"
 #include "worker/device/gpu.h"
 
 namespace farandole {

@@ -12,9 +12,8 @@ namespace farandole {
 
 bool SubmissionTable::TravelsInline(const Submission& submission) {
   if (submission.gpu != nullptr) return false;
-  if (submission.op == OpType::kBarrier) return true;
-  if (!Reduces(submission.op) && submission.op != OpType::kBroadcast) return false;
-  if (submission.reduce_op == ReduceOp::kAdasum) return false;
+  if (!TraitsOf(submission.op).may_be_inline || submission.reduce_op == ReduceOp::kAdasum) return false;
+  // A barrier has no bytes.
   return submission.bytes() <= kInlineBytes;
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "worker/engine/request_check.h"
 
@@ -24,26 +23,6 @@ constexpr int kIndexBits = 24;
 constexpr size_t kMaxHandles = (size_t{1} << kIndexBits) - 1;
 
 constexpr absl::string_view kUnnamed = "unnamed.";
-
-absl::string_view UnnamedName(OpType op) {
-  switch (op) {
-    case OpType::kAllreduce:
-      return "unnamed.allreduce";
-    case OpType::kAllgather:
-      return "unnamed.allgather";
-    case OpType::kBroadcast:
-      return "unnamed.broadcast";
-    case OpType::kBarrier:
-      return "unnamed.barrier";
-    case OpType::kAlltoall:
-      return "unnamed.alltoall";
-    case OpType::kReducescatter:
-      return "unnamed.reducescatter";
-    case OpType::kJoin:
-      return "unnamed.join";
-  }
-  return "unnamed";
-}
 
 uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
 
@@ -80,7 +59,7 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
 }
 
 absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
-  const absl::string_view name = request.name.empty() ? UnnamedName(request.op) : request.name;
+  const absl::string_view name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   if (!ended_.ok()) return ended_;
   auto found = groups_.find(request.group);
   if (found == groups_.end()) {
@@ -107,8 +86,7 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
   if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
   const absl::Status fits = CheckInGroup(name, request, static_cast<int64_t>(group.ranks.size()), group.position);
   if (!fits.ok()) return fits;
-  if (request.op == OpType::kBroadcast &&
-      !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
+  if (TraitsOf(request.op).has_root && !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
                                                    request.group, " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
   }
@@ -176,10 +154,11 @@ Submission* SubmissionTable::Find(int64_t handle) const {
 }
 
 Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
+  const OpTraits& traits = TraitsOf(request.op);
   Submission* submission = Allocate();
   submission->op = request.op;
   submission->dtype = request.dtype;
-  submission->reduce_op = Reduces(request.op) ? request.reduce_op : ReduceOp::kSum;
+  submission->reduce_op = traits.reduces ? request.reduce_op : ReduceOp::kSum;
   submission->prescale = request.prescale;
   submission->postscale = request.postscale;
   submission->group = request.group;
@@ -187,7 +166,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   submission->ready = request.ready;
   submission->name.assign(name.data(), name.size());
   const auto root = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
-  submission->root = request.op == OpType::kBroadcast ? static_cast<int>(root - group.ranks.begin()) : 0;
+  submission->root = traits.has_root ? static_cast<int>(root - group.ranks.begin()) : 0;
   submission->count = 0;
   for (const TensorView& tensor : request.tensors) {
     int64_t count = 1;
@@ -196,7 +175,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
       count *= dim;
     }
     submission->ndims.push_back(static_cast<int32_t>(tensor.shape.size()));
-    if (request.op == OpType::kAllgather && tensor.shape.empty()) {
+    if (traits.rows == OpTraits::Rows::kGathers && tensor.shape.empty()) {
       submission->dims.push_back(1);
       submission->ndims.back() = 1;
     }
@@ -236,7 +215,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request
 absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
   absl::StatusOr<Group*> group = Check(request);
   if (!group.ok()) return group.status();
-  const absl::string_view key = request.name.empty() ? UnnamedName(request.op) : request.name;
+  const absl::string_view key = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   auto& names = (*group)->names;
   auto found = names.find(key);
   if (found == names.end()) {
@@ -249,7 +228,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
     // In Horovod's words, which its users look for in their logs.
     return absl::InvalidArgumentError(absl::StrCat(
-        key, ": Requested to ", absl::StripPrefix(UnnamedName(request.op), kUnnamed),
+        key, ": Requested to ", TraitsOf(request.op).name,
         " a tensor with the same name as another tensor that is currently being processed, in process set ",
         request.group, " on rank ", rank_, "; use a different name, or wait for the other one"));
   }

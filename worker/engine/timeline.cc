@@ -24,8 +24,6 @@ constexpr size_t kWrittenAtOnce = 1 << 10;
 // The row of all that has none of its own.
 constexpr int kOthersRow = 0;
 
-constexpr const char* kOps[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
-
 std::string Quote(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -98,8 +96,8 @@ void Timeline::End() {
 
 void Timeline::Begin(Submission* submission) const {
   if (profiler_ == nullptr) return;
-  submission->profiler_range = profiler_->Begin(
-      absl::StrCat(kOps[static_cast<size_t>(submission->op)], " ", submission->name), submission->bytes());
+  submission->profiler_range =
+      profiler_->Begin(absl::StrCat(TraitsOf(submission->op).name, " ", submission->name), submission->bytes());
 }
 
 void Timeline::Add(const Submission& submission, int64_t ended_ns) {
@@ -163,8 +161,8 @@ void Timeline::WriteEvent(const Event& event) {
     return WriteSpan("ON_GPU", RowNamed("GPU"), event.started_ns, event.ended_ns,
                      absl::StrCat(R"({"tensors":)", Quote(event.name), "}"));
   }
-  const std::string op = absl::AsciiStrToUpper(kOps[static_cast<int>(event.op)]);
-  const int row = RowNamed(absl::StrCat(kOps[static_cast<int>(event.op)], ".", event.name));
+  const std::string op = absl::AsciiStrToUpper(TraitsOf(event.op).name);
+  const int row = RowNamed(absl::StrCat(TraitsOf(event.op).name, ".", event.name));
   const int64_t started_ns = event.started_ns == 0 ? event.ended_ns : event.started_ns;
   WriteSpan(absl::StrCat("NEGOTIATE_", op), row, event.submitted_ns, started_ns, "{}");
   const std::string error = event.error.empty() ? "" : absl::StrCat(R"(,"error":)", Quote(event.error));

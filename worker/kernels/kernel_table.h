@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 namespace farandole {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dtype.h"
 #include "benchmark/benchmark.h"
-#include "worker/core/dtype.h"
 #include "worker/kernels/kernel_table.h"
 #include "worker/kernels/reduce.h"
 #include "worker/kernels/scale.h"

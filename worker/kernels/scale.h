@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 namespace farandole {
 

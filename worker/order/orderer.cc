@@ -232,7 +232,7 @@ bool Orderer::Agrees(const Slot& slot) const {
 
 bool Orderer::RootHasJoined(const Slot& slot) const {
   const Kept& front = Front(slot);
-  return front.op == OpType::kBroadcast && slot.posts[front.root].empty();
+  return TraitsOf(front.op).has_root && slot.posts[front.root].empty();
 }
 
 bool Orderer::HaveSameRanks(const Slot& a, const Slot& b) const {
@@ -332,10 +332,10 @@ bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const
   if (post.op != batch.op || slot.group != batch.group || post.flags != batch.flags) return false;
   if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
   if (batch.arena != ArenaOf(slot) || !HaveSameRanks(slots_.at(batch.items[0].slot), slot)) return false;
-  if (batch.op == OpType::kBroadcast) return post.root == batch.root;
+  if (TraitsOf(batch.op).fusion == OpTraits::Fusion::kSameRoot) return post.root == batch.root;
   // Adasum weighs each tensor by itself.
-  return Reduces(batch.op) && post.reduce_op != ReduceOp::kAdasum && post.dtype == batch.dtype &&
-         post.reduce_op == batch.reduce_op && post.prescale == batch.prescale && post.postscale == batch.postscale;
+  return post.reduce_op != ReduceOp::kAdasum && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
+         post.prescale == batch.prescale && post.postscale == batch.postscale;
 }
 
 Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
@@ -362,7 +362,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};
-  if (Reduces(entry.op) || entry.op == OpType::kBroadcast) {
+  if (TraitsOf(entry.op).fusion != OpTraits::Fusion::kNone) {
     for (auto next = ready.begin(); next != ready.end() && static_cast<int>(taken.size()) < options_.fusion_items;) {
       Slot& candidate = slots_.at(*next);
       if (!CanFuse(entry, candidate, bytes)) {

@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/dtype.h"
 #include "worker/core/collective.h"
 #include "worker/core/doorbell.h"
-#include "worker/core/dtype.h"
 #include "worker/order/rendezvous.h"
 #include "worker/transport/shm/arena_table.h"
 

@@ -102,8 +102,6 @@ bool ReadEnum(uint8_t value, int limit, Enum* to) {
   return value < limit;
 }
 
-constexpr int kOpTypes = 7;
-
 bool ReadPost(Fields fields, int size, RelayFrame* frame) {
   PostHead head;
   if (!fields.Read(&head) || head.rank >= static_cast<uint32_t>(size)) return false;
@@ -118,7 +116,7 @@ bool ReadPost(Fields fields, int size, RelayFrame* frame) {
   post.flags = head.flags;
   post.is_inline = head.is_inline;
   post.payload_bytes = head.payload_bytes;
-  const bool known = ReadEnum(head.kind, 3, &post.kind) && ReadEnum(head.op, kOpTypes, &post.op) &&
+  const bool known = ReadEnum(head.kind, 3, &post.kind) && ReadEnum(head.op, kOpTypeCount, &post.op) &&
                      ReadEnum(head.dtype, kDTypeCount, &post.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &post.reduce_op);
   return known && post.count >= 0 && 0 <= post.root && post.root < size && post.flags <= kAllFlags &&
@@ -155,7 +153,7 @@ bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
   entry.payload_bytes = head.payload_bytes;
   entry.flags = head.flags;
   const bool known = ReadEnum(head.kind, static_cast<int>(Entry::Kind::kRootHasJoined) + 1, &entry.kind) &&
-                     head.kind > 0 && ReadEnum(head.op, kOpTypes, &entry.op) &&
+                     head.kind > 0 && ReadEnum(head.op, kOpTypeCount, &entry.op) &&
                      ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
                      ReadEnum(head.reduce_op, kReduceOpCount, &entry.reduce_op);
   return known && 0 <= entry.rank && entry.rank < size && 0 <= entry.root && entry.root < size &&

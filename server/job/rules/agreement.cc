@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "base/op_type.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -99,54 +100,49 @@ constexpr Field kDevice = {
     [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device(); },
     [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("device ", ShowDevice(of.device())); }};
 
-// The requirements of an op. The device is in every row that moves elements, because it is in every signature.
-struct Rule {
-  v1::OpType op;
-  // Dimensions that each tensor must have at least.
-  int least_dims;
-  bool has_root;
-  std::vector<Field> fields;
-};
-
-const std::vector<Rule>& Rules() {
-  static const auto* const rules = new std::vector<Rule>{
-      {v1::OP_TYPE_ALLREDUCE, 0, false, {kDType, kReduceOp, kShape, kGroupedShapes, kPrescale, kPostscale, kDevice}},
-      {v1::OP_TYPE_ALLGATHER, 1, false, {kDType, kShapeButFirst, kGroupedShapesButFirst, kDevice}},
-      {v1::OP_TYPE_BROADCAST, 0, true, {kDType, kShape, kGroupedShapes, kRoot, kDevice}},
-      {v1::OP_TYPE_BARRIER, 0, false, {}},
-      {v1::OP_TYPE_ALLTOALL, 1, false, {kDType, kShapeButFirst, kGroupedShapesButFirst, kDevice}},
-      {v1::OP_TYPE_REDUCESCATTER,
-       1,
-       false,
-       {kDType, kReduceOp, kShape, kGroupedShapes, kPrescale, kPostscale, kDevice}},
-      {v1::OP_TYPE_JOIN, 0, false, {}},
-  };
-  return *rules;
+// The fields that the ranks' statements of an op must have in common, in the order in which differences are told. The
+// device is in every list of an op that moves elements, because it is in every signature.
+std::vector<Field> MakeFields(const OpTraits& traits) {
+  std::vector<Field> fields = {kOp};
+  if (traits.tensors == OpTraits::Tensors::kNone) return fields;
+  fields.push_back(kDType);
+  if (traits.reduces) fields.push_back(kReduceOp);
+  fields.push_back(traits.has_own_rows ? kShapeButFirst : kShape);
+  fields.push_back(traits.has_own_rows ? kGroupedShapesButFirst : kGroupedShapes);
+  if (traits.has_root) fields.push_back(kRoot);
+  if (traits.reduces) fields.insert(fields.end(), {kPrescale, kPostscale});
+  fields.push_back(kDevice);
+  return fields;
 }
 
-const Rule* RuleOf(v1::OpType op) {
-  for (const Rule& rule : Rules()) {
-    if (rule.op == op) return &rule;
-  }
-  return nullptr;
+// Null: no op has this number.
+const OpTraits* FindTraits(v1::OpType op) {
+  return op >= 0 && op < kOpTypeCount ? &TraitsOf(static_cast<OpType>(op)) : nullptr;
 }
 
+// By the ops' numbers.
+const std::vector<std::vector<Field>>& Fields() {
+  static const auto* const fields = [] {
+    auto* made = new std::vector<std::vector<Field>>;
+    for (const OpTraits& traits : kOpTraits) made->push_back(MakeFields(traits));
+    return made;
+  }();
+  return *fields;
+}
+
+// Null: they agree. Of ops without a row only the op matters.
 const Field* FirstUnequalField(const v1::Ready& a, const v1::Ready& b) {
-  if (!kOp.same(a, b)) return &kOp;
-  const Rule* rule = RuleOf(a.op());
-  if (rule == nullptr) return nullptr;
-  for (const Field& field : rule->fields) {
+  const int op = FindTraits(a.op()) == nullptr ? static_cast<int>(OpType::kBarrier) : a.op();
+  for (const Field& field : Fields()[op]) {
     if (!field.same(a, b)) return &field;
   }
   return nullptr;
 }
 
-std::string FaultOfShape(const Dims& dims, const Rule& rule) {
+std::string FaultOfShape(const Dims& dims, const OpTraits& traits) {
   if (dims.size() > kMostDims) return absl::StrCat("has ", dims.size(), " dimensions; ", kMostDims, " is the most");
-  if (dims.size() < rule.least_dims) {
-    return absl::StrCat("has shape ", ShowShape(dims), "; ", ShowOp(rule.op), " needs at least ",
-                        Count(rule.least_dims, "dimension"));
-  }
+  if (dims.empty() && traits.rows != OpTraits::Rows::kNone)
+    return absl::StrCat("has shape ", ShowShape(dims), "; ", traits.name, " needs at least 1 dimension");
   for (const int64_t dim : dims) {
     if (dim < 0) return absl::StrCat("has shape ", ShowShape(dims), "; no dimension may be negative");
   }
@@ -156,8 +152,8 @@ std::string FaultOfShape(const Dims& dims, const Rule& rule) {
 }  // namespace
 
 std::string FaultOf(const v1::Ready& ready, size_t group_size) {
-  const Rule* rule = RuleOf(ready.op());
-  if (rule == nullptr) return absl::StrCat("has ", ShowOp(ready.op()), ", which this coordinator does not know");
+  const OpTraits* traits = FindTraits(ready.op());
+  if (traits == nullptr) return absl::StrCat("has ", ShowOp(ready.op()), ", which this coordinator does not know");
   if (!v1::DType_IsValid(ready.dtype()))
     return absl::StrCat("has ", ShowDType(ready.dtype()), ", which this coordinator does not know");
   if (!v1::ReduceOp_IsValid(ready.reduce_op())) {
@@ -169,16 +165,16 @@ std::string FaultOf(const v1::Ready& ready, size_t group_size) {
   if (!std::isfinite(ready.prescale())) return absl::StrCat("has prescale ", ready.prescale(), ", which is not finite");
   if (!std::isfinite(ready.postscale()))
     return absl::StrCat("has postscale ", ready.postscale(), ", which is not finite");
-  if (rule->has_root && ready.root() >= group_size) {
+  if (traits->has_root && ready.root() >= group_size) {
     return absl::StrCat("has root ", ready.root(), ", and the group has ", Count(group_size, "rank"));
   }
   if (ready.grouped_shapes_size() > kMostGroupedShapes) {
     return absl::StrCat("has ", ready.grouped_shapes_size(), " grouped tensors; ", kMostGroupedShapes, " is the most");
   }
-  if (ready.grouped_shapes_size() == 0) return FaultOfShape(ready.shape(), *rule);
+  if (ready.grouped_shapes_size() == 0) return FaultOfShape(ready.shape(), *traits);
   if (!ready.shape().empty()) return absl::StrCat("has both shape ", ShowShape(ready.shape()), " and grouped shapes");
   for (const v1::Shape& shape : ready.grouped_shapes()) {
-    std::string fault = FaultOfShape(shape.dims(), *rule);
+    std::string fault = FaultOfShape(shape.dims(), *traits);
     if (!fault.empty()) return fault;
   }
   return "";

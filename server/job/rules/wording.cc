@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/dtype.h"
+#include "base/op_type.h"
 
 namespace farandole {
 namespace {
@@ -23,12 +25,6 @@ size_t SequenceLength(absl::string_view text) {
   const bool surrogate = lead == 0xED && second >= 0xA0;
   const bool beyond = lead == 0xF4 && second >= 0x90;
   return overlong || surrogate || beyond ? 0 : length;
-}
-
-template <size_t N>
-std::string NameOf(const char* const (&names)[N], int number, absl::string_view noun) {
-  if (number >= 0 && number < static_cast<int>(N)) return names[number];
-  return absl::StrCat(noun, " ", number);
 }
 
 }  // namespace
@@ -102,26 +98,31 @@ std::string All(uint64_t number, absl::string_view noun) {
 }
 
 std::string ShowOp(v1::OpType op) {
-  static constexpr const char* kNames[] = {"allreduce", "allgather",     "broadcast", "barrier",
-                                           "alltoall",  "reducescatter", "join"};
-  return NameOf(kNames, op, "op");
+  if (op >= 0 && op < kOpTypeCount) return std::string(TraitsOf(static_cast<OpType>(op)).name);
+  return absl::StrCat("op ", op);
 }
 
 std::string ShowDType(v1::DType dtype) {
-  static constexpr const char* kNames[] = {"uint8",   "int8",          "int16",      "int32",   "int64",
-                                           "float16", "bfloat16",      "float32",    "float64", "bool",
-                                           "uint16",  "float8_e4m3fn", "float8_e5m2"};
-  return NameOf(kNames, dtype, "dtype");
+  if (dtype >= 0 && dtype < kDTypeCount) return std::string(Name(static_cast<DType>(dtype)));
+  return absl::StrCat("dtype ", dtype);
 }
 
 std::string ShowReduceOp(v1::ReduceOp op) {
-  static constexpr const char* kNames[] = {"average", "sum", "adasum", "min", "max", "product"};
-  return NameOf(kNames, op, "reduce op");
+  if (op >= 0 && op < kReduceOpCount) return std::string(Name(static_cast<ReduceOp>(op)));
+  return absl::StrCat("reduce op ", op);
 }
 
 std::string ShowDevice(v1::DeviceKind device) {
-  static constexpr const char* kNames[] = {"cpu", "cuda", "cuda_graph"};
-  return NameOf(kNames, device, "device");
+  switch (device) {
+    case v1::DEVICE_KIND_CPU:
+      return "cpu";
+    case v1::DEVICE_KIND_CUDA:
+      return "cuda";
+    case v1::DEVICE_KIND_CUDA_GRAPH:
+      return "cuda_graph";
+    default:
+      return absl::StrCat("device ", device);
+  }
 }
 
 }  // namespace farandole

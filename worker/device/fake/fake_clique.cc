@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 #include "worker/device/nccl_library.h"
 #include "worker/kernels/reduce.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 #include "worker/device/gpu.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/nccl/nccl_memory.h"

@@ -4,8 +4,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/dtype.h"
 #include "worker/core/collective.h"
-#include "worker/core/dtype.h"
 #include "worker/device/gpu.h"
 
 namespace farandole {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/dtype.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/buffer_pool.h"
 #include "worker/core/doorbell.h"
-#include "worker/core/dtype.h"
 #include "worker/transport/shm/arena_table.h"
 #include "worker/transport/shm/shm_transport.h"
 #include "worker/transport/testing/conformance_run.h"

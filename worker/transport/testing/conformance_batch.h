@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/dtype.h"
 #include "worker/core/collective.h"
-#include "worker/core/dtype.h"
 
 namespace farandole {
 

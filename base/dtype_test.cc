@@ -1,4 +1,4 @@
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_CORE_DTYPE_H_
-#define FARANDOLE_WORKER_CORE_DTYPE_H_
+#ifndef FARANDOLE_BASE_DTYPE_H_
+#define FARANDOLE_BASE_DTYPE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -65,4 +65,4 @@ absl::StatusOr<ReduceOp> ReduceOpFromInt(int value);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_CORE_DTYPE_H_
+#endif  // FARANDOLE_BASE_DTYPE_H_

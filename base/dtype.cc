@@ -1,4 +1,4 @@
-#include "worker/core/dtype.h"
+#include "base/dtype.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

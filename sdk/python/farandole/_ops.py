@@ -43,6 +43,23 @@ class Adapter(Protocol):
         """Copies the elements of `source` into `target`, which has the same shape."""
 
 
+class ModuleAdapter(Adapter, Protocol):
+    """Of a module whose functions are Operations (_operations.py)."""
+
+    def accept(self, given: Any) -> Any:
+        """The array that a caller has given, or what can be made one. ValueError: it cannot."""
+
+    def accept_writable(self, given: Any) -> Any:
+        """The same, where it can be written in place. ValueError: it cannot."""
+
+    def whole_numbers(self, splits: Any) -> Optional[List[int]]:
+        """An alltoall's splits as a caller has given them; None: all ranks get equally many rows. ValueError: they are
+        no whole numbers."""
+
+    def received(self, rows: List[int], splits: Any) -> Any:
+        """The rows that each rank gave, as an array like `splits`."""
+
+
 class _EncodedNames(Dict[str, bytes]):
     """Names for the library. A dictionary answers in half of the time that lru_cache takes."""
 

@@ -18,6 +18,8 @@ import torch
 from .. import _handles, _ops
 from .._handles import Handle, Place, at_once
 from .._library import NOT_DIRECT, direct, failure, lib
+from .._operations import Operations
+from .._operations import barrier as barrier
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from . import gpus
@@ -103,39 +105,48 @@ class _TorchAdapter:
         with torch.no_grad():
             target.copy_(source)
 
+    def accept(self, given: Any) -> Any:
+        return given  # contiguous() looks at it
+
+    def accept_writable(self, given: Any) -> Any:
+        return given
+
+    def whole_numbers(self, splits: Any) -> Optional[List[int]]:
+        if splits is None or (hasattr(splits, "__len__") and len(splits) == 0):  # Horovod: no splits are none
+            return None
+        if not hasattr(splits, "__len__"):
+            is_list = False
+        elif isinstance(splits, torch.Tensor):
+            is_list = splits.dim() == 1 and not splits.is_floating_point() and not splits.is_complex()
+            numbers = splits.tolist()
+        else:
+            numbers = list(splits)
+            is_list = all(isinstance(number, Integral) for number in numbers)
+        if not is_list:
+            raise ValueError(f"splits are a list of whole numbers, one for each rank, not {splits!r}")
+        return numbers
+
+    def received(self, rows: List[int], splits: Any) -> torch.Tensor:
+        is_tensor = isinstance(splits, torch.Tensor)
+        return torch.tensor(
+            rows, dtype=splits.dtype if is_tensor else torch.int32, device=splits.device if is_tensor else None
+        )
+
 
 adapter = _TorchAdapter()
-
-
-def allreduce_async(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """As allreduce, but returns at once; give the handle to synchronize() for the output. `tensor` must not change
-    until then."""
-    return _ops.allreduce(
-        adapter, tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
-    )
-
-
-def allreduce_async_(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """As allreduce_, but returns at once; neither read nor write `tensor` until synchronize()."""
-    return _ops.allreduce(
-        adapter, tensor, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
-    )
+operations = Operations[torch.Tensor, torch.Tensor](adapter)
+allgather_async = operations.allgather_async
+allreduce_async = operations.allreduce_async
+allreduce_async_ = operations.allreduce_async_
+alltoall_async = operations.alltoall_async
+broadcast_ = operations.broadcast_
+broadcast_async = operations.broadcast_async
+broadcast_async_ = operations.broadcast_async_
+grouped_allgather_async = operations.grouped_allgather_async
+grouped_allreduce_async = operations.grouped_allreduce_async
+grouped_allreduce_async_ = operations.grouped_allreduce_async_
+grouped_reducescatter_async = operations.grouped_reducescatter_async
+reducescatter_async = operations.reducescatter_async
 
 
 def allreduce_(
@@ -222,36 +233,6 @@ def grouped_allreduce_now(
     return outputs
 
 
-def grouped_allreduce_async(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """As grouped_allreduce, but returns at once."""
-    return _ops.grouped_allreduce(
-        adapter, tensors, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
-    )
-
-
-def grouped_allreduce_async_(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """As grouped_allreduce_, but returns at once."""
-    return _ops.grouped_allreduce(
-        adapter, tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
-    )
-
-
 def grouped_allreduce_(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -265,13 +246,6 @@ def grouped_allreduce_(
     return grouped_allreduce_now(
         tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
     )
-
-
-def allgather_async(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """As allgather, but returns at once. `tensor` must not change until synchronize()."""
-    return _ops.allgather(adapter, tensor, name, process_set, with_rows=False)
 
 
 class SparseHandle(Handle):
@@ -318,105 +292,7 @@ def sparse_allreduce_async(
     return gathering
 
 
-def grouped_allgather_async(
-    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """As grouped_allgather, but returns at once."""
-    return _ops.grouped_allgather(adapter, tensors, name, process_set)
-
-
-def _whole_numbers(splits: Any) -> List[int]:
-    if not hasattr(splits, "__len__"):
-        is_list = False
-    elif isinstance(splits, torch.Tensor):
-        is_list = splits.dim() == 1 and not splits.is_floating_point() and not splits.is_complex()
-        numbers = splits.tolist()
-    else:
-        numbers = list(splits)
-        is_list = all(isinstance(number, Integral) for number in numbers)
-    if not is_list:
-        raise ValueError(f"splits are a list of whole numbers, one for each rank, not {splits!r}")
-    return numbers
-
-
-def alltoall_async(
-    tensor: torch.Tensor,
-    splits: Any = None,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """As alltoall, but returns at once; the handle's output is the pair, also without `splits`. `tensor` must not
-    change until synchronize()."""
-    like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
-
-    def received(rows: List[int]) -> torch.Tensor:
-        return torch.tensor(rows, dtype=like.dtype, device=like.device)
-
-    # Horovod: no splits are none.
-    has_splits = splits is not None and (not hasattr(splits, "__len__") or len(splits) > 0)
-    numbers = _whole_numbers(splits) if has_splits else None
-    return _ops.alltoall(adapter, tensor, numbers, name, process_set, received)
-
-
-def reducescatter_async(
-    tensor: torch.Tensor,
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> Handle:
-    """As reducescatter, but returns at once. `tensor` must not change until synchronize()."""
-    factors = (prescale_factor, postscale_factor)
-    return _ops.reducescatter(adapter, [tensor], name, choose(op, None), *factors, process_set, is_grouped=False)
-
-
-def grouped_reducescatter_async(
-    tensors: Sequence[torch.Tensor],
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> Handle:
-    """As grouped_reducescatter, but returns at once."""
-    factors = (prescale_factor, postscale_factor)
-    return _ops.reducescatter(adapter, tensors, name, choose(op, None), *factors, process_set, is_grouped=True)
-
-
-def broadcast_async(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """As broadcast, but returns at once."""
-    return _ops.broadcast(adapter, tensor, False, root_rank, name, process_set)
-
-
-def broadcast_async_(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """As broadcast_, but returns at once."""
-    return _ops.broadcast(adapter, tensor, True, root_rank, name, process_set)
-
-
-def broadcast_(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> torch.Tensor:
-    """As broadcast, in place; returns `tensor`."""
-    return at_once(broadcast_async_, tensor, root_rank, name, process_set)
-
-
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data. While the other ranks go on, it takes part in all that they do, in every
-    process set, without data of its own; returns when all ranks have joined, with the rank that was the last.
-
-    To a reduction it contributes what changes nothing (Average still divides by the number of ranks of the set), to
-    allgather and alltoall no rows; what alltoall has for it is dropped. A broadcast from it is a ValueError on all
-    others. `device` is Horovod's, and is not looked at. EpochEnded: a worker has died or left.
-    """
+    """As farandole.numpy.join. `device` is Horovod's, and is not looked at."""
     del device
     return _ops.join()
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when all ranks of the process set have called it."""
-    _ops.barrier(process_set)

@@ -18,7 +18,6 @@
 namespace farandole {
 namespace {
 
-constexpr absl::Duration kLongestPause = absl::Seconds(1);
 constexpr absl::Duration kLongestSilence = absl::Seconds(10);
 
 }  // namespace
@@ -145,8 +144,7 @@ void PeerDial::GiveUp(Attempt* attempt, std::string trouble) {
   Close(attempt);
   loop_->Cancel(attempt->timer);
   attempt->trouble = std::move(trouble);
-  attempt->timer = loop_->RunAfter(attempt->pause, [this, attempt] { Start(attempt); });
-  attempt->pause = std::min(attempt->pause * 2, kLongestPause);
+  attempt->timer = loop_->RunAfter(attempt->pause.Next(), [this, attempt] { Start(attempt); });
 }
 
 void PeerDial::Close(Attempt* attempt) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/backoff.h"
 #include "worker/control/control_loop.h"
 #include "worker/transport/tcp/interface_address.h"
 #include "worker/transport/tcp/peer_proof.h"
@@ -47,7 +48,7 @@ class PeerDial {
     std::string bytes;
     // Of its silence, or of the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
-    absl::Duration pause = absl::Milliseconds(50);
+    Backoff pause{absl::Milliseconds(50), absl::Seconds(1)};
     // The last error, and how far the attempt had come. It tells more than a new attempt that has come no further yet.
     std::string trouble;
     Stage failed_in = Stage::kIdle;

@@ -1,13 +1,15 @@
-#ifndef FARANDOLE_WORKER_CONTROL_BACKOFF_H_
-#define FARANDOLE_WORKER_CONTROL_BACKOFF_H_
+#ifndef FARANDOLE_BASE_BACKOFF_H_
+#define FARANDOLE_BASE_BACKOFF_H_
 
-#include "absl/random/random.h"
+#include <random>
+
 #include "absl/time/time.h"
 
 namespace farandole {
 
 // Delays between attempts: doubling from `initial` to `longest`, each drawn evenly from its upper half, so that workers
-// which lost the coordinator together do not come back together. Not thread-safe.
+// which lost a coordinator or a peer together do not come back together. Whatever is tried again over a network goes by
+// it. Not thread-safe.
 class Backoff {
  public:
   Backoff(absl::Duration initial, absl::Duration longest);
@@ -21,9 +23,10 @@ class Backoff {
   const absl::Duration initial_;
   const absl::Duration longest_;
   absl::Duration current_;
-  absl::BitGen random_;
+  // Not absl::BitGen, whose seeds come from a pool that TSan does not see guarded.
+  std::minstd_rand random_{std::random_device{}()};
 };
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_CONTROL_BACKOFF_H_
+#endif  // FARANDOLE_BASE_BACKOFF_H_

@@ -1,4 +1,4 @@
-#include "worker/control/backoff.h"
+#include "base/backoff.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "worker/control/backoff.h"
+#include "base/backoff.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ Backoff::Backoff(absl::Duration initial, absl::Duration longest)
     : initial_(initial), longest_(longest), current_(initial) {}
 
 absl::Duration Backoff::Next() {
-  const absl::Duration delay = current_ * absl::Uniform(absl::IntervalClosed, random_, 0.5, 1.0);
+  const absl::Duration delay = current_ * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
   current_ = std::min(current_ * 2, longest_);
   return delay;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "base/version.h"
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_registrar.h"
@@ -144,7 +145,7 @@ class Coordinator::Parts {
       router_->StartDraining();
       serving_ = false;
     }
-    output_router_.streams().WaitUntilEmpty(absl::Now() + grace);
+    output_router_.streams().WaitUntilEmpty(SteadyNow() + grace);
     absl::MutexLock lock(&stop_mutex_);
     if (stopped_) return;
     stopped_ = true;
@@ -284,7 +285,7 @@ class Coordinator::Parts {
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<GrpcServer> server_;
-  SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &absl::Now};
+  SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &SteadyNow};
   std::unique_ptr<HttpEdge> http_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;

@@ -13,7 +13,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace farandole::doctor {
 namespace {
@@ -54,7 +54,7 @@ absl::StatusOr<pid_t> Start(const std::vector<std::string>& arguments, const std
 bool ReadUntilEnd(int fd, absl::Time deadline, std::string* text) {
   char bytes[4096];
   while (true) {
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - SteadyNow());
     struct pollfd ready = {fd, POLLIN, 0};
     const int found = poll(&ready, 1, static_cast<int>(std::clamp<int64_t>(left_ms, 0, 3'600'000)));
     if (found == 0) return false;
@@ -77,7 +77,7 @@ absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argumen
   close(pipe_ends[1]);
   if (!pid.ok()) return pid.status();
   ProgramOutput output;
-  const bool is_over = ReadUntilEnd(pipe_ends[0], absl::Now() + limit, &output.text);
+  const bool is_over = ReadUntilEnd(pipe_ends[0], SteadyNow() + limit, &output.text);
   // Also what it may have left behind.
   kill(-*pid, SIGKILL);
   int status = 0;

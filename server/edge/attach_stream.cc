@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "grpc/support/time.h"
 #include "server/edge/status.h"
 
 namespace farandole {
@@ -182,13 +182,15 @@ void AttachStream::OnWriteDone(bool ok) {
 }
 
 void AttachStream::CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened) {
-  alarm->Set(absl::ToChronoTime(absl::Now() + delay), [weak = weak_from_this(), only_unopened](bool due) {
-    const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
-    if (stream == nullptr) return;
-    absl::MutexLock lock(&stream->mutex_);
-    if (stream->context_ == nullptr || (only_unopened && stream->id_ != 0)) return;
-    stream->context_->TryCancel();
-  });
+  // A span, which gRPC adds to the monotonic clock.
+  alarm->Set(gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN),
+             [weak = weak_from_this(), only_unopened](bool due) {
+               const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
+               if (stream == nullptr) return;
+               absl::MutexLock lock(&stream->mutex_);
+               if (stream->context_ == nullptr || (only_unopened && stream->id_ != 0)) return;
+               stream->context_->TryCancel();
+             });
 }
 
 void AttachStream::OnDone() {

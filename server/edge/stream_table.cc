@@ -1,11 +1,12 @@
 #include "server/edge/stream_table.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "server/edge/attach_stream.h"
 
 namespace farandole {
@@ -25,14 +26,18 @@ absl::StatusOr<StreamId> StreamTable::Add(const std::string& tenant, size_t max_
 
 void StreamTable::Remove(StreamId id) {
   std::shared_ptr<AttachStream> removed;
-  absl::MutexLock lock(&mutex_);
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  const auto count = count_by_tenant_.find(found->second.tenant);
-  if (--count->second == 0) count_by_tenant_.erase(count);
-  removed = std::move(found->second.stream);
-  streams_.erase(found);
-  changed_.SignalAll();
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = streams_.find(id);
+    if (found == streams_.end()) return;
+    const auto count = count_by_tenant_.find(found->second.tenant);
+    if (--count->second == 0) count_by_tenant_.erase(count);
+    removed = std::move(found->second.stream);
+    streams_.erase(found);
+  }
+  // Between its look at the streams and its wait a waiter holds this.
+  const std::lock_guard<std::mutex> lock(waiting_mutex_);
+  changed_.notify_all();
 }
 
 std::shared_ptr<AttachStream> StreamTable::Find(StreamId id) const {
@@ -51,10 +56,15 @@ void StreamTable::CloseAll(const absl::Status& status) {
 }
 
 bool StreamTable::WaitUntilEmpty(absl::Time deadline) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(waiting_mutex_);
   deadline_ = std::min(deadline_, deadline);
-  changed_.SignalAll();
-  while (!streams_.empty() && absl::Now() < deadline_) changed_.WaitWithDeadline(&mutex_, deadline_);
+  changed_.notify_all();
+  while (!IsEmpty() && SteadyNow() < deadline_) changed_.wait_until(lock, ToSteadyClock(deadline_));
+  return IsEmpty();
+}
+
+bool StreamTable::IsEmpty() const {
+  absl::ReaderMutexLock lock(&mutex_);
   return streams_.empty();
 }
 

@@ -1,8 +1,10 @@
 #ifndef FARANDOLE_SERVER_EDGE_STREAM_TABLE_H_
 #define FARANDOLE_SERVER_EDGE_STREAM_TABLE_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -29,8 +31,8 @@ class StreamTable {
 
   void CloseAll(const absl::Status& status);
 
-  // Returns when no stream is open or the deadline has come; true: none is open. A second call with an earlier deadline
-  // ends the first.
+  // Returns when no stream is open or the deadline (of SteadyNow) has come; true: none is open. A second call with an
+  // earlier deadline ends the first.
   bool WaitUntilEmpty(absl::Time deadline);
 
  private:
@@ -39,12 +41,16 @@ class StreamTable {
     std::shared_ptr<AttachStream> stream;
   };
 
+  bool IsEmpty() const;
+
   mutable absl::Mutex mutex_;
-  absl::CondVar changed_;
   StreamId last_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<StreamId, Entry> streams_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, size_t> count_by_tenant_ ABSL_GUARDED_BY(mutex_);
-  absl::Time deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  // Of the standard library, whose timed waits do not go by the wall clock. Taken before mutex_.
+  std::mutex waiting_mutex_;
+  std::condition_variable changed_;
+  absl::Time deadline_ ABSL_GUARDED_BY(waiting_mutex_) = absl::InfiniteFuture();
 };
 
 }  // namespace farandole

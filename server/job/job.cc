@@ -13,13 +13,16 @@ Job::~Job() = default;
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Restore(std::string tenant, std::string name, JobOptions options,
                                                   std::function<std::string(size_t)> random_bytes,
-                                                  absl::Span<const StoreRow> rows, absl::Time now) {
+                                                  absl::Span<const StoreRow> rows, absl::Time now,
+                                                  absl::Duration wall_ahead) {
   auto job = std::make_unique<Job>(std::move(tenant), std::move(name), options, std::move(random_bytes));
-  if (absl::Status status = job->state_->Load(rows, now); !status.ok()) return status;
+  if (absl::Status status = job->state_->Load(rows, now, wall_ahead); !status.ok()) return status;
   return job;
 }
 
-Actions Job::Step(const Event& event, absl::Time now) { return state_->Step(event, now); }
+Actions Job::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
+  return state_->Step(event, now, wall_ahead);
+}
 
 v1::JobSummary Job::Summary() const { return state_->Summary(); }
 

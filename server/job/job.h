@@ -35,7 +35,9 @@ struct JobOptions {
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,
 // network or random source inside; the same events at the same times give the same actions. Owned by one job loop.
 //
-// Time must not go backwards between calls; where it does, the latest time seen counts.
+// `now` is of a clock that does not step (SteadyNow); where it goes backwards all the same, the latest time seen
+// counts. `wall_ahead` is by how much the wall clock is ahead of it: only what people read, and what is kept for the
+// next life of the coordinator, goes by the wall clock.
 class Job {
  public:
   // `random_bytes(n)` gives n bytes for the epoch's secret; the shell passes a secure source, tests a counter.
@@ -44,11 +46,12 @@ class Job {
   // of its reattach window. DATA_LOSS: a row cannot be parsed (named).
   static absl::StatusOr<std::unique_ptr<Job>> Restore(std::string tenant, std::string name, JobOptions options,
                                                       std::function<std::string(size_t)> random_bytes,
-                                                      absl::Span<const StoreRow> rows, absl::Time now);
+                                                      absl::Span<const StoreRow> rows, absl::Time now,
+                                                      absl::Duration wall_ahead = absl::ZeroDuration());
   ~Job();
 
   // Decides what follows from `event` at `now`. Never fails: a bad call is answered by a Reply that says what is wrong.
-  Actions Step(const Event& event, absl::Time now);
+  Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead = absl::ZeroDuration());
 
   // The job's row in ListJobs; as of the last Step.
   v1::JobSummary Summary() const;

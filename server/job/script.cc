@@ -60,7 +60,7 @@ const std::map<std::string, Script::Command>& Script::Commands() {
       {"inspect", &Script::Inspect},    {"summary", &Script::Summary}, {"abort", &Script::Abort},
       {"rows", &Script::Rows},          {"tick", &Script::Tick},       {"start", &Script::Start},
       {"depart", &Script::Depart},      {"exit", &Script::Exit},       {"drain", &Script::Drain},
-      {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},
+      {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},         {"clock", &Script::StepWallClock},
   };
   return *commands;
 }
@@ -412,6 +412,12 @@ void Script::Oversleep(const Arguments& arguments) {
   absl::Duration duration;
   absl::ParseDuration(arguments.subject, &duration);
   shell_->Oversleep(duration);
+}
+
+void Script::StepWallClock(const Arguments& arguments) {
+  absl::Duration step;
+  absl::ParseDuration(arguments.subject, &step);
+  shell_->StepWallClock(step);
 }
 
 void Script::Restart(const Arguments&) {

@@ -58,6 +58,7 @@ class Script {
   void Close(const Arguments& arguments);
   void Advance(const Arguments& arguments);
   void Oversleep(const Arguments& arguments);
+  void StepWallClock(const Arguments& arguments);
   void Restart(const Arguments& arguments);
   void Begin(const Arguments& arguments);
   void Commit(const Arguments& arguments);

@@ -31,7 +31,8 @@ Job::State::State(std::string tenant, std::string name, JobOptions options,
   record_.set_job(name_);
 }
 
-Actions Job::State::Step(const Event& event, absl::Time now) {
+Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
+  SetWallAhead(wall_ahead);
   now_ = std::max(now_, now);
   actions_ = Actions();
   record_changed_ = false;

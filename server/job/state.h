@@ -48,8 +48,8 @@ class Job::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  absl::Status Load(absl::Span<const StoreRow> rows, absl::Time now);
-  Actions Step(const Event& event, absl::Time now);
+  absl::Status Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead);
+  Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead);
   v1::JobSummary Summary() const;
   bool IsIdle() const;
 
@@ -166,6 +166,10 @@ class Job::State {
 
   // Null where a loss ends the job.
   BrokenLinks* Links() { return IsElastic() ? &links_ : nullptr; }
+  void SetWallAhead(absl::Duration wall_ahead) {
+    wall_ahead_ = wall_ahead;
+    history_.SetWallAhead(wall_ahead);
+  }
   RunningEpoch::Effects Effects() { return {now_, &actions_, &record_changed_}; }
   CheckpointGate::Present Present() const;
   // Made now, where it is not yet.
@@ -226,6 +230,7 @@ class Job::State {
 
   // The step that is being taken.
   absl::Time now_ = absl::InfinitePast();
+  absl::Duration wall_ahead_ = absl::ZeroDuration();
   Actions actions_;
   bool record_changed_ = false;
   // Of an epoch that was formed in this step.

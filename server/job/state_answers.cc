@@ -42,7 +42,8 @@ std::string Job::State::CatalogueName() {
 
 void Job::State::On(const CommitCheckpointRequested& event) {
   CheckpointGate::Writes writes;
-  absl::StatusOr<v1::CommitCheckpointResponse> response = gate_.Commit(event.request, Present(), now_, &writes);
+  absl::StatusOr<v1::CommitCheckpointResponse> response =
+      gate_.Commit(event.request, Present(), now_ + wall_ahead_, &writes);
   if (response.ok() && !writes.puts.empty()) {
     const v1::Checkpoint& checkpoint = response->checkpoint();
     Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ",
@@ -99,7 +100,7 @@ v1::JobSummary Job::State::Summary() const {
   }
   summary.set_last_stall(run_ == nullptr ? last_stall_ : run_->last_stall());
   const absl::Time stalled_at = run_ == nullptr ? last_stall_at_ : run_->last_stall_at();
-  if (!summary.last_stall().empty()) summary.set_last_stall_unix_ms(absl::ToUnixMillis(stalled_at));
+  if (!summary.last_stall().empty()) summary.set_last_stall_unix_ms(absl::ToUnixMillis(stalled_at + wall_ahead_));
   return summary;
 }
 

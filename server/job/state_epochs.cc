@@ -17,7 +17,7 @@ constexpr absl::Duration kComeback = absl::Seconds(10);
 }  // namespace
 
 void Job::State::BeginForming() {
-  if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_));
+  if (record_.created_unix_ms() == 0) record_.set_created_unix_ms(absl::ToUnixMillis(now_ + wall_ahead_));
   record_.clear_epoch_ended();
   record_.clear_resets();
   hosts_.Clear();

@@ -21,8 +21,8 @@ void Job::State::PersistRecord() {
     record_.set_groups_reserved(run_->reserved().groups);
   }
   if (PresentRoster() != nullptr) SaveStands(*PresentRoster());
-  hosts_.Save(&record_);
-  lost_.Save(&record_);
+  hosts_.Save(wall_ahead_, &record_);
+  lost_.Save(wall_ahead_, &record_);
   record_.set_last_token(gate_.last_token());
   *record_.mutable_history() = history_.entries();
   google::protobuf::RepeatedPtrField<v1::Member> members;
@@ -45,8 +45,9 @@ void Job::State::SaveStands(const Roster& roster) {
   }
 }
 
-absl::Status Job::State::Load(absl::Span<const StoreRow> rows, absl::Time now) {
+absl::Status Job::State::Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead) {
   now_ = now;
+  SetWallAhead(wall_ahead);
   const auto members = absl::c_find_if(rows, [](const StoreRow& row) { return absl::StartsWith(row.key, "members/"); });
   for (const StoreRow& row : rows) {
     absl::Status status;
@@ -96,8 +97,8 @@ absl::Status Job::State::LoadRecord(const StoreRow& row, const StoreRow* members
   history_.Load(record_.history());
   gate_.SkipTokens(record_.last_token());
   const v1::Epoch& epoch = record_.epoch();
-  hosts_.Load(record_);
-  lost_.Load(record_);
+  hosts_.Load(record_, now, wall_ahead_);
+  lost_.Load(record_, now, wall_ahead_);
   for (const uint32_t rank : record_.drained()) {
     drained_.Shut(epoch.members(rank).incarnation(),
                   absl::StrCat(DescribeRank(rank, epoch.members(rank)), " was to leave epoch ", epoch.number()));

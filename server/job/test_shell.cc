@@ -24,7 +24,7 @@ std::function<std::string(size_t)> TestShell::RandomBytes() {
 }
 
 Actions TestShell::Step(const Event& event) {
-  Actions actions = job_->Step(event, now_);
+  Actions actions = job_->Step(event, now_, wall_ahead_);
   Apply(actions.persist);
   for (const Output& output : actions.outputs) Apply(output);
   Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
@@ -49,6 +49,8 @@ void TestShell::Restart(const std::function<void(const Actions&)>& seen) {
   open_.clear();
   std::vector<StoreRow> rows;
   for (const auto& [key, value] : rows_) rows.push_back({key, value});
+  // A new process begins at the wall clock's time.
+  now_ += std::exchange(wall_ahead_, absl::ZeroDuration());
   auto restored = Job::Restore(kTenant, kJob, options_, RandomBytes(), rows, now_);
   Expect(restored.ok(), absl::StrCat("the job cannot be restored: ", restored.status().ToString()));
   if (!restored.ok()) return;

@@ -39,6 +39,8 @@ class TestShell {
 
   const Job& job() const { return *job_; }
   const JobOptions& options() const { return options_; }
+  // Somebody sets the wall clock, which alone jumps.
+  void StepWallClock(absl::Duration step) { wall_ahead_ += step; }
   absl::Time now() const { return now_; }
   absl::Time next_tick() const { return next_tick_; }
   const std::map<std::string, std::string>& rows() const { return rows_; }
@@ -56,6 +58,7 @@ class TestShell {
   const JobOptions options_;
   std::unique_ptr<Job> job_;
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
+  absl::Duration wall_ahead_ = absl::ZeroDuration();
   absl::Time next_tick_ = absl::InfiniteFuture();
   std::map<std::string, std::string> rows_;
   uint64_t last_call_ = 0;

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "server/loop/refusal.h"
 #include "spdlog/spdlog.h"
 
@@ -62,7 +62,7 @@ void JobLoop::Run() {
       timers_.clear();
       if (IsQuiet()) return;
     } else {
-      FireTimers(absl::Now());
+      FireTimers(SteadyNow());
     }
   }
 }
@@ -117,7 +117,7 @@ JobLoop::OwnedJob* JobLoop::Find(const JobKey& key, uint64_t life) {
 void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows) {
   OwnedJob* owned = Find(key, life);
   if (owned == nullptr) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
   if (std::function<void(absl::Status)> restored = std::move(owned->restored)) restored(job.status());
   if (!job.ok()) {
@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const J
   JobOptions options = options_.job;
   options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).max_workers);
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);
-  return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now);
+  return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now, WallAhead());
 }
 
 void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status) {
@@ -157,7 +157,7 @@ void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, con
 
 void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   if (owned->runner == nullptr) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   size_t taken = 0;
   while (!owned->waiting.empty() && owned->runner->CanTake()) {
     const Event event = std::move(owned->waiting.front());
@@ -184,7 +184,7 @@ void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
       return;
     }
   }
-  owned->runner->Take(event, absl::Now());
+  owned->runner->Take(event, SteadyNow());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
@@ -204,7 +204,7 @@ void JobLoop::SetTimer(const JobKey& key, OwnedJob* owned) {
   // Behind a full queue of commits a tick has to wait; the next completion comes here again.
   absl::Time timer = owned->runner->CanTake() ? owned->runner->next_tick() : absl::InfiniteFuture();
   // A tick that is due already still lets other jobs have their turn.
-  if (timer != absl::InfiniteFuture()) timer = std::max(timer, absl::Now() + absl::Milliseconds(1));
+  if (timer != absl::InfiniteFuture()) timer = std::max(timer, SteadyNow() + absl::Milliseconds(1));
   const bool is_idle = owned->waiting.empty() && owned->runner->IsIdle();
   if (is_idle && timer == absl::InfiniteFuture()) timer = owned->last_event + options_.idle_linger;
   if (timer == owned->timer) return;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "spdlog/spdlog.h"
 
 namespace farandole {
@@ -42,9 +42,9 @@ JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revisi
 
 void JobRunner::Take(const Event& event, absl::Time now) {
   if (!Admit(event)) return;
-  const absl::Time before = absl::Now();
-  Actions actions = job_->Step(event, now);
-  surroundings_.metrics->ObserveStep(absl::Now() - before);
+  const absl::Time before = SteadyNow();
+  Actions actions = job_->Step(event, now, WallAhead());
+  surroundings_.metrics->ObserveStep(SteadyNow() - before);
   // Whatever the job makes of it, an ended stream is released after all that was decided before.
   if (const auto* closed = std::get_if<StreamClosed>(&event)) {
     actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
@@ -88,8 +88,8 @@ void JobRunner::CarryOut(Actions actions) {
   if (is_durable) return;
   surroundings_.store->Commit(
       owner_, owner_revision_, std::move(actions.persist),
-      [number, committed = committed_, metrics = surroundings_.metrics, called = absl::Now()](absl::Status status) {
-        metrics->ObserveCommit(absl::Now() - called);
+      [number, committed = committed_, metrics = surroundings_.metrics, called = SteadyNow()](absl::Status status) {
+        metrics->ObserveCommit(SteadyNow() - called);
         committed(number, std::move(status));
       });
 }

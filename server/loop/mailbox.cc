@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 
@@ -41,7 +42,7 @@ Mailbox::Delivery Mailbox::Take(absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) {
     has_mail_.wait(lock, has_mail);
   } else {
-    has_mail_.wait_until(lock, absl::ToChronoTime(deadline), has_mail);
+    has_mail_.wait_until(lock, ToSteadyClock(deadline), has_mail);
   }
   delivery.closed = closed_;
   close_told_ = closed_;

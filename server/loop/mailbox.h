@@ -46,7 +46,8 @@ class Mailbox {
   // No event is taken from now on; those that wait are still delivered.
   void Close();
 
-  // Waits until something is there, the mailbox was closed (once), or `deadline` has come, and gives all that is there.
+  // Waits until something is there, the mailbox was closed (once), or `deadline` (of SteadyNow) has come, and gives all
+  // that is there.
   Delivery Take(absl::Time deadline);
   // `count` events that were delivered for `job` have had their Step and count towards its capacity no more.
   void Release(const JobKey& job, size_t count);

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -54,7 +54,7 @@ TEST(MailboxTest, TheEndOfAStreamIsTakenAboveTheCapacity) {
 
 TEST(MailboxTest, AnEmptyMailboxGivesNothingAtTheDeadline) {
   Mailbox mailbox;
-  const Mailbox::Delivery delivery = mailbox.Take(absl::Now() - absl::Seconds(1));
+  const Mailbox::Delivery delivery = mailbox.Take(SteadyNow() - absl::Seconds(1));
   EXPECT_TRUE(delivery.letters.empty());
   EXPECT_FALSE(delivery.closed);
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -185,9 +185,9 @@ void GroupCommitStore::Write(Group* group) {
 
 absl::Status GroupCommitStore::WriteOrRecover(const Group& group) {
   if (!failure_.ok()) {
-    if (absl::Now() < next_recovery_) return failure_;
+    if (SteadyNow() < next_recovery_) return failure_;
     if (absl::Status status = medium_->Recover(); !status.ok()) {
-      next_recovery_ = absl::Now() + kRecoveryInterval;
+      next_recovery_ = SteadyNow() + kRecoveryInterval;
       failure_ = status;
       return status;
     }

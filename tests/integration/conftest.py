@@ -2,7 +2,7 @@
 
 import pathlib
 import sys
-from typing import Callable, Iterator, List
+from typing import Callable, Iterator, List, Sequence
 
 import pytest
 
@@ -47,14 +47,24 @@ def job(start: Callable[..., Program]) -> Callable[..., Program]:
 
 @pytest.fixture
 def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Coordinator]:
-    """Starts `farandole serve` on a free port, or where an earlier one was."""
+    """Starts `farandole serve` on a free port, or where an earlier one was; `under` is a command that runs it."""
 
-    def coordinator(again: "Coordinator | None" = None, **environment: str) -> Coordinator:
+    def coordinator(again: "Coordinator | None" = None, under: Sequence[str] = (), **environment: str) -> Coordinator:
         listen = again.address if again else "127.0.0.1:0"
         state = again.state if again else tmp_path / "coordinator"
         return Coordinator(
             start(
-                *(str(harness.CLI), "serve", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", str(state)),
+                *(
+                    *under,
+                    str(harness.CLI),
+                    "serve",
+                    "--listen",
+                    listen,
+                    "--http",
+                    "127.0.0.1:0",
+                    "--state-dir",
+                    str(state),
+                ),
                 **environment,
             ),
             state,

@@ -3,14 +3,17 @@
 `--write-faults` writes what was seen to docs/faults.md; `--rounds N` plays it N times.
 """
 
+import json
 import os
 import pathlib
 import re
 import select
 import signal
+import struct
+import subprocess
 import sys
 import time
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import harness
 import pytest
@@ -23,6 +26,8 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 # Ranks 0 and 1 are on one host, 2 and 3 on the other, of which rank 2 is the leader.
 SIZE = 4
 WHO = {"worker": 3, "leader of a host": 2, "rank 0": 0}
+# Nanoseconds.
+JUMPS = {"-1 minute": -60 * 10**9, "-2 hours": -7200 * 10**9, "+2 hours": 7200 * 10**9}
 # Seen by a process of the same host, or by one that had a connection to it; whoever is first.
 DIED = r"(its process ended without leaving the job|connection (to|of) rank \d)"
 
@@ -114,23 +119,24 @@ def page(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def page_of(seen: Dict[str, List[Seen]]) -> str:
     """The text of docs/faults.md."""
-    rounds = max(len(rows) for rows in seen.values())
     lines = [
         "# What happens when something fails",
         "",
-        "Written by `tests/integration/test_faults.py --write-faults`, from real processes: four workers on two hosts (network",
-        "namespaces, each with its own sshd), ranks 0 and 1 on the first, 2 and 3 on the second, started by `farandole run -H`, with",
-        f"default settings unless the row says otherwise. Times are from the fault to the last rank's words, the slowest of {rounds}",
-        "round(s) on a machine with two cores; they include the time in which a Python program prints its exception.",
+        "Written by `tests/integration/test_faults.py --write-faults`, from real processes: four workers, started by `farandole",
+        "run` with default settings unless the row says otherwise. They are on two hosts (network namespaces, each with its own",
+        "sshd; ranks 0 and 1 on the first, 2 and 3 on the second); on one host where the row is about the coordinator or a wall",
+        "clock; and it is one worker whose disk is full.",
+        "Times are from the fault to the last rank's words, the slowest of the rounds that were played, on a machine with two",
+        "cores. They include the time in which a Python program prints its exception.",
         "After each row nothing is left: no process on any host, no file, no segment.",
         "",
-        "| who | what | who says so | what they say | within | exit code |",
-        "|---|---|---|---|---|---|",
+        "| who | what | who says so | what they say | within | exit code | rounds |",
+        "|---|---|---|---|---|---|---|",
     ]
     for rows in seen.values():
         slowest = max(rows, key=lambda row: row.seconds)
         lines.append(
-            f"| {slowest.subject} | {slowest.fault} | {slowest.by} | {slowest.said} | {slowest.seconds:.2f} s | {slowest.code} |"
+            f"| {slowest.subject} | {slowest.fault} | {slowest.by} | {slowest.said} | {slowest.seconds:.2f} s | {slowest.code} | {len(rows)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -254,14 +260,21 @@ def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(
 def served_job(
     start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path, in_round: int
 ) -> "Callable[..., tuple[Job, Coordinator]]":
-    """served_job(**environment) starts a job on one host with a coordinator of its own process, which has that
-    environment, and waits until it trains."""
+    """served_job(begun, workers, under, **environment) starts a job on one host, whose processes have the environment
+    `workers`, with a coordinator of its own process, which has the other one and runs under the command `under`, calls
+    `begun` with it, and waits until the job trains."""
     del in_round
 
-    def begin(**environment: str) -> "tuple[Job, Coordinator]":
+    def begin(
+        begun: Callable[[Coordinator], None] = lambda _: None,
+        workers: "Dict[str, str] | None" = None,
+        **environment: Any,
+    ) -> "tuple[Job, Coordinator]":
         coordinator = serve(**environment)
         worker = [sys.executable, str(PROGRAM), str(tmp_path / "stop")]
-        run = start(str(harness.CLI), "run", "-np", str(SIZE), *coordinator.options(), *worker)
+        options = ["-np", str(SIZE), "--job", "faulty", *coordinator.options()]
+        run = start(str(harness.CLI), "run", *options, *worker, **(workers or {}))
+        begun(coordinator)
         return Job(run, tmp_path / "stop"), coordinator
 
     return begin
@@ -300,24 +313,117 @@ def test_training_goes_on_beside_a_killed_coordinator_and_its_successor(
     note("coordinator", "SIGKILL, then another takes its place", "(the job goes on)", "", seconds, 0)
 
 
-def test_a_clock_that_jumps_at_the_coordinator_is_no_fault(
+class WallClock:
+    """A wall clock that a test sets for single processes, those that have its environment."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        library = directory / "stepped_clock.so"
+        source = PROGRAM.with_name("stepped_clock.c")
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+        self._file = directory / "clock"
+        self._file.write_bytes(struct.pack("q", 0))
+        self.environment = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(self._file)}
+
+    def jump(self, jump: str) -> None:
+        """Sets it by one of JUMPS."""
+        # In place, as the processes have mapped the file.
+        with self._file.open("r+b", buffering=0) as file:
+            file.write(struct.pack("q", JUMPS[jump]))
+
+
+def train_for_a_while(running: Job) -> float:
+    """Lets a job train for longer than the silence limit after the fault, by a clock that has not jumped."""
+    while time.monotonic() - running.began < 4:
+        running.expect_steps()
+    return time.monotonic() - running.began
+
+
+def expect_silence_seen(running: Job, note: Callable[..., None], after: str) -> None:
+    """Stops the last rank, whom the others must name."""
+    running.strike(lambda: os.kill(running.pids[SIZE - 1], signal.SIGSTOP))
+    said, seconds = running.expect_from(others(SIZE - 1), f"rank {SIZE - 1} .*nothing was heard of it", SOON_SECONDS)
+    os.kill(running.pids[SIZE - 1], signal.SIGCONT)
+    assert running.run.end() == 3, running.run.output
+    note("worker", f"SIGSTOP, after {after}", said, "all other ranks", seconds, 3)
+
+
+@pytest.mark.parametrize(
+    ("whose", "jump"),
+    [
+        *(("coordinator", jump) for jump in ("-1 minute", "-2 hours", "+2 hours")),
+        *(("whole job", jump) for jump in ("-2 hours", "+2 hours")),
+    ],
+)
+def test_a_clock_that_jumps_is_no_fault_and_hides_none(
+    served_job: "Callable[..., tuple[Job, Coordinator]]",
+    note: Callable[..., None],
+    tmp_path: pathlib.Path,
+    whose: str,
+    jump: str,
+) -> None:
+    clock = WallClock(tmp_path)
+    running, _ = served_job(workers=clock.environment if whose == "whole job" else {}, **clock.environment)
+    running.strike(lambda: clock.jump(jump))
+    note(whose, f"its wall clock jumps by {jump}", "(the job goes on)", "", train_for_a_while(running), 0)
+    expect_silence_seen(running, note, f"the wall clock of the {whose} has jumped by {jump}")
+
+
+def test_a_clock_that_jumps_forward_does_not_end_a_job_that_forms(
     served_job: "Callable[..., tuple[Job, Coordinator]]", note: Callable[..., None], tmp_path: pathlib.Path
 ) -> None:
-    library = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not library:
-        pytest.skip("libfaketime is not installed")
-    clock = tmp_path / "clock"
-    clock.write_text("+0", encoding="ascii")
-    fake = {"LD_PRELOAD": str(library[0]), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1"}
-    running, _ = served_job(FAKETIME_DONT_FAKE_MONOTONIC="1", **fake)
-    for jump in ("+2h", "-2h"):
-        running.strike(lambda jump=jump: clock.write_text(jump, encoding="ascii"))
-        # Longer than the silence limit, by the clock that has not jumped.
-        while time.monotonic() - running.began < 4:
-            running.expect_steps()
-    seconds = time.monotonic() - running.began
+    clock = WallClock(tmp_path)
+    door = tmp_path / "door"
+    os.mkfifo(door)
+    began = 0.0
+
+    def jump(coordinator: Coordinator) -> None:
+        nonlocal began
+        coordinator.program.expect(r"a run with 4 workers begins to form")
+        began = time.monotonic()
+        clock.jump("+2 hours")
+        door.write_bytes(b"")
+
+    running, _ = served_job(jump, **clock.environment)
+    seconds = time.monotonic() - began
     running.finish()
-    note("coordinator", "its clock jumps by two hours, either way", "(the job goes on)", "", seconds, 0)
+    note(
+        "coordinator",
+        "its wall clock jumps by +2 hours while the job forms",
+        "(the job forms and trains)",
+        "",
+        seconds,
+        0,
+    )
+
+
+def test_a_reboot_of_the_coordinators_machine_is_no_fault_and_hides_none(
+    served_job: "Callable[..., tuple[Job, Coordinator]]",
+    serve: Callable[..., Coordinator],
+    start: Callable[..., Program],
+    note: Callable[..., None],
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("time namespaces need root")
+    # The first one's CLOCK_MONOTONIC is ten days ahead of its successor's.
+    running, coordinator = served_job(under=["unshare", "--time", "--monotonic", "864000"])
+    space = pathlib.Path("/proc/self/ns/time").readlink()
+    assert pathlib.Path(f"/proc/{coordinator.program.pid}/ns/time").readlink() != space
+
+    def kill() -> None:
+        coordinator.program.signal(signal.SIGKILL)
+        coordinator.program.end()
+
+    running.strike(kill)
+    successor = serve(coordinator)
+    successor.program.expect(r"everybody is back after the coordinator's restart")
+    fault = "SIGKILL, then another takes its place, whose CLOCK_MONOTONIC is ten days behind"
+    note("coordinator", fault, "(the job goes on)", "", train_for_a_while(running), 0)
+    expect_silence_seen(running, note, "a reboot of the coordinator's machine")
+    shown = start(str(harness.CLI), "job", "show", "--json", *successor.options(), "faulty")
+    shown.require_end(0)
+    record = json.loads(shown.output)
+    times = [record["created_unix_ms"], *(entry["at_unix_ms"] for entry in record["history"])]
+    assert times == sorted(times) and time.time() - 600 < times[0] / 1000 <= times[-1] / 1000 <= time.time(), record
 
 
 def test_a_killed_launcher_takes_its_workers_along(job: Callable[..., Job], note: Callable[..., None]) -> None:

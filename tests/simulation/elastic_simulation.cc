@@ -50,6 +50,8 @@ std::string ElasticSimulation::Run() {
   for (int i = 0; i < scale_.workers; ++i) Start(absl::StrCat("host", i * scale_.hosts / scale_.workers));
   for (int i = 0; i < scale_.faults; ++i) {
     time_.After(time_.Between(200 * kMillisecond, scale_.duration_ns), [this] { Strike(); });
+    // Beside all these, as it must neither hide one of them nor be one.
+    if (time_.OneIn(4)) time_.After(time_.Between(0, scale_.duration_ns), [this] { StepClock(); });
   }
   while (site_.violation.empty() && time_.Step(scale_.duration_ns)) {
   }
@@ -195,6 +197,12 @@ void ElasticSimulation::Crash() {
   time_.After(away_ns, [this] {
     if (!coordinator_.is_up()) coordinator_.Restart();
   });
+}
+
+void ElasticSimulation::StepClock() {
+  const absl::Duration step = time_.ClockStep();
+  Tell(absl::StrCat("the coordinator's wall clock is set by ", absl::FormatDuration(step)));
+  coordinator_.StepWallClock(step);
 }
 
 void ElasticSimulation::Drain() {

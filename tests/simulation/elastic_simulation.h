@@ -16,7 +16,7 @@ namespace farandole {
 
 // An elastic job in virtual time, from a seed: the coordinator's real core, and processes that are killed, stopped and
 // started anew, hosts that are lost and cut from each other or from the coordinator, drains, and a coordinator that
-// crashes.
+// crashes, or has its wall clock set.
 //
 // Invariants: all members of an epoch hear the same of it, and nobody is in it twice; its rank 0 was in the epoch
 // before where anybody was; a step adds up what all its members give, and no step that a survivor had done is done
@@ -56,6 +56,7 @@ class ElasticSimulation {
   void CutFromCoordinator(const std::string& host, int64_t for_ns);
   void Isolate();
   void Crash();
+  void StepClock();
   void Drain();
   // Whether all that live are in one epoch, but for spares, and it has taken steps.
   bool IsSettled() const;

@@ -28,6 +28,7 @@ int64_t SimCoordinator::Delay() {
 void SimCoordinator::Restart() {
   FD_CHECK(job_ == nullptr) << "the coordinator is up";
   ++life_;
+  began_ahead_ += std::exchange(wall_ahead_, absl::ZeroDuration());
   const auto random = [this](size_t bytes) {
     std::string secret = absl::StrCat("secret ", ++secrets_);
     secret.resize(bytes, '.');
@@ -39,7 +40,7 @@ void SimCoordinator::Restart() {
   }
   std::vector<StoreRow> rows;
   for (const auto& [key, value] : rows_) rows.push_back({key, value});
-  absl::StatusOr<std::unique_ptr<Job>> job = Job::Restore(kTenant, name_, Options(), random, rows, VirtualTime::Now());
+  absl::StatusOr<std::unique_ptr<Job>> job = Job::Restore(kTenant, name_, Options(), random, rows, Now());
   FD_CHECK(job.ok()) << job.status().ToString();
   job_ = *std::move(job);
   Take(Ticked{});
@@ -105,7 +106,7 @@ void SimCoordinator::End(StreamId stream, const std::string& evidence) {
 }
 
 void SimCoordinator::Take(const Event& event) {
-  Actions actions = job_->Step(event, VirtualTime::Now());
+  Actions actions = job_->Step(event, Now(), wall_ahead_);
   summary_ = job_->Summary();
   if (actions.next_tick < next_tick_) Tick(actions.next_tick);
   const int64_t delay = actions.persist.empty() ? 0 : time_->Between(100 * kMicrosecond, 10 * kMillisecond);
@@ -118,7 +119,7 @@ void SimCoordinator::Take(const Event& event) {
 
 void SimCoordinator::Tick(absl::Time at) {
   next_tick_ = at;
-  const int64_t delay = std::max<int64_t>(0, absl::ToInt64Nanoseconds(at - VirtualTime::Now()));
+  const int64_t delay = std::max<int64_t>(0, absl::ToInt64Nanoseconds(at - Now()));
   time_->After(delay, [this, life = life_, at] {
     if (life != life_ || next_tick_ != at) return;
     next_tick_ = absl::InfiniteFuture();

@@ -16,7 +16,8 @@
 namespace farandole {
 
 // A coordinator with one job: the real core, with a store that takes its time, and streams that keep order. A crash
-// loses what was not yet durable, with all that would have been said because of it.
+// loses what was not yet durable, with all that would have been said because of it. As SteadyNow, the clock of a life
+// begins at the wall clock's time and does not step.
 class SimCoordinator {
  public:
   SimCoordinator(VirtualTime* time, std::string job);
@@ -24,6 +25,8 @@ class SimCoordinator {
   bool is_up() const { return job_ != nullptr; }
   void Crash();
   void Restart();
+  // Somebody sets the wall clock of the coordinator's machine.
+  void StepWallClock(absl::Duration step) { wall_ahead_ += step; }
 
   // Where the coordinator's words about a stream go; called in the worker's process.
   struct Listener {
@@ -55,6 +58,7 @@ class SimCoordinator {
     std::function<void(const Reply&)> answer;
   };
 
+  absl::Time Now() const { return VirtualTime::Now() + began_ahead_; }
   int64_t Delay();
   void Take(const Event& event);
   void Act(const Output& output);
@@ -66,6 +70,9 @@ class SimCoordinator {
   std::unique_ptr<Job> job_;
   // Events of an earlier life are dropped.
   uint64_t life_ = 0;
+  // By how much the wall clock was ahead of virtual time when this life began, and by how much it was set since.
+  absl::Duration began_ahead_ = absl::ZeroDuration();
+  absl::Duration wall_ahead_ = absl::ZeroDuration();
   uint64_t secrets_ = 0;
   CallId last_call_ = 0;
   StreamId last_stream_ = 0;

@@ -100,6 +100,8 @@ void Simulation::PlanFaults() {
       if (launch == launch_ && is_on_) Strike(fault);
     });
   }
+  // Beside all these, as it must neither hide one of them nor be one.
+  if (time_.OneIn(2)) time_.After(time_.Between(0, 800 * kMillisecond), [this] { StepClock(); });
 }
 
 SimWorker& Simulation::AnyWorker() { return *workers_[time_.Between(0, static_cast<int64_t>(workers_.size()) - 1)]; }
@@ -155,6 +157,12 @@ void Simulation::Restart() {
   time_.After(away_ns, [this] {
     if (!coordinator_.is_up()) coordinator_.Restart();
   });
+}
+
+void Simulation::StepClock() {
+  const absl::Duration step = time_.ClockStep();
+  Tell(absl::StrCat("the coordinator's wall clock is set by ", absl::FormatDuration(step)));
+  coordinator_.StepWallClock(step);
 }
 
 void Simulation::Pause(SimWorker& worker) {

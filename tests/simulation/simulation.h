@@ -20,8 +20,9 @@ namespace farandole {
 // ones; processes, network and disk are not.
 //
 // Invariants: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
-// happens than a restart of the coordinator or a short cut between hosts trains to its end on all ranks; whoever ends
-// with an error names a process first to which something was done; a step has one checkpoint at most.
+// happens than a restart of the coordinator, a step of its wall clock or a short cut between hosts trains to its end on
+// all ranks; whoever ends with an error names a process first to which something was done; a step has one checkpoint at
+// most.
 class Simulation {
  public:
   explicit Simulation(uint32_t seed);
@@ -40,6 +41,7 @@ class Simulation {
   void PlanFaults();
   void Strike(Fault fault);
   void Restart();
+  void StepClock();
   void Pause(SimWorker& worker);
   void Partition(SimWorker& worker, int64_t for_ns);
   // Cuts the hosts of two workers from each other; false: they share one, or are cut already.

@@ -13,7 +13,7 @@ constexpr absl::Duration kCancelDeadline = absl::Seconds(5);
 std::unique_ptr<ControlStream> ControlStream::Open(v1::WorkerService::StubInterface* stub,
                                                    const CoordinatorAddress& where, v1::Hello hello, Events events) {
   std::unique_ptr<ControlStream> stream(new ControlStream(std::move(events)));
-  PrepareCall(where, absl::InfiniteFuture(), &stream->context_);
+  PrepareCall(where, absl::InfiniteDuration(), &stream->context_);
   stub->async()->Attach(&stream->context_, stream.get());
   // One hold for all that is started outside of gRPC's own calls; Break gives it back.
   stream->AddHold();
@@ -62,7 +62,7 @@ void ControlStream::Cancel() {
 void ControlStream::Retire(std::unique_ptr<ControlStream> stream) {
   if (stream == nullptr) return;
   stream->Cancel();
-  if (!stream->done_.WaitForNotificationWithTimeout(kCancelDeadline)) static_cast<void>(stream.release());
+  if (!stream->done_.WaitFor(kCancelDeadline)) static_cast<void>(stream.release());
 }
 
 void ControlStream::Enqueue(v1::WorkerMessage message) {

@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/steady_notification.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "grpcpp/client_context.h"
@@ -68,7 +68,7 @@ class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coo
   const Events events_;
   grpc::ClientContext context_;
   v1::CoordinatorMessage incoming_;
-  absl::Notification done_;
+  SteadyNotification done_;
 
   absl::Mutex mutex_;
   // The first is being written where `writing_`.

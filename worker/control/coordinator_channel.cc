@@ -1,6 +1,7 @@
 #include "worker/control/coordinator_channel.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/time.h>
 #include <stdlib.h>
 
 #include "absl/base/call_once.h"
@@ -87,9 +88,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddr
   return grpc::CreateCustomChannel(where.address, grpc::SslCredentials(tls), arguments);
 }
 
-void PrepareCall(const CoordinatorAddress& where, absl::Time deadline, grpc::ClientContext* context) {
+void PrepareCall(const CoordinatorAddress& where, absl::Duration limit, grpc::ClientContext* context) {
   if (!where.token.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", where.token));
-  if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
+  if (limit == absl::InfiniteDuration()) return;
+  // A span, which gRPC adds to the monotonic clock.
+  context->set_deadline(gpr_time_from_nanos(absl::ToInt64Nanoseconds(limit), GPR_TIMESPAN));
 }
 
 bool IsPassing(const grpc::Status& status) {

@@ -35,8 +35,8 @@ struct CoordinatorAddress {
 //   INVALID_ARGUMENT  the address is empty, or the token has characters that a header cannot carry
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where);
 
-// Gives the call its token and its deadline (InfiniteFuture: none).
-void PrepareCall(const CoordinatorAddress& where, absl::Time deadline, grpc::ClientContext* context);
+// Gives the call its token, and the time for which it may last from its start on (InfiniteDuration: any).
+void PrepareCall(const CoordinatorAddress& where, absl::Duration limit, grpc::ClientContext* context);
 
 // Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, as opposed to
 // having said no.

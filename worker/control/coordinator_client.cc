@@ -13,9 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "base/backoff.h"
 #include "base/check.h"
+#include "base/steady_notification.h"
+#include "base/steady_time.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "grpcpp/client_context.h"
 #include "worker/control/attachment.h"
@@ -39,8 +40,8 @@ constexpr char kThreadName[] = "farandole-ctl";
 // True when `over` says so, asked every 100 ms; false after `timeout`.
 template <typename Predicate>
 bool WaitOrInterrupt(const std::function<bool()>& is_interrupted, absl::Duration timeout, Predicate over) {
-  const absl::Time deadline = absl::Now() + timeout;
-  for (absl::Time now = absl::Now(); now < deadline; now = absl::Now()) {
+  const absl::Time deadline = SteadyNow() + timeout;
+  for (absl::Time now = SteadyNow(); now < deadline; now = SteadyNow()) {
     if (over(std::min(kInterruptInterval, deadline - now))) return true;
     if (is_interrupted && is_interrupted()) return true;
   }
@@ -55,7 +56,7 @@ absl::Status Interruption(const v1::JoinRequest& request) {
 class WaitingWords {
  public:
   WaitingWords(const CoordinatorClientOptions& options, absl::Duration patience)
-      : options_(options), begin_(absl::Now()), patience_(patience), next_(options.first_word) {}
+      : options_(options), begin_(SteadyNow()), patience_(patience), next_(options.first_word) {}
 
   // The reason of the last attempt that failed.
   void Keep(const grpc::Status& status) {
@@ -64,7 +65,7 @@ class WaitingWords {
 
   // To be called often: says the sentence when its time has come.
   void Look() {
-    const absl::Duration waited = absl::Now() - begin_;
+    const absl::Duration waited = SteadyNow() - begin_;
     if (!options_.on_unreached || waited < next_) return;
     next_ *= 2;
     const absl::Duration left = std::max(patience_ - waited, absl::ZeroDuration());
@@ -94,18 +95,18 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
   const absl::Duration timeout = options.join_patience > absl::ZeroDuration()
                                      ? options.join_patience
                                      : absl::Milliseconds(request.join_timeout_ms());
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   WaitingWords words(options, timeout);
   const std::function<bool()> interrupted = [&] {
     words.Look();
     return options.is_interrupted && options.is_interrupted();
   };
   // Nobody notifies it: it is what the thread waits on between two attempts.
-  const absl::Notification never;
+  const SteadyNotification never;
   Backoff backoff(kFirstDelay, kLongestDelay);
   bool is_tls_checked = false;
   for (;;) {
-    const absl::Duration left = std::max(deadline - absl::Now(), kFirstDelay);
+    const absl::Duration left = std::max(deadline - SteadyNow(), kFirstDelay);
     std::unique_ptr<JoinCall> call = JoinCall::Start(stub, where, request, std::min(left, kCallDeadline), nullptr);
     WaitOrInterrupt(interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
     if (!call->Wait(absl::ZeroDuration())) {
@@ -121,12 +122,11 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
       if (!fault.ok()) return fault;
     }
     const absl::Duration delay = backoff.Next();
-    if (absl::Now() + delay >= deadline) {
+    if (SteadyNow() + delay >= deadline) {
       return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
                                                  absl::FormatDuration(timeout), ": ", PlainCause(call->status())));
     }
-    WaitOrInterrupt(interrupted, delay,
-                    [&](absl::Duration slice) { return never.WaitForNotificationWithTimeout(slice); });
+    WaitOrInterrupt(interrupted, delay, [&](absl::Duration slice) { return never.WaitFor(slice); });
     if (interrupted()) return Interruption(request);
   }
 }
@@ -161,7 +161,7 @@ struct CoordinatorClient::State {
   std::shared_ptr<ControlLoop> loop;
   std::unique_ptr<Attachment> attachment;
   // Notified by the destructor: ends the wait between two attempts at a call.
-  absl::Notification stopping;
+  SteadyNotification stopping;
 
   // One blocking call with retries; `what` names it in the error.
   template <typename Request, typename Response>
@@ -169,11 +169,11 @@ struct CoordinatorClient::State {
                                 grpc::Status (v1::WorkerService::StubInterface::*method)(grpc::ClientContext*,
                                                                                          const Request&, Response*)) {
     FD_CHECK(!loop->OnLoopThread()) << what << " would block the control thread";
-    const absl::Time deadline = absl::Now() + kCallDeadline;
+    const absl::Time deadline = SteadyNow() + kCallDeadline;
     Backoff backoff(kFirstDelay, kLongestDelay);
     for (;;) {
       grpc::ClientContext context;
-      PrepareCall(where, deadline, &context);
+      PrepareCall(where, deadline - SteadyNow(), &context);
       Response response;
       const grpc::Status status = (stub.get()->*method)(&context, request, &response);
       if (status.ok()) return response;
@@ -182,8 +182,8 @@ struct CoordinatorClient::State {
                                                    what, " within ", absl::FormatDuration(kCallDeadline)));
       }
       const absl::Duration delay = backoff.Next();
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || absl::Now() + delay >= deadline ||
-          stopping.WaitForNotificationWithTimeout(delay)) {
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || SteadyNow() + delay >= deadline ||
+          stopping.WaitFor(delay)) {
         return Explain(where, absl::StrCat("refused to ", what), status);
       }
     }
@@ -280,12 +280,12 @@ void CoordinatorClient::Leave(v1::Leave leave, absl::Duration timeout) {
   v1::WorkerMessage message;
   *message.mutable_leave() = std::move(leave);
   // shared: with the control thread, which may answer after the timeout.
-  const auto left = std::make_shared<absl::Notification>();
+  const auto left = std::make_shared<SteadyNotification>();
   const auto closed = std::make_shared<absl::Notification>();
   Attachment* attachment = state_->attachment.get();
   state_->loop->Post(
       [attachment, message = std::move(message), left] { attachment->Leave(message, [left] { left->Notify(); }); });
-  left->WaitForNotificationWithTimeout(timeout);
+  left->WaitFor(timeout);
   state_->loop->Post([attachment, closed] {
     attachment->Close();
     closed->Notify();

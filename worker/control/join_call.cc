@@ -25,7 +25,7 @@ std::unique_ptr<JoinCall> JoinCall::Start(v1::WorkerService::StubInterface* stub
                                           std::function<void(const JoinCall*)> on_done) {
   std::unique_ptr<JoinCall> call(new JoinCall);
   call->request_ = request;
-  PrepareCall(where, absl::Now() + deadline, &call->context_);
+  PrepareCall(where, deadline, &call->context_);
   stub->async()->Join(&call->context_, &call->request_, &call->response_,
                       [raw = call.get(), on_done = std::move(on_done)](grpc::Status status) {
                         raw->status_ = std::move(status);

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/steady_notification.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "grpcpp/client_context.h"
@@ -24,7 +24,7 @@ class JoinCall {
                                          std::function<void(const JoinCall*)> on_done);
 
   // False: not answered within `timeout`.
-  bool Wait(absl::Duration timeout) const { return done_.WaitForNotificationWithTimeout(timeout); }
+  bool Wait(absl::Duration timeout) const { return done_.WaitFor(timeout); }
   // Cancels the call, waits until gRPC is done with it, and destroys it; left to gRPC where that takes longer than 5 s.
   // Not on a thread of gRPC.
   static void Retire(std::unique_ptr<JoinCall> call);
@@ -40,7 +40,7 @@ class JoinCall {
   v1::JoinRequest request_;
   v1::JoinResponse response_;
   grpc::Status status_;
-  absl::Notification done_;
+  SteadyNotification done_;
 };
 
 // Whether asking again may help: it was unreachable, draining, or slower than the deadline.

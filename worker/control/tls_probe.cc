@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "worker/control/tls_trial.h"
 
 namespace farandole {
@@ -32,7 +32,7 @@ void RunTrials(const Trials& trials, absl::Time deadline, IsEnough is_enough) {
       waiting.push_back(pollfd{trial->fd(), trial->events(), 0});
       waiters.push_back(trial.get());
     }
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (waiting.empty() || left <= absl::ZeroDuration()) return;
     const auto patience_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     if (poll(waiting.data(), waiting.size(), patience_ms) < 0) continue;
@@ -52,10 +52,10 @@ absl::StatusOr<std::string> FindProvenOne(const std::vector<std::string>& addres
     return trial->is_over() && trial->status().ok();
   };
   bool has_one = false;
-  RunTrials(trials, absl::Now() + timeout, [&](absl::Time* deadline) {
+  RunTrials(trials, SteadyNow() + timeout, [&](absl::Time* deadline) {
     if (!has_one && std::any_of(trials.begin(), trials.end(), is_proven)) {
       has_one = true;
-      *deadline = std::min(*deadline, absl::Now() + kSecondThought);
+      *deadline = std::min(*deadline, SteadyNow() + kSecondThought);
     }
     return !trials.empty() && is_proven(trials[0]);
   });
@@ -77,7 +77,7 @@ bool HasLetter(const std::string& address) {
 absl::Status FindTlsFault(const TlsQuestion& question, absl::Duration timeout) {
   Trials trials;
   trials.push_back(std::make_unique<TlsTrial>(question));
-  RunTrials(trials, absl::Now() + timeout, [](absl::Time*) { return false; });
+  RunTrials(trials, SteadyNow() + timeout, [](absl::Time*) { return false; });
   const absl::Status& status = trials[0]->status();
   return absl::IsUnavailable(status) ? absl::OkStatus() : status;
 }

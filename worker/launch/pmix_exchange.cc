@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <string.h>
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "base/dynamic_library.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 
@@ -41,20 +42,22 @@ constexpr absl::Duration kSurface = absl::Milliseconds(100);
 
 // The answer to one question. Shared by the asking thread, which may have given up, and PMIx's thread, which answers.
 struct Answer {
-  absl::Mutex mutex;
+  std::mutex mutex;
+  std::condition_variable changed;
   bool is_there = false;
   pmix_status_t status = PMIX_SUCCESS;
   std::string text;
 
   void Give(pmix_status_t what, const pmix_value_t* value) {
-    absl::MutexLock lock(&mutex);
+    const std::lock_guard<std::mutex> lock(mutex);
     is_there = true;
+    changed.notify_all();
     status = what;
     if (what == PMIX_SUCCESS && value != nullptr && value->type == PMIX_STRING) text = value->data.string;
   }
   bool Await(absl::Duration patience) {
-    absl::MutexLock lock(&mutex);
-    return mutex.AwaitWithTimeout(absl::Condition(&is_there), patience);
+    std::unique_lock<std::mutex> lock(mutex);
+    return changed.wait_for(lock, absl::ToChronoNanoseconds(patience), [this] { return is_there; });
   }
 };
 
@@ -148,7 +151,7 @@ absl::StatusOr<std::string> PmixExchange::Read(absl::Time deadline, const std::f
     }
     bool is_there = false;
     do {
-      if (absl::Now() >= deadline) return absl::DeadlineExceededError("rank 0 tells nothing by PMIx");
+      if (SteadyNow() >= deadline) return absl::DeadlineExceededError("rank 0 tells nothing by PMIx");
       if (interrupted && interrupted()) return absl::AbortedError("joining the job was interrupted");
       is_there = answer->Await(kSurface);
     } while (!is_there);

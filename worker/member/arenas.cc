@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<EpochMemory>> Arenas::Map(absl::Span<const int> r
                                                          int64_t bytes, const std::function<bool()>& interrupted) {
   const size_t region = static_cast<size_t>(bytes);
   absl::StatusOr<std::unique_ptr<EpochMemory>> memory =
-      connections_->Share(ranks, std::move(own), Arena::Bytes(ranks.size(), region), absl::Now() + kMeetTimeout, [&] {
+      connections_->Share(ranks, std::move(own), Arena::Bytes(ranks.size(), region), SteadyNow() + kMeetTimeout, [&] {
         if (interrupted && interrupted()) return absl::AbortedError("making an arena was interrupted");
         return engine_->table().ended();
       });

@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/steady_time.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/core/host_identity.h"
@@ -147,7 +147,7 @@ absl::Status CoordinatorLink::ended() const {
 
 absl::Status CoordinatorLink::AwaitEnd(absl::Time deadline, const std::function<bool()>& interrupted) const {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (ended_.ok() && absl::Now() < deadline) {
+  while (ended_.ok() && SteadyNow() < deadline) {
     changed_.wait_for(lock, kSurface);
     if (!ended_.ok()) break;
     lock.unlock();

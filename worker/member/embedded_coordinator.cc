@@ -23,8 +23,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "base/state_home.h"
+#include "base/steady_time.h"
 #include "worker/control/tls_probe.h"
 #include "worker/launch/launch_record.h"
 #include "worker/launch/process_environment.h"
@@ -157,7 +157,7 @@ absl::Status NothingIsStarted(const WorkerOptions& options) {
 
 absl::StatusOr<std::string> AwaitPublished(const WorkerOptions& options, const std::string& file, int changes,
                                            pid_t pid, const Interrupted& interrupted) {
-  const absl::Time deadline = absl::Now() + options.join_timeout;
+  const absl::Time deadline = SteadyNow() + options.join_timeout;
   for (;;) {
     // It publishes before it ends, so this is asked first.
     const bool has_ended = pid > 0 && waitpid(pid, nullptr, WNOHANG) != 0;
@@ -166,7 +166,7 @@ absl::StatusOr<std::string> AwaitPublished(const WorkerOptions& options, const s
     if (has_ended) {
       return absl::FailedPreconditionError("the job's coordinator, which rank 0 has started, ended at once");
     }
-    if (absl::Now() >= deadline) return NothingIsStarted(options);
+    if (SteadyNow() >= deadline) return NothingIsStarted(options);
     if (interrupted && interrupted()) return absl::AbortedError("joining the job was interrupted");
     pollfd changed{changes, POLLIN, 0};
     char events[4096];
@@ -217,7 +217,7 @@ absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique
                                        const Interrupted& interrupted) {
   if (absl::Status opened = OpenPmix(*options.launch, pmix); !opened.ok()) return opened;
   if (options.launch->rank != 0) {
-    absl::StatusOr<std::string> heard = (*pmix)->Read(absl::Now() + options.join_timeout, interrupted);
+    absl::StatusOr<std::string> heard = (*pmix)->Read(SteadyNow() + options.join_timeout, interrupted);
     return absl::IsDeadlineExceeded(heard.status()) ? NothingIsStarted(options) : heard;
   }
   absl::StatusOr<std::string> heard = HearHere(options, interrupted);

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
 
@@ -160,7 +160,7 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
   }
   meeting.epoch = epoch.number();
   meeting.secret = epoch.secret();
-  meeting.deadline = absl::Now() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
+  meeting.deadline = SteadyNow() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
   meeting.give_up = [&] {
     if (interrupted && interrupted()) return absl::AbortedError("connecting to the peers was interrupted");
     return link_->ended();
@@ -248,7 +248,7 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
 absl::Status Worker::AwaitWord(const Interrupted& interrupted) const {
   absl::Status ended;
   do {
-    ended = link_->AwaitEnd(absl::Now() + kWordLimit, interrupted);
+    ended = link_->AwaitEnd(SteadyNow() + kWordLimit, interrupted);
   } while (ended.ok() && !link_->conversation().IsAttached() && !(interrupted && interrupted()));
   return ended;
 }

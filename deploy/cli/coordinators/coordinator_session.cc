@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "farandole/v1/admin.grpc.pb.h"
 #include "farandole/v1/monitor.grpc.pb.h"
 #include "farandole/v1/worker.grpc.pb.h"
@@ -38,7 +37,7 @@ struct CoordinatorSession::Stubs {
                                 const Request& request, const std::string& refusal, bool is_patient = false) const {
     grpc::ClientContext context;
     context.set_wait_for_ready(is_patient);
-    PrepareCall(where, absl::Now() + kCallDeadline, &context);
+    PrepareCall(where, kCallDeadline, &context);
     Response response;
     const grpc::Status status = (stub->*method)(&context, request, &response);
     if (status.ok()) return response;

@@ -17,6 +17,8 @@ std::string Kept(const std::string& name) { return Plain(name, 255); }
 
 absl::Time EndOf(const v1::HostRecord& host) { return absl::FromUnixMillis(host.barred_until_unix_ms()); }
 
+void SetEnd(absl::Time end, v1::HostRecord* host) { host->set_barred_until_unix_ms(absl::ToUnixMillis(end)); }
+
 }  // namespace
 
 void BarredHosts::Configure(const v1::Elastic& elastic) {
@@ -24,14 +26,20 @@ void BarredHosts::Configure(const v1::Elastic& elastic) {
   most_ = std::max(least_, absl::Milliseconds(elastic.most_cooldown_ms()));
 }
 
-void BarredHosts::Load(const v1::JobRecord& record) {
+void BarredHosts::Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead) {
   Configure(record.elastic());
-  for (const v1::HostRecord& host : record.hosts()) hosts_[host.hostname()] = host;
+  for (const v1::HostRecord& host : record.hosts()) {
+    hosts_[host.hostname()] = host;
+    SetEnd(std::min(EndOf(host) - wall_ahead, now + most_), &hosts_[host.hostname()]);
+  }
 }
 
-void BarredHosts::Save(v1::JobRecord* record) const {
+void BarredHosts::Save(absl::Duration wall_ahead, v1::JobRecord* record) const {
   record->clear_hosts();
-  for (const auto& [name, host] : hosts_) *record->add_hosts() = host;
+  for (const auto& [name, host] : hosts_) {
+    *record->add_hosts() = host;
+    SetEnd(EndOf(host) + wall_ahead, record->mutable_hosts(record->hosts_size() - 1));
+  }
 }
 
 void BarredHosts::Name(const std::string& hostname, const std::string& launcher_name) {
@@ -58,7 +66,7 @@ std::string BarredHosts::Fail(const std::string& name, absl::Time now) {
   host.set_failures(host.failures() + 1);
   absl::Duration cooldown = least_;
   for (uint32_t failure = 1; failure < host.failures() && cooldown < most_; ++failure) cooldown *= 2;
-  host.set_barred_until_unix_ms(absl::ToUnixMillis(now + std::min(cooldown, most_)));
+  SetEnd(now + std::min(cooldown, most_), &host);
   return Sentence(hostname, now);
 }
 

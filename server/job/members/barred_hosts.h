@@ -22,8 +22,10 @@ class BarredHosts {
 
   // The job's bounds; both zero: no host is barred.
   void Configure(const v1::Elastic& elastic);
-  void Load(const v1::JobRecord& record);
-  void Save(v1::JobRecord* record) const;
+  // Records go by the wall clock, which is `wall_ahead` of the caller's. A host of a record is barred for the longest
+  // time at most, wherever that clock was set meanwhile.
+  void Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead);
+  void Save(absl::Duration wall_ahead, v1::JobRecord* record) const;
   void Clear() { hosts_.clear(); }
 
   // The launcher calls the host `launcher_name`.

@@ -46,7 +46,7 @@ v1::ListLostResponse LostWorkers::List(absl::Time now) const {
   return response;
 }
 
-void LostWorkers::Save(v1::JobRecord* record) const {
+void LostWorkers::Save(absl::Duration wall_ahead, v1::JobRecord* record) const {
   record->clear_lost_workers();
   const std::vector<uint32_t> indices = LongestFirst();
   const size_t skipped = indices.size() > kMostRecorded ? indices.size() - kMostRecorded : 0;
@@ -55,16 +55,16 @@ void LostWorkers::Save(v1::JobRecord* record) const {
     v1::LostRecord* kept = record->add_lost_workers();
     kept->set_launch_index(indices[i]);
     kept->set_hostname(loss.hostname);
-    kept->set_since_unix_ms(absl::ToUnixMillis(loss.since));
+    kept->set_since_unix_ms(absl::ToUnixMillis(loss.since + wall_ahead));
     kept->set_sentence(Plain(loss.sentence, kMostRecordedBytes));
     kept->set_is_counted(loss.is_counted);
   }
 }
 
-void LostWorkers::Load(const v1::JobRecord& record) {
+void LostWorkers::Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead) {
   for (const v1::LostRecord& kept : record.lost_workers()) {
-    losses_[kept.launch_index()] = {kept.hostname(), absl::FromUnixMillis(kept.since_unix_ms()), kept.sentence(),
-                                    kept.is_counted()};
+    const absl::Time since = absl::FromUnixMillis(kept.since_unix_ms()) - wall_ahead;
+    losses_[kept.launch_index()] = {kept.hostname(), std::min(since, now), kept.sentence(), kept.is_counted()};
   }
 }
 

@@ -41,8 +41,9 @@ class LostWorkers {
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;
   v1::ListLostResponse List(absl::Time now) const;
-  void Save(v1::JobRecord* record) const;
-  void Load(const v1::JobRecord& record);
+  // As BarredHosts; nobody was lost later than `now`.
+  void Save(absl::Duration wall_ahead, v1::JobRecord* record) const;
+  void Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead);
 
  private:
   // Launch indices, the longest lost first.

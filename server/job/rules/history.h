@@ -20,11 +20,14 @@ class History {
   using Entries = google::protobuf::RepeatedPtrField<v1::HistoryEntry>;
 
   void Add(absl::string_view sentence, absl::Time at);
+  // Entries that are added from now on show this much more than `at`.
+  void SetWallAhead(absl::Duration wall_ahead) { wall_ahead_ = wall_ahead; }
   void Load(const Entries& entries) { entries_ = entries; }
   const Entries& entries() const { return entries_; }
 
  private:
   Entries entries_;
+  absl::Duration wall_ahead_ = absl::ZeroDuration();
 };
 
 }  // namespace farandole

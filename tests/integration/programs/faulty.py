@@ -1,6 +1,7 @@
 """Steps until a file appears, and fails as its test wishes: SIGUSR1 ends the process without a word, SIGUSR2 raises in the
 training code, SIGALRM takes memory until there is no more. Rank 0 writes a byte for every 20 steps to the named pipe
-beside that file, where there is one."""
+"pulse" beside that file, where there is one. The launch's last worker joins when somebody has opened the named pipe
+"door" there, where there is one."""
 
 import os
 import pathlib
@@ -33,6 +34,9 @@ def main() -> None:
     signal.signal(signal.SIGUSR1, lambda _number, _frame: os._exit(0))
     signal.signal(signal.SIGUSR2, fail)
     signal.signal(signal.SIGALRM, take_memory)
+    door = stop.with_name("door")
+    if os.environ["FARANDOLE_LAUNCH_INDEX"] == "3" and door.exists():
+        door.read_bytes()
     hvd.init()
     print(f"process {os.getpid()} rank {hvd.rank()}")
     # As large as a small model's gradients: it travels as bulk data, not beside the readiness.

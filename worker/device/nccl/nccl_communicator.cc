@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/quiet_thread.h"
+#include "base/steady_time.h"
 #include "worker/kernels/scale.h"
 
 namespace farandole {
@@ -140,8 +141,8 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::EndLocked(bool in_order) {
   NcclEnd end(&nccl_, std::exchange(comm_, nullptr), gpu_, in_order);
   if (!is_captured_) {
-    const absl::Time limit = absl::Now() + kLeaveLimit;
-    while (!end.Advance(absl::Now() >= limit)) absl::SleepFor(kPauseWhileConnecting);
+    const absl::Time limit = SteadyNow() + kLeaveLimit;
+    while (!end.Advance(SteadyNow() >= limit)) absl::SleepFor(kPauseWhileConnecting);
     return;
   }
   // With what it uses until then, of which the last may be given back with it. Where there are no more threads, it

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "worker/device/nccl/nccl_communicator.h"
 
 namespace farandole {
@@ -29,8 +29,8 @@ absl::StatusOr<std::shared_ptr<NcclMemory>> NcclMemory::Allocate(const NcclLibra
 
 NcclMemory::~NcclMemory() {
   if (data_ == nullptr) return;
-  const absl::Time limit = absl::Now() + kPatience;
-  if (!AwaitStream(*gpu_, stream_.get(), [limit] { return absl::Now() >= limit; })) return;
+  const absl::Time limit = SteadyNow() + kPatience;
+  if (!AwaitStream(*gpu_, stream_.get(), [limit] { return SteadyNow() >= limit; })) return;
   const Gpu::Scope scope(*gpu_);
   if (scope.status().ok()) nccl_.ncclMemFree(data_);
 }

@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "base/quiet_thread.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -68,7 +68,7 @@ class Addresses {
 // One connection to RAS, until a deadline.
 class Connection {
  public:
-  explicit Connection(const NcclRasBounds& bounds) : bounds_(bounds), deadline_(absl::Now() + bounds.time) {}
+  explicit Connection(const NcclRasBounds& bounds) : bounds_(bounds), deadline_(SteadyNow() + bounds.time) {}
   ~Connection() { Close(); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -142,7 +142,7 @@ class Connection {
 
   absl::Status Await(short events) {  // NOLINT(google-runtime-int): poll(2)'s type.
     for (;;) {
-      const absl::Duration left = deadline_ - absl::Now();
+      const absl::Duration left = deadline_ - SteadyNow();
       pollfd ready = {fd_, events, 0};
       const int count =
           left > absl::ZeroDuration() ? poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) : 0;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 
@@ -44,7 +44,7 @@ GlooPair& GlooTransport::PairOf(int rank) {
     if (failed_.load()) made->Stop();
   }
   // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
-  const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
+  const absl::Time deadline = rank > rank_ ? SteadyNow() + connect_limit_ : absl::InfiniteFuture();
   port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                  [weak = std::weak_ptr<GlooPair>(made)](absl::StatusOr<int> fd) {
                    if (const std::shared_ptr<GlooPair> alive = weak.lock()) {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/schedule_operation.h"
 #include "worker/collectives/start_collective.h"
@@ -80,9 +80,9 @@ class GlooTransportTest : public ::testing::Test {
   // Progress of both until `done`, or until one of them fails.
   template <typename Done>
   absl::Status DriveUntil(const Done& done) {
-    const absl::Time deadline = absl::Now() + kLimit;
+    const absl::Time deadline = SteadyNow() + kLimit;
     while (!done()) {
-      if (absl::Now() > deadline) return absl::DeadlineExceededError("nothing moves any more");
+      if (SteadyNow() > deadline) return absl::DeadlineExceededError("nothing moves any more");
       for (const std::unique_ptr<GlooTransport>& transport : transports_) {
         if (transport == nullptr) continue;
         const absl::StatusOr<bool> moved = transport->Progress();

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "base/sha256.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -54,7 +54,7 @@ void Mac(const std::string& secret, char side, const Greeting& greeting, const u
 bool Await(int fd, short events, absl::Time deadline) {
   for (;;) {
     struct pollfd entry = {fd, events, 0};
-    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
+    const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - SteadyNow()));
     const int found = poll(&entry, 1, static_cast<int>(left));
     if (found >= 0 || errno != EINTR) return found > 0;
   }
@@ -158,9 +158,9 @@ absl::StatusOr<int> Knock::Try() {
 
 // The first rank serves the others one after the other, and may not have formed its epoch yet.
 absl::Status Knock::AwaitAnswer(int connection) const {
-  while (!Await(connection, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) {
+  while (!Await(connection, POLLIN, std::min(meeting.deadline, SteadyNow() + kSlice))) {
     if (absl::Status status = meeting.give_up(); !status.ok()) return status;
-    if (absl::Now() >= meeting.deadline) break;
+    if (SteadyNow() >= meeting.deadline) break;
   }
   return absl::OkStatus();
 }
@@ -186,7 +186,7 @@ absl::StatusOr<int> Knock::Shake(int connection) {
       if (fd >= 0) return fd;
     }
   }
-  if (absl::Now() >= meeting.deadline) {
+  if (SteadyNow() >= meeting.deadline) {
     return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
   }
   was_cut_off = true;
@@ -215,7 +215,7 @@ absl::StatusOr<std::unique_ptr<HostDoor>> HostDoor::Open() {
 HostDoor::~HostDoor() { close(fd_); }
 
 int HostDoor::Serve(int connection, const Meeting& meeting, int fd, const std::vector<int>& peers) {
-  const absl::Time deadline = std::min(meeting.deadline, absl::Now() + kHandshakeLimit);
+  const absl::Time deadline = std::min(meeting.deadline, SteadyNow() + kHandshakeLimit);
   Greeting greeting;
   if (!IsOwnUser(connection) || !ReadAll(connection, &greeting, sizeof(greeting), deadline)) return -1;
   const int rank = static_cast<int>(greeting.rank);
@@ -237,11 +237,11 @@ int HostDoor::Serve(int connection, const Meeting& meeting, int fd, const std::v
 absl::Status HostDoor::Offer(const Meeting& meeting, int fd, std::vector<int> peers) {
   while (!peers.empty()) {
     if (absl::Status status = meeting.give_up(); !status.ok()) return status;
-    if (absl::Now() >= meeting.deadline) {
+    if (SteadyNow() >= meeting.deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", absl::StrJoin(peers, ", "), " did not connect to this host's first rank in time"));
     }
-    if (!Await(fd_, POLLIN, std::min(meeting.deadline, absl::Now() + kSlice))) continue;
+    if (!Await(fd_, POLLIN, std::min(meeting.deadline, SteadyNow() + kSlice))) continue;
     const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) continue;
     const int rank = Serve(connection, meeting, fd, peers);

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -24,7 +24,7 @@ constexpr absl::Duration kLongestSilence = absl::Seconds(10);
 
 PeerDial::PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<int>)> on_done)
     : loop_(loop), callee_(std::move(callee)), on_done_(std::move(on_done)) {
-  deadline_timer_ = loop_->RunAfter(callee_.deadline - absl::Now(), [this] {
+  deadline_timer_ = loop_->RunAfter(callee_.deadline - SteadyNow(), [this] {
     Finish(absl::DeadlineExceededError(absl::StrCat(callee_.who, " cannot be reached from here: ", Troubles())));
   });
   for (const std::string& endpoint : callee_.endpoints) {

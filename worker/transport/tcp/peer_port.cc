@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/steady_time.h"
 #include "worker/transport/tcp/interface_address.h"
 
 namespace farandole {
@@ -291,7 +291,7 @@ void PeerPort::Await(const Key& key, absl::Time deadline, OnDone on_done) {
   FD_CHECK(waiters_.count(key) == 0) << "rank " << key.first << " is connected once";
   Waiter& waiter = waiters_[key];
   waiter.on_done = std::move(on_done);
-  waiter.timer = loop_->RunAfter(deadline - absl::Now(), [this, key] {
+  waiter.timer = loop_->RunAfter(deadline - SteadyNow(), [this, key] {
     const OnDone late = std::move(waiters_[key].on_done);
     waiters_.erase(key);
     const std::string at = endpoints_.empty() ? "this host has no address" : absl::StrJoin(endpoints_, ", ");

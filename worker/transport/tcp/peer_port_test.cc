@@ -16,7 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "gtest/gtest.h"
 #include "worker/transport/tcp/interface_address.h"
 
@@ -50,7 +50,7 @@ PeerPort::Identity IdentityOf(int rank, const std::vector<std::vector<std::strin
 Answer Ask(PeerPort& port, int peer, absl::Duration limit = kLimit, Purpose purpose = Purpose::kData) {
   auto promise = std::make_shared<std::promise<absl::StatusOr<int>>>();
   Answer answer = promise->get_future();
-  port.Connect(peer, purpose, absl::Now() + limit, [promise](absl::StatusOr<int> fd) { promise->set_value(fd); });
+  port.Connect(peer, purpose, SteadyNow() + limit, [promise](absl::StatusOr<int> fd) { promise->set_value(fd); });
   return answer;
 }
 

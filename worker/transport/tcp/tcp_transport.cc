@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/steady_time.h"
 #include "worker/transport/tcp/silence_limit.h"
 
 namespace farandole {
@@ -115,7 +115,7 @@ TcpTransport::Peer& TcpTransport::PeerOf(int rank) {
     peer = std::make_unique<Peer>();
     peer->rank = rank;
     // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
-    const absl::Time deadline = rank > rank_ ? absl::Now() + connect_limit_ : absl::InfiniteFuture();
+    const absl::Time deadline = rank > rank_ ? SteadyNow() + connect_limit_ : absl::InfiniteFuture();
     port_->Connect(rank, PeerPort::Purpose::kData, deadline,
                    [inbox = inbox_, rank](absl::StatusOr<int> fd) { inbox->Leave(rank, std::move(fd)); });
   }

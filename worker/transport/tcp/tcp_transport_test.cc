@@ -13,7 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "gtest/gtest.h"
 #include "worker/transport/tcp/test_hosts.h"
 #include "worker/transport/testing/conformance.h"
@@ -50,9 +50,9 @@ class TcpTransportTest : public ::testing::Test {
   // Progress of both until `done`, or until one of them fails.
   template <typename Done>
   absl::Status DriveUntil(const Done& done) {
-    const absl::Time deadline = absl::Now() + kLimit;
+    const absl::Time deadline = SteadyNow() + kLimit;
     while (!done()) {
-      if (absl::Now() > deadline) return absl::DeadlineExceededError("nothing moves any more");
+      if (SteadyNow() > deadline) return absl::DeadlineExceededError("nothing moves any more");
       for (const std::unique_ptr<TcpTransport>& transport : transports_) {
         if (transport == nullptr) continue;
         const absl::StatusOr<bool> moved = transport->Progress();
@@ -212,9 +212,9 @@ TEST_F(TcpTransportTest, AnEndedConnectionThatNobodyUsesLetsItsRankSleep) {
   const absl::Status sent = DriveUntil([&] { return unread.complete; });
   ASSERT_TRUE(sent.ok()) << sent;
   transports_[0].reset();
-  const absl::Time deadline = absl::Now() + kLimit;
+  const absl::Time deadline = SteadyNow() + kLimit;
   int quiet = 0;
-  while (quiet < 100 && absl::Now() < deadline) quiet = *transports_[1]->Progress() ? 0 : quiet + 1;
+  while (quiet < 100 && SteadyNow() < deadline) quiet = *transports_[1]->Progress() ? 0 : quiet + 1;
   EXPECT_EQ(quiet, 100);
 }
 
@@ -282,8 +282,8 @@ TEST(TcpTransportConnectTest, RanksMeetOverIpv6) {
   Transfer receive = {0, &in, 1};
   sender.Send(&send);
   receiver.Receive(&receive);
-  const absl::Time deadline = absl::Now() + kLimit;
-  while (!receive.complete && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + kLimit;
+  while (!receive.complete && SteadyNow() < deadline) {
     ASSERT_TRUE(sender.Progress().ok() && receiver.Progress().ok());
     std::this_thread::yield();
   }

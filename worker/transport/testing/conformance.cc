@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/steady_time.h"
 
 namespace farandole {
 namespace {
@@ -348,8 +348,8 @@ TEST_P(TransportConformanceTest, TransfersOfAPairMatchInTheirOrder) {
     }
   }
   const auto complete = [](const Transfer& transfer) { return transfer.complete; };
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (!std::all_of(transfers.begin(), transfers.end(), complete) && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + absl::Seconds(30);
+  while (!std::all_of(transfers.begin(), transfers.end(), complete) && SteadyNow() < deadline) {
     bool moved = false;
     for (const std::unique_ptr<Transport>& transport : set.transports) {
       const absl::StatusOr<bool> progressed = transport->Progress();

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "worker/collectives/start_collective.h"
 
 namespace farandole {
@@ -27,9 +27,9 @@ StartOperation StartAsEngine(const TransportSet& set) {
 
 absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int most_yields) {
   Doorbell& bell = *set.doorbells[static_cast<size_t>(rank)];
-  const absl::Time deadline = absl::Now() + kLimit;
+  const absl::Time deadline = SteadyNow() + kLimit;
   int idle = 0;
-  while (absl::Now() < deadline) {
+  while (SteadyNow() < deadline) {
     const uint32_t ticket = bell.Ticket();
     const bool sleeps = idle >= most_yields;
     bell.SetAttention(sleeps ? Attention::kDriverAsleep : Attention::kPolling);
@@ -45,7 +45,7 @@ absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int 
       std::this_thread::yield();
     } else {
       if (set.rest) set.rest(rank);
-      bell.Sleep(ticket, Attention::kDriverAsleep, deadline - absl::Now());
+      bell.Sleep(ticket, Attention::kDriverAsleep, deadline - SteadyNow());
     }
   }
   bell.SetAttention(Attention::kPolling);

@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # What tests run beside them.
 PRODUCTS += //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -35,7 +35,7 @@ help:
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
-	@echo "make fmt      format C++ and Python (make fmt-check only looks)"
+	@echo "make fmt      format C++, Python and Go (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
 
 system:
@@ -59,6 +59,9 @@ tools: system
 python: system
 	@tools/setup python
 
+go:
+	@tools/setup go
+
 docs-tools: system
 	@tools/setup docs
 
@@ -81,7 +84,7 @@ wheel: install wheel-tools
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install tensorflow browser aarch64 wheel-tools docs-tools
+test: install tensorflow go browser aarch64 wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
 
 docs: docs-tools
@@ -117,10 +120,10 @@ bench-elastic: install
 growth: system
 	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md
 
-fmt: tools
+fmt: tools go
 	@tools/fmt
 
-fmt-check: tools
+fmt-check: tools go
 	@tools/fmt --check
 
 clean:

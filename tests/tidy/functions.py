@@ -33,12 +33,20 @@ _NAME = re.compile(r"([\w:~]+(?:\s*operator\s*\S+?)?)\s*\(")
 
 
 def function_spans(source: Source) -> List[Span]:
-    """The functions of a C++ or Python file."""
+    """The functions of a C++, Go or Python file."""
     if source.language == "python":
         return list(_python_spans(source.text))
     if source.language == "cpp":
         return list(_cpp_spans(source.statements))
+    if source.language == "go":
+        return list(_go_spans(source.text))
     return []
+
+
+def _go_spans(text: str) -> Iterator[Span]:
+    # gofmt puts the brace of an outermost function at the beginning of a line.
+    for found in re.finditer(r"^func (?:\([^)]*\) )?(\w+).*\{\n(?:.*\n)*?\}$", text, re.MULTILINE):
+        yield Span(found[1], line_of(text, found.start()), line_of(text, found.end()))
 
 
 def _python_spans(text: str) -> Iterator[Span]:

@@ -21,7 +21,7 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*]|\d+\.)[ \t]+")
 
 
 def sentences(source: Source) -> Iterator[Sentence]:
-    """The sentences of the comments in C++, proto and Python, of Python's docstrings, and of Markdown's paragraphs."""
+    """The sentences of the comments in C++, Go, proto and Python, of Python's docstrings, and of Markdown's paragraphs."""
     for paragraph in _paragraphs(source):
         text = "\n".join(line.text for line in paragraph)
         for found in _SENTENCE.finditer(text):
@@ -42,7 +42,7 @@ def _paragraphs(source: Source) -> Iterator[List[Sentence]]:
 
 
 def _lines(source: Source) -> Iterator[Sentence]:
-    if source.language in ("cpp", "proto"):
+    if source.language in ("cpp", "proto", "go"):
         for found in CPP_COMMENT_OR_STRING.finditer(source.text):
             if found.group("comment"):
                 yield from _numbered(line_of(source.text, found.start()), found.group())

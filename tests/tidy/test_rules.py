@@ -71,6 +71,15 @@ def test_a_python_function_of_71_lines_is_too_long() -> None:
     assert not found(rules.functions_are_short, "tests/a.py", text[: -len("    step()\n")])
 
 
+@pytest.mark.parametrize(
+    "signature", ["func Run()", "func (j *Job) Run(given ...Option) error", "func Run[T Number]()"]
+)
+def test_a_go_function_of_71_lines_is_too_long(signature: str) -> None:
+    text = f"package a\n\n{signature} {{\n" + "\tif step() {\n\t}\n" * 34 + "\tstep()\n}\n"
+    assert lines(rules.functions_are_short, "a.go", text) == [3]
+    assert not found(rules.functions_are_short, "a.go", text.replace("\tstep()\n}", "}"))
+
+
 @pytest.mark.parametrize("path", ["base/a.cc", "a.py", "proto/a.proto", "tools/a.sh"])
 def test_a_file_of_501_lines_is_too_long(path: str) -> None:
     assert not found(rules.files_are_short, path, "x\n" * 500)
@@ -222,6 +231,7 @@ class Declared;
         ("a.cc", "int a;\n\n// At most 65,536. {}\n"),
         ("a.h", "/*\n * The rank waits.\n * {}\n */\n"),
         ("a.proto", "// The rank\n//\n// {}\n"),
+        ("a.go", "package a\n\n// {}\n"),
         ("a.py", '"""A module.\n\n{}\n"""\n'),
         ("a.py", "a = 1\n\n# {}\n"),
     ],

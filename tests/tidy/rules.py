@@ -56,6 +56,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
     "sdk/cpp/farandole/options.h": "the C++ SDK's settings",
+    "sdk/go/farandole/options.go": "the Go SDK's settings",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",
     "worker/launch/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
     "tests/*": "starts programs with an environment of its own",

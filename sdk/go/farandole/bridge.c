@@ -1,0 +1,407 @@
+#define _GNU_SOURCE
+#include "bridge.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The library's functions that Go calls. */
+#define FUNCTION(name) __typeof__(&farandole_##name) name
+static struct {
+  FUNCTION(abi_version);
+  FUNCTION(version);
+  FUNCTION(last_error);
+  FUNCTION(init);
+  FUNCTION(rejoin);
+  FUNCTION(shutdown);
+  FUNCTION(add_group);
+  FUNCTION(remove_group);
+  FUNCTION(arena_create);
+  FUNCTION(arena_address);
+  FUNCTION(arena_release);
+  FUNCTION(rank);
+  FUNCTION(size);
+  FUNCTION(local_rank);
+  FUNCTION(local_size);
+  FUNCTION(cross_rank);
+  FUNCTION(cross_size);
+  FUNCTION(is_homogeneous);
+  FUNCTION(epoch);
+  FUNCTION(group_rank);
+  FUNCTION(group_size);
+  FUNCTION(is_elastic);
+  FUNCTION(fail);
+  FUNCTION(epoch_ended);
+  FUNCTION(change_wanted);
+  FUNCTION(change_sentence);
+  FUNCTION(depart);
+  FUNCTION(allreduce);
+  FUNCTION(allreduce_now);
+  FUNCTION(grouped_allreduce);
+  FUNCTION(broadcast);
+  FUNCTION(reducescatter);
+  FUNCTION(barrier);
+  FUNCTION(join);
+  FUNCTION(allgather);
+  FUNCTION(alltoall);
+  FUNCTION(poll);
+  FUNCTION(wait);
+  FUNCTION(wait_for_completion);
+  FUNCTION(finish);
+  FUNCTION(result);
+  FUNCTION(copy_result);
+  FUNCTION(release);
+  FUNCTION(checkpoint_begin);
+  FUNCTION(checkpoint_commit);
+  FUNCTION(checkpoint_fail);
+  FUNCTION(checkpoint_abandon);
+  FUNCTION(checkpoint_find);
+  FUNCTION(start_timeline);
+  FUNCTION(stop_timeline);
+  FUNCTION(read_counters);
+} table;
+
+#define SYMBOL(name) \
+  { "farandole_" #name, (void**)&table.name }
+static const struct {
+  const char* name;
+  void** slot;
+} symbols[] = {
+    SYMBOL(abi_version),
+    SYMBOL(version),
+    SYMBOL(last_error),
+    SYMBOL(init),
+    SYMBOL(rejoin),
+    SYMBOL(shutdown),
+    SYMBOL(add_group),
+    SYMBOL(remove_group),
+    SYMBOL(arena_create),
+    SYMBOL(arena_address),
+    SYMBOL(arena_release),
+    SYMBOL(rank),
+    SYMBOL(size),
+    SYMBOL(local_rank),
+    SYMBOL(local_size),
+    SYMBOL(cross_rank),
+    SYMBOL(cross_size),
+    SYMBOL(is_homogeneous),
+    SYMBOL(epoch),
+    SYMBOL(group_rank),
+    SYMBOL(group_size),
+    SYMBOL(is_elastic),
+    SYMBOL(fail),
+    SYMBOL(epoch_ended),
+    SYMBOL(change_wanted),
+    SYMBOL(change_sentence),
+    SYMBOL(depart),
+    SYMBOL(allreduce),
+    SYMBOL(allreduce_now),
+    SYMBOL(grouped_allreduce),
+    SYMBOL(broadcast),
+    SYMBOL(reducescatter),
+    SYMBOL(barrier),
+    SYMBOL(join),
+    SYMBOL(allgather),
+    SYMBOL(alltoall),
+    SYMBOL(poll),
+    SYMBOL(wait),
+    SYMBOL(wait_for_completion),
+    SYMBOL(finish),
+    SYMBOL(result),
+    SYMBOL(copy_result),
+    SYMBOL(release),
+    SYMBOL(checkpoint_begin),
+    SYMBOL(checkpoint_commit),
+    SYMBOL(checkpoint_fail),
+    SYMBOL(checkpoint_abandon),
+    SYMBOL(checkpoint_find),
+    SYMBOL(start_timeline),
+    SYMBOL(stop_timeline),
+    SYMBOL(read_counters),
+};
+_Static_assert(sizeof table == sizeof symbols / sizeof symbols[0] * sizeof(void*), "each function has its symbol");
+
+char* farandole_go_load(const char* path, int deepbind) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (deepbind ? RTLD_DEEPBIND : 0));
+  if (library == NULL) return strdup(dlerror());
+  for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; ++i) {
+    *symbols[i].slot = dlsym(library, symbols[i].name);
+    if (*symbols[i].slot == NULL) {
+      char reason[128];
+      snprintf(reason, sizeof reason, "it lacks the function %s", symbols[i].name);
+      return strdup(reason);
+    }
+  }
+  return NULL;
+}
+
+int farandole_go_abi_version(void) { return table.abi_version(); }
+int farandole_go_wanted_abi_version(void) { return FARANDOLE_ABI_VERSION; }
+const char* farandole_go_version(void) { return table.version(); }
+
+/* The outcome of a code, with the sentence of an error. */
+static farandole_go_outcome of_code(int code) {
+  farandole_go_outcome outcome = {0, NULL, code};
+  if (code != FARANDOLE_OK && code != FARANDOLE_STILL_PENDING) outcome.sentence = strdup(table.last_error());
+  return outcome;
+}
+
+/* The outcome of what is a value >= 0 or minus a code. */
+static farandole_go_outcome of_value(int64_t value) {
+  if (value < 0) return of_code((int)-value);
+  farandole_go_outcome outcome = {value, NULL, FARANDOLE_OK};
+  return outcome;
+}
+
+static farandole_go_outcome with_text(farandole_go_outcome outcome, const char* text) {
+  if (outcome.code == FARANDOLE_OK && text != NULL) outcome.sentence = strdup(text);
+  return outcome;
+}
+
+/* The word that this thread's blocking call looks at. */
+static __thread const int32_t* cancel_word;
+
+static int interrupted(void) { return __atomic_load_n(cancel_word, __ATOMIC_SEQ_CST); }
+
+farandole_go_outcome farandole_go_init(const farandole_init_options* options, const int32_t* cancel) {
+  cancel_word = cancel;
+  return of_code(table.init(options, interrupted));
+}
+
+farandole_go_outcome farandole_go_rejoin(const int32_t* cancel) {
+  cancel_word = cancel;
+  return of_code(table.rejoin(interrupted));
+}
+
+farandole_go_outcome farandole_go_shutdown(const int32_t* cancel) {
+  cancel_word = cancel;
+  return of_code(table.shutdown(interrupted));
+}
+
+farandole_go_outcome farandole_go_add_group(const int32_t* ranks, int32_t count, const int32_t* cancel) {
+  int32_t group = 0;
+  cancel_word = cancel;
+  farandole_go_outcome outcome = of_code(table.add_group(ranks, count, &group, interrupted));
+  outcome.value = group;
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_remove_group(int32_t group, const int32_t* cancel) {
+  cancel_word = cancel;
+  return of_code(table.remove_group(group, interrupted));
+}
+
+farandole_go_outcome farandole_go_arena_create(const char* name, int64_t bytes, int32_t group, farandole_arena** arena,
+                                               const int32_t* cancel) {
+  cancel_word = cancel;
+  farandole_go_outcome outcome = of_code(table.arena_create(name, bytes, group, arena, interrupted));
+  if (outcome.code == FARANDOLE_OK) outcome.value = (int64_t)(intptr_t)table.arena_address(*arena);
+  return outcome;
+}
+
+void farandole_go_arena_release(farandole_arena* arena) { table.arena_release(arena); }
+
+farandole_go_outcome farandole_go_rank(void) { return of_value(table.rank()); }
+farandole_go_outcome farandole_go_size(void) { return of_value(table.size()); }
+farandole_go_outcome farandole_go_local_rank(void) { return of_value(table.local_rank()); }
+farandole_go_outcome farandole_go_local_size(void) { return of_value(table.local_size()); }
+farandole_go_outcome farandole_go_cross_rank(void) { return of_value(table.cross_rank()); }
+farandole_go_outcome farandole_go_cross_size(void) { return of_value(table.cross_size()); }
+farandole_go_outcome farandole_go_is_homogeneous(void) { return of_value(table.is_homogeneous()); }
+farandole_go_outcome farandole_go_epoch(void) { return of_value(table.epoch()); }
+int farandole_go_is_elastic(void) { return table.is_elastic(); }
+
+/* In these queries -1 is a value, so that an unknown group has a number of its own. */
+static farandole_go_outcome of_group(int found) {
+  if (found == -FARANDOLE_NOT_FOUND - 1) return of_code(FARANDOLE_NOT_FOUND);
+  if (found < -1) return of_code(-found);
+  farandole_go_outcome outcome = {found, NULL, FARANDOLE_OK};
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_group_rank(int32_t group) { return of_group(table.group_rank(group)); }
+farandole_go_outcome farandole_go_group_size(int32_t group) { return of_group(table.group_size(group)); }
+
+farandole_go_outcome farandole_go_fail(const char* words) { return of_code(table.fail(words)); }
+farandole_go_outcome farandole_go_epoch_ended(void) { return of_code(table.epoch_ended()); }
+
+farandole_go_outcome farandole_go_change_wanted(farandole_change* change) {
+  const farandole_go_outcome outcome = of_code(table.change_wanted(change));
+  return change->serial == 0 ? outcome : with_text(outcome, table.change_sentence());
+}
+
+farandole_go_outcome farandole_go_depart(int64_t grace_ms, const char* reason) {
+  return of_code(table.depart(grace_ms, reason));
+}
+
+/* A name that ends in NUL, on the stack where it is short. */
+enum { kShortName = 256 };
+struct name {
+  char text[kShortName];
+  char* allocated;
+};
+
+static const char* name_of(const farandole_go_terms* terms, struct name* name) {
+  name->allocated = NULL;
+  if (terms->name_bytes == 0) return NULL;
+  char* text = name->text;
+  if (terms->name_bytes >= kShortName) text = name->allocated = malloc((size_t)terms->name_bytes + 1);
+  memcpy(text, terms->name, (size_t)terms->name_bytes);
+  text[terms->name_bytes] = '\0';
+  return text;
+}
+
+/* Finishes a submission that was waited for and has no result to fetch. */
+static farandole_go_outcome settled(farandole_handle handle, int64_t wait_ms) {
+  if (handle < 0 || wait_ms == 0) return of_value(handle);
+  farandole_go_outcome outcome = of_code(table.finish(handle, 0));
+  if (outcome.code == FARANDOLE_STILL_PENDING) outcome.value = handle;
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_allreduce(farandole_go_terms terms, const void* input, void* output,
+                                            int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  farandole_handle handle = 0;
+  farandole_go_outcome outcome;
+  if (wait_ms != 0) {
+    outcome = of_code(table.allreduce_now(text, input, output, terms.shape, terms.ndim, terms.dtype, terms.reduce_op,
+                                          terms.prescale, terms.postscale, terms.group, wait_ms, &handle));
+    outcome.value = handle;
+  } else {
+    outcome = of_value(table.allreduce(text, input, output, terms.shape, terms.ndim, terms.dtype, terms.reduce_op,
+                                       terms.prescale, terms.postscale, terms.group, 0));
+  }
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, const void* const* inputs,
+                                                    void* const* outputs, const int64_t* counts, int32_t tensors,
+                                                    int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  farandole_tensor* group = malloc(sizeof(farandole_tensor) * (size_t)(tensors + 1));
+  for (int32_t i = 0; i < tensors; ++i) {
+    const farandole_tensor tensor = {inputs[i], outputs[i], counts + i, 1};
+    group[i] = tensor;
+  }
+  const farandole_handle handle = table.grouped_allreduce(text, group, tensors, terms.dtype, terms.reduce_op,
+                                                          terms.prescale, terms.postscale, terms.group, wait_ms);
+  const farandole_go_outcome outcome = settled(handle, wait_ms);
+  free(group);
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_broadcast(farandole_go_terms terms, const void* input, void* output, int32_t root,
+                                            int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_handle handle =
+      table.broadcast(text, input, output, terms.shape, terms.ndim, terms.dtype, root, terms.group, wait_ms);
+  const farandole_go_outcome outcome = settled(handle, wait_ms);
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_reducescatter(farandole_go_terms terms, const void* input, void* output,
+                                                int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_handle handle =
+      table.reducescatter(text, input, output, terms.shape, terms.ndim, terms.dtype, terms.reduce_op, terms.prescale,
+                          terms.postscale, terms.group, wait_ms);
+  const farandole_go_outcome outcome = settled(handle, wait_ms);
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_barrier(farandole_go_terms terms, int64_t wait_ms) {
+  struct name name;
+  const farandole_handle handle = table.barrier(name_of(&terms, &name), terms.group, wait_ms);
+  const farandole_go_outcome outcome = settled(handle, wait_ms);
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_join(int32_t* last_rank) { return of_value(table.join(last_rank)); }
+
+farandole_go_outcome farandole_go_allgather(farandole_go_terms terms, const void* input, int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_go_outcome outcome =
+      of_value(table.allgather(text, input, terms.shape, terms.ndim, terms.dtype, terms.group, wait_ms));
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_alltoall(farandole_go_terms terms, const void* input, const int64_t* splits,
+                                           int32_t splits_count, int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_go_outcome outcome = of_value(
+      table.alltoall(text, input, terms.shape, terms.ndim, terms.dtype, splits, splits_count, terms.group, wait_ms));
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_poll(farandole_handle handle) { return of_value(table.poll(handle)); }
+farandole_go_outcome farandole_go_wait(farandole_handle handle, int64_t timeout_ms) {
+  return of_code(table.wait(handle, timeout_ms));
+}
+uint64_t farandole_go_wait_for_completion(uint64_t completions, int64_t timeout_ms) {
+  table.wait_for_completion(&completions, timeout_ms);
+  return completions;
+}
+farandole_go_outcome farandole_go_finish(farandole_handle handle, int64_t timeout_ms) {
+  return of_code(table.finish(handle, timeout_ms));
+}
+
+farandole_go_outcome farandole_go_result(farandole_handle handle, int64_t* rows) {
+  void* data = NULL;
+  int64_t bytes = 0;
+  farandole_go_outcome outcome = of_code(table.result(handle, &data, &bytes, rows));
+  outcome.value = bytes;
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_copy_result(farandole_handle handle, void* output) {
+  return of_code(table.copy_result(handle, output));
+}
+void farandole_go_release(farandole_handle handle) { table.release(handle); }
+
+farandole_go_outcome farandole_go_checkpoint_begin(const char* directory, const char* name, int64_t step,
+                                                   const char* extension, int replace) {
+  const char* path = NULL;
+  const farandole_go_outcome outcome =
+      of_code(table.checkpoint_begin(directory, name, step, extension, replace, &path));
+  return with_text(outcome, path);
+}
+
+farandole_go_outcome farandole_go_checkpoint_commit(void) {
+  const char* path = NULL;
+  const farandole_go_outcome outcome = of_code(table.checkpoint_commit(&path));
+  return with_text(outcome, path);
+}
+
+farandole_go_outcome farandole_go_checkpoint_fail(const char* cause) { return of_code(table.checkpoint_fail(cause)); }
+void farandole_go_checkpoint_abandon(void) { table.checkpoint_abandon(); }
+
+farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step) {
+  const char* path = NULL;
+  int64_t found = 0;
+  farandole_go_outcome outcome = of_code(table.checkpoint_find(directory, name, step, &path, &found));
+  outcome.value = found;
+  return with_text(outcome, path);
+}
+
+farandole_go_outcome farandole_go_start_timeline(const char* path, int mark_cycles) {
+  return of_code(table.start_timeline(path, mark_cycles));
+}
+farandole_go_outcome farandole_go_stop_timeline(void) { return of_code(table.stop_timeline()); }
+farandole_go_outcome farandole_go_read_counters(farandole_counters* counters) {
+  return of_code(table.read_counters(counters));
+}

@@ -1,0 +1,3 @@
+module farandole.dev/go
+
+go 1.22

@@ -1,0 +1,57 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"farandole.dev/go/farandole"
+)
+
+// epochChecks end the job's epoch: they come last.
+var epochChecks = []check{
+	{"a process has one job at a time", func(r *rank) {
+		_, err := farandole.Init(r.ctx, farandole.Options{})
+		requireError(err, farandole.ErrNotRunning, "initialized already")
+	}},
+	{"an elastic loop in a job that is not elastic runs once", func(r *rank) {
+		weights, step := []float32{float32(r.job.Rank())}, r.job.Rank()
+		calls := 0
+		r.require(farandole.RunElastic(r.ctx, r.job, farandole.Variables(&weights, &step), func(ctx context.Context, loop *farandole.Loop) error {
+			calls++
+			requireThat(weights[0] == 0 && step == 0, "the state is %v and %d, not rank 0's", weights, step)
+			step++
+			return loop.Commit(ctx)
+		}))
+		requireThat(calls == 1 && step == 1, "%d calls", calls)
+		own := errors.New("its own")
+		err := farandole.RunElastic(r.ctx, r.job, farandole.Variables(&step), func(context.Context, *farandole.Loop) error { return own })
+		requireThat(errors.Is(err, own), "the error is %v", err)
+	}},
+	{"shutdown ends what is pending and leaves no goroutine", func(r *rank) {
+		r.require(farandole.Barrier(r.ctx, r.job, farandole.Name("before the end")))
+		before := runtime.NumGoroutine()
+		var handle *farandole.Handle
+		var err error
+		if r.job.Rank() == 0 && r.job.Size() > 1 {
+			handle, err = farandole.BarrierAsync(r.job, farandole.Name("nobody comes"))
+			r.require(err)
+			_ = handle.Done()
+		}
+		r.require(r.job.Shutdown(r.ctx))
+		if handle != nil {
+			<-handle.Done()
+			requireError(handle.Err(), farandole.ErrEpochEnded)
+		}
+		// A goroutine counts until it has really gone, which a Gosched or two brings about.
+		for range 1000 {
+			if runtime.NumGoroutine() <= before {
+				break
+			}
+			runtime.Gosched()
+		}
+		requireThat(runtime.NumGoroutine() <= before, "%d goroutines, before there were %d", runtime.NumGoroutine(), before)
+		r.require(r.job.Shutdown(r.ctx))
+		requireError(farandole.Barrier(r.ctx, r.job), farandole.ErrNotRunning)
+	}},
+}

@@ -1,13 +1,42 @@
 #include "deploy/cli/job_reporter.h"
 
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "worker/launch/part_name.h"
 
 namespace farandole::launcher {
+namespace {
+
+bool IsUnderWay(const v1::JobSummary& job) {
+  return job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_RUNNING;
+}
+
+// How the worker ended that is to be in the job and is not; "": nobody waits in vain. `members` are the launch's
+// numbers of a part's workers, where its name has them; `present` those of whoever runs, waits or takes part.
+std::string FindAbsent(const v1::JobSummary& job, std::optional<std::vector<int>> members, const std::set<int>& present,
+                       const JobLink::Presence& presence) {
+  if (presence.ended_well.empty()) return "";
+  const std::string& last = presence.ended_well.rbegin()->second;
+  const int64_t count = static_cast<int64_t>(present.size());
+  if (job.has_elastic()) return count + presence.starting < job.elastic().min_size() ? last : "";
+  if (members.has_value() && members->empty()) return count < job.wanted_size() ? last : "";
+  if (!members.has_value()) {
+    members.emplace(job.wanted_size());
+    std::iota(members->begin(), members->end(), 0);
+  }
+  for (const int member : *members) {
+    const auto end = presence.ended_well.find(member);
+    if (end != presence.ended_well.end() && present.count(member) == 0) return end->second;
+  }
+  return "";
+}
+
+}  // namespace
 
 JobReporter::JobReporter(CoordinatorSession session, std::string job, int first_index, bool is_own)
     : session_(std::move(session)), job_(std::move(job)), first_index_(first_index), is_own_(is_own) {}
@@ -64,30 +93,55 @@ absl::StatusOr<bool> JobReporter::EndIfShort(const std::string& reason) {
   return true;
 }
 
-absl::StatusOr<std::string> JobReporter::EndIfVacant(const Running& running, const std::string& end) {
+absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const Presence& presence) {
   const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
-  if (!job.ok()) return job.status();
-  const v1::JobSummary& summary = job->summary();
-  // Of a job that several launches may serve, more workers may come from another.
-  if (summary.state() != v1::JOB_STATE_FORMING || (summary.has_elastic() && !is_own_)) return std::string();
-  std::set<int> there = running.workers;
+  if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
+  if (job.ok() && IsUnderWay(job->summary())) return EndIfVacant(*job, std::nullopt, presence);
+  const absl::StatusOr<v1::ListJobsResponse> jobs = session_.ListJobs();
+  if (!jobs.ok()) return jobs.status();
+  for (const v1::JobSummary& summary : jobs->jobs()) {
+    const std::optional<std::vector<int>> members = ReadPart(job_, summary.job());
+    if (!members.has_value() || !IsUnderWay(summary)) continue;
+    const absl::StatusOr<v1::GetJobResponse> part = session_.GetJob("", summary.job());
+    // An admin's token lists other tenants' jobs, too.
+    if (!part.ok()) continue;
+    absl::StatusOr<Vacancy> vacancy = EndIfVacant(*part, members, presence);
+    if (!vacancy.ok() || !vacancy->sentence.empty()) return vacancy;
+  }
+  return Vacancy();
+}
+
+absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const v1::GetJobResponse& job,
+                                                          const std::optional<std::vector<int>>& members,
+                                                          const Presence& presence) {
+  const v1::JobSummary& summary = job.summary();
+  if (summary.state() != v1::JOB_STATE_FORMING) return Vacancy();
+  std::set<int> present = presence.running;
   bool is_ours = is_own_;
   bool does_anyone_wait = false;
-  for (const v1::WorkerStatus& worker : job->workers()) {
-    if (worker.state() == "left") return std::string();
+  for (const v1::WorkerStatus& worker : job.workers()) {
+    if (worker.state() == "left") return Vacancy();
     if (worker.state() == "lost" || absl::StartsWith(worker.state(), "lost ")) continue;
     does_anyone_wait = does_anyone_wait || worker.state() == "waiting" || worker.state() == "returning";
     // A job of this name may be another launch's.
-    is_ours = is_ours || running.pids.count(worker.member().pid()) > 0;
-    there.insert(static_cast<int>(static_cast<int64_t>(worker.member().launch_index()) - first_index_));
+    is_ours = is_ours || presence.pids.count(worker.member().pid()) > 0;
+    // Those of a part run in this launch.
+    if (!members.has_value()) present.insert(static_cast<int>(int64_t{worker.member().launch_index()} - first_index_));
   }
-  const uint32_t wanted = summary.has_elastic() ? summary.elastic().min_size() : summary.wanted_size();
-  if (!is_ours || !does_anyone_wait || there.size() >= wanted) return std::string();
-  const std::string reason = absl::StrCat(end, ", but job ", job_, " ", summary.reason());
+  const std::string end = is_ours && does_anyone_wait ? FindAbsent(summary, members, present, presence) : "";
+  if (end.empty()) return Vacancy();
+  Vacancy vacancy;
+  vacancy.sentence = absl::StrCat(end, ", but job ", summary.job(), " ", summary.reason());
+  // Several launches may serve an elastic job of a shared coordinator.
+  vacancy.may_be_filled = summary.has_elastic() && (presence.may_grow || !is_own_);
+  if (vacancy.may_be_filled) {
+    absl::StrAppend(&vacancy.sentence, "; it goes on to wait, as more workers may come");
+    return vacancy;
+  }
   // Where the token is no admin's, the launch stops its workers itself.
-  const absl::Status ended = session_.AbortJob("", job_, reason, v1::AbortJobRequest::LAUNCHER);
+  const absl::Status ended = session_.AbortJob("", summary.job(), vacancy.sentence, v1::AbortJobRequest::LAUNCHER);
   if (!ended.ok() && !absl::IsPermissionDenied(ended)) return ended;
-  return reason;
+  return vacancy;
 }
 
 absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {

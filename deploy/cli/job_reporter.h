@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
 #define FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,13 @@ class JobReporter final : public JobLink {
   absl::Status Drain(const std::vector<int>& workers, const std::string& reason) override;
   absl::StatusOr<std::vector<LostWorker>> FindLost() override;
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
-  absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) override;
+  absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
 
  private:
+  // Of the launch's job, or of a part of it, whose members are given (ReadPart).
+  absl::StatusOr<Vacancy> EndIfVacant(const v1::GetJobResponse& job, const std::optional<std::vector<int>>& members,
+                                      const Presence& presence);
+
   const CoordinatorSession session_;
   const std::string job_;
   const int first_index_;

@@ -91,15 +91,20 @@ class FakeLink final : public JobLink {
     return true;
   }
 
-  absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) override {
+  absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override {
     const std::string reason = Read("vacancy");
-    if (reason.empty()) return reason;
-    return absl::StrCat(end, reason, ", and [", absl::StrJoin(running.workers, ","), "] of ", running.pids.size(),
-                        " run");
+    if (reason.empty()) return Vacancy();
+    const bool may_be_filled = hopes-- > 0;
+    return Vacancy{absl::StrCat(absl::StrJoin(presence.ended_well, ";", absl::PairFormatter(":")), reason, ", and [",
+                                absl::StrJoin(presence.running, ","), "] of ", presence.pids.size(), " run",
+                                may_be_filled ? " and more may come" : ""),
+                   may_be_filled};
   }
 
   // How often the job cannot be ended.
   int refusals = 0;
+  // How often a vacancy may be filled.
+  int hopes = 0;
 
  private:
   const std::string prefix_;
@@ -145,10 +150,26 @@ TEST(ElasticLaunchTest, AWorkerThatEndsWellWhileOthersWaitForItEndsTheJobAlsoOfA
     run.AwaitMarks(1);
     EXPECT_EQ(run.Wait(), 1);
     EXPECT_THAT(run.Err(),
-                testing::ContainsRegex("farandole: worker 1 \\(pid [0-9]+\\) ended with exit code 0 after [0-9.]+ "
+                testing::ContainsRegex("farandole: 1:worker 1 \\(pid [0-9]+\\) ended with exit code 0 after [0-9.]+ "
                                        "m?s: they wait for it, and \\[0,2\\] of 2 run\n"));
     EXPECT_THAT(run.LeftBehind(), IsEmpty());
   }
+}
+
+TEST(ElasticLaunchTest, AVacancyThatMayBeFilledIsToldOnceAndTheRunGoesOn) {
+  FakeLink link("fillable.");
+  link.hopes = 3;
+  std::ofstream(link.path("vacancy")) << ": they wait for it";
+  Scenario scenario = Elastic(2, "case $INDEX in 1) exit 0;; *) exec sleep 1000;; esac");
+  scenario.elastic->link = &link;
+  scenario.link = &link;
+  scenario.limits.after_failure = absl::Milliseconds(10);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 1) << "at last nobody can come";
+  const std::string lines = "farandole: 1:worker 1 [^\n]*, and \\[0\\] of 1 run";
+  EXPECT_THAT(run.Err(), testing::ContainsRegex(lines + " and more may come\n" + lines + "\n"));
+  const size_t told = run.Err().find("more may come");
+  EXPECT_EQ(run.Err().find("more may come", told + 1), std::string::npos) << run.Err();
 }
 
 TEST(ElasticLaunchTest, ADiscoveryThatHasNeverWorkedEndsTheRun) {

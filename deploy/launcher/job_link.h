@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,12 +38,25 @@ class JobLink {
     std::string sentence;
   };
 
-  // Those of the launch's workers that run, by number and by pid.
-  struct Running {
-    std::set<int> workers;
+  // The launch's workers, where some of them have ended with code 0.
+  struct Presence {
+    // Those that run, by number and by pid.
+    std::set<int> running;
     std::set<int64_t> pids;
+    // How the others ended, for people: "worker 1 (pid 4711) ended with exit code 0 after 0.3 s".
+    std::map<int, std::string> ended_well;
+    // So many more are to be started on hosts that can be used.
+    int starting = 0;
     // More are to be started, now or later.
     bool may_grow = false;
+  };
+
+  // Workers wait for one that has ended with code 0.
+  struct Vacancy {
+    // Which one, and what the job waits for; "": there is no vacancy.
+    std::string sentence;
+    // More workers may come, from this launch or another, and the job goes on. False: it was ended.
+    bool may_be_filled = false;
   };
 
   virtual ~JobLink() = default;
@@ -61,10 +75,10 @@ class JobLink {
   // started some. Returns whether it was ended.
   //   as AdminService.AbortJob
   virtual absl::StatusOr<bool> EndIfShort(const std::string& reason) = 0;
-  // A worker has ended with code 0, as `end` says: ends the job, if workers wait in it for more than those that run and
-  // wait. Returns the reason for which it was ended; "": it was not.
-  //   NOT_FOUND, UNAVAILABLE  as ReportExit
-  virtual absl::StatusOr<std::string> EndIfVacant(const Running& running, const std::string& end) = 0;
+  // Workers have ended with code 0: looks whether others wait for them, in the launch's job or in one that some of the
+  // workers form by init(ranks), and ends the job in which they do if nobody else can come.
+  //   UNAVAILABLE  as ReportExit
+  virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
 };
 
 }  // namespace farandole::launcher

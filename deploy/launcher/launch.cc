@@ -42,7 +42,7 @@ Launch::Launch(LaunchPlan plan)
       worker_hosts_(plan_.ssh, plan_.order, &loop_, this),
       vacancies_(
           plan_.link, &loop_, [this] { return Now(); },
-          [this](const std::string& reason) { OnVacancyAnswer(reason); }) {
+          [this](const JobLink::Vacancy& vacancy) { OnVacancyAnswer(vacancy); }) {
   worker_hosts_.here()->SetCommand(plan_.command);
   worker_hosts_.SetTerminals(console_.Terminals());
   if (plan_.prefix_time) console_.PrefixTime();

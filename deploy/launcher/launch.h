@@ -155,11 +155,11 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   bool AreLastLinesAbove(int index) const;
   // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
   std::string DescribeEnd(int index) const;
-  JobLink::Running FindRunning() const;
+  JobLink::Presence FindPresence() const;
   // Tells the policy of an end, and looks for those that wait for whom has ended well.
   void TakeEnd(int worker, WorkerEnd end);
   void AskForVacancy();
-  void OnVacancyAnswer(const std::string& reason);
+  void OnVacancyAnswer(const JobLink::Vacancy& vacancy);
   void FindCause();
   void ReportFailure();
   bool is_elastic() const { return plan_.elastic.has_value(); }

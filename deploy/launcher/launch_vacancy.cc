@@ -15,32 +15,39 @@ void Launch::TakeEnd(int worker, WorkerEnd end) {
   Apply(policy_.WorkerEnded(worker, end, Now()));
   if (end.failed() || policy_.all_ended() || policy_.stop_signal() != 0) return;
   last_success_ = worker;
-  vacancies_.OnEnded(DescribeEnd(worker));
+  vacancies_.OnEnded();
   SetAlarm();
 }
 
-JobLink::Running Launch::FindRunning() const {
-  JobLink::Running running;
-  running.may_grow = recruitment_ != nullptr && recruitment_->may_start();
-  for (int index = 0; index < policy_.workers(); ++index) {
-    if (!policy_.is_running(index)) continue;
-    running.workers.insert(index);
-    running.pids.insert(workers_[index].pid);
+JobLink::Presence Launch::FindPresence() const {
+  JobLink::Presence presence;
+  if (recruitment_ != nullptr) {
+    presence.may_grow = recruitment_->may_start();
+    presence.starting = recruitment_->expected();
   }
-  return running;
+  for (int index = 0; index < policy_.workers(); ++index) {
+    if (policy_.is_running(index)) {
+      presence.running.insert(index);
+      presence.pids.insert(workers_[index].pid);
+    } else if (!policy_.end(index).failed()) {
+      presence.ended_well[index] = DescribeEnd(index);
+    }
+  }
+  return presence;
 }
 
-void Launch::OnVacancyAnswer(const std::string& reason) {
+void Launch::OnVacancyAnswer(const JobLink::Vacancy& vacancy) {
   SetAlarm();
-  if (reason.empty() || policy_.stop_signal() != 0 || policy_.is_job_over()) return;
-  console_.Say(reason);
+  if (vacancy.sentence.empty() || policy_.stop_signal() != 0 || policy_.is_job_over()) return;
+  console_.Say(vacancy.sentence);
+  if (vacancy.may_be_filled) return;
   if (recruitment_ != nullptr) recruitment_->Close();
   policy_.JobOver(last_success_, /*failed=*/true, Now());
   SetAlarm();
 }
 
 void Launch::AskForVacancy() {
-  vacancies_.Continue([this] { return FindRunning(); });
+  vacancies_.Continue([this] { return FindPresence(); });
   SetAlarm();
 }
 

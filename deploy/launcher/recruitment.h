@@ -91,6 +91,8 @@ class Recruitment {
 
   // Workers are to be started, now or later.
   bool may_start() const;
+  // So many are to be started on hosts that can be used.
+  int expected() const { return staffing_.expected(delegate_->Now()); }
   int starting_on(const std::string& host) const { return staffing_.starting_on(host); }
   absl::Duration deadline() const;
   // Some worker was started, none runs, and none is to be started.

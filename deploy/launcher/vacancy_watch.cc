@@ -15,10 +15,10 @@ constexpr absl::Duration kLongestRest = absl::Seconds(5);
 }  // namespace
 
 VacancyWatch::VacancyWatch(JobLink* link, EventLoop* loop, std::function<absl::Duration()> now,
-                           std::function<void(const std::string&)> on_answer)
+                           std::function<void(const JobLink::Vacancy&)> on_answer)
     : link_(link), loop_(loop), now_(std::move(now)), on_answer_(std::move(on_answer)) {}
 
-void VacancyWatch::OnEnded(const std::string& end) {
+void VacancyWatch::OnEnded() {
   if (link_ == nullptr || is_over_) return;
   if (calls_ == nullptr) {
     absl::StatusOr<std::unique_ptr<BackgroundCalls>> calls = BackgroundCalls::Make(loop_);
@@ -26,23 +26,23 @@ void VacancyWatch::OnEnded(const std::string& end) {
     if (!calls.ok()) return;
     calls_ = *std::move(calls);
   }
-  end_ = end;
   rest_ = kFirstRest;
   ask_at_ = now_();
 }
 
-void VacancyWatch::Continue(const std::function<JobLink::Running()>& find_running) {
+void VacancyWatch::Continue(const std::function<JobLink::Presence()>& find_presence) {
   if (deadline() > now_() || is_over_) return;
   ask_at_ = absl::InfiniteDuration();
   is_asking_ = true;
-  calls_->Add([this, running = find_running(), end = end_] {
-    const absl::StatusOr<std::string> ended = running.may_grow ? "" : link_->EndIfVacant(running, end);
-    return [this, ended] {
+  calls_->Add([this, presence = find_presence()] {
+    const absl::StatusOr<JobLink::Vacancy> answer = link_->EndIfVacant(presence);
+    return [this, found = answer.ok() ? *answer : JobLink::Vacancy()]() mutable {
       is_asking_ = false;
-      is_over_ = ended.ok() && !ended->empty();
+      is_over_ = !found.sentence.empty() && !found.may_be_filled;
       if (!is_over_) ask_at_ = std::min(ask_at_, now_() + rest_);
       rest_ = std::min(2 * rest_, kLongestRest);
-      on_answer_(is_over_ ? *ended : "");
+      if (found.may_be_filled && std::exchange(is_told_, true)) found = JobLink::Vacancy();
+      on_answer_(found);
     };
   });
 }

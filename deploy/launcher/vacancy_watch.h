@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "absl/time/time.h"
 #include "deploy/launcher/job_link.h"
@@ -12,21 +11,21 @@
 
 namespace farandole::launcher {
 
-// Finds out that workers wait for one that has ended with code 0, which is no failure, before it joined the job: they
-// would wait until their join timeout. From the first such end on, asks the coordinator again and again, since the
-// others may begin to wait later. Owned by the launch; its loop's thread.
+// Finds workers that wait for one that has ended with code 0, which is no failure, before it joined the job: they would
+// wait until their join timeout. From the first such end on, asks the coordinator again and again, since the others may
+// begin to wait later. Owned by the launch; its loop's thread.
 class VacancyWatch {
  public:
   // `link` and `loop` are borrowed; `link` may be null: then nothing is ever found. `now` is the time since the
-  // launch's start. `on_answer` is called for each answer, after which deadline() is another: with the reason for which
-  // the job was ended, once, or with "".
+  // launch's start. `on_answer` is called for each answer, after which deadline() is another: with a vacancy that may
+  // be filled, once; with one for which the job was ended, once; or with none.
   VacancyWatch(JobLink* link, EventLoop* loop, std::function<absl::Duration()> now,
-               std::function<void(const std::string&)> on_answer);
+               std::function<void(const JobLink::Vacancy&)> on_answer);
 
-  // A worker has ended with code 0 while others run; `end` says which and how.
-  void OnEnded(const std::string& end);
-  // Asks where that is due. `find_running` says which workers run.
-  void Continue(const std::function<JobLink::Running()>& find_running);
+  // A worker has ended with code 0 while others run.
+  void OnEnded();
+  // Asks where that is due. `find_presence` says which workers run.
+  void Continue(const std::function<JobLink::Presence()>& find_presence);
   // When Continue is due.
   absl::Duration deadline() const { return is_asking_ ? absl::InfiniteDuration() : ask_at_; }
 
@@ -34,14 +33,14 @@ class VacancyWatch {
   JobLink* const link_;
   EventLoop* const loop_;
   const std::function<absl::Duration()> now_;
-  const std::function<void(const std::string&)> on_answer_;
+  const std::function<void(const JobLink::Vacancy&)> on_answer_;
   // Made when they are needed, which is seldom.
   std::unique_ptr<BackgroundCalls> calls_;
-  // The last one.
-  std::string end_;
   absl::Duration ask_at_ = absl::InfiniteDuration();
   absl::Duration rest_;
   bool is_asking_ = false;
+  // A vacancy was told that may be filled.
+  bool is_told_ = false;
   bool is_over_ = false;
 };
 

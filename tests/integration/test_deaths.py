@@ -208,6 +208,50 @@ def test_worker_that_ends_well_before_it_joins_ends_the_job_at_once(
     assert "operator" not in run.output, run.output
 
 
+def test_worker_that_ends_well_before_it_joins_others_in_a_job_of_their_own_ends_the_run(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    command = [sys.executable, str(EARLY), "0-1", "2-3"]
+    run = start(str(harness.CLI), "run", "-np", "4", "--state-dir", str(tmp_path), *command)
+    run.require_end(1, START_SECONDS)
+    ended = r"farandole: (?:the job has failed: )?worker 1 \(pid \d+\) ended with exit code 0 after [\d.]+ m?s, but job early\.0-1 waits for 1 "
+    assert len(re.findall(ended, run.output)) == 1, run.output
+
+
+AWAITED = (
+    r"farandole: worker 1 \(pid \d+[^)]*\) ended with exit code 0 after [\d.]+ m?s, but job early waits for 1 of 2 workers: "
+    r".*; it goes on to wait, as more workers may come"
+)
+
+
+def test_worker_that_ends_well_before_it_joins_is_told_where_hosts_may_still_be_found(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    listed = tmp_path / "listed"
+    listed.write_text("localhost:2\n", encoding="ascii")
+    options = ["--state-dir", str(tmp_path / "state"), "--host-discovery-script", f"cat {listed}", "--max-np", "3"]
+    run = start(str(harness.CLI), "run", "-np", "2", "--min-np", "2", *options, sys.executable, str(EARLY))
+    run.expect(AWAITED)
+    listed.write_text("localhost:3\n", encoding="ascii")
+    run.require_end(0, START_SECONDS)
+    assert len(re.findall("ended with exit code 0", run.output)) == 1, run.output
+    assert "[0] joined a job of 2\n" in run.output and "[2] joined a job of 2\n" in run.output, run.output
+
+
+def test_worker_that_ends_well_before_it_joins_is_told_where_another_launch_may_bring_more(
+    start: Callable[..., Program], serve: Callable[..., Coordinator]
+) -> None:
+    options = serve().options("--min-np", "2", "--max-np", "3")
+    command = [sys.executable, str(EARLY)]
+    first = start(str(harness.CLI), "run", "-np", "2", *options, *command)
+    first.expect(AWAITED)
+    second = start(str(harness.CLI), "run", "-np", "2", *options, *command)
+    for run in (first, second):
+        run.require_end(0, START_SECONDS)
+        assert re.search(r"\[[01]\] joined a job of [23]\n", run.output), run.output
+    assert len(re.findall("ended with exit code 0", first.output)) == 1, first.output
+
+
 @pytest.fixture
 def draining(
     job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path

@@ -23,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "base/state_home.h"
 #include "worker/launch/horovod_variables.h"
+#include "worker/launch/part_name.h"
 #include "worker/launch/process_environment.h"
 
 namespace farandole {
@@ -133,9 +134,6 @@ constexpr const NumberSetting* kNumbers[] = {
 constexpr char kNcclRas[] = "localhost:28028";
 // A host's identity may have 128 bytes in all.
 constexpr size_t kMostHostIdBytes = 30;
-// A job's name may have 128 bytes: the launch's, a dot, and its members.
-constexpr size_t kMostMemberBytes = 40;
-constexpr size_t kMostParentBytes = 87;
 
 // The values of Horovod's variables, by our settings' names.
 using Aliases = std::map<std::string, std::string>;
@@ -310,15 +308,6 @@ absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* opti
   return absl::OkStatus();
 }
 
-// "0-3-2": a job's name has room for some; what is longer is told apart by its sum (FNV-1a).
-std::string NameMembers(const std::vector<int>& members) {
-  const std::string all = absl::StrJoin(members, "-");
-  if (all.size() <= kMostMemberBytes) return all;
-  uint64_t sum = 14695981039346656037u;
-  for (char c : all) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return absl::StrCat(members.size(), "of", absl::Hex(sum, absl::kZeroPad16));
-}
-
 // Makes some of the launch's workers a job of their own.
 absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* options) {
   if (given.members == nullptr) return absl::OkStatus();
@@ -339,8 +328,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
                                                    " of the launch, which is not among the ranks [",
                                                    absl::StrJoin(members, ", "), "] that are to form a job"));
   }
-  const std::string name = NameMembers(members);
-  if (!options->job.empty()) options->job = absl::StrCat(options->job.substr(0, kMostParentBytes), ".", name);
+  if (!options->job.empty()) options->job = NamePart(options->job, members);
   options->launch_index = static_cast<int>(own - members.begin());
   options->local_slot = 0;
   if (options->launch.has_value()) {
@@ -350,7 +338,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
     launch.size = static_cast<int>(members.size());
     // How many of them are here is not known where the launch has several hosts.
     launch.local_size = is_one_host ? launch.size : std::min(launch.local_size, launch.size - 1);
-    absl::StrAppend(&launch.name, ".", name);
+    absl::StrAppend(&launch.name, ".", NameMembers(members));
   }
   options->size = static_cast<int>(members.size());
   // Nobody else is in it, and rank 0 need not start a coordinator.

@@ -195,6 +195,15 @@ int Staffing::starting() const {
   return sum;
 }
 
+int Staffing::expected(absl::Duration now) const {
+  int places = 0;
+  for (const auto& [name, host] : hosts_) {
+    const bool can_be_used = host.is_listed && !host.is_given_up && !host.is_unusable && host.barred_until <= now;
+    if (can_be_used) places += std::max(0, host.free());
+  }
+  return starting() + (is_closed_ ? 0 : std::min(std::max(0, Wanted()), places));
+}
+
 bool Staffing::is_listed(const std::string& host) const {
   const auto found = hosts_.find(host);
   return found != hosts_.end() && found->second.is_listed;

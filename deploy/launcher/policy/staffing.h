@@ -79,6 +79,8 @@ class Staffing {
   // Workers that are to be started as soon as their host is ready.
   int starting_on(const std::string& host) const;
   int starting() const;
+  // Workers that are being started, or will be before long: those of hosts that can be used.
+  int expected(absl::Duration now) const;
   bool is_listed(const std::string& host) const;
   // Of all listed hosts, at least one of which there is, none can be used.
   bool all_unusable() const { return AreAllListed(&Host::is_unusable); }

@@ -229,6 +229,25 @@ TEST_F(StaffingTest, WhatWasToStartOnAHostThatCannotBeReachedStartsElsewhere) {
   EXPECT_TRUE(staffing_->all_unusable());
 }
 
+TEST_F(StaffingTest, WorkersAreExpectedOnHostsThatCanBeUsed) {
+  Begin(2, 4, "a:2,b:2");
+  ASSERT_THAT(At(0), ElementsAre("a+2"));
+  EXPECT_EQ(staffing_->expected(absl::ZeroDuration()), 2) << "on b";
+  ASSERT_EQ(staffing_->TakeDue(absl::Seconds(1)).size(), 1u);
+  EXPECT_EQ(staffing_->expected(absl::Seconds(1)), 2) << "they are being started";
+  staffing_->Unusable("b", absl::Seconds(2));
+  EXPECT_EQ(staffing_->expected(absl::Seconds(2)), 0);
+  staffing_->Ended(0, Staffing::kInOrder, absl::Seconds(3));
+  EXPECT_EQ(staffing_->expected(absl::Seconds(3)), 0) << "its place stays empty";
+  Fail(1, 4);
+  EXPECT_EQ(staffing_->expected(absl::Seconds(4)), 1);
+  staffing_->Bar("a", absl::Seconds(9));
+  EXPECT_EQ(staffing_->expected(absl::Seconds(8)), 0);
+  EXPECT_EQ(staffing_->expected(absl::Seconds(9)), 1);
+  staffing_->Close();
+  EXPECT_EQ(staffing_->expected(absl::Seconds(9)), 0);
+}
+
 TEST_F(StaffingTest, TheLossOfAHostIsMadeUpForElsewhereAndTheHostTriedAgain) {
   Begin(2, 3, "a:1,b:1,c:1");
   At(0);

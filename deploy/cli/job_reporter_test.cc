@@ -1,0 +1,132 @@
+// A launch's calls to a coordinator in this process, in whose jobs workers wait.
+#include "deploy/cli/job_reporter.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator_fixture.h"
+
+namespace farandole::launcher {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class JobReporterTest : public CoordinatorFixture {
+ protected:
+  void SetUp() override { Start(); }
+
+  JobLink::Vacancy Ask(const JobLink::Presence& presence, bool is_own = true) {
+    CoordinatorAddress where;
+    where.address = coordinator_->address();
+    where.token = coordinator_->token();
+    absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(std::move(where));
+    EXPECT_TRUE(session.ok()) << session.status();
+    JobReporter reporter(*std::move(session), "train", 0, is_own);
+    const absl::StatusOr<JobLink::Vacancy> vacancy = reporter.EndIfVacant(presence);
+    EXPECT_TRUE(vacancy.ok()) << vacancy.status();
+    return vacancy.ok() ? *vacancy : JobLink::Vacancy();
+  }
+
+  // Launch index `index` waits in the job; all workers of these tests have this process's pid.
+  std::unique_ptr<TestWorker> Wait(const std::string& job, uint32_t index, uint32_t size, uint32_t min_size = 0) {
+    std::unique_ptr<TestWorker> worker = Worker(job, index);
+    if (min_size != 0) {
+      v1::Elastic elastic;
+      elastic.set_min_size(min_size);
+      elastic.set_max_size(size);
+      elastic.set_shortage_limit_ms(60'000);
+      worker->SetElastic(elastic);
+    }
+    const absl::StatusOr<v1::JoinResponse> joined = worker->Join(size);
+    EXPECT_TRUE(joined.ok()) << joined.status();
+    worker->Attach();
+    return worker;
+  }
+
+  static JobLink::Presence Running(std::set<int> running, const std::vector<int>& ended) {
+    JobLink::Presence presence;
+    presence.running = std::move(running);
+    presence.pids = {getpid()};
+    for (const int worker : ended) presence.ended_well[worker] = absl::StrCat("worker ", worker, " has ended");
+    return presence;
+  }
+
+  std::string StateOf(const std::string& job) {
+    const absl::StatusOr<v1::GetJobResponse> found = Client().GetJob(job);
+    return found.ok() ? v1::JobState_Name(found->summary().state()) : found.status().ToString();
+  }
+};
+
+TEST_F(JobReporterTest, AFixedJobEndsWhereAWorkerIsAwaitedThatHasEnded) {
+  const auto waiting = Wait("train", 0, 3);
+  EXPECT_EQ(Ask(Running({0, 1, 2}, {})).sentence, "") << "nobody has ended";
+  EXPECT_EQ(Ask(Running({0, 2}, {3})).sentence, "") << "a worker that the job does not await";
+  const JobLink::Vacancy vacancy = Ask(Running({0, 2}, {1}));
+  EXPECT_THAT(vacancy.sentence, StartsWith("worker 1 has ended, but job train waits for 2 of 3 workers"));
+  EXPECT_FALSE(vacancy.may_be_filled);
+  EXPECT_EQ(StateOf("train"), "JOB_STATE_FAILED");
+}
+
+TEST_F(JobReporterTest, NobodyWaitsInVainBeforeAnyoneHasJoined) { EXPECT_EQ(Ask(Running({0}, {1})).sentence, ""); }
+
+TEST_F(JobReporterTest, AJobOfTheSameNameIsAnotherLaunchsWhereNoneOfOurWorkersWaits) {
+  const auto waiting = Wait("train", 0, 2);
+  JobLink::Presence presence = Running({0}, {1});
+  presence.pids = {1};
+  EXPECT_EQ(Ask(presence, /*is_own=*/false).sentence, "");
+  EXPECT_EQ(StateOf("train"), "JOB_STATE_FORMING");
+  presence.pids.insert(getpid());
+  EXPECT_THAT(Ask(presence, /*is_own=*/false).sentence, StartsWith("worker 1 has ended, but job train waits"));
+}
+
+TEST_F(JobReporterTest, APartIsEndedWhereOneOfItsMembersHasEnded) {
+  // Rank 0 of each waits: workers 0, 3 and 1.
+  const auto whole = Wait("train.0-2", 0, 2);
+  const auto broken = Wait("train.3-4", 0, 2);
+  const auto others = Wait("training.1-4", 0, 2);
+  EXPECT_EQ(Ask(Running({0, 1, 2, 3, 4}, {})).sentence, "");
+  EXPECT_THAT(Ask(Running({0, 1, 2, 3}, {4})).sentence,
+              StartsWith("worker 4 has ended, but job train.3-4 waits for 1 of 2 workers"));
+  EXPECT_EQ(StateOf("train.3-4"), "JOB_STATE_FAILED");
+  EXPECT_EQ(StateOf("train.0-2"), "JOB_STATE_FORMING");
+  EXPECT_EQ(StateOf("training.1-4"), "JOB_STATE_FORMING");
+}
+
+TEST_F(JobReporterTest, APartWhoseNameHasNotItsMembersIsEndedWhereTooFewRun) {
+  const auto waiting = Wait("train.20of0123456789abcdef", 0, 20);
+  std::set<int> running;
+  for (int worker = 0; worker < 20; ++worker) running.insert(worker);
+  EXPECT_EQ(Ask(Running(running, {20, 21})).sentence, "");
+  running.erase(7);
+  EXPECT_THAT(Ask(Running(running, {7, 20, 21})).sentence, HasSubstr("job train.20of0123456789abcdef waits for 19 of"));
+}
+
+TEST_F(JobReporterTest, AnElasticJobEndsOnlyWhereNobodyElseCanCome) {
+  const auto waiting = Wait("train", 0, 3, 2);
+  JobLink::Presence presence = Running({0}, {1});
+  presence.may_grow = true;
+  presence.starting = 1;
+  EXPECT_EQ(Ask(presence).sentence, "") << "one more is being started";
+  presence.starting = 0;
+  for (const bool is_own : {true, false}) {
+    presence.may_grow = is_own;
+    const JobLink::Vacancy vacancy = Ask(presence, is_own);
+    EXPECT_THAT(vacancy.sentence, StartsWith("worker 1 has ended, but job train waits for "));
+    EXPECT_THAT(vacancy.sentence, HasSubstr("; it goes on to wait, as more workers may come"));
+    EXPECT_TRUE(vacancy.may_be_filled);
+    EXPECT_EQ(StateOf("train"), "JOB_STATE_FORMING");
+  }
+  presence.may_grow = false;
+  EXPECT_FALSE(Ask(presence).may_be_filled);
+  EXPECT_EQ(StateOf("train"), "JOB_STATE_FAILED");
+}
+
+}  // namespace
+}  // namespace farandole::launcher

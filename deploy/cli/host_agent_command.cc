@@ -33,7 +33,7 @@ int RunHostAgent() {
     return 1;
   }
   const std::string path = directory->path();
-  return launcher::RunGuarded([&](const launcher::GuardLink& guard) {
+  return launcher::RunGuarded("farandole host-agent", [&](const launcher::GuardLink& guard) {
     launcher::HostAgentPlan plan;
     plan.private_directory = path;
     plan.environment = environment.variables;

@@ -33,6 +33,7 @@ int Run(CLI::App* run, launcher::RunOptions* options) {
     std::fputs(launcher::DescribeBuild().c_str(), stdout);
     return 0;
   }
+  options->program = run->get_parent()->get_name();
   launcher::RunEnvironment environment = launcher::ReadRunEnvironment();
   absl::Status complete = ReadSettings(run, options->horovod);
   if (complete.ok()) complete = launcher::CompleteRunOptions(environment, launcher::OwnHostName(), options);
@@ -41,7 +42,7 @@ int Run(CLI::App* run, launcher::RunOptions* options) {
     return 2;
   }
   const std::string remark = launcher::DescribeWithoutEffect(options->horovod);
-  if (!remark.empty()) std::fprintf(stderr, "farandole: %s\n", remark.c_str());
+  if (!remark.empty()) std::fprintf(stderr, "%s: %s\n", options->program.c_str(), remark.c_str());
   environment.variables = launcher::WorkerVariables(environment, *options);
   return launcher::RunJob(*options, environment);
 }

@@ -46,8 +46,8 @@ constexpr absl::Duration kConnectLimit = absl::Seconds(30);
 constexpr int kIndexRange = 65536;
 constexpr int kIndexRanges = 32767;
 
-void Say(absl::string_view sentence) {
-  std::fprintf(stderr, "farandole: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+void Say(const RunOptions& options, absl::string_view sentence) {
+  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(sentence.size()), sentence.data());
 }
 
 // The hosts of an elastic job that are known from the start.
@@ -242,22 +242,23 @@ std::vector<pid_t> FindCause(const WorkerSettings& settings) {
 }
 
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {
-  Say(absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
-                   own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
-                   ", token in ", settings.token_file));
+  Say(options, absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
+                            own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
+                            ", token in ", settings.token_file));
   if (own != nullptr) {
-    Say(absl::StrCat("state and checkpoint catalogue in ", own->state_directory(), ", metrics at http://",
-                     own->http_address(), "/metrics"));
+    Say(options, absl::StrCat("state and checkpoint catalogue in ", own->state_directory(), ", metrics at http://",
+                              own->http_address(), "/metrics"));
   }
-  if (!options.output_directory.empty()) Say(absl::StrCat("output also in ", options.output_directory, "/rank.*"));
+  if (!options.output_directory.empty())
+    Say(options, absl::StrCat("output also in ", options.output_directory, "/rank.*"));
   if (settings.SetsOmpThreads() && WorkersHere(options) > 0) {
-    Say(absl::StrCat("OMP_NUM_THREADS=", settings.OmpThreads(), " for each worker: ", settings.cores, " cores for ",
-                     settings.size_here, " workers; set it yourself to change that"));
+    Say(options, absl::StrCat("OMP_NUM_THREADS=", settings.OmpThreads(), " for each worker: ", settings.cores,
+                              " cores for ", settings.size_here, " workers; set it yourself to change that"));
   }
 }
 
-int Refuse(const absl::Status& status) {
-  Say(status.message());
+int Refuse(const RunOptions& options, const absl::Status& status) {
+  Say(options, status.message());
   return Launch::ExitCodeOf(status);
 }
 
@@ -288,7 +289,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   WorkerSettings settings = MakeSettings(options, environment);
   if (options.horovod.drop_in) {
     const absl::StatusOr<std::string> drop_in = FindDropIn(OwnProgram());
-    if (!drop_in.ok()) return Refuse(drop_in.status());
+    if (!drop_in.ok()) return Refuse(options, drop_in.status());
     settings.drop_in = *drop_in;
   }
   std::unique_ptr<OwnCoordinator> own;
@@ -296,7 +297,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     absl::StatusOr<std::unique_ptr<OwnCoordinator>> started =
         OwnCoordinator::Start(options, environment, UsesOtherHosts(options));
     if (!started.ok()) {
-      Say(started.status().message());
+      Say(options, started.status().message());
       return 1;
     }
     own = *std::move(started);
@@ -312,19 +313,20 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   }
   if (options.verbose) SaySettings(options, settings, own.get());
   if (!options.http.empty() && own != nullptr) {
-    Say(absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
+    Say(options, absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
   }
   absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
-  if (!session.ok()) return Refuse(session.status());
+  if (!session.ok()) return Refuse(options, session.status());
   if (options.is_elastic()) {
     if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
     settings.inherited = OverlayVariables(settings.inherited, MakeElasticSettings(options).Variables());
   }
   JobReporter reporter(*std::move(session), settings.job, settings.first_index, own != nullptr);
   LaunchPlan plan;
+  plan.program = options.program;
   if (UsesOtherHosts(options)) {
     const absl::Status added = AddOtherHosts(options, environment, settings, own.get(), &plan);
-    if (!added.ok()) return Refuse(added);
+    if (!added.ok()) return Refuse(options, added);
   }
   plan.command.executable = executable;
   plan.command.arguments = options.command;
@@ -346,7 +348,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.find_cause = [&settings] { return FindCause(settings); };
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
   if (own != nullptr) own->Drain(kDrainGrace);
-  return code.ok() ? *code : Refuse(code.status());
+  return code.ok() ? *code : Refuse(options, code.status());
 }
 
 absl::Status CheckReadable(const std::string& path, absl::string_view flag) {
@@ -361,13 +363,14 @@ int RunJob(const RunOptions& options, const RunEnvironment& environment) {
   if (WorkersHere(options) > 0) {
     absl::StatusOr<std::string> found = FindExecutable(options.command[0], environment.path);
     // A script may not name this host.
-    if (!found.ok() && options.discovery.empty()) return Refuse(found.status());
+    if (!found.ok() && options.discovery.empty()) return Refuse(options, found.status());
     executable = found.ok() ? *std::move(found) : options.command[0];
   }
   absl::Status readable = CheckReadable(options.token_file, "--token-file");
   readable.Update(CheckReadable(options.ca_file, "--ca"));
-  if (!readable.ok()) return Refuse(readable);
-  return RunGuarded([&](const GuardLink& guard) { return RunHere(options, environment, executable, guard); });
+  if (!readable.ok()) return Refuse(options, readable);
+  return RunGuarded(options.program,
+                    [&](const GuardLink& guard) { return RunHere(options, environment, executable, guard); });
 }
 
 }  // namespace farandole::launcher

@@ -34,8 +34,8 @@ int Launch::ExitCodeOf(const absl::Status& status) {
 
 Launch::Launch(LaunchPlan plan)
     : plan_(std::move(plan)),
-      console_({STDOUT_FILENO, STDERR_FILENO, plan_.workers, plan_.progress, plan_.is_terminal_dumb}, &loop_,
-               [this] { OnConsoleDrained(); }),
+      console_({STDOUT_FILENO, STDERR_FILENO, plan_.workers, plan_.progress, plan_.is_terminal_dumb, plan_.program},
+               &loop_, [this] { OnConsoleDrained(); }),
       outputs_(&console_),
       policy_(is_elastic() ? StopPolicy(plan_.limits) : StopPolicy(plan_.workers, plan_.limits)),
       input_(&loop_, [this] { outputs_.OnEnter(0); }),
@@ -313,7 +313,7 @@ void Launch::OnGuard() {
   while ((count = read(plan_.guard.signals_fd, &signal, 1)) == 1) OnSignal(signal);
   if (count < 0) return;
   loop_.Unwatch(plan_.guard.signals_fd);
-  console_.Say(absl::StrCat("the process that was started as 'farandole run' (pid ", plan_.guard.pid,
+  console_.Say(absl::StrCat("the process that was started as '", plan_.program, "' (pid ", plan_.guard.pid,
                             ") is gone; its workers are killed"));
   if (is_elastic() && plan_.elastic->outlives_launcher) {
     // Not by the agents, which are to find that we are gone as well.
@@ -480,6 +480,7 @@ void Launch::FindCause() {
 void Launch::ReportFailure() {
   const int failed = policy_.first_failed();
   FailureReport report;
+  report.program = plan_.program;
   report.worker = failed;
   report.pid = workers_[failed].pid;
   report.host = workers_[failed].host;

@@ -34,6 +34,8 @@ namespace farandole::launcher {
 
 // A launch: its command, workers and limits.
 struct LaunchPlan {
+  // The launcher's name in its own sentences.
+  std::string program = "farandole";
   // The command of workers here. `executable` may be empty where no worker does.
   LocalWorkerHost::Command command;
   // So many workers, in an elastic launch at the start.

@@ -104,7 +104,7 @@ void LaunchedRun::RunHere(const Scenario& scenario) const {
     dprintf(2, "farandole: %s\n", std::string(code.status().message()).c_str());
     return Launch::ExitCodeOf(code.status());
   };
-  _exit(RunGuarded(body));
+  _exit(RunGuarded("farandole", body));
 }
 
 pid_t LaunchedRun::LauncherPid() const {

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from typing import List
 
 import harness
 import pytest
@@ -46,6 +47,41 @@ def test_a_program_of_its_documentation_trains(tmp_path: pathlib.Path) -> None:
     assert output.count("HOROVOD_IMAGE is set, but without effect") == 1, output
     wrong = subprocess.run([str(horovodrun), "-np", "2"], stderr=subprocess.PIPE, text=True, check=False)
     assert wrong.returncode == 2 and wrong.stderr.startswith("horovodrun: no command is given"), wrong.stderr
+
+
+@pytest.mark.parametrize("name", ("horovodrun", "farandole"))
+def test_the_launcher_speaks_by_the_name_by_which_it_was_called(name: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / name).symlink_to(harness.CLI)
+    run = [str(tmp_path / name), *(["run"] if name == "farandole" else []), "-np", "2"]
+
+    def lines(*arguments: str) -> List[str]:
+        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        ended = subprocess.run(
+            [*run, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            check=False,
+        )
+        assert ended.returncode != 0 and ended.stdout, ended
+        return ended.stdout.splitlines()
+
+    program = "import farandole; farandole.init(); raise SystemExit(farandole.rank())"
+    said = lines("--verbose", "--cycle-time-ms", "1", sys.executable, "-c", program)
+    said += lines("no-such-program")
+    said += lines("sh", "-c", "kill -9 $PPID; sleep 1000")
+    assert [line for line in said if not line.startswith(f"{name}: ")] == []
+    # The command line, its coordinator, the run's start, its end, what cannot be started, and the launcher's guard.
+    for words in (
+        "without effect",
+        ": coordinator:",
+        "2 workers",
+        "worker 1 .* failed first",
+        "no-such-program",
+        "SIGKILL",
+    ):
+        assert any(re.search(words, line) for line in said), (words, said)
 
 
 def test_libraries_find_horovods_sentence_before_init(tmp_path: pathlib.Path) -> None:

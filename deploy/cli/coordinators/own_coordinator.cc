@@ -33,24 +33,23 @@ absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const Stat
   if (!options.state_dir.empty()) return JobDirectory::Open(options.state_dir, name);
   if (!state_home.remark.empty()) {
     if (const absl::Status made = MakePrivateDirectory(state_home.path); !made.ok()) return made;
-    std::fprintf(stderr, "farandole: %s\n", state_home.remark.c_str());
+    std::fprintf(stderr, "%s: %s\n", options.program.c_str(), state_home.remark.c_str());
   }
   const std::string jobs = JobsDirectory(state_home.path);
   if (!options.job.empty()) return JobDirectory::Open(absl::StrCat(jobs, "/", name), name);
   absl::StatusOr<JobDirectory> opened = JobDirectory::OpenNext(jobs, name);
   if (opened.ok() && opened->job() != name) {
-    std::fprintf(stderr,
-                 "farandole: job '%s' is running already, so this run is job '%s', with checkpoints of its own\n",
-                 name.c_str(), opened->job().c_str());
+    std::fprintf(stderr, "%s: job '%s' is running already, so this run is job '%s', with checkpoints of its own\n",
+                 options.program.c_str(), name.c_str(), opened->job().c_str());
   }
   return opened;
 }
 
-void PrepareLog(bool verbose) {
+void PrepareLog(const std::string& program, bool verbose) {
   // The log must not come between the workers' lines on stdout.
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("farandole", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
-  spdlog::set_pattern("farandole: coordinator: %v");
+  spdlog::set_pattern(program + ": coordinator: %v");
   // Only --verbose shows its lines about the workers of an earlier run, which ended long ago.
   spdlog::set_level(verbose ? spdlog::level::info : spdlog::level::off);
 }
@@ -60,7 +59,7 @@ void PrepareLog(bool verbose) {
 absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunOptions& options,
                                                                       const RunEnvironment& environment,
                                                                       bool is_reachable) {
-  PrepareLog(options.verbose);
+  PrepareLog(options.program, options.verbose);
   absl::StatusOr<JobDirectory> directory = OpenDirectory(options, environment.state_home);
   if (!directory.ok()) return directory.status();
   std::unique_ptr<OwnCoordinator> own(new OwnCoordinator(*std::move(directory)));

@@ -59,7 +59,7 @@ class HostAgentTest : public testing::Test {
       dup2(to[0], 0);
       dup2(from[1], 1);
       for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
-      _exit(RunGuarded([&](const GuardLink& guard) {
+      _exit(RunGuarded("farandole", [&](const GuardLink& guard) {
         HostAgentPlan plan;
         plan.private_directory = directory_;
         plan.environment = {"PATH=/usr/bin:/bin", absl::StrCat("DIR=", directory_)};

@@ -16,6 +16,8 @@ namespace farandole::launcher {
 
 // The command line of `farandole run`. Names are Horovod's where it has one (parity.md, A8).
 struct RunOptions {
+  // The name by which it was called, with which its own lines begin.
+  std::string program = "farandole";
   // Number of workers (of an elastic job: at the start); 0: not given, then all slots of the hosts count, or the least
   // number of an elastic job.
   int workers = 0;

@@ -34,6 +34,7 @@ bool AreOneFile(int fd, int other_fd) {
 
 Console::Console(const Plan& plan, EventLoop* loop, std::function<void()> on_drained)
     : index_width_(std::to_string(plan.workers - 1).size()),
+      program_(plan.program),
       progress_(plan.progress),
       is_shared_(AreOneFile(plan.stdout_fd, plan.stderr_fd)),
       stdout_(plan.stdout_fd, loop, on_drained, plan.is_dumb),
@@ -62,7 +63,7 @@ void Console::Line(Stream stream, int worker, absl::string_view text) {
   Print(stream, worker, LinePrefix(worker), text);
 }
 
-void Console::Say(absl::string_view sentence) { Print(kStderr, kLauncher, "farandole: ", sentence); }
+void Console::Say(absl::string_view sentence) { Print(kStderr, kLauncher, absl::StrCat(program_, ": "), sentence); }
 
 void Console::Report(absl::string_view line) { Print(kStderr, kLauncher, "", line); }
 

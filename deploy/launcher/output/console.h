@@ -39,6 +39,8 @@ class Console {
     Progress progress = Progress::kFirst;
     // A terminal is taken for a file: it does not know the sequences by which lines are drawn.
     bool is_dumb = false;
+    // The launcher's own sentences begin with its name.
+    std::string program = "farandole";
   };
 
   // The descriptors and `loop` are borrowed. `on_drained` is called when output that had to wait for its reader was
@@ -93,6 +95,7 @@ class Console {
   void MentionLostOutput();
 
   const size_t index_width_;
+  const std::string program_;
   const Progress progress_;
   int first_ = 0;
   bool prefixes_time_ = false;

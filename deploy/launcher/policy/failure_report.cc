@@ -24,7 +24,7 @@ std::string FormatSeconds(absl::Duration duration) {
 std::vector<std::string> FailureReport::Lines() const {
   std::vector<std::string> lines;
   const std::string what =
-      absl::StrCat("farandole: worker ", worker, " (pid ", pid, ", host ", host, ") failed first, with ",
+      absl::StrCat(program, ": worker ", worker, " (pid ", pid, ", host ", host, ") failed first, with ",
                    ends.at(worker).end.Describe(), ", ", FormatSeconds(ends.at(worker).time), " after the start");
   if (last_lines.empty()) {
     lines.push_back(absl::StrCat(what, "; it wrote nothing to stderr"));
@@ -45,12 +45,12 @@ std::vector<std::string> FailureReport::Lines() const {
     }
   }
   if (!earlier.empty()) {
-    lines.push_back(absl::StrCat("farandole: ", NameWorkers(earlier),
+    lines.push_back(absl::StrCat(program, ": ", NameWorkers(earlier),
                                  " had ended with exit code 0 before that; if not all "
                                  "workers have finished, those left may have waited for the ones that were gone"));
   }
   for (const auto& [end, workers] : later) {
-    lines.push_back(absl::StrCat("farandole: ", NameWorkers(workers), " ended after that, with ", end));
+    lines.push_back(absl::StrCat(program, ": ", NameWorkers(workers), " ended after that, with ", end));
   }
   return lines;
 }

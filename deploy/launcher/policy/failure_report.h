@@ -18,6 +18,8 @@ std::string FormatSeconds(absl::Duration duration);
 
 // The report at the end of a run that failed. Plain data; pure.
 struct FailureReport {
+  // The launcher's name.
+  std::string program = "farandole";
   // The worker that failed first.
   int worker = 0;
   pid_t pid = 0;

@@ -79,7 +79,7 @@ void MendInheritance() {
   signal(SIGCHLD, SIG_DFL);
 }
 
-int Guard(Launcher launcher, const sigset_t& signals) {
+int Guard(const std::string& program, Launcher launcher, const sigset_t& signals) {
   signal(SIGPIPE, SIG_IGN);
   int status = 0;
   for (;;) {
@@ -93,14 +93,14 @@ int Guard(Launcher launcher, const sigset_t& signals) {
   }
   KillDescendants();
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::fprintf(stderr, "farandole: the launcher process (pid %d) was killed by %s; its workers were killed as well\n",
-               launcher.pid, SignalName(WTERMSIG(status)).c_str());
+  std::fprintf(stderr, "%s: the launcher process (pid %d) was killed by %s; its workers were killed as well\n",
+               program.c_str(), launcher.pid, SignalName(WTERMSIG(status)).c_str());
   return 128 + WTERMSIG(status);
 }
 
 }  // namespace
 
-int RunGuarded(const std::function<int(const GuardLink&)>& body) {
+int RunGuarded(const std::string& program, const std::function<int(const GuardLink&)>& body) {
   MendInheritance();
   const sigset_t signals = SignalsToTake();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -110,7 +110,7 @@ int RunGuarded(const std::function<int(const GuardLink&)>& body) {
   std::fflush(nullptr);
   const pid_t launcher = pipe2(link, O_CLOEXEC | O_NONBLOCK) == 0 ? fork() : -1;
   if (launcher < 0) {
-    std::fprintf(stderr, "farandole: the launcher cannot be started: %s\n", strerror(errno));
+    std::fprintf(stderr, "%s: the launcher cannot be started: %s\n", program.c_str(), strerror(errno));
     return 1;
   }
   if (launcher == 0) {
@@ -124,7 +124,7 @@ int RunGuarded(const std::function<int(const GuardLink&)>& body) {
     _exit(code);
   }
   close(link[0]);
-  const int code = Guard(Launcher{launcher, link[1]}, signals);
+  const int code = Guard(program, Launcher{launcher, link[1]}, signals);
   close(link[1]);
   return code;
 }

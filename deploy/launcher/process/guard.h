@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <string>
 
 namespace farandole::launcher {
 
@@ -31,8 +32,9 @@ struct GuardLink {
 };
 
 // Runs `body` in the launcher process and returns, in the guard, its result, or 128 + the signal that killed it. At
-// return the guard has no descendant. Called on the only thread of the process; `body` may start threads.
-int RunGuarded(const std::function<int(const GuardLink&)>& body);
+// return the guard has no descendant. Its own lines on stderr begin with `program`. Called on the only thread of the
+// process; `body` may start threads.
+int RunGuarded(const std::string& program, const std::function<int(const GuardLink&)>& body);
 
 }  // namespace farandole::launcher
 

@@ -144,6 +144,20 @@ absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const v1::GetJobRespon
   return vacancy;
 }
 
+std::vector<pid_t> JobReporter::FindCause() {
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};
+  std::vector<pid_t> missed;
+  std::vector<pid_t> lost;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    const pid_t pid = static_cast<pid_t>(worker.member().pid());
+    if (worker.missed()) missed.push_back(pid);
+    if (absl::StartsWith(worker.state(), "lost")) lost.push_back(pid);
+  }
+  missed.insert(missed.end(), lost.begin(), lost.end());
+  return missed;
+}
+
 absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {
   v1::DrainWorkersRequest request;
   request.set_job(job_);

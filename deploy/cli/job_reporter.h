@@ -12,7 +12,7 @@
 
 namespace farandole::launcher {
 
-// The link of a launch to the coordinator of its job. Used on one thread at a time.
+// The link of a launch to the coordinator of its job. Thread-safe.
 class JobReporter final : public JobLink {
  public:
   // Worker N of the launch has the launch index first_index + N. `is_own`: the coordinator is the launch's own, so that
@@ -24,6 +24,7 @@ class JobReporter final : public JobLink {
   absl::StatusOr<std::vector<LostWorker>> FindLost() override;
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
   absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
+  std::vector<pid_t> FindCause() override;
 
  private:
   // Of the launch's job, or of a part of it, whose members are given (ReadPart).

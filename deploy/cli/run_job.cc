@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -223,24 +222,6 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   return absl::OkStatus();
 }
 
-// The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
-// left it, as sys.exit(3) does, where others failed by that.
-std::vector<pid_t> FindCause(const WorkerSettings& settings) {
-  const absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
-  if (!session.ok()) return {};
-  const absl::StatusOr<v1::GetJobResponse> job = session->GetJob("", settings.job);
-  if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};
-  std::vector<pid_t> missed;
-  std::vector<pid_t> lost;
-  for (const v1::WorkerStatus& worker : job->workers()) {
-    const pid_t pid = static_cast<pid_t>(worker.member().pid());
-    if (worker.missed()) missed.push_back(pid);
-    if (absl::StartsWith(worker.state(), "lost")) lost.push_back(pid);
-  }
-  missed.insert(missed.end(), lost.begin(), lost.end());
-  return missed;
-}
-
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {
   Say(options, absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
                             own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
@@ -315,7 +296,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   if (!options.http.empty() && own != nullptr) {
     Say(options, absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
   }
-  absl::StatusOr<CoordinatorSession> session = OpenSession(settings);
+  absl::StatusOr<CoordinatorSession> session = own == nullptr ? OpenSession(settings) : own->TakeSession();
   if (!session.ok()) return Refuse(options, session.status());
   if (options.is_elastic()) {
     if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
@@ -345,7 +326,6 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.is_terminal_dumb = terminal.empty() || terminal == "dumb";
   plan.prefix_time = options.horovod.prefix_time;
   plan.guard = guard;
-  plan.find_cause = [&settings] { return FindCause(settings); };
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
   if (own != nullptr) own->Drain(kDrainGrace);
   return code.ok() ? *code : Refuse(options, code.status());

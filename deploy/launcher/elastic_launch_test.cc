@@ -101,6 +101,8 @@ class FakeLink final : public JobLink {
                    may_be_filled};
   }
 
+  std::vector<pid_t> FindCause() override { return {}; }
+
   // How often the job cannot be ended.
   int refusals = 0;
   // How often a vacancy may be filled.

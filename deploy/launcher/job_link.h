@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 #define FARANDOLE_DEPLOY_LAUNCHER_JOB_LINK_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <set>
@@ -14,8 +16,8 @@
 
 namespace farandole::launcher {
 
-// A launch's calls to its job's coordinator. Each call waits for its answer, a few seconds at most; they are
-// made on one thread, which need not be the launch's.
+// A launch's calls to its job's coordinator. Each call waits for its answer, a few seconds at most; any thread may make
+// them.
 class JobLink {
  public:
   struct ExitAnswer {
@@ -79,6 +81,9 @@ class JobLink {
   // workers form by init(ranks), and ends the job in which they do if nobody else can come.
   //   UNAVAILABLE  as ReportExit
   virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
+  // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
+  // left it, as sys.exit(3) does, where others failed by that.
+  virtual std::vector<pid_t> FindCause() = 0;
 };
 
 }  // namespace farandole::launcher

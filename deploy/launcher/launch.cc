@@ -467,7 +467,7 @@ absl::Status Launch::FlushConsole() {
 }
 
 void Launch::FindCause() {
-  const std::vector<pid_t> causes = plan_.find_cause ? plan_.find_cause() : std::vector<pid_t>();
+  const std::vector<pid_t> causes = plan_.link != nullptr ? plan_.link->FindCause() : std::vector<pid_t>();
   for (const pid_t pid : causes) {
     const auto is_it = [pid](const Worker& worker) { return worker.pid == pid; };
     const auto found = std::find_if(workers_.begin(), workers_.end(), is_it);

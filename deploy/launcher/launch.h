@@ -60,10 +60,8 @@ struct LaunchPlan {
   StopLimits limits;
   GuardLink guard;
   // The job's coordinator; borrowed, and outlives the launch. May be null: then nobody notices that workers wait for
-  // one that has ended with code 0.
+  // one that has ended with code 0, and the first worker that fails is taken for the cause.
   JobLink* link = nullptr;
-  // Asked when workers have failed: the processes that, as the coordinator knows it, are the cause. May be null.
-  std::function<std::vector<pid_t>()> find_cause;
 };
 
 // One run of workers, from their start to the last descendant's end. Owned by the launcher process, used on the

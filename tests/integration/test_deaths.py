@@ -186,6 +186,38 @@ def test_a_worker_that_exits_with_a_code_is_named_though_its_peer_fails_by_that(
     assert re.search(named, run.output), run.output
 
 
+def test_a_launch_asks_for_the_cause_of_a_failure_in_the_session_that_it_has(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    token = tmp_path / "token"
+    token.write_bytes(pathlib.Path(coordinator.token_file).read_bytes())
+    failed = tmp_path / "failed"
+    os.mkfifo(failed)
+    program = tmp_path / "exits.py"
+    # Rank 1 is the cause, although it ends after rank 0 has failed by that.
+    lines = (
+        "import atexit, os, sys, farandole.numpy as hvd, numpy",
+        "hvd.init()",
+        "hvd.barrier()",
+        f"if hvd.rank() == 0: os.remove({str(token)!r})",
+        "hvd.barrier()",
+        "if hvd.rank() == 1:",
+        "    hvd.shutdown()",
+        f"    open({str(failed)!r}).close()",
+        "    sys.exit(3)",
+        "try:",
+        "    hvd.allreduce(numpy.ones(1))",
+        "finally:",
+        f"    atexit.register(open, {str(failed)!r}, 'w')",
+    )
+    program.write_text("\n".join(lines), encoding="ascii")
+    where = ["--coordinator", coordinator.address, "--token-file", str(token)]
+    run = start(str(harness.CLI), "run", "-np", "2", *where, sys.executable, str(program))
+    run.require_end(3, START_SECONDS)
+    assert re.search(r"worker 1 \(pid \d+, host \S+\) failed first, with exit code 3", run.output), run.output
+
+
 def test_worker_killed_before_it_joins_ends_the_job(job: Callable[..., Program]) -> None:
     run = job(2, "absent", "killed")
     run.require_end(128 + signal.SIGKILL)

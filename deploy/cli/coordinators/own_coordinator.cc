@@ -79,7 +79,11 @@ absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunO
     return absl::Status(started.code(),
                         absl::StrCat("the coordinator of this run cannot be started: ", started.message()));
   }
-  if (const absl::Status ended = EndEarlierRun(*own->coordinator_, own->ca_pem_, own->job()); !ended.ok()) return ended;
+  absl::StatusOr<CoordinatorSession> session =
+      CoordinatorSession::Open({own->address(), own->token(), own->token_file(), own->ca_pem(), ""});
+  if (!session.ok()) return session.status();
+  if (const absl::Status ended = EndEarlierRun(*session, own->job()); !ended.ok()) return ended;
+  own->session_ = *std::move(session);
   if (!options.verbose) spdlog::set_level(spdlog::level::warn);
   return own;
 }

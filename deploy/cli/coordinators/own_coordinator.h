@@ -2,11 +2,14 @@
 #define FARANDOLE_DEPLOY_CLI_COORDINATORS_OWN_COORDINATOR_H_
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/launcher/environment/options.h"
 #include "deploy/launcher/output/job_directory.h"
 #include "server/coordinator.h"
@@ -40,6 +43,8 @@ class OwnCoordinator {
   const std::vector<std::string>& remote_addresses() const { return remote_addresses_; }
   std::string token() const { return coordinator_->token(); }
   const std::string& ca_pem() const { return ca_pem_; }
+  // The launcher's own, once.
+  CoordinatorSession TakeSession() { return *std::exchange(session_, std::nullopt); }
 
   void Drain(absl::Duration grace) { coordinator_->Drain(grace); }
 
@@ -51,6 +56,7 @@ class OwnCoordinator {
 
   JobDirectory directory_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::optional<CoordinatorSession> session_;
   std::string ca_pem_;
   std::string ca_file_;
   std::vector<std::string> remote_addresses_;

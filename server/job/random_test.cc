@@ -233,6 +233,8 @@ class RandomWorld {
       request->set_epoch(EpochFor(*worker));
       // Mostly the same in the same place on all ranks.
       const uint64_t what = OneIn(30) ? Below(9) : worker->requests++ % 5;
+      // Mostly its number, sometimes that of an earlier one.
+      request->set_ordinal(OneIn(10) ? Below(4) : worker->requests);
       if (what == 3) {
         request->set_remove_group(1 + Below(2));
       } else {

@@ -91,6 +91,7 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
     if (absl::Status status = negotiation_.Adopt(slot); !status.ok()) return Refuse(rank, status, effects), false;
   }
   for (const v1::Mismatch& told : hello.told()) negotiation_.AdoptTold(told);
+  for (const v1::GroupAssigned& refused : hello.refused()) groups_.AdoptRefusal(refused);
   reattachment_->Return(rank, hello);
   return true;
 }
@@ -369,13 +370,12 @@ void RunningEpoch::End(const Ending& ending, bool job_ended, Effects effects) {
 
 void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
   for (const Notice& notice : notices) {
-    const bool has_error = notice.message.has_mismatch() || !notice.message.group_assigned().error().empty();
     const SharedMessage message = Share(notice.message);
     for (const uint32_t rank : notice.ranks) {
       if (roster_->seat(rank).stream != 0) {
         SendTo(rank, message, effects);
-      } else if (has_error && !roster_->seat(rank).left) {
-        // The tables show assigned slots when the rank comes back; an error would be forgotten.
+      } else if (message->has_mismatch() && !roster_->seat(rank).left) {
+        // When the rank comes back, the tables show slots, groups and refused groups; a mismatch would be forgotten.
         owed_.Add(rank, message);
       }
     }

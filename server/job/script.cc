@@ -220,9 +220,12 @@ void Script::Hello(const Arguments& arguments) {
     mismatch->set_attempt(NumberOf(parts[3]));
     mismatch->set_sentence(parts[4]);
   }
-  const StreamId stream = shell_->NewStream();
+  for (const std::string& refused : SplitList(arguments.Text("refused"), ';')) {
+    hello.add_refused()->set_ordinal(NumberOf(refused.substr(0, refused.find(':'))));
+    hello.mutable_refused()->rbegin()->set_error(refused.substr(refused.find(':') + 1));
+  }
+  const StreamId stream = stream_of_[arguments.subject] = shell_->NewStream();
   owner_of_[stream] = arguments.subject;
-  stream_of_[arguments.subject] = stream;
   Step(StreamOpened{stream, hello});
 }
 
@@ -260,6 +263,7 @@ void Script::Group(const Arguments& arguments) {
   for (const std::string& rank : SplitList(arguments.Text("ranks"), ','))
     message.mutable_group_request()->add_ranks(NumberOf(rank));
   message.mutable_group_request()->set_remove_group(arguments.Number("remove", 0));
+  message.mutable_group_request()->set_ordinal(arguments.Number("ordinal", 0));
   Say(arguments.subject, std::move(message));
 }
 
@@ -336,9 +340,8 @@ void Script::Leave(const Arguments& arguments) {
   message.mutable_leave()->set_reason(arguments.Text("reason"));
   message.mutable_leave()->set_failure(arguments.Text("failure"));
   message.mutable_leave()->set_returns(arguments.Has("returns"));
-  for (const std::string& rank : SplitList(arguments.Text("left"), ',')) {
+  for (const std::string& rank : SplitList(arguments.Text("left"), ','))
     message.mutable_leave()->add_left_ranks(NumberOf(rank));
-  }
   Say(arguments.subject, std::move(message));
 }
 
@@ -376,9 +379,8 @@ void Script::Close(const Arguments& arguments) {
   const auto it = stream_of_.find(arguments.subject);
   if (it == stream_of_.end() || !shell_->IsOpen(it->second))
     return Line(absl::StrCat("error: ", arguments.subject, " has no stream"));
-  const StreamId stream = it->second;
-  Show(shell_->Close(stream, arguments.Text("evidence", "connection reset")));
-  owner_of_.erase(stream);
+  Show(shell_->Close(it->second, arguments.Text("evidence", "connection reset")));
+  owner_of_.erase(it->second);
 }
 
 void Script::Advance(const Arguments& arguments) {

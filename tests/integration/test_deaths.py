@@ -12,6 +12,7 @@ import pytest
 from coordinators import Coordinator
 from gates import Gate
 from programs_run import EARLY, SOON_SECONDS, START_SECONDS, Program
+from relay import Relay
 
 
 def process_of(program: Program, rank: int) -> List[int]:
@@ -184,6 +185,30 @@ def test_a_worker_that_exits_with_a_code_is_named_though_its_peer_fails_by_that(
     run.require_end(3, START_SECONDS)
     named = rf"worker {rank} \(pid \d+, host \S+\) failed first, with exit code 3"
     assert re.search(named, run.output), run.output
+
+
+@pytest.mark.parametrize("also_lost", ("its stream", "the coordinator"))
+def test_a_refusal_that_was_lost_is_told_again(
+    also_lost: str, job: Callable[..., Program], serve: Callable[..., Coordinator], gate: Gate
+) -> None:
+    coordinator = serve()
+    relay = Relay(coordinator.address)
+    run = job(2, "refused_set", gate, relay.address, options=coordinator.options())
+    for rank in range(2):
+        run.expect(rf"\[{rank}\] has joined")
+    relay.lose_answers()
+    gate.let_through(1)
+    run.expect(r"\[0\] refused: ranks ask for different groups: ", SOON_SECONDS)
+    assert "[1] refused" not in run.output, run.output
+    if also_lost == "the coordinator":
+        coordinator.program.signal(signal.SIGKILL)
+        coordinator.program.end()
+        serve(coordinator)
+    relay.renew()
+    run.expect(r"\[1\] refused: ranks ask for different groups: ", SOON_SECONDS)
+    run.require_end(0)
+    assert "[0] made\n" in run.output and "[1] made\n" in run.output, run.output
+    relay.close()
 
 
 def test_a_launch_asks_for_the_cause_of_a_failure_in_the_session_that_it_has(

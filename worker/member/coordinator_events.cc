@@ -16,6 +16,7 @@ constexpr int64_t kGpuSampleLimitNs = 20'000'000'000;
 // As the coordinator bounds them (server/job/rules/bounds.cc).
 constexpr size_t kMostGpuNameBytes = 96;
 constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
+constexpr size_t kMostRefused = 256;
 
 // Once something is older than `limit_ns`, and then whenever it has twice the age of the last warning, which is
 // `*warned_ns`; 0: there was none.
@@ -54,6 +55,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
     told->set_next_ordinal(known.next_ordinal);
     told->set_joins(known.joins);
   }
+  for (const v1::GroupAssigned& refused : refused_) *hello.add_refused() = refused;
   for (const auto& [number, ranks] : engine_->table().Groups()) {
     v1::Group* group = hello.add_groups();
     group->set_number(number);
@@ -162,6 +164,10 @@ void CoordinatorLink::OnGroupAssigned(const v1::GroupAssigned& assigned) {
       engine_->table().OnGroupAdded(number,
                                     std::vector<int>(assigned.group().ranks().begin(), assigned.group().ranks().end()));
     }
+  }
+  if (!assigned.error().empty()) {
+    refused_.push_back(assigned);
+    if (refused_.size() > kMostRefused) refused_.pop_front();
   }
   request->answer = assigned;
   request->answered = true;

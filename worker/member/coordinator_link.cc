@@ -300,6 +300,7 @@ absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, ui
   std::unique_lock<std::mutex> lock(mutex_);
   own->request.set_epoch(epoch_.number());
   own->request.set_remove_group(remove);
+  own->request.set_ordinal(++groups_asked_);
   for (int rank : ranks) own->request.add_ranks(static_cast<uint32_t>(rank));
   group_requests_.push_back(own);
   SendGroupRequest(own->request);

@@ -161,6 +161,9 @@ class CoordinatorLink final : public ControlLink {
   int64_t last_gpu_sample_ns_ = 0;  // 0: none counts
   std::vector<v1::CoordinatorMessage> early_;
   std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
+  uint64_t groups_asked_ = 0;
+  // The last ones, for a coordinator that was restarted.
+  std::deque<v1::GroupAssigned> refused_;
 
   // Held while `conversation_` is used by threads that do not know whether it is there any more.
   std::mutex silence_mutex_;

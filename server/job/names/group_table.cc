@@ -18,6 +18,9 @@ std::string ShowRequest(const v1::GroupRequest& request) {
   return absl::StrCat("asks for group ", ShowList(request.ranks()));
 }
 
+// A rank has no more unanswered requests than threads that make groups.
+constexpr size_t kMostRefusals = 256;
+
 }  // namespace
 
 GroupTable::GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number)
@@ -43,6 +46,10 @@ bool GroupTable::Contains(uint32_t number, uint32_t rank) const {
 
 absl::Status GroupTable::Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
                                  std::vector<uint32_t>* removed) {
+  if (const auto refused = refusals_.find(request.ordinal()); refused != refusals_.end()) {
+    notices->push_back({{rank}, Refusal(request, refused->second)});
+    return absl::OkStatus();
+  }
   const uint64_t place = next_[rank] - answered_;
   if (place >= max_groups_) {
     return absl::ResourceExhaustedError(absl::StrCat("rank ", rank, " waits for other ranks with ",
@@ -76,6 +83,7 @@ void GroupTable::Decide(const Round& round, Notices* notices, std::vector<uint32
     error = FaultOfRequest(first.value);
   }
   if (!error.empty()) {
+    KeepRefusal(first.value.ordinal(), error);
     for (const Round::Choice& choice : round.choices()) {
       notices->push_back({{choice.ranks.begin(), choice.ranks.end()}, Refusal(choice.value, error)});
     }
@@ -132,6 +140,14 @@ absl::Status GroupTable::Adopt(const v1::Group& group) {
   return absl::OkStatus();
 }
 
+void GroupTable::AdoptRefusal(const v1::GroupAssigned& refused) { KeepRefusal(refused.ordinal(), refused.error()); }
+
+void GroupTable::KeepRefusal(uint64_t ordinal, const std::string& error) {
+  if (ordinal == 0) return;
+  refusals_[ordinal] = error;
+  if (refusals_.size() > kMostRefusals) refusals_.erase(refusals_.begin());
+}
+
 v1::CoordinatorMessage GroupTable::Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const {
   v1::CoordinatorMessage message;
   v1::GroupAssigned* assigned = message.mutable_group_assigned();
@@ -173,13 +189,13 @@ std::string GroupTable::FaultOfRanks(const google::protobuf::RepeatedField<uint3
 }
 
 v1::CoordinatorMessage GroupTable::Refusal(const v1::GroupRequest& request, const std::string& error) const {
-  // The request stands in the answer, so that an answer which found no stream can be given to the repeated request.
   v1::CoordinatorMessage message;
   v1::GroupAssigned* assigned = message.mutable_group_assigned();
   assigned->set_epoch(epoch_);
   assigned->mutable_group()->set_number(request.remove_group());
   *assigned->mutable_group()->mutable_ranks() = request.ranks();
   assigned->set_error(error);
+  assigned->set_ordinal(request.ordinal());
   return message;
 }
 

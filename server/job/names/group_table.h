@@ -32,7 +32,8 @@ class GroupTable {
   uint32_t next_number() const { return next_number_; }
 
   // The next request of `rank`; answers are appended to `notices` when all ranks have made theirs, and the number of a
-  // group that was removed to `removed`.
+  // group that was removed to `removed`. A request that was refused before is refused again: its rank may not have got
+  // the answer.
   //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
   absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
                        std::vector<uint32_t>* removed);
@@ -46,6 +47,8 @@ class GroupTable {
   //   INVALID_ARGUMENT  it cannot be a group of this epoch, or another member knows other ranks under its number
   //   (named)
   absl::Status Adopt(const v1::Group& group);
+  // A refusal that a member was told before the coordinator's restart.
+  void AdoptRefusal(const v1::GroupAssigned& refused);
   // Takes a group out without asking anybody.
   void Drop(uint32_t number) { groups_.erase(number); }
 
@@ -59,6 +62,7 @@ class GroupTable {
   std::string FaultOfRequest(const v1::GroupRequest& request) const;
   std::string FaultOfRanks(const google::protobuf::RepeatedField<uint32_t>& ranks) const;
   v1::CoordinatorMessage Refusal(const v1::GroupRequest& request, const std::string& error) const;
+  void KeepRefusal(uint64_t ordinal, const std::string& error);
 
   const uint64_t epoch_;
   const uint32_t max_groups_;
@@ -69,6 +73,8 @@ class GroupTable {
   // Unanswered requests by place in the order; the first is number answered_.
   std::deque<Round> rounds_;
   uint64_t answered_ = 0;
+  // Why the last rounds that were refused were, by the ordinal of their requests.
+  absl::btree_map<uint64_t, std::string> refusals_;
   // By rank: the place that its next request has.
   std::vector<uint64_t> next_;
   // The rank that left first; "" if none did.

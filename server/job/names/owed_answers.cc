@@ -17,7 +17,7 @@ bool Answers(const v1::Mismatch& mismatch, const v1::Ready& ready) {
 
 bool Answers(const v1::GroupAssigned& assigned, const v1::GroupRequest& request) {
   if (!absl::c_equal(assigned.group().ranks(), request.ranks())) return false;
-  const bool is_new_group = assigned.error().empty() && !assigned.group().ranks().empty();
+  const bool is_new_group = !assigned.group().ranks().empty();
   return is_new_group ? request.remove_group() == 0 : request.remove_group() == assigned.group().number();
 }
 
@@ -57,9 +57,7 @@ void OwedAnswers::Sent(uint32_t rank, const SharedAnswer& message) {
 
 void OwedAnswers::Renew(uint32_t rank) {
   std::vector<SharedAnswer>& owed = answers_[rank];
-  const auto is_group = [](const SharedAnswer& answer) {
-    return answer->has_group_assigned() && answer->group_assigned().error().empty();
-  };
+  const auto is_group = [](const SharedAnswer& answer) { return answer->has_group_assigned(); };
   owed.erase(std::remove_if(owed.begin(), owed.end(), is_group), owed.end());
   const auto it = sent_.find(rank);
   if (it == sent_.end()) return;

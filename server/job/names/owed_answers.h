@@ -20,7 +20,7 @@ class OwedAnswers {
   // Of what was sent to a rank on its present stream the newest are kept.
   static constexpr size_t kMostSent = 4096;
 
-  // Keeps a Mismatch or a GroupAssigned; whatever else is sent needs no second delivery.
+  // Keeps a Mismatch or a GroupAssigned without an error; whatever else is sent needs no second delivery.
   void Add(uint32_t rank, const std::shared_ptr<const v1::CoordinatorMessage>& message);
   // Notes what is sent on the rank's stream: a Mismatch, which the rank may not get, or the slot of a name, whose
   // mismatches are over with it.

@@ -141,6 +141,10 @@ absl::Status CheckHello(const v1::Hello& hello) {
   for (const v1::Mismatch& told : hello.told()) {
     if (absl::Status status = CheckLength("name", told.name(), 1, 512); !status.ok()) return status;
   }
+  if (absl::Status status = CheckCount("refused", hello.refused_size(), 256); !status.ok()) return status;
+  for (const v1::GroupAssigned& refused : hello.refused()) {
+    if (absl::Status status = CheckLength("error", refused.error(), 1, 4096); !status.ok()) return status;
+  }
   for (const v1::SlotAssigned& slot : hello.slots()) {
     if (absl::Status status = CheckLength("name", slot.name(), 1, 512); !status.ok()) return status;
   }

@@ -56,7 +56,7 @@ Findings LookAtAll(const DoctorOptions& options) {
            doctor::CheckFrameworks(options.python, options.environment.variables, kPythonLimit)}) {
     for (Finding& finding : part) all.push_back(std::move(finding));
   }
-  all.push_back(doctor::CheckCppSdk(launcher::OwnProgram()));
+  for (Finding& finding : doctor::CheckSdks(launcher::OwnProgram())) all.push_back(std::move(finding));
   return all;
 }
 

@@ -108,20 +108,30 @@ TEST(FrameworksTest, ThePythonBesideTheProgramGoesBeforeThatOfThePath) {
   EXPECT_EQ(PythonOf("/usr/lib/elsewhere/farandole"), "python3");
 }
 
-TEST(FrameworksTest, TheCppSdkIsThatOfTheProgramsPrefixOrPackage) {
+TEST(FrameworksTest, TheSdksAreThoseOfTheProgramsPrefixOrPackage) {
   for (const auto& [program, sdk, library] :
        {std::tuple("bin/farandole", ".", "lib"), std::tuple("_bin/farandole", "_sdk", "_lib")}) {
     std::string root = (std::filesystem::path(::testing::TempDir()) / "sdk.XXXXXX").string();
     ASSERT_NE(mkdtemp(root.data()), nullptr);
     const std::string path = root + "/" + program;
-    EXPECT_THAT(CheckCppSdk(path).text, HasSubstr("no SDK"));
-    std::filesystem::create_directories(root + "/" + sdk + "/include/farandole");
+    const auto all_are = [&](Finding::Level level, const std::string& words) {
+      const Findings found = CheckSdks(path);
+      ASSERT_EQ(found.size(), 2u);
+      for (const Finding& finding : found) {
+        EXPECT_EQ(finding.level, level) << finding.text;
+        EXPECT_THAT(finding.text, HasSubstr(words));
+      }
+    };
+    all_are(Finding::Level::kOk, "no SDK");
+    for (const char* file : {"include/farandole/farandole.h", "share/farandole/go/go.mod"}) {
+      const std::filesystem::path placed = root + "/" + sdk + "/" + file;
+      std::filesystem::create_directories(placed.parent_path());
+      std::ofstream(placed) << "\n";
+    }
     std::filesystem::create_directories(root + "/" + library);
-    std::ofstream(root + "/" + sdk + "/include/farandole/farandole.h") << "\n";
-    EXPECT_EQ(CheckCppSdk(path).level, Finding::Level::kWarn) << "there is no library";
+    all_are(Finding::Level::kWarn, "lacks");
     std::ofstream(root + "/" + library + "/libfarandole.so") << "\n";
-    EXPECT_EQ(CheckCppSdk(path).level, Finding::Level::kOk);
-    EXPECT_THAT(CheckCppSdk(path).text, HasSubstr(root));
+    all_are(Finding::Level::kOk, root);
   }
 }
 

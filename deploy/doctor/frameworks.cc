@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -106,17 +107,25 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
   return ReadFrameworks(python, output->text);
 }
 
-Finding CheckCppSdk(const std::string& program) {
-  constexpr char kSubject[] = "C++";
+Findings CheckSdks(const std::string& program) {
   const std::filesystem::path above = std::filesystem::path(program).parent_path().parent_path();
-  for (const auto& [sdk, libraries] : {std::pair(above, above / "lib"), std::pair(above / "_sdk", above / "_lib")}) {
-    if (access((sdk / "include/farandole/farandole.h").c_str(), R_OK) != 0) continue;
-    if (access((libraries / "libfarandole.so").c_str(), R_OK) == 0)
-      return Ok(kSubject, absl::StrCat("SDK in ", sdk.string()));
-    return Warn(kSubject, absl::StrCat("the SDK in ", sdk.string(), " lacks ", libraries.string(), "/libfarandole.so"),
-                "install the wheel again, or run make install PREFIX= in the checkout");
+  Findings findings;
+  for (const auto& [subject, file, folder] : {std::tuple("C++", "include/farandole/farandole.h", ""),
+                                              std::tuple("Go", "share/farandole/go/go.mod", "share/farandole/go")}) {
+    findings.push_back(
+        Ok(subject, "no SDK beside this program; the wheel has it, and make install PREFIX= in a checkout"));
+    for (const auto& [sdk, libraries] : {std::pair(above, above / "lib"), std::pair(above / "_sdk", above / "_lib")}) {
+      if (access((sdk / file).c_str(), R_OK) != 0) continue;
+      const std::string place = (*folder == '\0' ? sdk : sdk / folder).string();
+      findings.back() =
+          access((libraries / "libfarandole.so").c_str(), R_OK) == 0
+              ? Ok(subject, absl::StrCat("SDK in ", place))
+              : Warn(subject, absl::StrCat("the SDK in ", place, " lacks ", libraries.string(), "/libfarandole.so"),
+                     "install the wheel again, or run make install PREFIX= in the checkout");
+      break;
+    }
   }
-  return Ok(kSubject, "no SDK beside this program; the wheel has it, and make install PREFIX= in a checkout");
+  return findings;
 }
 
 }  // namespace farandole::doctor

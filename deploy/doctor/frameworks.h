@@ -21,9 +21,9 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
 // The findings about what that process has written. Pure.
 Findings ReadFrameworks(const std::string& python, const std::string& written);
 
-// Where the C++ SDK is: below the prefix in whose bin the `farandole` at `program` lies, or in the package of its
-// wheel. A warning where headers are there without the library that programs load.
-Finding CheckCppSdk(const std::string& program);
+// Where the SDKs of C++ and Go are: below the prefix in whose bin the `farandole` at `program` lies, or in the package
+// of its wheel. A warning for an SDK without the library that programs load.
+Findings CheckSdks(const std::string& program);
 
 }  // namespace farandole::doctor
 

@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"farandole.dev/go/farandole"
+)
+
+// Jobs of these last until there is a file of this name in the test's folder.
+const stopFile = "stop"
+
+// The exit code of a rank that ends because an operation failed.
+const endedByError = 3
+
+func init() {
+	programs["stepping"] = stepping
+	programs["elastic"] = elasticStepping
+}
+
+// wishToStop gives 1 on rank 0 when the test wishes the job to end.
+func wishToStop(job *farandole.Job, folder string) float64 {
+	if _, err := os.Stat(filepath.Join(folder, stopFile)); err != nil || job.Rank() > 0 {
+		return 0
+	}
+	return 1
+}
+
+// stepping prints the sentence of the first operation that fails.
+func stepping(folder string) int {
+	ctx := context.Background()
+	err := farandole.Run(ctx, farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+		fmt.Printf("rank %d process %d\n", job.Rank(), os.Getpid())
+		for step := 1; ; step++ {
+			values := []float64{1, wishToStop(job, folder)}
+			if err := farandole.AllreduceInPlace(ctx, job, values, farandole.Name("steps"), farandole.Reduce(farandole.Sum)); err != nil {
+				fmt.Printf("rank %d epoch ended %v: %v\n", job.Rank(), errors.Is(err, farandole.ErrEpochEnded), err)
+				return err
+			}
+			if values[0] != float64(job.Size()) {
+				return fmt.Errorf("the sum is %v", values[0])
+			}
+			if values[1] > 0 {
+				return nil
+			}
+			if step == 50 {
+				fmt.Printf("rank %d step %d\n", job.Rank(), step)
+			}
+		}
+	})
+	if err != nil {
+		return endedByError
+	}
+	fmt.Println("done")
+	return 0
+}
+
+// progress is the state of elasticStepping, in which each step adds its number: a step that is lost or done twice shows.
+type progress struct {
+	Step, Sum int
+	Stop      bool
+}
+
+func elasticStepping(folder string) int {
+	now, sums := progress{}, make([]float64, 1000)
+	err := farandole.Run(context.Background(), farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+		return farandole.RunElastic(ctx, job, farandole.Variables(&now, &sums), func(ctx context.Context, loop *farandole.Loop) error {
+			fmt.Printf("process %d in an epoch of %d as rank %d from step %d\n", os.Getpid(), job.Size(), job.Rank(), now.Step)
+			return elasticSteps(ctx, loop, folder, &now, sums)
+		})
+	})
+	if errors.Is(err, farandole.ErrDismissed) {
+		fmt.Printf("process %d is dismissed\n", os.Getpid())
+		return 0
+	}
+	wanted := now.Step * (now.Step - 1) / 2
+	if err != nil || now.Sum != wanted || sums[999] != float64(12*wanted) {
+		fmt.Printf("after %d steps the sums are %d and %v: %v\n", now.Step, now.Sum, sums[999], err)
+		return endedByError
+	}
+	fmt.Printf("process %d done\n", os.Getpid())
+	return 0
+}
+
+func elasticSteps(ctx context.Context, loop *farandole.Loop, folder string, now *progress, sums []float64) error {
+	job, values := loop.Job, make([]float64, len(sums))
+	sum := farandole.Reduce(farandole.Sum)
+	for steps := 1; !now.Stop; steps++ {
+		for i := range values {
+			values[i] = float64(12 / job.Size() * now.Step)
+		}
+		wish := []float64{wishToStop(job, folder)}
+		if err := farandole.AllreduceInPlace(ctx, job, values, farandole.Name("steps"), sum); err != nil {
+			return err
+		}
+		if err := farandole.AllreduceInPlace(ctx, job, wish, farandole.Name("wish"), sum); err != nil {
+			return err
+		}
+		for i := range sums {
+			sums[i] += values[i]
+		}
+		now.Sum, now.Step, now.Stop = now.Sum+now.Step, now.Step+1, wish[0] > 0
+		if err := loop.Commit(ctx); err != nil {
+			return err
+		}
+		if steps == 20 {
+			fmt.Printf("process %d has stepped in an epoch of %d\n", os.Getpid(), job.Size())
+		}
+	}
+	return nil
+}

@@ -29,6 +29,13 @@ struct OpTraits {
     kGathers,    // puts the ranks' rows one behind the other; a scalar counts as one row
     kSharesOut,  // gives ranks parts of the rows; a scalar has none, and is refused
   };
+  // How ranks learn how many elements come from, or go to, each position of the group.
+  enum class Counts : uint8_t {
+    kNone,       // they need not
+    kStated,     // each rank states its own when it is ready, and the order has all
+    kShares,     // the order has the shares of one tensor's rows, which differ by one row at most
+    kExchanged,  // each rank tells each other one, as the collective begins
+  };
   // Which of several submissions of the op may run as one collective.
   enum class Fusion : uint8_t {
     kNone,
@@ -44,6 +51,7 @@ struct OpTraits {
   enum class Tensors : uint8_t { kNone, kOne, kMany };
   Tensors tensors;
   Rows rows;
+  Counts counts;
   // Ranks' first dimensions may differ.
   bool has_own_rows;
   // Combines what the ranks contribute.
@@ -59,26 +67,26 @@ struct OpTraits {
 
 // In the order of the enum's numbers. Join is no collective, but is stated and ordered as one.
 inline constexpr OpTraits kOpTraits[kOpTypeCount] = {
-    {"allreduce", "unnamed.allreduce", OpTraits::Tensors::kMany, OpTraits::Rows::kNone, /*has_own_rows=*/false,
-     /*reduces=*/true, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/true,
-     OpTraits::Fusion::kSameReduction},
-    {"allgather", "unnamed.allgather", OpTraits::Tensors::kOne, OpTraits::Rows::kGathers, /*has_own_rows=*/true,
-     /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/true, /*may_be_inline=*/false,
-     OpTraits::Fusion::kNone},
-    {"broadcast", "unnamed.broadcast", OpTraits::Tensors::kOne, OpTraits::Rows::kNone, /*has_own_rows=*/false,
-     /*reduces=*/false, /*has_root=*/true, /*allocates_result=*/false, /*may_be_inline=*/true,
-     OpTraits::Fusion::kSameRoot},
-    {"barrier", "unnamed.barrier", OpTraits::Tensors::kNone, OpTraits::Rows::kNone, /*has_own_rows=*/false,
-     /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/true,
-     OpTraits::Fusion::kNone},
-    {"alltoall", "unnamed.alltoall", OpTraits::Tensors::kOne, OpTraits::Rows::kSharesOut, /*has_own_rows=*/true,
-     /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/true, /*may_be_inline=*/false,
-     OpTraits::Fusion::kNone},
-    {"reducescatter", "unnamed.reducescatter", OpTraits::Tensors::kOne, OpTraits::Rows::kSharesOut,
+    {"allreduce", "unnamed.allreduce", OpTraits::Tensors::kMany, OpTraits::Rows::kNone, OpTraits::Counts::kNone,
      /*has_own_rows=*/false, /*reduces=*/true, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/true,
      OpTraits::Fusion::kSameReduction},
-    {"join", "unnamed.join", OpTraits::Tensors::kNone, OpTraits::Rows::kNone, /*has_own_rows=*/false,
-     /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/false,
+    {"allgather", "unnamed.allgather", OpTraits::Tensors::kOne, OpTraits::Rows::kGathers, OpTraits::Counts::kStated,
+     /*has_own_rows=*/true, /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/true, /*may_be_inline=*/false,
+     OpTraits::Fusion::kNone},
+    {"broadcast", "unnamed.broadcast", OpTraits::Tensors::kOne, OpTraits::Rows::kNone, OpTraits::Counts::kNone,
+     /*has_own_rows=*/false, /*reduces=*/false, /*has_root=*/true, /*allocates_result=*/false, /*may_be_inline=*/true,
+     OpTraits::Fusion::kSameRoot},
+    {"barrier", "unnamed.barrier", OpTraits::Tensors::kNone, OpTraits::Rows::kNone, OpTraits::Counts::kNone,
+     /*has_own_rows=*/false, /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/true,
+     OpTraits::Fusion::kNone},
+    {"alltoall", "unnamed.alltoall", OpTraits::Tensors::kOne, OpTraits::Rows::kSharesOut, OpTraits::Counts::kExchanged,
+     /*has_own_rows=*/true, /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/true, /*may_be_inline=*/false,
+     OpTraits::Fusion::kNone},
+    {"reducescatter", "unnamed.reducescatter", OpTraits::Tensors::kOne, OpTraits::Rows::kSharesOut,
+     OpTraits::Counts::kShares, /*has_own_rows=*/false, /*reduces=*/true, /*has_root=*/false,
+     /*allocates_result=*/false, /*may_be_inline=*/true, OpTraits::Fusion::kSameReduction},
+    {"join", "unnamed.join", OpTraits::Tensors::kNone, OpTraits::Rows::kNone, OpTraits::Counts::kNone,
+     /*has_own_rows=*/false, /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/false,
      OpTraits::Fusion::kNone},
 };
 

@@ -25,6 +25,7 @@ TEST(OpTypeTest, TheTableDoesNotContradictItself) {
     SCOPED_TRACE(traits.name);
     // A result whose size the caller cannot know comes of rows that ranks know by themselves.
     EXPECT_EQ(traits.allocates_result, traits.has_own_rows);
+    EXPECT_EQ(traits.counts != OpTraits::Counts::kNone, traits.rows != OpTraits::Rows::kNone);
     EXPECT_TRUE(!traits.has_own_rows || traits.rows != OpTraits::Rows::kNone);
     EXPECT_TRUE(traits.fusion != OpTraits::Fusion::kSameReduction || traits.reduces);
     EXPECT_TRUE(traits.fusion != OpTraits::Fusion::kSameRoot || traits.has_root);

@@ -82,7 +82,7 @@ class Engine {
   bool IsKnown(int64_t handle);
   // A submission that is complete without an error; null if the handle is not that of one.
   Submission* Completed(int64_t handle);
-  // As Completed, of an allgather or alltoall.
+  // As Completed, of an op that allocates its result.
   Submission* Result(int64_t handle);
 
   // Takes the role, if it is free, and does what can be done now, without waiting.
@@ -147,6 +147,7 @@ class Engine {
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();
   absl::Status StartRows(const Entry& entry);
+  absl::Status MoveRows(const Entry& entry);
   void AdvanceRunning();
   void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);

@@ -80,7 +80,8 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(entry.dtype));
   const absl::StatusOr<bool> joins = JoinsIn(entry);
   if (!joins.ok()) return joins.status();
-  if (entry.op == OpType::kAlltoall) return StartRowExchange();
+  const OpTraits& traits = TraitsOf(entry.op);
+  if (traits.counts == OpTraits::Counts::kExchanged) return StartRowExchange();
   collective.contributes = !*joins;
   if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
   if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
@@ -196,25 +197,35 @@ absl::Status Engine::StartRows(const Entry& entry) {
   running.operation.reset();
   running.fragments.clear();
   const int64_t row = entry.items[0].count;
-  int64_t sent = 0;
-  int64_t received = 0;
   for (size_t position = 0; position < running.ranks.size(); ++position) {
-    sent += running.sent_counts[position] = running.sent_rows[position] * row;
-    received += running.counts[position] = running.received_rows[position] * row;
+    running.sent_counts[position] = running.sent_rows[position] * row;
+    running.counts[position] = running.received_rows[position] * row;
   }
   Submission* submission = running.submissions[0];
   if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
-  // A rank that has joined receives the others' rows, and drops them.
   running.collective.contributes = submission != nullptr;
+  if (submission != nullptr) submission->rows_by_position = running.received_rows;
+  return MoveRows(entry);
+}
+
+// By an alltoall of `sent_counts` and `counts`.
+absl::Status Engine::MoveRows(const Entry& entry) {
+  RunningBatch& running = *running_;
+  const int64_t sent = std::accumulate(running.sent_counts.begin(), running.sent_counts.end(), int64_t{0});
+  const int64_t received = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
+  // A rank that has joined receives the others' rows, and drops them.
+  Submission* submission = running.submissions[0];
   if (submission != nullptr) {
-    submission->rows_by_position = running.received_rows;
     submission->result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
     char* const result = AllocateResult(submission);
     const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
     running.fragments.push_back({input, result, sent});
   }
+  running.collective.op = OpType::kAlltoall;
   running.collective.dtype = entry.dtype;
   running.collective.count = received;
+  running.collective.counts = running.counts;
+  running.collective.sent_counts = running.sent_counts;
   running.collective.fragments = running.fragments;
   // NCCL wants all ranks when they connect.
   if (sent == 0 && received == 0 && running.collective.gpu_batch == nullptr) return absl::OkStatus();

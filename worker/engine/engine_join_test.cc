@@ -170,7 +170,7 @@ TEST_P(EngineJoinTest, ABroadcastFromWhoHasJoinedAndADisagreementAreToldToAllAnd
                   absl::InvalidArgumentError(absl::StrCat("b", count,
                                                           ": rank 1 is the root of the broadcast, but has "
                                                           "joined, so that it has no data for rank ",
-                                                          rank)));
+                                                          rank, " and takes none from it")));
         TestTensor odd(absl::StrCat("odd", count), std::vector<float>(rank == 0 ? count + 1 : count, 1.0f));
         EXPECT_EQ(epoch.Run(rank, odd).code(), absl::StatusCode::kInvalidArgument);
         TestTensor even(absl::StrCat("odd", count), std::vector<float>(count, 1.0f));

@@ -31,7 +31,7 @@ struct Request {
   ReduceOp reduce_op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Broadcast: a rank of the epoch.
+  // Of an op with a root: a rank of the epoch.
   int root_rank = 0;
   // Alltoall: rows for each position of the group; empty: equally many.
   absl::Span<const int64_t> splits;
@@ -54,7 +54,7 @@ struct Submission {
   ReduceOp reduce_op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Broadcast: position in the group.
+  // Of an op with a root: its position in the group.
   int root = 0;
   uint32_t group = 0;
   std::string name;
@@ -78,12 +78,12 @@ struct Submission {
 
   // Alltoall: rows for each position.
   absl::InlinedVector<int64_t, 8> splits;
-  // Allgather, alltoall: the result, and its rows by the group position that they come from.
+  // Where the op allocates it: the result, and its rows by the group position that they come from.
   std::unique_ptr<char[]> result;
   int64_t result_bytes = 0;
   std::vector<int64_t> rows_by_position;
 
-  // As in Request. Then an allgather's or alltoall's result is `gpu_result`, and completion says only that all is
+  // As in Request. Then a result that the op allocates is `gpu_result`, and completion says only that all is
   // enqueued: it is done when `done` is over.
   std::shared_ptr<Gpu> gpu;
   GpuEvent ready;
@@ -101,7 +101,7 @@ struct Submission {
   absl::Status status;
 
   int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }
-  // Of an allgather, alltoall or reducescatter: rows of this rank, and elements of a row.
+  // Where the op has to do with rows: those of this rank, and elements of a row.
   int64_t rows() const { return dims.empty() ? 0 : dims[0]; }
   int64_t row_elements() const {
     int64_t elements = 1;

@@ -158,11 +158,9 @@ void SubmissionTable::OnRootHasJoined(const Entry& entry) {
   Submission* submission = TakePosted(entry.slot);
   if (submission == nullptr) return;
   const int root = groups_[submission->group].ranks[entry.root];
-  Finish(submission,
-         absl::InvalidArgumentError(absl::StrCat(submission->name, ": rank ", root,
-                                                 " is the root of the broadcast, but has joined, so that it has no "
-                                                 "data for rank ",
-                                                 rank_)));
+  Finish(submission, absl::InvalidArgumentError(absl::StrCat(
+                         submission->name, ": rank ", root, " is the root of the ", TraitsOf(submission->op).name,
+                         ", but has joined, so that it has no data for rank ", rank_, " and takes none from it")));
   NotifyLocked();
 }
 

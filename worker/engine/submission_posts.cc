@@ -92,6 +92,8 @@ size_t SubmissionTable::WritePayload(const Submission& submission, char* payload
 }
 
 Post SubmissionTable::MakePost(const Submission& submission) {
+  using Counts = OpTraits::Counts;
+  const OpTraits& traits = TraitsOf(submission.op);
   Post post;
   post.slot = submission.slot;
   post.op = submission.op;
@@ -100,11 +102,12 @@ Post SubmissionTable::MakePost(const Submission& submission) {
   post.count = submission.count;
   if (submission.gpu != nullptr) post.flags |= kOnGpus;
   if (submission.ready.is_captured()) post.flags |= kIsCaptured;
-  if (submission.op == OpType::kAllgather && submission.row_elements() == 0) {
+  if (traits.counts == Counts::kExchanged) {
+    post.count = submission.row_elements();
+  } else if (traits.allocates_result && submission.row_elements() == 0) {
     post.flags |= kRowsAreEmpty;
     post.count = submission.rows();
   }
-  if (submission.op == OpType::kAlltoall) post.count = submission.row_elements();
   post.root = submission.root;
   post.reduce_op = submission.reduce_op;
   post.prescale = submission.prescale;
@@ -112,7 +115,7 @@ Post SubmissionTable::MakePost(const Submission& submission) {
   post.is_inline = TravelsInline(submission) ? 1 : 0;
   if (post.is_inline != 0) {
     post.payload_bytes = static_cast<uint16_t>(WritePayload(submission, post.payload));
-  } else if (submission.op == OpType::kReducescatter) {
+  } else if (traits.counts == Counts::kShares) {
     post.set_rows(submission.rows());
   } else if (submission.op == OpType::kAllreduce && submission.reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
     post.set_placement(arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)));

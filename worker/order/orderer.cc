@@ -11,7 +11,7 @@
 namespace farandole {
 namespace {
 
-// The elements that each position gets of a tensor.
+// The elements that each position gets of a tensor; rows if they are empty.
 void AddShares(const PostHeader& post, int64_t rows, size_t positions, absl::InlinedVector<int64_t, 8>* counts) {
   counts->resize(positions, 0);
   if (rows == 0) return;
@@ -343,6 +343,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
   ready.pop_front();
   Entry entry = Describe(slots_.at(first));
   entry.kind = Entry::Kind::kBatch;
+  const OpTraits& traits = TraitsOf(entry.op);
   int64_t bytes = 0;
   auto add = [&](uint32_t number, Slot& slot) {
     const Kept& front = Front(slot);
@@ -350,19 +351,19 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
     bytes += size;
     // Broadcasts of any type travel together as bytes.
     entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
-    if (entry.op == OpType::kReducescatter) {
-      AddShares(front, RowsIn(front, front.payload.data()), slot.posts.size(), &entry.counts);
-    }
+    if (traits.counts != OpTraits::Counts::kShares) return;
+    const Kept& shared = traits.has_root ? slot.posts[front.root].front() : front;
+    AddShares(shared, RowsIn(shared, shared.payload.data()), slot.posts.size(), &entry.counts);
   };
   Slot& slot = slots_.at(first);
   entry.arena = ArenaOf(slot);
   add(first, slot);
   if (entry.op == OpType::kBroadcast) entry.dtype = DType::kU8;
-  if (entry.op == OpType::kAllgather) {
+  if (traits.counts == OpTraits::Counts::kStated) {
     for (const Queue& queue : slot.posts) entry.counts.push_back(queue.empty() ? 0 : queue.front().count);
   }
   std::vector<uint32_t> taken = {first};
-  if (TraitsOf(entry.op).fusion != OpTraits::Fusion::kNone) {
+  if (traits.fusion != OpTraits::Fusion::kNone) {
     for (auto next = ready.begin(); next != ready.end() && static_cast<int>(taken.size()) < options_.fusion_items;) {
       Slot& candidate = slots_.at(*next);
       if (!CanFuse(entry, candidate, bytes)) {

@@ -24,7 +24,7 @@ inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
   return rows / positions + (position < rows % positions ? 1 : 0);
 }
 
-// Of a post or entry. Allgather of tensors whose rows have no elements: counts are of rows, and nothing is to be moved.
+// Of a post or entry. The rows of a gathering have no elements: counts are of rows, and nothing is to be moved.
 inline constexpr uint8_t kRowsAreEmpty = 1;
 // The tensors lie in the ranks' GPUs.
 inline constexpr uint8_t kOnGpus = 2;
@@ -47,7 +47,7 @@ struct PostHeader {
   // Elements that this rank contributes; of an alltoall those of a row. kJoin: how many of the rank's submissions were
   // returned to it so far, since their slots were retired, and posted anew.
   int64_t count = 0;
-  // Broadcast: position in the group.
+  // Of an op with a root: its position in the group.
   int32_t root = 0;
   ReduceOp reduce_op = ReduceOp::kSum;
   // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).
@@ -60,7 +60,7 @@ struct PostHeader {
 // One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
 struct Post : PostHeader {
   // Reductions: the prescaled input; broadcast: the root's input. Where nothing travels inline: of an allreduce the
-  // placement, if the tensors have one; of a reducescatter the rows.
+  // placement, if the tensors have one; of an op whose rows are shared out, how many there are.
   char payload[kInlineBytes];
 
   void set_placement(const Placement& placement);
@@ -90,13 +90,13 @@ struct Entry {
     kLeft = 5,
     // All ranks have joined; `rank` was the last.
     kAllJoined = 6,
-    // The broadcast in `slot` cannot run, as its root has joined.
+    // The collective in `slot` cannot run, as its root has joined.
     kRootHasJoined = 7,
   };
   struct Item {
     uint32_t slot = 0;
     uint32_t reserved = 0;
-    // Elements; of an allgather 0, as `counts` has them; of an alltoall those of a row.
+    // Elements; of an alltoall those of a row. An op with `counts` does not need it.
     int64_t count = 0;
   };
 
@@ -117,7 +117,7 @@ struct Entry {
   uint64_t arena = 0;
   absl::InlinedVector<Item, 2> items;
   uint8_t flags = 0;
-  // Allgather, reducescatter: elements by position; of an allgather rows if they are empty.
+  // As OpTraits::counts, for kStated and kShares: elements by position; rows where kRowsAreEmpty.
   absl::InlinedVector<int64_t, 8> counts;
   char payload[kInlineBytes];
 };

@@ -180,8 +180,7 @@ absl::Status NcclCalls::Enqueue(const Collective& collective, NcclCommunicator& 
       return Allgather(collective, communicator);
     case OpType::kAlltoall:
       return Alltoall(collective, communicator);
-    case OpType::kBarrier:
-    case OpType::kJoin:
+    default:
       break;
   }
   return absl::InternalError(absl::StrCat("op ", static_cast<int>(collective.op), " has no tensors on a GPU"));

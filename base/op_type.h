@@ -16,10 +16,12 @@ enum class OpType : uint8_t {
   kAlltoall = 4,
   kReducescatter = 5,
   kJoin = 6,
+  kGather = 7,
+  kScatter = 8,
 };
 
 // The number of values of OpType: every value is in [0, kOpTypeCount).
-inline constexpr int kOpTypeCount = 7;
+inline constexpr int kOpTypeCount = 9;
 
 // Traits of an op, by which the coordinator and the worker decide. A new op is one row below.
 struct OpTraits {
@@ -87,6 +89,12 @@ inline constexpr OpTraits kOpTraits[kOpTypeCount] = {
      /*allocates_result=*/false, /*may_be_inline=*/true, OpTraits::Fusion::kSameReduction},
     {"join", "unnamed.join", OpTraits::Tensors::kNone, OpTraits::Rows::kNone, OpTraits::Counts::kNone,
      /*has_own_rows=*/false, /*reduces=*/false, /*has_root=*/false, /*allocates_result=*/false, /*may_be_inline=*/false,
+     OpTraits::Fusion::kNone},
+    {"gather", "unnamed.gather", OpTraits::Tensors::kOne, OpTraits::Rows::kGathers, OpTraits::Counts::kStated,
+     /*has_own_rows=*/true, /*reduces=*/false, /*has_root=*/true, /*allocates_result=*/true, /*may_be_inline=*/false,
+     OpTraits::Fusion::kNone},
+    {"scatter", "unnamed.scatter", OpTraits::Tensors::kOne, OpTraits::Rows::kSharesOut, OpTraits::Counts::kShares,
+     /*has_own_rows=*/true, /*reduces=*/false, /*has_root=*/true, /*allocates_result=*/true, /*may_be_inline=*/false,
      OpTraits::Fusion::kNone},
 };
 

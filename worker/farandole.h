@@ -296,6 +296,20 @@ FARANDOLE_EXPORT farandole_handle farandole_alltoall(const char* name, const voi
                                                      int32_t ndim, int32_t dtype, const int64_t* splits,
                                                      int32_t splits_count, int32_t group, int64_t wait_ms);
 
+/* Concatenates the ranks' inputs as farandole_allgather, but on `root` alone, an epoch rank that is in the group: the
+ * others' results have no rows. See farandole_result. */
+FARANDOLE_EXPORT farandole_handle farandole_gather(const char* name, const void* input, const int64_t* shape,
+                                                   int32_t ndim, int32_t dtype, int32_t root, int32_t group,
+                                                   int64_t wait_ms);
+
+/* Gives each rank of the group its part of the rows (first dimension) of the input of `root`, an epoch rank that is in
+ * the group: rows / size each, in the order of the group's ranks, and one more to the first rows % size of them. Of the
+ * other ranks' inputs the element type and the shape count, but for the first dimension, which may be 0. The result is
+ * memory of the handle: see farandole_result. A scalar is INVALID_ARGUMENT. */
+FARANDOLE_EXPORT farandole_handle farandole_scatter(const char* name, const void* input, const int64_t* shape,
+                                                    int32_t ndim, int32_t dtype, int32_t root, int32_t group,
+                                                    int64_t wait_ms);
+
 /* output on every rank = input of the group's rank `root`, an epoch rank that is in the group. The root's output may
  * equal its input. */
 FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const void* input, void* output,
@@ -312,9 +326,10 @@ FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, cons
 
 /* This rank has no more data: until all ranks have joined, it submits nothing more (INVALID_ARGUMENT), and while the
  * handle is pending it takes part in what the others submit, in every group. To a reduction it contributes what changes
- * nothing (an average still divides by the size of the group), to an allgather and alltoall no rows; what an alltoall
- * has for it is dropped. A broadcast from it is INVALID_ARGUMENT on all. Complete when all have joined; the rank that
- * was the last is then in `*last_rank` (NULL: nowhere). This rank's earlier submissions complete as usual. */
+ * nothing (an average still divides by the size of the group), to an allgather, alltoall and gather no rows; what an
+ * alltoall or scatter has for it is dropped. A broadcast, gather or scatter with it as root is INVALID_ARGUMENT on all.
+ * Complete when all have joined; the rank that was the last is then in `*last_rank` (NULL: nowhere). This rank's
+ * earlier submissions complete as usual. */
 FARANDOLE_EXPORT farandole_handle farandole_join(int32_t* last_rank);
 
 /* Complete when all ranks of the group have submitted it. */
@@ -360,9 +375,9 @@ FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_m
  * from farandole_init or farandole_rejoin. FARANDOLE_OK or FARANDOLE_STILL_PENDING. The thread does the work meanwhile.
  * Those that are counted are complete for a farandole_poll that follows. */
 FARANDOLE_EXPORT int farandole_wait_for_completion(uint64_t* completions, int64_t timeout_ms);
-/* Result of a complete allgather or alltoall: memory until the handle is released, its bytes, the rows that each group
- * rank contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete, failed, or neither of
- * them. */
+/* Result of a complete allgather, alltoall, gather or scatter: memory until the handle is released, its bytes, the rows
+ * that each group rank contributed (`rows`, group size numbers, may be NULL). FAILED_PRECONDITION: not complete,
+ * failed, or none of them. */
 FARANDOLE_EXPORT int farandole_result(farandole_handle handle, void** data, int64_t* bytes, int64_t* rows);
 /* Copies such a result to `output`, which has room for its bytes and lies where the tensors do: in a GPU by the
  * thread's stream (farandole_use_stream), which need not have come so far on return. As farandole_result. */

@@ -111,6 +111,11 @@ def movements(device: torch.device, dtype: torch.dtype) -> None:
     equal(hvd.broadcast(sent, size - 1, name=f"{dtype}"), [float(size - 1)] * ELEMENTS, f"broadcast of {dtype}")
     rows = hvd.allgather(torch.full((rank, 2), rank, dtype=dtype, device=device), name=f"{dtype}")
     equal(rows, [float(r) for r in range(size) for _ in range(2 * r)], f"allgather of {dtype}")
+    gathered = hvd.gather(torch.full((rank, 2), rank, dtype=dtype, device=device), size - 1, name=f"{dtype}")
+    senders = [float(r) for r in range(size) for _ in range(2 * r)] if rank == size - 1 else []
+    equal(gathered, senders, f"gather of {dtype}")
+    whole = torch.arange(2 * size if rank == 0 else 0, device=device).to(dtype)
+    equal(hvd.scatter(whole, 0, name=f"{dtype}"), [2.0 * rank, 2.0 * rank + 1], f"scatter of {dtype}")
     own = torch.arange(size * (size + 1) // 2, device=device).to(dtype)
     received, counts = hvd.alltoall(own, list(range(1, size + 1)), name=f"{dtype}")
     begin = rank * (rank + 1) // 2

@@ -270,6 +270,20 @@ farandole_handle farandole_alltoall(const char* name, const void* input, const i
   return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
 }
 
+farandole_handle farandole_gather(const char* name, const void* input, const int64_t* shape, int32_t ndim,
+                                  int32_t dtype, int32_t root, int32_t group, int64_t wait_ms) {
+  auto request = farandole::MakeRequest(farandole::OpType::kGather, name, dtype, FARANDOLE_SUM, group);
+  if (request.ok()) request->root_rank = root;
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
+}
+
+farandole_handle farandole_scatter(const char* name, const void* input, const int64_t* shape, int32_t ndim,
+                                   int32_t dtype, int32_t root, int32_t group, int64_t wait_ms) {
+  auto request = farandole::MakeRequest(farandole::OpType::kScatter, name, dtype, FARANDOLE_SUM, group);
+  if (request.ok()) request->root_rank = root;
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
+}
+
 farandole_handle farandole_broadcast(const char* name, const void* input, void* output, const int64_t* shape,
                                      int32_t ndim, int32_t dtype, int32_t root, int32_t group, int64_t wait_ms) {
   auto request = farandole::MakeRequest(farandole::OpType::kBroadcast, name, dtype, FARANDOLE_SUM, group);

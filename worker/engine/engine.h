@@ -147,6 +147,8 @@ class Engine {
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();
   absl::Status StartRows(const Entry& entry);
+  // Gather, scatter: an alltoall in which only the root receives, or sends. The order has the counts already.
+  absl::Status StartRowsOfRoot(const Entry& entry);
   absl::Status MoveRows(const Entry& entry);
   void AdvanceRunning();
   void FinishBatch(const absl::Status& status);

@@ -84,6 +84,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
   if (traits.counts == OpTraits::Counts::kExchanged) return StartRowExchange();
   collective.contributes = !*joins;
   if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
+  if (traits.has_root && traits.has_own_rows) return StartRowsOfRoot(entry);
   if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
     collective.count = std::accumulate(running.counts.begin(), running.counts.end(), int64_t{0});
   for (size_t item = 0; item < entry.items.size(); ++item) {
@@ -205,6 +206,28 @@ absl::Status Engine::StartRows(const Entry& entry) {
   if (absl::Status prepared = PrepareGpuBatch(entry); !prepared.ok()) return prepared;
   running.collective.contributes = submission != nullptr;
   if (submission != nullptr) submission->rows_by_position = running.received_rows;
+  return MoveRows(entry);
+}
+
+absl::Status Engine::StartRowsOfRoot(const Entry& entry) {
+  RunningBatch& running = *running_;
+  const bool gathers = TraitsOf(entry.op).rows == OpTraits::Rows::kGathers;
+  const int position = running.collective.position;
+  std::vector<int64_t>& at_root = gathers ? running.counts : running.sent_counts;
+  std::vector<int64_t>& at_each = gathers ? running.sent_counts : running.counts;
+  at_root.assign(running.ranks.size(), 0);
+  at_each.assign(running.ranks.size(), 0);
+  if (position == entry.root) at_root.assign(entry.counts.begin(), entry.counts.end());
+  at_each[entry.root] = entry.counts[position];
+  const bool are_empty = (entry.flags & kRowsAreEmpty) != 0;
+  if (Submission* submission = running.submissions[0]; submission != nullptr) {
+    const int64_t row = are_empty ? 1 : submission->row_elements();
+    for (const int64_t count : running.counts) submission->rows_by_position.push_back(count / row);
+  }
+  if (are_empty) {
+    at_root.assign(running.ranks.size(), 0);
+    at_each.assign(running.ranks.size(), 0);
+  }
   return MoveRows(entry);
 }
 

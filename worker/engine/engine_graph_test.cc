@@ -143,6 +143,58 @@ TEST_P(EngineGraphTest, EveryOperationCanBeCaptured) {
   });
 }
 
+// Captured, and as it is.
+TEST_P(EngineGraphTest, RowsGoToARootAndComeFromIt) {
+  WarmUp();
+  epoch_->OnEachRank([&](int rank) {
+    const float own = static_cast<float>(rank);
+    const int root = size() - 1;
+    std::vector<float> all;
+    for (int from = 0; from < size() && rank == root; ++from) all.insert(all.end(), from + 1, static_cast<float>(from));
+    const std::vector<float> share = {2.0f * rank, 2.0f * rank + 1.0f};
+    auto gathered = Tensor(rank, "gathered", 0, OpType::kGather);
+    auto scattered = Tensor(rank, "scattered", 0, OpType::kScatter);
+    gathered->root_rank = scattered->root_rank = root;
+    const auto prepare = [&] {
+      gathered->values.reserve(size() * (size() + 1));
+      gathered->values.assign(rank + 1, own);
+      gathered->shape = {rank + 1};
+      scattered->values.reserve(2 * size() + 2);
+      scattered->values.assign(rank == root ? 2 * size() : 0, 0.0f);
+      scattered->shape = {static_cast<int64_t>(scattered->values.size())};
+      std::iota(scattered->values.begin(), scattered->values.end(), 0.0f);
+    };
+    const auto run = [&] {
+      for (TestTensor* tensor : {gathered.get(), scattered.get()}) {
+        const absl::Status status = epoch_->Run(rank, *tensor);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+    };
+    prepare();
+    run();
+    gpus_.Synchronize(streams_[rank]);
+    if (rank == root) {
+      EXPECT_EQ(gathered->values, all);
+    }
+    EXPECT_EQ(scattered->values, share);
+    prepare();
+    Capture(rank, run);
+    ASSERT_NE(graphs_[rank], nullptr);
+    // The memory is that of the capture; only what the graph writes is there.
+    std::fill(gathered->values.begin(), gathered->values.end(), own);
+    if (rank == root) {
+      gathered->values.assign(all.size(), own);
+      std::iota(scattered->values.begin(), scattered->values.end(), 0.0f);
+    }
+    gpus_.Launch(streams_[rank], *graphs_[rank]);
+    gpus_.Synchronize(streams_[rank]);
+    if (rank == root) {
+      EXPECT_EQ(gathered->values, all);
+    }
+    EXPECT_EQ(scattered->values, share);
+  });
+}
+
 TEST_P(EngineGraphTest, TheFirstCollectiveOfAGroupIsNotCaptured) {
   gpus_.BeginCapture(streams_[0]);
   auto tensor = Tensor(0, "t", 1);

@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/test_epoch.h"
 
 namespace farandole {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 40;
 constexpr int64_t kColumns = 30;
@@ -40,6 +43,8 @@ class Step {
     tensors_.back().part.resize(ShareOfRows(kRows, epoch.size(), rank) * kColumns);
     Add("rows", OpType::kAllgather, {rank + 1, kColumns});
     Add("exchange", OpType::kAlltoall, {epoch.size() * 2, kColumns});
+    Add("gathered", OpType::kGather, {rank + 1, kColumns});
+    Add("scattered", OpType::kScatter, {kRows, kColumns});
     Add("root", OpType::kBroadcast, {kRows * kColumns});
     Add("small root", OpType::kBroadcast, {2});
     Add("", OpType::kBarrier, {});
@@ -80,13 +85,22 @@ class Step {
     tensors_.back().root_rank = present_[0];
   }
 
+  // The rows of this rank's result that come from `rank`, which has not joined.
+  int64_t RowsFrom(int rank, OpType op) const {
+    const int root = present_[0];
+    if (op == OpType::kAllgather) return rank + 1;
+    if (op == OpType::kGather) return rank_ == root ? rank + 1 : 0;
+    if (op == OpType::kScatter) return rank == root ? ShareOfRows(kRows, epoch_.size(), rank_) : 0;
+    return 2;
+  }
+
   void ExpectRows(const TestTensor& tensor) {
     const Submission* result = epoch_.engine(rank_).Result(tensor.handle);
     ASSERT_NE(result, nullptr);
     std::vector<float> expected;
     for (int rank = 0; rank < epoch_.size(); ++rank) {
       const bool is_present = std::find(present_.begin(), present_.end(), rank) != present_.end();
-      const int64_t rows = !is_present ? 0 : tensor.op == OpType::kAllgather ? rank + 1 : 2;
+      const int64_t rows = is_present ? RowsFrom(rank, tensor.op) : 0;
       ASSERT_EQ(result->rows_by_position[rank], rows);
       expected.insert(expected.end(), rows * kColumns, rank + 1.0f);
     }
@@ -171,6 +185,15 @@ TEST_P(EngineJoinTest, ABroadcastFromWhoHasJoinedAndADisagreementAreToldToAllAnd
                                                           ": rank 1 is the root of the broadcast, but has "
                                                           "joined, so that it has no data for rank ",
                                                           rank, " and takes none from it")));
+        for (const OpType op : {OpType::kGather, OpType::kScatter}) {
+          TestTensor rows(absl::StrCat("rows", count), std::vector<float>(count, 1.0f));
+          rows.op = op;
+          rows.root_rank = joined;
+          const absl::Status status = epoch.Run(rank, rows);
+          EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+          EXPECT_THAT(status.message(),
+                      HasSubstr(absl::StrCat("rank 1 is the root of the ", TraitsOf(op).name, ", but has joined")));
+        }
         TestTensor odd(absl::StrCat("odd", count), std::vector<float>(rank == 0 ? count + 1 : count, 1.0f));
         EXPECT_EQ(epoch.Run(rank, odd).code(), absl::StatusCode::kInvalidArgument);
         TestTensor even(absl::StrCat("odd", count), std::vector<float>(count, 1.0f));

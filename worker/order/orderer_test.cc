@@ -160,6 +160,20 @@ TEST(OrdererTest, GathersAreNotFusedAndCarryEachRanksCount) {
   EXPECT_THAT(entries[1].counts, ElementsAre(5, 5, 5));
 }
 
+TEST(OrdererTest, AScatterCarriesTheSharesOfTheRootsRows) {
+  Orderer orderer = WithSlots(3, 1);
+  for (int rank = 0; rank < 3; ++rank) {
+    Post post = Gather(1, rank == 1 ? 10 : 4);
+    post.op = OpType::kScatter;
+    post.root = 1;
+    post.set_rows(rank == 1 ? 5 : 2);
+    orderer.OnPost(rank, post);
+  }
+  const std::vector<Entry> entries = Drain(orderer);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_THAT(entries[0].counts, ElementsAre(4, 4, 2));
+}
+
 TEST(OrdererTest, PostsInOneSlotArePairedInTheirOrder) {
   Orderer orderer = WithSlots(2, 1);
   for (int64_t count : {1, 2, 3}) orderer.OnPost(1, Gather(1, count));

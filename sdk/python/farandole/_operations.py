@@ -260,6 +260,52 @@ class Operations(Generic[Given, Array]):
         received = self._adapter.received
         return _ops.alltoall(self._adapter, source, numbers, name, process_set, lambda rows: received(rows, splits))
 
+    def gather(
+        self,
+        tensor: Given,
+        root_rank: int,
+        name: Optional[str] = None,
+        process_set: ProcessSet = global_process_set,
+    ) -> Array:
+        """Returns on `root_rank`, a rank of the job that is in the process set, what allgather returns; on the others
+        an array without rows, of shape [0, ...]."""
+        output: Array = at_once(self.gather_async, tensor, root_rank, name, process_set)
+        return output
+
+    def gather_async(
+        self,
+        tensor: Given,
+        root_rank: int,
+        name: Optional[str] = None,
+        process_set: ProcessSet = global_process_set,
+    ) -> Handle:
+        """As gather, but returns at once. `tensor` must not change until synchronize()."""
+        return _ops.gather(self._adapter, self._adapter.accept(tensor), root_rank, name, process_set, with_rows=False)
+
+    def scatter(
+        self,
+        tensor: Given,
+        root_rank: int,
+        name: Optional[str] = None,
+        process_set: ProcessSet = global_process_set,
+    ) -> Array:
+        """Returns this rank's part of the rows (first dimension) of the tensor of `root_rank`, a rank of the job that is
+        in the process set: rows // size of them, in the order of the set's ranks, and one more on the first
+        rows % size. The others give a tensor of the same element type and shape, but for the first dimension, which may
+        be 0; its elements do not count. ValueError: `tensor` is a scalar. For other parts there is alltoall."""
+        output: Array = at_once(self.scatter_async, tensor, root_rank, name, process_set)
+        return output
+
+    def scatter_async(
+        self,
+        tensor: Given,
+        root_rank: int,
+        name: Optional[str] = None,
+        process_set: ProcessSet = global_process_set,
+    ) -> Handle:
+        """As scatter, but returns at once. `tensor` must not change until synchronize()."""
+        return _ops.scatter(self._adapter, self._adapter.accept(tensor), root_rank, name, process_set)
+
     def broadcast(
         self,
         tensor: Given,
@@ -310,8 +356,8 @@ def join() -> int:
     process set, without data of its own; returns when all ranks have joined, with the rank that was the last.
 
     To a reduction it contributes what changes nothing (Average still divides by the number of ranks of the set), to
-    allgather and alltoall no rows; what alltoall has for it is dropped. A broadcast from it is a ValueError on all
-    others. EpochEnded: a worker has died or left.
+    allgather, alltoall and gather no rows; what alltoall or scatter has for it is dropped. A broadcast, gather or scatter
+    with it as root is a ValueError on all others. EpochEnded: a worker has died or left.
     """
     return _ops.join()
 

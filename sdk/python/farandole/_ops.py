@@ -362,6 +362,44 @@ def alltoall(
     return handle
 
 
+def gather(
+    adapter: Adapter, array: Any, root: int, name: Optional[str], process_set: ProcessSet, with_rows: bool
+) -> Handle:
+    """As allgather on the root; the others' output has no rows."""
+    return _with_root(adapter, lib.farandole_gather, array, root, name, process_set, with_rows)
+
+
+def scatter(adapter: Adapter, array: Any, root: int, name: Optional[str], process_set: ProcessSet) -> Handle:
+    """Gives this rank its part of the root's rows."""
+    return _with_root(adapter, lib.farandole_scatter, array, root, name, process_set, False)
+
+
+def _with_root(
+    adapter: Adapter,
+    function: Any,
+    array: Any,
+    root: int,
+    name: Optional[str],
+    process_set: ProcessSet,
+    with_rows: bool,
+) -> Handle:
+    root = root_for(root)
+    source = adapter.contiguous(array)
+    address, shape, dtype = adapter.describe(source)
+    dims, ndim = shape_for(shape)
+    group = group_of(process_set)
+
+    def collect(ids: Sequence[int]) -> Any:
+        output, rows = _gathered_array(adapter, source, ids[0], group)
+        output = adapter.deliver(array, output)
+        return (output, rows) if with_rows else output
+
+    handle = Handle((source, dims), collect)
+    terms = (dims, ndim, dtype, root, group, wait_ms())
+    handle.submit(adapter.place(source), function, name_for(name), address, *terms)
+    return handle
+
+
 def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
     _, rows = gathered(handle, group)
     output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
@@ -370,8 +408,8 @@ def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> T
 
 
 def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
-    """Of a complete allgather or alltoall: address and bytes, valid until the handle is released, and the rows that each rank of
-    the group gave."""
+    """Of a complete handle whose result the library has allocated: address and bytes, valid until the handle is
+    released, and the rows that each rank of the group gave."""
     data, size = ffi.new("void**"), ffi.new("int64_t*")
     rows = ffi.new("int64_t[]", lib.farandole_group_size(group))
     code = lib.farandole_result(handle, data, size, rows)

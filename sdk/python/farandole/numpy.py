@@ -40,6 +40,8 @@ __all__ = [
     "broadcast_async_",
     "broadcast_object",
     "elastic",
+    "gather",
+    "gather_async",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -49,6 +51,8 @@ __all__ = [
     "join",
     "reducescatter",
     "reducescatter_async",
+    "scatter",
+    "scatter_async",
 ]
 __all__ += _farandole.__all__
 
@@ -144,6 +148,8 @@ broadcast = _operations.broadcast
 broadcast_ = _operations.broadcast_
 broadcast_async = _operations.broadcast_async
 broadcast_async_ = _operations.broadcast_async_
+gather = _operations.gather
+gather_async = _operations.gather_async
 grouped_allgather = _operations.grouped_allgather
 grouped_allgather_async = _operations.grouped_allgather_async
 grouped_allreduce = _operations.grouped_allreduce
@@ -152,6 +158,8 @@ grouped_reducescatter = _operations.grouped_reducescatter
 grouped_reducescatter_async = _operations.grouped_reducescatter_async
 reducescatter = _operations.reducescatter
 reducescatter_async = _operations.reducescatter_async
+scatter = _operations.scatter
+scatter_async = _operations.scatter_async
 
 
 def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set) -> numpy.ndarray:

@@ -106,6 +106,18 @@ def about_all_but_the_first_dimension_of_allgather() -> None:
 
 
 @check
+def about_gather_and_scatter() -> None:
+    shape = (2, 4) if odd_one_out() else (3, 5)
+    root = 1 if odd_one_out() else 0
+    for call in (hvd.gather, hvd.scatter):
+        expect_error(lambda call=call: call(torch.ones(shape), 0, name="rows"), "rank 0", "[*,5]", "[*,4]")
+        expect_error(lambda call=call: call(torch.ones(2), root, name="root"), "root", "rank 0")
+        assert call(torch.ones(hvd.size(), 2), 0, name="rows").dim() == 2
+    one = hvd.gather if odd_one_out() else hvd.scatter
+    expect_error(lambda: one(torch.ones(2), 0, name="either"), "gather", "scatter", "rank 0")
+
+
+@check
 def about_all_but_the_first_dimension_of_alltoall() -> None:
     size = hvd.size()
     shape = (size, 4) if odd_one_out() else (size, 5)

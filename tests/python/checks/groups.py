@@ -83,6 +83,10 @@ def operations_stay_within_their_set() -> None:
         assert parts[:, 1].tolist() == ranks
         part = hvd.reducescatter(x.expand(len(ranks), 3), op=hvd.Sum, process_set=process_set)
         assert part.tolist() == [[sum_of(process_set)] * 3]
+        root = ranks[-1]
+        rows = hvd.gather(torch.tensor([hvd.rank()]), root, process_set=process_set)
+        assert rows.tolist() == (ranks if hvd.rank() == root else [])
+        assert hvd.scatter(torch.tensor(ranks), root, process_set=process_set).tolist() == [hvd.rank()]
         hvd.barrier(process_set=process_set)
     assert hvd.allreduce(x, op=hvd.Sum, name="x").item() == 2 ** hvd.size() - 1
 

@@ -52,6 +52,13 @@ def move_all(present: List[int], dtype: torch.dtype) -> None:
     found, received = hvd.alltoall(mine(size, 100, dtype=dtype), [1] * size, name=f"{dtype}")
     assert received.tolist() == [int(rank in present) for rank in range(size)]
     assert torch.equal(found[:, 0], torch.tensor([rank + 1 for rank in present]).to(dtype))
+    root = present[0]
+    rows = hvd.gather(mine(hvd.rank() + 1, dtype=dtype), root, name=f"{dtype}")
+    senders = [rank + 1 for rank in present for _ in range(rank + 1)] if hvd.rank() == root else []
+    assert torch.equal(rows, torch.tensor(senders).to(dtype))
+    part = hvd.scatter(mine(2 * size, 100, dtype=dtype), root, name=f"{dtype}")
+    assert part.shape == (2, 100)
+    expect_all(part, root + 1)
     for count in (1, 1000):
         expect_all(hvd.broadcast(mine(count, dtype=dtype), present[0], name=f"{dtype}.{count}"), present[0] + 1)
     hvd.barrier()

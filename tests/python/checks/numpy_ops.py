@@ -371,6 +371,54 @@ def alltoall_refuses_splits_that_do_not_fit() -> None:
     expect_error(ValueError, lambda: hvd.alltoall(np.float32(1)), "scalar")
 
 
+@check.each(*DTYPES)
+def gather_gives_the_root_all_rows(dtype: str) -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for root in range(size):
+        for trailing in ((), (3,), (2, 0)):
+            found = hvd.gather(values(rank, (rank + 2, *trailing), dtype), root, f"{dtype}.{root}.{trailing}")
+            parts = [values(sender, (sender + 2, *trailing), dtype) for sender in range(size)]
+            expect_equal(found, np.concatenate(parts) if rank == root else parts[0][:0])
+        if rank % 2:
+            found = hvd.synchronize(hvd.gather_async(values(rank, (), dtype), root))
+        else:
+            found = hvd.gather(values(rank, (), dtype), root)
+        assert found.shape == (size if rank == root else 0,)
+
+
+@check.each(*DTYPES)
+def scatter_gives_each_rank_its_part_of_the_roots_rows(dtype: str) -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for root in range(size):
+        for rows, trailing in ((2 * size + 1, (3,)), (size, ()), (1, (2,)), (0, (4,)), (5, (2, 0)), (70_001, ())):
+            whole = values(root, (rows, *trailing), dtype)
+            own = whole if rank == root else np.zeros((rank, *trailing), whole.dtype)
+            found = hvd.scatter(own, root, f"{dtype}.{root}")
+            expect_equal(found, np.array_split(whole, size)[rank])
+    found = hvd.synchronize(hvd.scatter_async(np.arange(10.0 * size).reshape(5, 2 * size).T, size - 1))
+    expect_equal(found, np.arange(10.0 * size).reshape(5, 2 * size).T[2 * rank : 2 * rank + 2])
+
+
+@check
+def gather_and_scatter_ask_the_coordinator_about_a_name_once() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    for step in range(6):
+        hvd.gather(np.ones((rank + step, 2)), step % size, "steady gather")
+        hvd.scatter(np.ones((rank + step, 2)), step % size, "steady scatter")
+        if step == size:
+            messages = hvd.counters().coordinator_messages
+    assert size > 4 or hvd.counters().coordinator_messages == messages
+
+
+@check
+def gather_and_scatter_refuse_what_they_cannot_do() -> None:
+    size = hvd.size()
+    expect_error(ValueError, lambda: hvd.scatter(np.float32(1), 0), "a scatter shares out the rows", "scalar")
+    for call in (hvd.gather, hvd.scatter):
+        expect_error(ValueError, lambda call=call: call(np.ones(2), size), "root", str(size))
+        expect_error(ValueError, lambda call=call: call(np.ones(2), "0"), "root_rank is a rank of the job", "'0'")
+
+
 @check
 def allgather_counts_rows_that_have_no_elements() -> None:
     assert hvd.allgather(np.ones((hvd.rank() + 1, 0)), name="hollow").shape == (hvd.size() * (hvd.size() + 1) // 2, 0)

@@ -26,6 +26,9 @@ def operations() -> Dict[str, Tuple[Callable[[torch.Tensor], torch.Tensor], Call
     def rows(tensor: torch.Tensor) -> torch.Tensor:
         return torch.cat([tensor.reshape(1) if tensor.dim() == 0 else tensor] * size)
 
+    def pad(found: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        return found if rank == 0 else like
+
     def exchange(tensor: torch.Tensor) -> torch.Tensor:
         return hvd.alltoall(torch.cat([tensor] * size) if size > 1 else tensor)
 
@@ -41,12 +44,14 @@ def operations() -> Dict[str, Tuple[Callable[[torch.Tensor], torch.Tensor], Call
         "allgather": (hvd.allgather, rows),
         "grouped_allgather": (lambda x: hvd.grouped_allgather([x, x])[1], rows),
         "alltoall": (exchange, rows),
+        "gather": (lambda x: hvd.broadcast(pad(hvd.gather(x, 0), rows(x)), 0), rows),
+        "scatter": (lambda x: hvd.scatter(torch.cat([x] * size) if size > 1 else x, 0), lambda x: x),
         "reducescatter": (lambda x: hvd.reducescatter(x, op=hvd.Sum), part),
         "grouped_reducescatter": (lambda x: hvd.grouped_reducescatter([x, x], op=hvd.Sum)[1], part),
     }
 
 
-NEED_ROWS = ("alltoall", "reducescatter", "grouped_reducescatter")
+NEED_ROWS = ("alltoall", "scatter", "reducescatter", "grouped_reducescatter")
 
 
 def negative() -> torch.Tensor:
@@ -166,6 +171,8 @@ def every_operation_refuses_the_other_tensors_in_a_sentence() -> None:
     size = hvd.size()
     calls = {name: call for name, (call, _) in operations().items()}
     calls["alltoall"] = hvd.alltoall
+    calls["gather"] = lambda x: hvd.gather(x, 0)
+    calls["scatter"] = lambda x: hvd.scatter(x, 0)
     calls["grouped_allreduce_"] = lambda x: hvd.grouped_allreduce_([x], op=hvd.Sum)
     calls["second_of_a_group"] = lambda x: hvd.grouped_allreduce([torch.ones(2), x], op=hvd.Sum)
     for make, words in refused():

@@ -273,6 +273,29 @@ def gradients_flow_back_through_alltoall() -> None:
 
 
 @check
+def gradients_flow_back_through_gather_and_scatter() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    root = size - 1
+    x = mine(rank + 1, 2).requires_grad_()
+    found = hvd.gather(x, root, name="gather")
+    assert found.shape == ((size * (size + 1) // 2 if rank == root else 0), 2) and found.requires_grad
+    weights = torch.repeat_interleave(torch.arange(1.0, size + 1), torch.arange(1, size + 1))
+    (found * weights[: found.shape[0], None]).sum().backward()
+    assert torch.equal(x.grad, torch.full((rank + 1, 2), rank + 1.0))
+    scalar = torch.tensor(2.0, requires_grad=True)
+    (hvd.gather(scalar, 0) * 3).sum().backward()
+    assert scalar.grad == 3
+    whole = torch.arange((2 * size + 1) * 3.0).reshape(-1, 3) if rank == root else torch.zeros(rank, 3)
+    whole.requires_grad_()
+    part = hvd.scatter(whole, root, name="scatter")
+    wanted = torch.arange((2 * size + 1) * 3.0).reshape(-1, 3).tensor_split(size)[rank]
+    assert torch.equal(part.detach(), wanted)
+    (part * (rank + 1)).sum().backward()
+    factors = [of + 1.0 for of in range(size) for _ in range(2 + (of < 1))]
+    assert whole.grad[:, 0].tolist() == (factors if rank == root else [0.0] * rank)
+
+
+@check
 def reducescatter_has_gradients_and_compression() -> None:
     rows = 2 * hvd.size() + 1
     for op in (hvd.Average, hvd.Sum):

@@ -31,10 +31,14 @@ from .differentiable import (  # noqa: F401
     allreduce,
     alltoall,
     broadcast,
+    gather,
+    gather_async,
     grouped_allgather,
     grouped_allreduce,
     grouped_reducescatter,
     reducescatter,
+    scatter,
+    scatter_async,
 )
 from .exchange import GradientExchange  # noqa: F401
 from .ops import (  # noqa: F401
@@ -85,6 +89,8 @@ __all__ = [
     "broadcast_parameters",
     "convert_sync_batchnorm",
     "elastic",
+    "gather",
+    "gather_async",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -96,6 +102,8 @@ __all__ = [
     "join",
     "reducescatter",
     "reducescatter_async",
+    "scatter",
+    "scatter_async",
     "sparse_allreduce_async",
 ]
 __all__ += _farandole.__all__

@@ -1,8 +1,9 @@
 """The operations with a result of their own, through which gradients flow; their contract is in ops.py.
 
 Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
-average over ranks, each rank's own rows. Of alltoall: the gradients go back to where the rows came from. Of reducescatter: the allgather of the gradients, times the factors, and for
-Sum times the number of ranks. Of broadcast: the average over ranks on the root, zero elsewhere.
+average over ranks, each rank's own rows. Of alltoall, gather and scatter: the gradients go back to where the rows
+came from. Of reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks.
+Of broadcast: the average over ranks on the root, zero elsewhere.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple, Type
@@ -154,6 +155,37 @@ class _Alltoall(torch.autograd.Function):
         if own.shape[0] < rows:  # the splits have left rows out
             own = torch.cat([own, own.new_zeros(rows - own.shape[0], *own.shape[1:])])
         return own, None, None, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
+    ) -> torch.Tensor:
+        output, rows = at_once(_ops.gather, ops.adapter, tensor, root, name, process_set, True)
+        ctx.call = (tensor.shape, rows, name, process_set)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
+        shape, rows, name, process_set = ctx.call
+        own = at_once(ops.alltoall_async, gradient, rows, _gradient_name(name), process_set)[0]
+        return own.reshape(shape), None, None, None
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
+    ) -> torch.Tensor:
+        ctx.call = (tensor.shape, root, name, process_set)
+        return at_once(_ops.scatter, ops.adapter, tensor, root, name, process_set)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
+        shape, root, name, process_set = ctx.call
+        gathered = at_once(gather_async, gradient, root, _gradient_name(name), process_set)
+        return gathered if rank() == root else gathered.new_zeros(shape), None, None, None
 
 
 class _Broadcast(torch.autograd.Function):
@@ -313,3 +345,31 @@ def broadcast(
     if _wants_gradient(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return at_once(ops.broadcast_async, tensor, root_rank, name, process_set)
+
+
+gather_async = ops.operations.gather_async
+scatter_async = ops.operations.scatter_async
+
+
+def gather(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns on `root_rank`, a rank of the job that is in the process set, what allgather returns; on the others a
+    tensor without rows, of shape [0, ...]. Where gradients flow, each rank calls backward() of something made of its
+    output."""
+    if _wants_gradient(tensor):
+        return _Gather.apply(tensor, root_rank, name, process_set)
+    return at_once(gather_async, tensor, root_rank, name, process_set)
+
+
+def scatter(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns this rank's part of the rows (first dimension) of the tensor of `root_rank`, a rank of the job that is in
+    the process set: rows // size of them, in the order of the set's ranks, and one more on the first rows % size. The
+    others give a tensor of the same element type and shape, but for the first dimension, which may be 0; its elements
+    do not count, but it requires a gradient where the root's does. ValueError: `tensor` is a scalar. For other parts
+    there is alltoall."""
+    if _wants_gradient(tensor):
+        return _Scatter.apply(tensor, root_rank, name, process_set)
+    return at_once(scatter_async, tensor, root_rank, name, process_set)

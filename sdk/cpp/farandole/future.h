@@ -67,7 +67,8 @@ class Submission {
   Status error_;
 };
 
-// The rows that an allgather or alltoall has brought: memory of the library, which lives as long as this.
+// The rows that an allgather, alltoall, gather or scatter has brought: memory of the library, which lives as long as
+// this.
 class Gathered {
  public:
   Gathered() = default;

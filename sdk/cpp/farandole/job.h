@@ -135,9 +135,11 @@ class Job {
 
   // Concatenates the ranks' inputs along the first dimension, in which they may differ (0 too). A scalar counts as [1].
   StatusOr<Gathered> Allgather(const ConstTensor& input, const Call& call = {}) {
-    return Gather(input, call, kNoLimit).Wait();
+    return GatherToAll(input, call, kNoLimit).Wait();
   }
-  GatherFuture AllgatherAsync(const ConstTensor& input, const Call& call = {}) { return Gather(input, call, kAtOnce); }
+  GatherFuture AllgatherAsync(const ConstTensor& input, const Call& call = {}) {
+    return GatherToAll(input, call, kAtOnce);
+  }
 
   // Gives the first splits[0] rows to the set's rank 0, the next splits[1] to rank 1, ...; what this rank gets comes in
   // the order of the ranks that have given it. Without splits all get equally many. INVALID_ARGUMENT: a scalar; splits
@@ -148,6 +150,25 @@ class Job {
   }
   GatherFuture AlltoallAsync(const ConstTensor& input, const std::vector<int64_t>& splits = {}, const Call& call = {}) {
     return Exchange(input, splits, call, kAtOnce);
+  }
+
+  // As Allgather on `root`, a rank of the job that is in the process set; the others get no rows.
+  StatusOr<Gathered> Gather(const ConstTensor& input, int root, const Call& call = {}) {
+    return WithRoot(functions_->gather, input, root, call, kNoLimit).Wait();
+  }
+  GatherFuture GatherAsync(const ConstTensor& input, int root, const Call& call = {}) {
+    return WithRoot(functions_->gather, input, root, call, kAtOnce);
+  }
+
+  // Gives each rank of the set its part of the rows of the input of `root`, a rank of the job that is in it: rows /
+  // size of them, in the order of the ranks, and one more to the first rows % size. The others' inputs are of the same
+  // element type and shape, but for the first dimension, which may be 0; their elements do not count.
+  // INVALID_ARGUMENT: a scalar.
+  StatusOr<Gathered> Scatter(const ConstTensor& input, int root, const Call& call = {}) {
+    return WithRoot(functions_->scatter, input, root, call, kNoLimit).Wait();
+  }
+  GatherFuture ScatterAsync(const ConstTensor& input, int root, const Call& call = {}) {
+    return WithRoot(functions_->scatter, input, root, call, kAtOnce);
   }
 
   // output on every rank = input of `root`, a rank of the job that is in the process set.
@@ -175,10 +196,10 @@ class Job {
   // Reduces as Allreduce, and gives each rank its part of the rows (first dimension), RowsOfShare(rows) of them in
   // `output`, which does not overlap the input. INVALID_ARGUMENT: a scalar, or an output of another size.
   Status Reducescatter(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
-    return Scatter(input, output, call, kNoLimit).Wait();
+    return ReduceAndScatter(input, output, call, kNoLimit).Wait();
   }
   Future ReducescatterAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
-    return Scatter(input, output, call, kAtOnce);
+    return ReduceAndScatter(input, output, call, kAtOnce);
   }
   // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size.
   int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
@@ -284,7 +305,7 @@ class Job {
                                                    call.group(), wait_ms));
   }
 
-  GatherFuture Gather(const ConstTensor& input, const Call& call, int64_t wait_ms) {
+  GatherFuture GatherToAll(const ConstTensor& input, const Call& call, int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
     Submission submission(functions_,
                           functions_->allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
@@ -302,13 +323,21 @@ class Job {
     return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
   }
 
+  GatherFuture WithRoot(decltype(farandole_gather)* function, const ConstTensor& input, int root, const Call& call,
+                        int64_t wait_ms) {
+    if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    Submission submission(functions_, function(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+                                               Number(input), root, call.group(), wait_ms));
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+  }
+
   Future Cast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call, int64_t wait_ms) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));
     return Submitted(functions_->broadcast(call.name(), input.data(), output.data(), input.shape().begin(),
                                            input.shape().ndim(), Number(input), root, call.group(), wait_ms));
   }
 
-  Future Scatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
+  Future ReduceAndScatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
     Status status = CheckTypes(input, output, call);
     if (status.ok() && input.shape().ndim() > 0) {
       const int64_t rows = *input.shape().begin();

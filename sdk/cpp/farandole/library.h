@@ -16,10 +16,10 @@
   X(change_sentence) X(depart) X(is_initialized) X(rank) X(size) X(local_rank) X(local_size) X(cross_rank)         \
   X(cross_size) X(is_homogeneous) X(epoch) X(use_stream) X(gpu_transport) X(nccl_version) X(epoch_ended)           \
   X(add_group) X(remove_group) X(group_rank) X(group_size) X(allreduce) X(allreduce_now) X(grouped_allreduce)      \
-  X(allgather) X(alltoall) X(broadcast) X(reducescatter) X(join) X(barrier) X(arena_create) X(arena_address)       \
-  X(arena_release) X(poll) X(wait) X(finish) X(result) X(copy_result) X(release) X(checkpoint_begin)               \
-  X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find) X(start_timeline)               \
-  X(stop_timeline) X(read_counters)
+  X(allgather) X(alltoall) X(gather) X(scatter) X(broadcast) X(reducescatter) X(join) X(barrier) X(arena_create)   \
+  X(arena_address) X(arena_release) X(poll) X(wait) X(finish) X(result) X(copy_result) X(release)                  \
+  X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)             \
+  X(start_timeline) X(stop_timeline) X(read_counters)
 // clang-format on
 
 namespace farandole {

@@ -187,6 +187,38 @@ CHECK_OF_ALL_RANKS(AlltoallOfEveryTypeGivesEachItsRows) {
   });
 }
 
+CHECK_OF_ALL_RANKS(GatherAndScatterOfEveryTypeMoveTheRootsRows) {
+  ForEach(AllTypes(), [&job](auto zero) {
+    using T = decltype(zero);
+    const int size = job.size();
+    const int root = size - 1;
+    const std::vector<T> mine(static_cast<size_t>(job.rank() + 1) * 3, Make<T>(job.rank()));
+    const StatusOr<Gathered> waited = job.Gather(ConstTensor(mine, {job.rank() + 1, 3}), root, "gather");
+    REQUIRE_OK(waited.status());
+    const StatusOr<Gathered> awaited = job.GatherAsync(ConstTensor(mine, {job.rank() + 1, 3}), root, "gather").Wait();
+    REQUIRE_OK(awaited.status());
+    for (const Gathered* gathered : {&*waited, &*awaited}) {
+      const int64_t rows = job.rank() == root ? int64_t{size} * (size + 1) / 2 : 0;
+      REQUIRE_EQ(gathered->shape().ToString(), Shape({rows, 3}).ToString());
+      const std::vector<T> found = *gathered->ToVector<T>();
+      size_t at = 0;
+      for (int rank = 0; rank < size && job.rank() == root; ++rank) {
+        for (int i = 0; i < 3 * (rank + 1); ++i) REQUIRE_EQ(static_cast<double>(found[at++]), rank);
+      }
+    }
+    std::vector<T> whole(job.rank() == root ? static_cast<size_t>(2 * size + 1) : 0, Make<T>(1));
+    const int64_t rows = static_cast<int64_t>(whole.size());
+    const StatusOr<Gathered> part = job.Scatter(ConstTensor(whole, {rows}), root, "scatter");
+    REQUIRE_OK(part.status());
+    const std::vector<T> values = *part->ToVector<T>();
+    REQUIRE_EQ(values.size(), static_cast<size_t>(job.rank() == 0 ? 3 : 2));
+    for (const T value : values) REQUIRE_EQ(static_cast<double>(value), 1);
+    const StatusOr<Gathered> later = job.ScatterAsync(ConstTensor(whole, {rows}), root, "scatter").Wait();
+    REQUIRE_OK(later.status());
+    REQUIRE_EQ(later->shape().ToString(), part->shape().ToString());
+  });
+}
+
 CHECK_OF_ALL_RANKS(AlltoallWithoutSplitsSharesOutEqually) {
   std::vector<int> mine;
   for (int rank = 0; rank < job.size(); ++rank) mine.push_back(10 * job.rank() + rank);

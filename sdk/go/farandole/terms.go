@@ -14,7 +14,8 @@ import (
 // ReduceOp says how a reduction combines the ranks' elements.
 type ReduceOp int32
 
-// The reductions. All ranks get the same bits: ranks' elements are added in the order of ranks.
+// The reductions. All ranks get the same bits: ranks' elements are added in the order of ranks, on several hosts first
+// within each host.
 const (
 	// Average divides the sum by the size of the process set; of integers it truncates towards zero. Not of bool.
 	Average ReduceOp = 0

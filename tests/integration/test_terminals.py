@@ -214,6 +214,21 @@ def test_a_prompt_is_shown_before_its_answer_whatever_the_input_is(
     assert screen.end(0)[-1] == "[0] name? hello Eve"
 
 
+def test_a_worker_that_asks_the_terminal_itself_is_not_stopped(terminal: Callable[..., Terminal]) -> None:
+    program = """
+import errno, getpass
+try:
+    open("/dev/tty")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+print("got", getpass.getpass("word? "))
+"""
+    screen = terminal(*RUN, "-np", "1", sys.executable, "-c", program)
+    screen.expect(with_text("[0] ENXIO", "[0] word?"))
+    screen.type("sesame\n")
+    assert "[0] got sesame" in screen.end(0)
+
+
 def test_workers_on_other_hosts_have_terminals_too(
     terminal: Callable[..., Terminal], aliases: Aliases, gates: Gates
 ) -> None:

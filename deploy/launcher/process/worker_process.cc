@@ -75,10 +75,21 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+// From now on the process has no controlling terminal. A program that opened /dev/tty, as getpass does, would be
+// stopped for reading or setting it, since its process group is not the terminal's foreground, and nobody would see
+// why.
+void LeaveTerminal() {
+  const int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return;
+  ioctl(terminal, TIOCNOTTY);
+  close(terminal);
+}
+
 // Runs in the child between fork and exec, where other threads' locks may be held: system calls only.
 [[noreturn]] void BecomeWorker(const char* executable, char* const* arguments, char* const* environment, int stdin_fd,
                                const Pipes& pipes, pid_t launcher) {
   setpgid(0, 0);
+  LeaveTerminal();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The launcher may have died before the kernel was told.
   if (getppid() != launcher) _exit(128 + SIGKILL);

@@ -108,10 +108,10 @@ test-gpu: install
 bench-gpu: install
 	.venv/bin/python tests/gpu/bench.py --write docs/benchmarks/gpu.md
 
-bench: install peers
+bench: install peers go
 	.venv/bin/python tests/bench/bench.py
 
-bench-quick: install peers
+bench-quick: install peers go
 	.venv/bin/python tests/bench/bench.py --quick
 
 bench-elastic: install

@@ -79,6 +79,7 @@ def measure(suite: Suite) -> report.Results:
     results.facts.append(
         f"An allreduce of 4 B with 2 ranks by the C++ SDK and by the C interface: {groups.cpp_overhead()}"
     )
+    results.facts.append(f"The same by the Go SDK and by the C interface: {groups.go_overhead()}")
     _say(start, "done")
     return results
 

@@ -279,6 +279,21 @@ def cpp_overhead() -> str:
     return found.group()
 
 
+def go_overhead() -> str:
+    """The line of tests/go/overhead: a call of the Go SDK beside one of the C interface, in turns."""
+    setup = subprocess.run([ROOT / "tools/setup", "--print-go-root"], stdout=subprocess.PIPE, text=True, check=True)
+    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
+        build = [f"{setup.stdout.strip()}/bin/go", "build", "-o", folder, "./overhead"]
+        subprocess.run(build, cwd=ROOT / "tests" / "go", check=True)
+        library = f"FARANDOLE_LIBRARY={ROOT}/sdk/python/farandole/_lib/libfarandole.so"
+        command = [FARANDOLE, "run", "-np", "2", "env", library, f"{folder}/overhead"]
+        output = run_native(command, OVERHEAD_SECONDS)
+    found = re.search(r"C \d+ ns, Go \d+ ns, -?\d+ ns more", output)
+    if found is None:
+        raise BenchError(f"tests/go/overhead wrote no figures: {output[-500:]}")
+    return found.group()
+
+
 def require_programs() -> None:
     """Says what is missing."""
     for program in (FARANDOLE, PYTHON):

@@ -45,6 +45,7 @@ func elementChecks[T farandole.Number](of func(float64) T) []check {
 		{named("reductions in every form"), func(r *rank) { reductions(r, of) }},
 		{named("broadcast from each root"), func(r *rank) { broadcasts(r, of) }},
 		{named("gathers and scatters"), func(r *rank) { gathers(r, of) }},
+		{named("gather to and scatter from each root"), func(r *rank) { rootedGathers(r, of) }},
 	}
 }
 
@@ -161,6 +162,48 @@ func gathers[T farandole.Number](r *rank, of func(float64) T) {
 	r.require(err)
 	r.require(handle.Wait(r.ctx))
 	requireEqual(out, reduced(of, farandole.Max, size, total)[before:][:len(out)], "reducescatter async")
+}
+
+func rootedGathers[T farandole.Number](r *rank, of func(float64) T) {
+	me, size := r.job.Rank(), r.job.Size()
+	for root := range size {
+		// Rank r gives r + 1 rows of two.
+		mine, shape, name := numbers(of, me, 2*(me+1)), farandole.Shape(me+1, 2), farandole.Name("gather")
+		var wanted []T
+		for each := range size {
+			if me == root {
+				wanted = append(wanted, numbers(of, each, 2*(each+1))...)
+			}
+		}
+		found, err := farandole.Gather(r.ctx, r.job, mine, root, shape, name)
+		r.require(err)
+		requireEqual(found.Data, wanted, "gather")
+		pending, err := farandole.GatherAsync(r.job, mine, root, shape, name)
+		r.require(err)
+		found, err = pending.Result(r.ctx)
+		r.require(err)
+		requireEqual(found.Data, wanted, "gather async")
+
+		var whole []T
+		if me == root {
+			whole = numbers(of, root, 2*size+1)
+		}
+		before := 0
+		for each := range me {
+			before += farandole.ScatteredRows(2*size+1, each, size)
+		}
+		wanted = numbers(of, root, 2*size+1)[before:][:farandole.ScatteredRows(2*size+1, me, size)]
+		found, err = farandole.Scatter(r.ctx, r.job, whole, root, farandole.Name("scatter"))
+		r.require(err)
+		requireEqual(found.Data, wanted, "scatter")
+		pending, err = farandole.ScatterAsync(r.job, whole, root, farandole.Name("scatter"))
+		r.require(err)
+		found, err = pending.Result(r.ctx)
+		r.require(err)
+		requireEqual(found.Data, wanted, "scatter async")
+	}
+	_, err := farandole.Gather(r.ctx, r.job, numbers(of, me, 1), size)
+	requireError(err, farandole.ErrMismatch, fmt.Sprint(size))
 }
 
 var operationChecks = []check{

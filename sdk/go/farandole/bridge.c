@@ -45,6 +45,8 @@ static struct {
   FUNCTION(join);
   FUNCTION(allgather);
   FUNCTION(alltoall);
+  FUNCTION(gather);
+  FUNCTION(scatter);
   FUNCTION(poll);
   FUNCTION(wait);
   FUNCTION(wait_for_completion);
@@ -104,6 +106,8 @@ static const struct {
     SYMBOL(join),
     SYMBOL(allgather),
     SYMBOL(alltoall),
+    SYMBOL(gather),
+    SYMBOL(scatter),
     SYMBOL(poll),
     SYMBOL(wait),
     SYMBOL(wait_for_completion),
@@ -344,6 +348,24 @@ farandole_go_outcome farandole_go_alltoall(farandole_go_terms terms, const void*
   const char* text = name_of(&terms, &name);
   const farandole_go_outcome outcome = of_value(
       table.alltoall(text, input, terms.shape, terms.ndim, terms.dtype, splits, splits_count, terms.group, wait_ms));
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_gather(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_go_outcome outcome =
+      of_value(table.gather(text, input, terms.shape, terms.ndim, terms.dtype, root, terms.group, wait_ms));
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_scatter(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms) {
+  struct name name;
+  const char* text = name_of(&terms, &name);
+  const farandole_go_outcome outcome =
+      of_value(table.scatter(text, input, terms.shape, terms.ndim, terms.dtype, root, terms.group, wait_ms));
   free(name.allocated);
   return outcome;
 }

@@ -90,6 +90,9 @@ farandole_go_outcome farandole_go_allgather(farandole_go_terms terms, const void
 farandole_go_outcome farandole_go_alltoall(farandole_go_terms terms, const void* input, const int64_t* splits,
                                            int32_t splits_count, int64_t wait_ms);
 
+farandole_go_outcome farandole_go_gather(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms);
+farandole_go_outcome farandole_go_scatter(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms);
+
 /* The value is 1 where the handle is complete, well or not, and 0 where it is pending. */
 farandole_go_outcome farandole_go_poll(farandole_handle handle);
 farandole_go_outcome farandole_go_wait(farandole_handle handle, int64_t timeout_ms);

@@ -11,15 +11,15 @@ import (
 	"unsafe"
 )
 
-// Gathered is the result of an Allgather or Alltoall.
+// Gathered is the result of an Allgather, Alltoall, Gather or Scatter.
 type Gathered[T Number] struct {
-	// Data has the rows of all ranks, one rank after the other in the order of the process set.
+	// Data has the rows that this rank got, one giving rank after the other in the order of the process set.
 	Data []T
 	// Rows has the number of rows that each rank of the process set gave.
 	Rows []int
 }
 
-// GatherHandle is an Allgather or Alltoall under way.
+// GatherHandle is an Allgather, Alltoall, Gather or Scatter under way.
 type GatherHandle[T Number] struct {
 	// Handle is done when the result is there.
 	*Handle
@@ -119,6 +119,70 @@ func alltoall[T Number](job *Job, in []T, splits []int, waitMs C.int64_t, given 
 // Shape. Errors as of Allreduce; ErrMismatch also where splits take more rows than there are.
 func Alltoall[T Number](ctx context.Context, job *Job, in []T, splits []int, given ...Option) (Gathered[T], error) {
 	handle, err := alltoall(job, in, splits, patience(ctx), given)
+	if err != nil {
+		return Gathered[T]{}, err
+	}
+	return handle.Result(ctx)
+}
+
+// submission is a call of the bridge for a tensor with a root.
+type submission func(terms C.farandole_go_terms, input unsafe.Pointer) C.farandole_go_outcome
+
+func rooted[T Number](job *Job, in []T, given []Option, submit submission) (*GatherHandle[T], error) {
+	terms, err := options[T](job, len(in), given)
+	if err != nil {
+		return nil, err
+	}
+	collect, result := collector[T](terms.group)
+	var pinner runtime.Pinner
+	input, _ := pinned(&pinner, in, nil)
+	handle, err := job.launch(submit(terms, input), &pinner, collect)
+	if err != nil {
+		return nil, err
+	}
+	return &GatherHandle[T]{handle, result}, nil
+}
+
+func gather[T Number](job *Job, in []T, root int, waitMs C.int64_t, given []Option) (*GatherHandle[T], error) {
+	return rooted(job, in, given, func(terms C.farandole_go_terms, input unsafe.Pointer) C.farandole_go_outcome {
+		return C.farandole_go_gather(terms, input, int32Of(root), waitMs)
+	})
+}
+
+func scatter[T Number](job *Job, in []T, root int, waitMs C.int64_t, given []Option) (*GatherHandle[T], error) {
+	return rooted(job, in, given, func(terms C.farandole_go_terms, input unsafe.Pointer) C.farandole_go_outcome {
+		return C.farandole_go_scatter(terms, input, int32Of(root), waitMs)
+	})
+}
+
+// GatherAsync is Gather that returns at once. in is the library's until the handle is done.
+func GatherAsync[T Number](job *Job, in []T, root int, given ...Option) (*GatherHandle[T], error) {
+	job.sweep()
+	return gather(job, in, root, 0, given)
+}
+
+// Gather is Allgather whose result only the root gets; the others get no rows. root is a rank of the job, also within a
+// process set. Options: Name, In, Shape. Errors as of Allreduce; ErrMismatch also where root is not in the set.
+func Gather[T Number](ctx context.Context, job *Job, in []T, root int, given ...Option) (Gathered[T], error) {
+	handle, err := gather(job, in, root, patience(ctx), given)
+	if err != nil {
+		return Gathered[T]{}, err
+	}
+	return handle.Result(ctx)
+}
+
+// ScatterAsync is Scatter that returns at once. in is the library's until the handle is done.
+func ScatterAsync[T Number](job *Job, in []T, root int, given ...Option) (*GatherHandle[T], error) {
+	job.sweep()
+	return scatter(job, in, root, 0, given)
+}
+
+// Scatter gives each rank of the process set its part of the root's rows (first dimension): ScatteredRows of them, in the
+// order of the ranks. The other ranks' slices have the root's element type and shape but for the first dimension, which may
+// be 0; their elements do not count. root is a rank of the job, also within a process set. Options: Name, In, Shape, not
+// that of a scalar. Errors as of Allreduce; ErrMismatch also where root is not in the set.
+func Scatter[T Number](ctx context.Context, job *Job, in []T, root int, given ...Option) (Gathered[T], error) {
+	handle, err := scatter(job, in, root, patience(ctx), given)
 	if err != nil {
 		return Gathered[T]{}, err
 	}

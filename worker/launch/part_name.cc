@@ -36,12 +36,12 @@ bool ReadNumber(absl::string_view text, int* number) {
 
 bool ReadRange(absl::string_view text, std::vector<int>* members) {
   const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(text, absl::MaxSplits("to", 1));
-  const std::pair<absl::string_view, absl::string_view> last = absl::StrSplit(ends.second, absl::MaxSplits("by", 1));
+  const std::vector<absl::string_view> last = absl::StrSplit(ends.second, absl::MaxSplits("by", 1));
   int from = 0;
   int to = 0;
   int step = 1;
-  if (!ReadNumber(ends.first, &from) || !ReadNumber(last.first, &to) || from >= to) return false;
-  if (!last.second.empty() && (!ReadNumber(last.second, &step) || step < 1)) return false;
+  if (!ReadNumber(ends.first, &from) || !ReadNumber(last.front(), &to) || from >= to) return false;
+  if (last.size() > 1 && (!ReadNumber(last.back(), &step) || step < 1)) return false;
   for (int member = from; member <= to; member += step) members->push_back(member);
   return true;
 }

@@ -136,10 +136,10 @@ TEST(RelayFrameTest, WhatNobodyCouldMeanIsRefused) {
       std::string("\xff\xff\xff\x7f", 4),  // longer than any
       Changed(post, 4, 0),                 // of no kind
       Changed(post, 4, 4),
-      Changed(post, 6, 2),          // of a rank beyond the last
-      Changed(post, 5 + 23, 0x80),  // a negative count
-      Changed(post, 5 + 46, 3),     // no kind of post
-      Changed(post, 5 + 47, 7),     // no op
+      Changed(post, 6, 2),                  // of a rank beyond the last
+      Changed(post, 5 + 23, 0x80),          // a negative count
+      Changed(post, 5 + 46, 3),             // no kind of post
+      Changed(post, 5 + 47, kOpTypeCount),  // no op
       Changed(post, 5 + 48, kDTypeCount),
       Changed(post, 5 + 49, kReduceOpCount),
       Changed(post, 5 + 51, 9),  // a payload that is not there

@@ -73,6 +73,8 @@ const std::map<v1::OpType, std::set<std::string>>& Rules() {
       {v1::OP_TYPE_BROADCAST, {"dtype", "first_dim", "other_dim", "dims", "root", "device"}},
       {v1::OP_TYPE_BARRIER, {}},
       {v1::OP_TYPE_JOIN, {}},
+      {v1::OP_TYPE_GATHER, {"dtype", "other_dim", "dims", "root", "device"}},
+      {v1::OP_TYPE_SCATTER, {"dtype", "other_dim", "dims", "root", "device"}},
   };
   return *rules;
 }
@@ -187,8 +189,9 @@ TEST(AgreementTest, OpsThatSplitTheFirstDimensionNeedOne) {
   for (const auto& [op, matters] : Rules()) {
     v1::Ready ready = MakeReady(op);
     ready.clear_shape();
-    const bool splits = op == v1::OP_TYPE_ALLGATHER || op == v1::OP_TYPE_ALLTOALL || op == v1::OP_TYPE_REDUCESCATTER;
-    EXPECT_EQ(FaultOf(ready, 2).empty(), !splits) << v1::OpType_Name(op);
+    static const std::set<v1::OpType> splitting = {v1::OP_TYPE_ALLGATHER, v1::OP_TYPE_ALLTOALL,
+                                                   v1::OP_TYPE_REDUCESCATTER, v1::OP_TYPE_GATHER, v1::OP_TYPE_SCATTER};
+    EXPECT_EQ(FaultOf(ready, 2).empty(), splitting.count(op) == 0) << v1::OpType_Name(op);
   }
 }
 

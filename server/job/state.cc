@@ -1,7 +1,11 @@
 #include "server/job/state.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
 #include "server/job/rules/bounds.h"
@@ -10,8 +14,8 @@
 namespace farandole {
 namespace {
 
-// A survivor that does not open its stream holds up the others; thousands at a time take seconds.
-constexpr int kOpenSilences = 3;
+// Jobs that share a directory do not draw the same by chance.
+constexpr size_t kCatalogueIdBytes = 8;
 // How late a tick comes at most while the coordinator runs.
 constexpr absl::Duration kPunctual = absl::Milliseconds(10);
 // Messages that arrived while it did not run are read within this time, however short its absence was.
@@ -19,105 +23,178 @@ constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
 
 }  // namespace
 
-Job::State::State(std::string tenant, std::string name, JobOptions options,
+Job::State::State(std::string tenant, std::string name, const JobOptions& options,
                   std::function<std::string(size_t)> random_bytes)
-    : tenant_(std::move(tenant)),
-      name_(std::move(name)),
-      options_(options),
-      random_bytes_(std::move(random_bytes)),
-      lobby_(options.max_workers, options.open_limit, kOpenSilences * options.silence_limit),
-      gate_(tenant_, name_) {
-  record_.set_tenant(tenant_);
-  record_.set_job(name_);
-}
+    : job_(std::move(tenant), std::move(name), options, std::move(random_bytes)),
+      ledger_(job_.ledger),
+      storage_(&job_),
+      report_(&job_),
+      admission_(&job_),
+      dismissal_(&job_),
+      losses_(&job_),
+      departures_(&job_),
+      cycle_(&job_) {}
 
 Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
-  SetWallAhead(wall_ahead);
-  now_ = std::max(now_, now);
-  actions_ = Actions();
-  record_changed_ = false;
-  members_record_.clear();
-  // A coordinator that was stopped itself has not listened: what was said meanwhile is still to be read.
-  if (const absl::Duration late = now_ - promised_tick_; late > kPunctual) {
-    const absl::Time judged_from = now_ + std::clamp(late, kLeastPatience, options_.silence_limit);
-    if (run_ != nullptr) run_->Excuse(judged_from);
-    if (survivors_ != nullptr) survivors_->Excuse(judged_from);
-  }
+  ledger_.BeginStep(now, wall_ahead);
+  ExcuseLateness();
   std::visit([this](const auto& e) { On(e); }, event);
-  Settle();
-  if (record_changed_) PersistRecord();
+  cycle_.Settle();
+  if (ledger_.IsChanged()) storage_.Save();
   ForgetClosedStreams();
-  promised_tick_ = actions_.next_tick = Deadline();
-  return std::move(actions_);
+  promised_tick_ = ledger_.actions().next_tick = cycle_.Deadline();
+  return ledger_.TakeActions();
+}
+
+void Job::State::ExcuseLateness() {
+  const absl::Duration late = ledger_.now() - promised_tick_;
+  if (late <= kPunctual) return;
+  const absl::Time judged_from = ledger_.now() + std::clamp(late, kLeastPatience, job_.options.silence_limit);
+  if (job_.run != nullptr) job_.run->Excuse(judged_from);
+  if (job_.survivors != nullptr) job_.survivors->Excuse(judged_from);
 }
 
 void Job::State::On(const JoinRequested& event) {
-  const bool is_first = lobby_.IsEmpty();
+  const bool is_first = job_.lobby.IsEmpty();
   // A dismissed worker reads on its stream that the job has finished.
-  const bool is_dismissed = fence_.IsDismissed(event.request.member().incarnation());
-  const absl::Status status = is_dismissed ? absl::OkStatus() : Admit(event.request);
-  if (!status.ok()) return Answer<v1::JoinResponse>(event.call, status);
-  if (is_first && !is_dismissed && run_ == nullptr && survivors_ == nullptr) BeginForming();
-  if (is_first && !is_dismissed && IsNobodyLeft()) AdoptTerms();
+  const bool is_dismissed = job_.fence.IsDismissed(event.request.member().incarnation());
+  const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event.request);
+  if (!status.ok()) return ledger_.Answer<v1::JoinResponse>(event.call, status);
+  if (is_first && !is_dismissed) cycle_.OnFirstInLobby();
   v1::JoinResponse response;
-  response.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(options_.heartbeat_interval));
-  response.set_silence_limit_ms(absl::ToInt64Milliseconds(options_.silence_limit));
+  response.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(job_.options.heartbeat_interval));
+  response.set_silence_limit_ms(absl::ToInt64Milliseconds(job_.options.silence_limit));
   response.set_version(kVersion);
-  Answer<v1::JoinResponse>(event.call, std::move(response));
-}
-
-absl::Status Job::State::Admit(const v1::JoinRequest& request) {
-  if (absl::Status status = CheckJoin(request); !status.ok()) return status;
-  lost_.Remove(request.launch_index());
-  const std::string& incarnation = request.member().incarnation();
-  if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) {
-    return absl::AbortedError(
-        absl::StrCat(DescribeWorker(request.member()), " may not come back and must start anew: ", *reason));
-  }
-  if (run_ != nullptr) {
-    const Roster& roster = run_->roster();
-    if (const auto rank = roster.RankOf(incarnation); rank.has_value()) {
-      if (!roster.seat(*rank).left) return absl::OkStatus();
-      return absl::AbortedError(
-          absl::StrCat(roster.Describe(*rank), " has left epoch ", run_->epoch().number(), " and must start anew"));
-    }
-    if (!IsElastic() && roster.staying() == roster.size() && !run_->IsForsaken()) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("job ", name_, " runs already, with the ", Count(roster.size(), "worker"), " that it wants"));
-    }
-  }
-  std::optional<uint32_t> old_rank;
-  absl::Status status;
-  if (IsOngoing() && IsElastic()) {
-    status = AdmitElastic(request, &old_rank);
-  } else if (request.has_elastic() && run_ == nullptr) {
-    status = CheckNewRun(request);
-  }
-  if (status.ok()) status = lobby_.Join(request, old_rank, now_);
-  if (status.ok() && old_rank.has_value()) OnSurvivorJoined(*old_rank);
-  return status;
+  ledger_.Answer<v1::JoinResponse>(event.call, std::move(response));
 }
 
 void Job::State::On(const StreamOpened& event) {
   const absl::Status status = Receive(event.stream, event.hello);
-  if (!status.ok()) actions_.outputs.push_back(CloseStream{event.stream, status});
+  if (!status.ok()) ledger_.Close(event.stream, status);
 }
+
+void Job::State::On(const MessageReceived& event) {
+  const auto it = streams_.find(event.stream);
+  if (it == streams_.end()) return;
+  if (job_.lobby.Has(it->second)) {
+    if (!event.message.has_leave()) return;
+    const Lobby::Worker worker = job_.lobby.Get(it->second);
+    ledger_.Tell(LogLine::Level::kInform,
+                 absl::StrCat(DescribeWorker(worker.member), " left before the epoch was formed"));
+    cycle_.LeaveLobby(worker, event.message.leave().returns());
+    ledger_.Close(event.stream, absl::OkStatus());
+    return;
+  }
+  const Roster* const roster = job_.PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(it->second);
+  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
+  if (job_.run == nullptr) return HearSurvivor(*rank, event.message);
+  job_.run->Receive(*rank, event.message, ledger_.effects());
+  const v1::Departing& departing = event.message.departing();
+  if (!event.message.has_departing() || !job_.IsElastic() || departing.epoch() != job_.run->epoch().number()) return;
+  if (CheckMessage(event.message, roster->size()).ok()) departures_.Depart(*rank, departing);
+}
+
+void Job::State::On(const StreamClosed& event) {
+  const auto it = streams_.find(event.stream);
+  if (it == streams_.end()) return;
+  const std::string incarnation = std::move(it->second);
+  streams_.erase(it);
+  if (job_.lobby.Has(incarnation)) {
+    if (job_.lobby.Get(incarnation).stream != event.stream) return;
+    const Lobby::Worker worker = job_.lobby.Get(incarnation);
+    ledger_.Tell(LogLine::Level::kInform, absl::StrCat(DescribeWorker(worker.member),
+                                                       " went away before the epoch was formed: its stream ended (",
+                                                       Plain(event.evidence), ")"));
+    return cycle_.LeaveLobby(worker, true);
+  }
+  const Roster* const roster = job_.PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);
+  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
+  if (job_.run != nullptr) return job_.run->Detach(*rank, event.evidence, ledger_.effects());
+  const std::string claim = job_.survivors->Detach(*rank, event.evidence, ledger_.now());
+  if (!claim.empty()) losses_.LoseSurvivor(*rank, claim);
+}
+
+void Job::State::On(const BeginCheckpointRequested& event) {
+  CheckpointGate::Writes writes;
+  absl::StatusOr<v1::BeginCheckpointResponse> response = job_.gate.Begin(event.request, Present(), &writes);
+  if (response.ok()) response->set_catalogue(CatalogueName());
+  storage_.SaveCheckpoints(std::move(writes));
+  ledger_.Answer(event.call, std::move(response));
+}
+
+void Job::State::On(const CommitCheckpointRequested& event) {
+  CheckpointGate::Writes writes;
+  absl::StatusOr<v1::CommitCheckpointResponse> response =
+      job_.gate.Commit(event.request, Present(), ledger_.now() + ledger_.wall_ahead(), &writes);
+  if (response.ok() && !writes.puts.empty()) {
+    const v1::Checkpoint& checkpoint = response->checkpoint();
+    ledger_.Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ",
+                                                       checkpoint.step(), ", ", Plain(checkpoint.path(), 400)));
+  }
+  storage_.SaveCheckpoints(std::move(writes));
+  ledger_.Answer(event.call, std::move(response));
+}
+
+void Job::State::On(const FindCheckpointRequested& event) { ledger_.Answer(event.call, job_.gate.Find(event.request)); }
+
+void Job::State::On(const ExitReported& event) {
+  const v1::ReportExitRequest& report = event.request;
+  if (absl::Status status = CheckReportExit(report); !status.ok())
+    return ledger_.Answer<v1::ReportExitResponse>(event.call, status);
+  if (job_.IsOngoing() && job_.failures.NoteExit(report.launch_index())) losses_.TakeExit(report);
+  job_.failures.ForgetLoss(report.launch_index());
+  cycle_.Settle();
+  v1::ReportExitResponse response;
+  response.set_job_over(!job_.IsOngoing() || job_.IsFinishing());
+  const auto& members = ledger_.record().epoch().members();
+  response.set_outlived(response.job_over() && std::none_of(members.begin(), members.end(), [&](const auto& member) {
+                          return member.launch_index() == report.launch_index();
+                        }));
+  response.set_barred_ms(absl::ToInt64Milliseconds(job_.failures.hosts().BarredFor(report.host(), ledger_.now())));
+  response.set_sentence(job_.failures.hosts().Sentence(report.host(), ledger_.now()));
+  ledger_.Answer<v1::ReportExitResponse>(event.call, std::move(response));
+}
+
+void Job::State::On(const LostListed& event) {
+  ledger_.Answer<v1::ListLostResponse>(event.call, job_.failures.ListLost(ledger_.now()));
+}
+
+void Job::State::On(const JobInspected& event) { ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect()); }
+
+void Job::State::On(const CheckpointsListed& event) {
+  ledger_.Answer<v1::ListCheckpointsResponse>(event.call, job_.gate.List());
+}
+
+void Job::State::On(const AbortRequested& event) {
+  if (job_.IsOngoing()) {
+    const std::string said = event.reason.empty() ? "no reason given" : Plain(event.reason, 1024);
+    // A launcher says it itself.
+    event.by_launcher ? cycle_.Abort(said, LogLine::Level::kInform)
+                      : cycle_.Abort(absl::StrCat("an operator ended the job: ", said), LogLine::Level::kError);
+  }
+  ledger_.Answer<v1::AbortJobResponse>(event.call, v1::AbortJobResponse());
+}
+
+void Job::State::On(const DrainRequested& event) { ledger_.Answer(event.call, departures_.Drain(event)); }
 
 absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   if (absl::Status status = CheckHello(hello); !status.ok()) return status;
   const std::string& incarnation = hello.incarnation();
-  if (const std::string* reason = fence_.ReasonFor(incarnation); reason != nullptr) {
-    if (!fence_.IsDismissed(incarnation)) return absl::AbortedError(*reason);
-    return TellDismissal(stream, *reason, true), absl::OkStatus();
+  if (const std::string* reason = job_.fence.ReasonFor(incarnation); reason != nullptr) {
+    if (!job_.fence.IsDismissed(incarnation)) return absl::AbortedError(*reason);
+    return dismissal_.TellDismissal(stream, *reason, true), absl::OkStatus();
   }
-  if (lobby_.Has(incarnation)) return ReceiveWaiting(stream, hello);
-  const Roster* const roster = PresentRoster();
+  if (job_.lobby.Has(incarnation)) return ReceiveWaiting(stream, hello);
+  const Roster* const roster = job_.PresentRoster();
   const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);
   if (rank.has_value()) return ReceiveMember(*rank, stream, hello);
   if (hello.epoch() == 0)
-    return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", name_));
-  return absl::AbortedError(absl::StrCat("worker ", incarnation, " names epoch ", hello.epoch(), " of job ", name_,
-                                         ", in which it does not run; the last epoch is ", record_.epoch().number()));
+    return absl::NotFoundError(absl::StrCat("no Join of worker ", incarnation, " is known in job ", ledger_.name()));
+  return absl::AbortedError(absl::StrCat("worker ", incarnation, " names epoch ", hello.epoch(), " of job ",
+                                         ledger_.name(), ", in which it does not run; the last epoch is ",
+                                         ledger_.record().epoch().number()));
 }
 
 absl::Status Job::State::ReceiveWaiting(StreamId stream, const v1::Hello& hello) {
@@ -126,16 +203,16 @@ absl::Status Job::State::ReceiveWaiting(StreamId stream, const v1::Hello& hello)
         absl::StrCat("hello names epoch ", hello.epoch(), ", and the worker waits for its first one"));
   }
   streams_[stream] = hello.incarnation();
-  if (const StreamId old = lobby_.Open(hello.incarnation(), stream); old != 0) {
-    actions_.outputs.push_back(CloseStream{old, absl::AbortedError("replaced by a newer stream of the same worker")});
+  if (const StreamId old = job_.lobby.Open(hello.incarnation(), stream); old != 0) {
+    ledger_.Close(old, absl::AbortedError("replaced by a newer stream of the same worker"));
   }
-  if (run_ != nullptr || !IsReadyToForm()) TellWaiting(lobby_.Get(hello.incarnation()));
+  cycle_.Greet(job_.lobby.Get(hello.incarnation()));
   return absl::OkStatus();
 }
 
 absl::Status Job::State::ReceiveMember(uint32_t rank, StreamId stream, const v1::Hello& hello) {
-  const uint64_t last_epoch = record_.epoch().number();
-  const Roster& roster = *PresentRoster();
+  const uint64_t last_epoch = ledger_.record().epoch().number();
+  const Roster& roster = *job_.PresentRoster();
   if (roster.seat(rank).left)
     return absl::AbortedError(absl::StrCat(roster.Describe(rank), " has left epoch ", last_epoch));
   if (hello.epoch() != 0 && hello.epoch() != last_epoch) {
@@ -143,152 +220,90 @@ absl::Status Job::State::ReceiveMember(uint32_t rank, StreamId stream, const v1:
         absl::StrCat(roster.Describe(rank), " names epoch ", hello.epoch(), ", and is in epoch ", last_epoch));
   }
   streams_[stream] = hello.incarnation();
-  if (run_ == nullptr) return ReceiveSurvivor(rank, stream, hello), absl::OkStatus();
-  if (!IsElastic() && !lobby_.IsEmpty() && run_->IsForsaken())
-    DismissLobby(absl::StrCat("job ", name_, " runs already: ", roster.Describe(rank), " has come back"));
-  run_->Attach(rank, stream, hello, Effects());
-  const bool is_told = change_ != nullptr && change_->told().has_value();
+  if (job_.run == nullptr) return ReceiveSurvivor(rank, stream, hello), absl::OkStatus();
+  if (!job_.IsElastic() && !job_.lobby.IsEmpty() && job_.run->IsForsaken())
+    dismissal_.DismissLobby(
+        absl::StrCat("job ", ledger_.name(), " runs already: ", roster.Describe(rank), " has come back"));
+  job_.run->Attach(rank, stream, hello, ledger_.effects());
+  const bool is_told = job_.change != nullptr && job_.change->told().has_value();
   // It may have been cut off when the others were told.
-  if (is_told && roster.seat(rank).stream == stream) run_->SendTo(rank, Share(*change_->told()), Effects());
+  if (is_told && roster.seat(rank).stream == stream)
+    job_.run->SendTo(rank, Share(*job_.change->told()), ledger_.effects());
   return absl::OkStatus();
 }
 
-void Job::State::On(const MessageReceived& event) {
-  const auto it = streams_.find(event.stream);
-  if (it == streams_.end()) return;
-  if (lobby_.Has(it->second)) {
-    if (!event.message.has_leave()) return;
-    const Lobby::Worker worker = lobby_.Get(it->second);
-    Tell(LogLine::Level::kInform, absl::StrCat(DescribeWorker(worker.member), " left before the epoch was formed"));
-    LeaveLobby(worker, event.message.leave().returns());
-    actions_.outputs.push_back(CloseStream{event.stream, absl::OkStatus()});
-    return;
+void Job::State::ReceiveSurvivor(uint32_t rank, StreamId stream, const v1::Hello& hello) {
+  if (const StreamId old = job_.survivors->Attach(rank, stream, ledger_.now()); old != 0) {
+    ledger_.Close(old, absl::AbortedError("replaced by a newer stream of the same worker"));
   }
-  const Roster* const roster = PresentRoster();
-  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(it->second);
-  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
-  if (run_ == nullptr) return HearSurvivor(*rank, event.message);
-  run_->Receive(*rank, event.message, Effects());
-  const v1::Departing& departing = event.message.departing();
-  if (!event.message.has_departing() || !IsElastic() || departing.epoch() != run_->epoch().number()) return;
-  if (CheckMessage(event.message, roster->size()).ok()) Depart(*rank, departing);
-}
-
-void Job::State::On(const StreamClosed& event) {
-  const auto it = streams_.find(event.stream);
-  if (it == streams_.end()) return;
-  const std::string incarnation = std::move(it->second);
-  streams_.erase(it);
-  if (lobby_.Has(incarnation)) {
-    if (lobby_.Get(incarnation).stream != event.stream) return;
-    const Lobby::Worker worker = lobby_.Get(incarnation);
-    Tell(LogLine::Level::kInform,
-         absl::StrCat(DescribeWorker(worker.member), " went away before the epoch was formed: its stream ended (",
-                      Plain(event.evidence), ")"));
-    return LeaveLobby(worker, true);
-  }
-  const Roster* const roster = PresentRoster();
-  const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(incarnation);
-  if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
-  if (run_ != nullptr) return run_->Detach(*rank, event.evidence, Effects());
-  const std::string claim = survivors_->Detach(*rank, event.evidence, now_);
-  if (!claim.empty()) LoseSurvivor(*rank, claim);
-}
-
-void Job::State::LeaveLobby(const Lobby::Worker& worker, bool returns) {
-  lobby_.Remove(worker.member.incarnation());
-  if (!worker.old_rank.has_value()) return;
-  if (survivors_ == nullptr) {
-    if (!returns) Forsake(*worker.old_rank, "it left before the next epoch was formed");
-  } else if (returns) {
-    survivors_->Await(*worker.old_rank, now_);
-  } else {
-    survivors_->Leave(*worker.old_rank, false, now_);
-  }
-}
-
-void Job::State::Forsake(uint32_t rank, const std::string& claim) {
-  run_->Forsake(rank, claim);
-  record_changed_ = true;
-}
-
-void Job::State::On(const AbortRequested& event) {
-  if (IsOngoing()) {
-    const std::string said = event.reason.empty() ? "no reason given" : Plain(event.reason, 1024);
-    const std::string reason = event.by_launcher ? said : absl::StrCat("an operator ended the job: ", said);
-    if (run_ != nullptr) {
-      FailRun({reason, {}});
-    } else if (survivors_ != nullptr) {
-      EndBetweenEpochs(v1::JOB_STATE_FAILED, reason);
-    } else {
-      DismissLobby(reason);
-      // A launcher says it itself.
-      Enter(v1::JOB_STATE_FAILED, reason, event.by_launcher ? LogLine::Level::kInform : LogLine::Level::kError);
-    }
-  }
-  Answer<v1::AbortJobResponse>(event.call, v1::AbortJobResponse());
-}
-
-void Job::State::On(const Ticked&) {}
-
-void Job::State::Enter(v1::JobState state, const std::string& reason, LogLine::Level level) {
-  record_.set_state(state);
-  record_.set_reason(Plain(reason, History::kMostSentenceBytes));
-  record_changed_ = true;
-  if (!IsOngoing()) ended_at_ = now_;
-  Tell(level, reason);
-}
-
-void Job::State::Tell(LogLine::Level level, const std::string& sentence) {
-  history_.Add(sentence, now_);
-  actions_.outputs.push_back(LogLine{level, sentence});
-}
-
-void Job::State::TellWaiting(const Lobby::Worker& worker) {
-  if (worker.stream == 0) return;
   v1::CoordinatorMessage message;
-  message.mutable_waiting()->set_sentence(WaitingSentence());
-  actions_.outputs.push_back(Send{worker.stream, Share(std::move(message))});
+  if (hello.epoch() == 0) {
+    *message.mutable_epoch_formed() = job_.survivors->epoch();
+    ledger_.Send(stream, Share(message));
+  }
+  // It may have been cut off when the others were told.
+  v1::EpochEnded* ended = message.mutable_epoch_ended();
+  ended->set_epoch(job_.survivors->epoch().number());
+  ended->set_reason(ledger_.record().reason());
+  for (uint32_t other = 0; other < job_.survivors->roster().size(); ++other) {
+    if (!job_.survivors->roster().seat(other).lost.empty()) ended->add_lost_ranks(other);
+  }
+  ledger_.Send(stream, Share(std::move(message)));
 }
 
-bool Job::State::IsOngoing() const { return run_ != nullptr || record_.state() == v1::JOB_STATE_FORMING; }
-
-bool Job::State::IsNobodyLeft() const {
-  return survivors_ != nullptr && survivors_->awaited() == 0 && survivors_->back() == 0;
-}
-
-const Roster* Job::State::PresentRoster() const {
-  if (run_ != nullptr) return &run_->roster();
-  return survivors_ == nullptr ? nullptr : &survivors_->roster();
-}
-
-bool Job::State::IsFinishing() const {
-  const Roster* const roster = PresentRoster();
-  return IsElastic() && roster != nullptr && roster->IsFinishing();
+void Job::State::HearSurvivor(uint32_t rank, const v1::WorkerMessage& message) {
+  const Roster& roster = job_.survivors->roster();
+  const uint64_t epoch = job_.survivors->epoch().number();
+  job_.survivors->Hear(rank, ledger_.now());
+  if (!CheckMessage(message, roster.size()).ok()) return;
+  if (message.has_heartbeat() && message.heartbeat().epoch() == epoch) {
+    for (const v1::Pulse& pulse : message.heartbeat().pulses()) job_.survivors->Feel(pulse, ledger_.now());
+  } else if (message.has_peer_lost() && message.peer_lost().epoch() == epoch) {
+    const v1::PeerLost& report = message.peer_lost();
+    if (!report.ended_by().empty()) return;
+    const std::string claim = job_.survivors->Accuse(
+        report.rank(), absl::StrCat(SeenBy(Plain(report.evidence(), 400), rank), ", and its stream ended"));
+    if (!claim.empty()) losses_.LoseSurvivor(report.rank(), claim);
+  } else if (message.has_departing() && message.departing().epoch() == epoch) {
+    departures_.Depart(rank, message.departing());
+  } else if (message.has_leave() && message.leave().epoch() == epoch) {
+    const v1::Leave& leave = message.leave();
+    if (!leave.failure().empty())
+      return losses_.LoseSurvivor(rank, absl::StrCat("it failed: ", Plain(leave.failure(), 1024)));
+    const StreamId stream = roster.seat(rank).stream;
+    job_.survivors->Leave(rank, leave.returns(), ledger_.now());
+    ledger_.Close(stream, absl::OkStatus());
+    if (leave.returns()) return;
+    ledger_.MarkChanged();
+    ledger_.Tell(LogLine::Level::kInform, absl::StrCat(roster.Describe(rank), " left for good"));
+  }
 }
 
 CheckpointGate::Present Job::State::Present() const {
   CheckpointGate::Present present;
-  present.epoch = record_.epoch().number();
-  present.is_running = run_ != nullptr && !run_->roster().seat(0).left;
-  if (record_.epoch().members_size() > 0) present.writer = record_.epoch().members(0).incarnation();
+  present.epoch = ledger_.record().epoch().number();
+  present.is_running = job_.run != nullptr && !job_.run->roster().seat(0).left;
+  if (ledger_.record().epoch().members_size() > 0) present.writer = ledger_.record().epoch().members(0).incarnation();
   return present;
 }
 
+std::string Job::State::CatalogueName() {
+  if (ledger_.record().catalogue_id().empty()) {
+    ledger_.Change()->set_catalogue_id(job_.random_bytes(kCatalogueIdBytes));
+    ledger_.MarkChanged();
+  }
+  return absl::BytesToHexString(ledger_.record().catalogue_id());
+}
+
 void Job::State::ForgetClosedStreams() {
-  for (const Output& output : actions_.outputs) {
+  for (const Output& output : ledger_.actions().outputs) {
     if (const auto* close = std::get_if<CloseStream>(&output); close != nullptr) streams_.erase(close->stream);
   }
 }
 
-absl::Time Job::State::Deadline() const {
-  absl::Time deadline = lobby_.Deadline();
-  if (run_ != nullptr) deadline = std::min(deadline, run_->Deadline());
-  if (change_ != nullptr) deadline = std::min(deadline, change_->Deadline());
-  if (survivors_ != nullptr) deadline = std::min(deadline, survivors_->Deadline());
-  if (shortage_since_ != absl::InfiniteFuture())
-    deadline = std::min(deadline, shortage_since_ + absl::Milliseconds(record_.elastic().shortage_limit_ms()));
-  return deadline;
+bool Job::State::IsIdle() const {
+  return job_.run == nullptr && streams_.empty() && job_.lobby.IsEmpty() &&
+         ledger_.record().state() != v1::JOB_STATE_FORMING;
 }
 
 }  // namespace farandole

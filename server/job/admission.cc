@@ -1,0 +1,131 @@
+#include "server/job/admission.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+namespace {
+
+// A process that was started for a run and joins only when that has finished: an interpreter and a framework take
+// seconds to load.
+constexpr absl::Duration kLateStart = absl::Seconds(30);
+
+}  // namespace
+
+absl::Status Admission::Admit(const v1::JoinRequest& request) {
+  if (absl::Status status = CheckJoin(request); !status.ok()) return status;
+  job_.failures.ForgetLoss(request.launch_index());
+  const std::string& incarnation = request.member().incarnation();
+  if (const std::string* reason = job_.fence.ReasonFor(incarnation); reason != nullptr) {
+    return absl::AbortedError(
+        absl::StrCat(DescribeWorker(request.member()), " may not come back and must start anew: ", *reason));
+  }
+  if (job_.run != nullptr) {
+    const Roster& roster = job_.run->roster();
+    if (const auto rank = roster.RankOf(incarnation); rank.has_value()) {
+      if (!roster.seat(*rank).left) return absl::OkStatus();
+      return absl::AbortedError(
+          absl::StrCat(roster.Describe(*rank), " has left epoch ", job_.run->epoch().number(), " and must start anew"));
+    }
+    if (!job_.IsElastic() && roster.staying() == roster.size() && !job_.run->IsForsaken()) {
+      return absl::AlreadyExistsError(absl::StrCat("job ", ledger_.name(), " runs already, with the ",
+                                                   Count(roster.size(), "worker"), " that it wants"));
+    }
+  }
+  std::optional<uint32_t> old_rank;
+  absl::Status status;
+  if (job_.IsOngoing() && job_.IsElastic()) {
+    status = AdmitElastic(request, &old_rank);
+  } else if (request.has_elastic() && job_.run == nullptr) {
+    status = CheckNewRun(request);
+  }
+  if (status.ok()) status = job_.lobby.Join(request, old_rank, ledger_.now());
+  if (status.ok() && old_rank.has_value()) OnSurvivorJoined(*old_rank);
+  return status;
+}
+
+absl::Status Admission::AdmitElastic(const v1::JoinRequest& request, std::optional<uint32_t>* old_rank) {
+  const std::string who = DescribeWorker(request.member());
+  const std::string& predecessor = request.predecessor();
+  if (job_.lobby.Has(request.member().incarnation())) return absl::OkStatus();
+  if (job_.failures.HasExited(request.launch_index()))
+    return absl::AbortedError(absl::StrCat(who, " may not join: its launcher has said that its process has ended"));
+  if (!job_.IsNobodyLeft() || !job_.lobby.IsEmpty()) {
+    if (absl::Status status = CheckSizes(request); !status.ok()) return status;
+  }
+  const Roster* const roster = job_.PresentRoster();
+  if (const std::string* why = job_.drained.ReasonFor(predecessor); why != nullptr) {
+    const auto rank = job_.run == nullptr ? std::nullopt : roster->RankOf(predecessor);
+    if (rank.has_value()) job_.run->Return(*rank, ledger_.effects());
+    return absl::CancelledError(
+        absl::StrCat("there is no place for ", who, " in job ", ledger_.name(), " any more: ", *why));
+  }
+  if (job_.IsFinishing()) {
+    return absl::CancelledError(absl::StrCat("there is no place for ", who, ": job ", ledger_.name(),
+                                             " is finishing: workers of epoch ", ledger_.record().epoch().number(),
+                                             " have left it for good"));
+  }
+  *old_rank = SurvivorRank(predecessor);
+  // The process has joined once more before an epoch was formed.
+  const Lobby::Worker* earlier = nullptr;
+  if (!predecessor.empty() && job_.lobby.Has(predecessor)) earlier = &job_.lobby.Get(predecessor);
+  if (old_rank->has_value() && earlier == nullptr) earlier = job_.lobby.FindSurvivor(**old_rank);
+  if (earlier != nullptr) {
+    *old_rank = earlier->old_rank;
+    const std::string replaced = earlier->member.incarnation(), reason = "the same process has joined once more";
+    if (earlier->stream != 0) ledger_.Close(earlier->stream, absl::AbortedError(reason));
+    job_.fence.Shut(replaced, reason);
+    job_.lobby.Remove(replaced);
+    return absl::OkStatus();
+  }
+  if (old_rank->has_value()) return absl::OkStatus();
+  const std::string barred = job_.failures.BarringSentence(request.member(), ledger_.now());
+  return barred.empty() ? absl::OkStatus() : absl::UnavailableError(absl::StrCat(who, " may not join yet: ", barred));
+}
+
+absl::Status Admission::CheckSizes(const v1::JoinRequest& request) const {
+  const auto show = [](uint32_t wanted_size, const v1::Elastic& elastic) {
+    return absl::StrCat("wanted_size ", wanted_size, ", min_size ", elastic.min_size(), " and max_size ",
+                        elastic.max_size());
+  };
+  const std::string asked = request.has_elastic() ? show(request.wanted_size(), request.elastic())
+                                                  : absl::StrCat("wanted_size ", request.wanted_size());
+  const std::string present = show(ledger_.record().wanted_size(), ledger_.record().elastic());
+  if (asked == present) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(DescribeWorker(request.member()), " asks for ", asked, ", and job ",
+                                                 ledger_.name(), " has ", present));
+}
+
+absl::Status Admission::CheckNewRun(const v1::JoinRequest& request) const {
+  const std::string who = DescribeWorker(request.member());
+  const std::string over = absl::StrCat("job ", ledger_.name(), " is over: ", ledger_.record().reason());
+  const bool was_in_last_run = !request.predecessor().empty();
+  if (ledger_.record().state() == v1::JOB_STATE_FAILED && was_in_last_run)
+    return absl::AbortedError(absl::StrCat(who, " cannot go on in it: ", over));
+  if (ledger_.record().state() != v1::JOB_STATE_FINISHED) return absl::OkStatus();
+  // The processes that begin a run are numbered below its size.
+  const bool is_late = job_.IsElastic() && request.launch_index() >= request.wanted_size() && job_.lobby.IsEmpty() &&
+                       ledger_.ended_at() + kLateStart > ledger_.now();
+  if (was_in_last_run || is_late) return absl::CancelledError(absl::StrCat("there is no place for ", who, ": ", over));
+  return absl::OkStatus();
+}
+
+std::optional<uint32_t> Admission::SurvivorRank(const std::string& predecessor) const {
+  const Roster* const roster = job_.PresentRoster();
+  const auto rank = roster == nullptr || predecessor.empty() ? std::nullopt : roster->RankOf(predecessor);
+  if (!rank.has_value()) return std::nullopt;
+  const Roster::Seat& seat = roster->seat(*rank);
+  if (seat.drained || !seat.lost.empty() || (seat.left && !seat.returns)) return std::nullopt;
+  const bool is_gone = job_.survivors != nullptr && !job_.survivors->IsAwaited(*rank) && !job_.survivors->IsBack(*rank);
+  return is_gone ? std::nullopt : rank;
+}
+
+void Admission::OnSurvivorJoined(uint32_t old_rank) {
+  if (job_.run != nullptr) return job_.run->Return(old_rank, ledger_.effects());
+  const StreamId stream = job_.survivors->Return(old_rank);
+  if (stream != 0) ledger_.Close(stream, absl::AbortedError("the worker has joined again"));
+}
+
+}  // namespace farandole

@@ -1,0 +1,88 @@
+#include "server/job/job_report.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+
+v1::JobSummary JobReport::Summary() const {
+  v1::JobSummary summary;
+  const bool is_forming = ledger_.record().state() == v1::JOB_STATE_FORMING;
+  summary.set_tenant(ledger_.tenant());
+  summary.set_job(ledger_.name());
+  summary.set_state(ledger_.record().state());
+  summary.set_reason(is_forming ? WaitingSentence() : ledger_.record().reason());
+  summary.set_epoch(ledger_.record().epoch().number());
+  summary.set_size(is_forming ? job_.lobby.size() : ledger_.record().epoch().members_size());
+  summary.set_wanted_size(ledger_.record().wanted_size());
+  summary.set_created_unix_ms(ledger_.record().created_unix_ms());
+  if (job_.IsElastic()) *summary.mutable_elastic() = ledger_.record().elastic();
+  if (job_.run != nullptr) summary.set_waiting(job_.lobby.size());
+  summary.set_resets(ledger_.record().resets());
+  if (job_.run != nullptr) {
+    summary.set_batches_per_second(job_.run->roster().BatchesPerSecond());
+    const v1::GpuUsage gpus = job_.run->roster().GpuUsage();
+    if (gpus.gpus() > 0) *summary.mutable_gpus() = gpus;
+  }
+  summary.set_last_stall(job_.run == nullptr ? job_.last.stall : job_.run->last_stall());
+  const absl::Time stalled_at = job_.run == nullptr ? job_.last.stalled_at : job_.run->last_stall_at();
+  if (!summary.last_stall().empty())
+    summary.set_last_stall_unix_ms(absl::ToUnixMillis(stalled_at + ledger_.wall_ahead()));
+  return summary;
+}
+
+v1::GetJobResponse JobReport::Inspect() const {
+  v1::GetJobResponse response;
+  *response.mutable_summary() = Summary();
+  *response.mutable_history() = ledger_.history().entries();
+  response.set_negotiation_messages(job_.run == nullptr ? job_.last.negotiation_messages
+                                                        : job_.run->negotiation_messages());
+  for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
+    *response.add_workers() = worker;
+  if (ledger_.record().state() == v1::JOB_STATE_FORMING) response.clear_workers();
+  if (job_.survivors != nullptr) {
+    for (v1::WorkerStatus& worker : job_.survivors->Workers(ledger_.now())) *response.add_workers() = std::move(worker);
+  }
+  *response.mutable_barred_hosts() = job_.failures.hosts().List(ledger_.now());
+  if (ledger_.record().state() == v1::JOB_STATE_FORMING || job_.IsElastic()) {
+    for (const auto& [order, waiting] : job_.lobby.workers()) {
+      v1::WorkerStatus* worker = response.add_workers();
+      *worker->mutable_member() = waiting.member;
+      worker->set_state("waiting");
+    }
+  }
+  return response;
+}
+
+std::string JobReport::WaitingSentence() const {
+  if (!job_.IsElastic() && job_.run == nullptr) return job_.lobby.WaitingSentence();
+  if (!job_.IsElastic()) {
+    return absl::StrCat(job_.lobby.WaitingSentence(), "; epoch ", job_.run->epoch().number(), " still runs on ",
+                        ShowRanks(job_.run->roster().Staying()));
+  }
+  const std::string waiting = absl::StrCat(Count(job_.lobby.size(), "worker"),
+                                           job_.lobby.size() == 1 ? " waits: " : " wait: ", job_.lobby.NameWorkers());
+  if (job_.run != nullptr) {
+    const std::string size = Count(job_.run->roster().remaining(), "worker");
+    const std::string epoch = absl::StrCat("epoch ", job_.run->epoch().number());
+    if (job_.Joining() == 0 && job_.lobby.newcomers() > 0)
+      return absl::StrCat(epoch, " has ", size, ", and ", job_.MaxSize(), " is the most; as spares ", waiting);
+    return absl::StrCat(epoch, " runs with ", size, " until its program lets others join; ", waiting);
+  }
+  if (job_.survivors == nullptr) return job_.lobby.WaitingSentence();
+  const std::string others = job_.lobby.IsEmpty() ? "" : absl::StrCat("; ", waiting);
+  if (job_.survivors->awaited() > 0) {
+    return absl::StrCat("waits for ", job_.survivors->NameAwaited(), " of epoch ", job_.survivors->epoch().number(),
+                        " to join again", others);
+  }
+  if (job_.lobby.size() < job_.MinSize()) {
+    return absl::StrCat("waits for ", job_.MinSize() - job_.lobby.size(), " more of at least ",
+                        Count(job_.MinSize(), "worker"), others);
+  }
+  return job_.IsNobodyLeft() ? job_.lobby.WaitingSentence() : absl::StrCat("waits for streams to open", others);
+}
+
+}  // namespace farandole

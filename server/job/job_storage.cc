@@ -1,0 +1,148 @@
+#include "server/job/job_storage.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/job/rules/member_record.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+
+absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead) {
+  ledger_.BeginStep(now, wall_ahead);
+  const auto members = absl::c_find_if(rows, [](const StoreRow& row) { return absl::StartsWith(row.key, "members/"); });
+  for (const StoreRow& row : rows) {
+    absl::Status status;
+    if (absl::StartsWith(row.key, "job/")) {
+      status = LoadRecord(row, members == rows.end() ? nullptr : &*members);
+    } else if (absl::StartsWith(row.key, "checkpoint/") || absl::StartsWith(row.key, "grant/")) {
+      status = job_.gate.Load(row.key, row.value);
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void JobStorage::Save() {
+  if (job_.run != nullptr) {
+    ledger_.Change()->set_slots_reserved(job_.run->reserved().slots);
+    ledger_.Change()->set_groups_reserved(job_.run->reserved().groups);
+  }
+  if (job_.PresentRoster() != nullptr) ledger_.RecordStands(*job_.PresentRoster());
+  job_.failures.Save(ledger_.wall_ahead(), ledger_.Change());
+  ledger_.Change()->set_last_token(job_.gate.last_token());
+  *ledger_.Change()->mutable_history() = ledger_.history().entries();
+  google::protobuf::RepeatedPtrField<v1::Member> members;
+  members.Swap(ledger_.Change()->mutable_epoch()->mutable_members());
+  ledger_.actions().persist.puts.push_back(
+      {absl::StrCat("job/", ledger_.tenant(), "/", ledger_.name()), ledger_.record().SerializeAsString()});
+  members.Swap(ledger_.Change()->mutable_epoch()->mutable_members());
+  std::string members_row = ledger_.TakeMembersRow();
+  if (members_row.empty()) return;
+  ledger_.actions().persist.puts.push_back(
+      {absl::StrCat("members/", ledger_.tenant(), "/", ledger_.name()), std::move(members_row)});
+}
+
+void JobStorage::SaveCheckpoints(CheckpointGate::Writes writes) {
+  if (writes.deletes.empty() && writes.puts.empty()) return;
+  for (std::string& key : writes.deletes) ledger_.actions().persist.deletes.push_back(std::move(key));
+  for (auto& [key, value] : writes.puts) ledger_.actions().persist.puts.push_back({std::move(key), std::move(value)});
+  ledger_.MarkChanged();
+}
+
+absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members_row) {
+  v1::JobRecord record;
+  if (!record.ParseFromString(row.value))
+    return absl::DataLossError(absl::StrCat("row ", row.key, " is not a job's record"));
+  if (members_row != nullptr) {
+    absl::StatusOr<v1::Epoch> members = UnpackMembers(members_row->value);
+    if (!members.ok())
+      return absl::DataLossError(absl::StrCat("row ", members_row->key, ": ", members.status().message()));
+    if (members->number() == record.epoch().number())
+      record.mutable_epoch()->mutable_members()->Swap(members->mutable_members());
+  }
+  if (record.size() != static_cast<uint32_t>(record.epoch().members_size())) {
+    return absl::DataLossError(absl::StrCat("row ", row.key, " says that epoch ", record.epoch().number(), " has ",
+                                            Count(record.size(), "member"), ", and ", record.epoch().members_size(),
+                                            " are kept"));
+  }
+  const auto check_ranks = [&row, &record](const char* what, const auto& ranks) {
+    for (const uint32_t rank : ranks) {
+      if (rank < record.size()) continue;
+      return absl::DataLossError(absl::StrCat("row ", row.key, " says that rank ", rank, what, ", and its epoch has ",
+                                              Count(record.size(), "rank")));
+    }
+    return absl::OkStatus();
+  };
+  if (absl::Status status = check_ranks(" left", record.left()); !status.ok()) return status;
+  if (absl::Status status = check_ranks(" was lost", record.lost()); !status.ok()) return status;
+  if (absl::Status status = check_ranks(" was drained", record.drained()); !status.ok()) return status;
+  if (record.state() == v1::JOB_STATE_RUNNING && record.left_size() >= record.epoch().members_size()) {
+    return absl::DataLossError(absl::StrCat("row ", row.key, " says that the job runs, and its epoch has no members"));
+  }
+  *ledger_.Change() = std::move(record);
+  ledger_.Change()->set_tenant(ledger_.tenant());
+  ledger_.Change()->set_job(ledger_.name());
+  ledger_.history().Load(ledger_.record().history());
+  job_.gate.SkipTokens(ledger_.record().last_token());
+  const v1::Epoch& epoch = ledger_.record().epoch();
+  job_.failures.Load(ledger_.record(), ledger_.now(), ledger_.wall_ahead());
+  for (const uint32_t rank : ledger_.record().drained()) {
+    job_.drained.Shut(epoch.members(rank).incarnation(),
+                      absl::StrCat(DescribeRank(rank, epoch.members(rank)), " was to leave epoch ", epoch.number()));
+  }
+  if (ledger_.record().state() == v1::JOB_STATE_RUNNING) return RestoreEpoch(), absl::OkStatus();
+  if (ledger_.record().state() == v1::JOB_STATE_FORMING && ledger_.record().epoch_ended() && job_.IsElastic())
+    return RestoreSurvivors(), absl::OkStatus();
+  // While forming, nobody of the last epoch runs either; who waited asks again.
+  if (ledger_.record().state() == v1::JOB_STATE_FORMING)
+    job_.lobby.Await(ledger_.now(), job_.options.reattach_window, ledger_.record().wanted_size());
+  for (int rank = 0; rank < epoch.members_size(); ++rank) {
+    job_.fence.Shut(epoch.members(rank).incarnation(),
+                    absl::StrCat("epoch ", epoch.number(), " has ended: ", ledger_.record().reason()));
+    v1::WorkerStatus& worker = job_.last.workers.emplace_back();
+    worker.set_rank(rank);
+    *worker.mutable_member() = epoch.members(rank);
+    worker.set_state("ended");
+  }
+  for (const uint32_t rank : ledger_.record().left()) job_.last.workers[rank].set_state("left");
+  return absl::OkStatus();
+}
+
+void JobStorage::RestoreEpoch() {
+  const v1::Epoch& epoch = ledger_.record().epoch();
+  job_.run = std::make_unique<RunningEpoch>(
+      epoch, job_.options, job_.StallLimits(),
+      RunningEpoch::Reserved{ledger_.record().slots_reserved(), ledger_.record().groups_reserved()}, job_.Links(),
+      &ledger_.history());
+  job_.run->AwaitReturn(ledger_.record(), ledger_.now());
+  if (job_.IsElastic()) {
+    const absl::Duration window = absl::Milliseconds(ledger_.record().elastic().join_window_ms());
+    job_.change = std::make_unique<WantedChange>(epoch.number(), window, ledger_.record().change_serial());
+  }
+  ledger_.history().Add(absl::StrCat("the coordinator was restarted and waits for the members of epoch ",
+                                     epoch.number(), " to come back"),
+                        ledger_.now());
+}
+
+void JobStorage::RestoreSurvivors() {
+  const v1::Epoch& epoch = ledger_.record().epoch();
+  const std::string ended = absl::StrCat("epoch ", epoch.number(), " has ended: ", ledger_.record().reason());
+  auto roster = std::make_unique<Roster>(epoch, job_.options.silence_limit);
+  for (const uint32_t rank : ledger_.record().drained()) roster->Drain(rank);
+  for (const uint32_t rank : ledger_.record().left()) roster->Leave(rank);
+  for (const uint32_t rank : ledger_.record().lost()) {
+    roster->MarkLost(rank, "before the coordinator was restarted");
+    job_.fence.Shut(epoch.members(rank).incarnation(), ended);
+  }
+  job_.survivors = std::make_unique<Survivors>(epoch, std::move(roster), job_.StallLimits().loss,
+                                               job_.options.reattach_window, ledger_.now());
+  ledger_.history().Add(absl::StrCat("the coordinator was restarted between two epochs and waits for ",
+                                     Count(job_.survivors->awaited(), "survivor"), " of epoch ", epoch.number()),
+                        ledger_.now());
+}
+
+}  // namespace farandole

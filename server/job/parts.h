@@ -1,0 +1,85 @@
+#ifndef FARANDOLE_SERVER_JOB_PARTS_H_
+#define FARANDOLE_SERVER_JOB_PARTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "checkpoint/gate.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/job/job.h"
+#include "server/job/ledger.h"
+#include "server/job/members/broken_links.h"
+#include "server/job/members/failures.h"
+#include "server/job/members/fence.h"
+#include "server/job/members/lobby.h"
+#include "server/job/members/survivors.h"
+#include "server/job/members/wanted_change.h"
+#include "server/job/running_epoch.h"
+
+namespace farandole {
+
+// A job's parts, each of which keeps one thing. The classes that share the parts decide: Admission lets workers join,
+// EpochCycle forms and ends epochs, Losses acts on lost workers, Departures has workers leave, Dismissal sends waiting
+// workers away. JobReport shows the parts to people, and JobStorage keeps them. Owned by its Job.
+struct JobParts {
+  // An epoch that has ended, as people may still ask about it.
+  struct LastEpoch {
+    std::vector<v1::WorkerStatus> workers;
+    std::string stall;
+    absl::Time stalled_at;
+    uint64_t negotiation_messages = 0;
+  };
+
+  JobParts(std::string tenant, std::string name, const JobOptions& options,
+           std::function<std::string(size_t)> random_bytes);
+  JobParts(const JobParts&) = delete;
+  JobParts& operator=(const JobParts&) = delete;
+
+  // A run of the job forms or runs.
+  bool IsOngoing() const { return run != nullptr || ledger.record().state() == v1::JOB_STATE_FORMING; }
+  bool IsElastic() const { return ledger.record().has_elastic(); }
+  uint32_t MinSize() const { return ledger.record().elastic().min_size(); }
+  uint32_t MaxSize() const { return ledger.record().elastic().max_size(); }
+  RunningEpoch::StallLimits StallLimits() const;
+  // An epoch has ended and nobody goes on from it: what comes is as new as a first run.
+  bool IsNobodyLeft() const;
+  // Some members have left for good, without having been drained: the program is over.
+  bool IsFinishing() const;
+  // The members of the last epoch while it is not over for all; null: there is none.
+  const Roster* PresentRoster() const;
+  // How many of those who wait could join the epoch that runs if its members let them.
+  size_t Joining() const;
+  // Null where a loss ends the job.
+  BrokenLinks* Links() { return IsElastic() ? &links : nullptr; }
+
+  const JobOptions options;
+  const std::function<std::string(size_t)> random_bytes;
+  Ledger ledger;
+  // The workers that wait for the next epoch.
+  Lobby lobby;
+  // Null: no epoch runs.
+  std::unique_ptr<RunningEpoch> run;
+  // Not null: an epoch of an elastic job has ended, and no next one has formed.
+  std::unique_ptr<Survivors> survivors;
+  // The workers that may not come back.
+  Fence fence;
+  // Incarnations that were drained, with the reason.
+  Fence drained;
+  // Of an elastic epoch that runs.
+  std::unique_ptr<WantedChange> change;
+  Failures failures;
+  BrokenLinks links;
+  CheckpointGate gate;
+  // Since when an elastic job between two epochs has had fewer than min_size workers.
+  absl::Time shortage_since = absl::InfiniteFuture();
+  LastEpoch last;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_PARTS_H_

@@ -27,7 +27,7 @@ GpuLookout::~GpuLookout() {
 GpuLookout::Answer GpuLookout::Ask(int64_t now_ns) {
   if (!thread_.joinable()) return {look_(now_ns), 0};
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (asked_ns_.has_value()) return {GpuWatch::Late(), now_ns - *asked_ns_};
+  if (asked_ns_.has_value()) return {std::nullopt, now_ns - *asked_ns_};
   asked_ns_ = now_ns;
   changed_.notify_all();
   return {last_, 0};

@@ -27,7 +27,8 @@ class GpuLookout {
   GpuLookout& operator=(const GpuLookout&) = delete;
 
   struct Answer {
-    absl::StatusOr<GpuWatch::Late> late = GpuWatch::Late();
+    // None while no look is over since the last answer.
+    std::optional<absl::StatusOr<GpuWatch::Late>> late;
     // For how long the driver does not answer; 0: it has.
     int64_t silent_ns = 0;
   };
@@ -41,8 +42,8 @@ class GpuLookout {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ = false;
-  std::optional<int64_t> asked_ns_;  // set: a look is to begin, or has begun
-  absl::StatusOr<GpuWatch::Late> last_ = GpuWatch::Late();
+  std::optional<int64_t> asked_ns_;                     // set: a look is to begin, or has begun
+  std::optional<absl::StatusOr<GpuWatch::Late>> last_;  // none: no look is over
   std::thread thread_;
 };
 

@@ -14,24 +14,24 @@ GpuWatch::Late Named(const char* label) {
   return late;
 }
 
-// The answer to a question that is not the first.
+// The first answer with findings.
 GpuLookout::Answer Answered(GpuLookout& lookout, int64_t now_ns) {
   GpuLookout::Answer answer = lookout.Ask(now_ns);
-  while (answer.late.ok() && answer.late->label.empty()) answer = lookout.Ask(now_ns);
+  while (!answer.late.has_value()) answer = lookout.Ask(now_ns);
   return answer;
 }
 
 TEST(GpuLookoutTest, TellsWhatTheLastLookHasFound) {
   GpuLookout lookout([](int64_t) { return Named("'t'"); });
-  EXPECT_EQ(lookout.Ask(5).late->label, "") << "nobody has looked yet";
+  EXPECT_FALSE(lookout.Ask(5).late.has_value()) << "nobody has looked yet";
   const GpuLookout::Answer answer = Answered(lookout, 7);
-  EXPECT_EQ(answer.late->label, "'t'");
+  EXPECT_EQ((*answer.late)->label, "'t'");
   EXPECT_EQ(answer.silent_ns, 0);
 }
 
 TEST(GpuLookoutTest, TellsOfFailures) {
   GpuLookout lookout([](int64_t) { return absl::InternalError("broken"); });
-  EXPECT_EQ(Answered(lookout, 1).late.status(), absl::InternalError("broken"));
+  EXPECT_EQ(Answered(lookout, 1).late->status(), absl::InternalError("broken"));
 }
 
 TEST(GpuLookoutTest, WaitsForNoDriver) {
@@ -44,10 +44,11 @@ TEST(GpuLookoutTest, WaitsForNoDriver) {
     return Named("'t'");
   });
   EXPECT_EQ(lookout.Ask(100).silent_ns, 0);
+  EXPECT_FALSE(lookout.Ask(120).late.has_value());
   EXPECT_EQ(lookout.Ask(130).silent_ns, 30);
   EXPECT_EQ(lookout.Ask(190).silent_ns, 90);
   is_stuck = false;
-  EXPECT_EQ(Answered(lookout, 200).late->label, "'t'");
+  EXPECT_EQ((*Answered(lookout, 200).late)->label, "'t'");
   EXPECT_GE(looked_ns, 100);
 }
 

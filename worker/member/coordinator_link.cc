@@ -81,20 +81,22 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   });
 }
 
+CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& lineage, const v1::Member& member)
+    : incarnation_(member.incarnation()),
+      job_(options.job),
+      log_(options.log_level, options.log_format, options.job),
+      speaks_(lineage.speaks),
+      gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
+                  options.nccl_ras),
+      // In an elastic job the coordinator judges who is to be lost for it.
+      stalls_(absl::ToInt64Nanoseconds(options.stall_warning),
+              options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit)) {}
+
 absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const WorkerOptions& options,
                                                                            const Lineage& lineage,
                                                                            const v1::Member& member,
                                                                            const Starter& start) {
-  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink());
-  link->incarnation_ = member.incarnation();
-  link->job_ = options.job;
-  link->log_ = WorkerLog(options.log_level, options.log_format, options.job);
-  link->speaks_ = lineage.speaks;
-  link->stall_warning_ns_ = absl::ToInt64Nanoseconds(options.stall_warning);
-  link->gpu_stall_limit_ns_ = absl::ToInt64Nanoseconds(options.stall_limit);
-  link->nccl_ras_ = std::make_unique<NcclRas>(options.nccl_ras);
-  // In an elastic job the coordinator judges who is to be lost for it.
-  link->stall_limit_ns_ = options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit);
+  std::unique_ptr<CoordinatorLink> link(new CoordinatorLink(options, lineage, member));
   v1::JoinRequest join;
   join.set_job(options.job);
   *join.mutable_member() = member;
@@ -172,16 +174,13 @@ bool CoordinatorLink::LeadsSurvivors() const {
 }
 
 absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string> who) {
-  const int64_t now = conversation_->NowNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     FD_CHECK(rank_ >= 0) << "a worker watches the epoch of which it is a member";
-    first_local_ = hosts.Leader(hosts.HostOf(rank_));
-    local_size_ = hosts.RanksOn(hosts.HostOf(rank_));
+    pulses_.Begin(rank_, hosts.Leader(hosts.HostOf(rank_)), hosts.RanksOn(hosts.HostOf(rank_)));
     who_ = std::move(who);
-    peers_.assign(who_.size(), Peer{0, now});
   }
-  for (int rank = first_local_; rank < first_local_ + local_size_; ++rank) {
+  for (int rank = pulses_.first(); rank < pulses_.end(); ++rank) {
     if (rank == rank_) continue;
     const absl::Status watched =
         conversation_->WatchProcess(epoch_.members(rank).pid(), [this, rank] { OnPeerExit(rank); });
@@ -192,11 +191,15 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
 
 void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const int64_t now = conversation_->NowNs();
-  for (Peer& peer : peers_) peer.advanced_ns = now;
-  looked_ns_ = now;
+  pulses_.Start(conversation_->NowNs());
   channel_ = channel;
-  gpus_ = gpus;
+  if (gpus != nullptr) {
+    gpu_health_.Watch({[gpus] { return gpus->is_used(); }, [gpus](int64_t looked_ns) { return gpus->Look(looked_ns); },
+                       [gpus] { return gpus->TakeSample(); }, [gpus] { return gpus->TakeWarning(); }},
+                      who_[rank_], [log = log_, rank = rank_](LogLevel level, const std::string& line) {
+                        log.Write(level, rank, line);
+                      });
+  }
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);
@@ -291,18 +294,13 @@ void CoordinatorLink::Silence() {
     is_silenced_ = true;
   }
   conversation_.reset();
-  gpu_lookout_.reset();
+  gpu_health_.Stop();
 }
 
-absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(std::vector<int> ranks, uint32_t remove,
+absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(const std::vector<int>& ranks, uint32_t remove,
                                                       const std::function<bool()>& interrupted) {
-  auto own = std::make_shared<GroupRequest>();
   std::unique_lock<std::mutex> lock(mutex_);
-  own->request.set_epoch(epoch_.number());
-  own->request.set_remove_group(remove);
-  own->request.set_ordinal(++groups_asked_);
-  for (int rank : ranks) own->request.add_ranks(static_cast<uint32_t>(rank));
-  group_requests_.push_back(own);
+  const std::shared_ptr<const GroupRequests::Request> own = group_requests_.Add(epoch_.number(), ranks, remove);
   SendGroupRequest(own->request);
   while (!own->answered) {
     if (absl::Status status = engine_->table().ended(); !status.ok()) return status;

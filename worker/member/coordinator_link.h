@@ -21,11 +21,13 @@
 #include "worker/core/hosts.h"
 #include "worker/core/lineage.h"
 #include "worker/core/log.h"
-#include "worker/device/gpu_lookout.h"
 #include "worker/device/nccl/gpu_collectives.h"
-#include "worker/device/nccl/nccl_ras.h"
 #include "worker/engine/engine.h"
 #include "worker/launch/options.h"
+#include "worker/member/gpu_health.h"
+#include "worker/member/group_requests.h"
+#include "worker/member/host_pulses.h"
+#include "worker/member/stall_reporter.h"
 
 namespace farandole {
 
@@ -87,7 +89,7 @@ class CoordinatorLink final : public ControlLink {
 
   // Collective: waits until all ranks have asked for the same. ABORTED: interrupted or ended; INVALID_ARGUMENT: ranks
   // disagree.
-  absl::StatusOr<uint32_t> ChangeGroup(std::vector<int> ranks, uint32_t remove,
+  absl::StatusOr<uint32_t> ChangeGroup(const std::vector<int>& ranks, uint32_t remove,
                                        const std::function<bool()>& interrupted);
 
   Conversation& conversation() { return *conversation_; }
@@ -101,17 +103,7 @@ class CoordinatorLink final : public ControlLink {
   void ReportRetired(uint32_t slot) override;
 
  private:
-  struct GroupRequest {
-    v1::GroupRequest request;
-    bool answered = false;
-    v1::GroupAssigned answer;
-  };
-  struct Peer {
-    uint64_t beat = 0;
-    int64_t advanced_ns = 0;  // when the beat last went up, by NowNs
-  };
-
-  CoordinatorLink() = default;
+  CoordinatorLink(const WorkerOptions& options, const Lineage& lineage, const v1::Member& member);
   v1::Hello MakeHello() const;
   void OnMessage(const v1::CoordinatorMessage& message);
   void Deliver(const v1::CoordinatorMessage& message);
@@ -123,24 +115,18 @@ class CoordinatorLink final : public ControlLink {
   void SendOwnPulse();
   void SendHeartbeat(int64_t now_ns);
   void SendStallReport(uint64_t inquiry);
-  // Reports a tensor that is pending for too long, or ends the epoch by it.
   void WatchForStall(int64_t now_ns);
   void WatchGpu(int64_t now_ns);
-  void SendGpuStatus(int64_t now_ns);
   void OnPeerExit(int rank);
   void SendPeerLost(v1::PeerLost lost);
   void SendDeparting();
   absl::Status Death(int rank) const;
-  bool IsOnThisHost(int rank) const { return first_local_ <= rank && rank < first_local_ + local_size_; }
   void SendGroupRequest(const v1::GroupRequest& request);
 
-  std::string incarnation_;
-  std::string job_;
-  WorkerLog log_;
-  bool speaks_ = false;  // this worker writes what concerns the whole job to the log
-  int64_t stall_warning_ns_ = 0;
-  int64_t stall_limit_ns_ = 0;  // 0: none
-  int64_t gpu_stall_limit_ns_ = 0;
+  const std::string incarnation_;
+  const std::string job_;
+  const WorkerLog log_;
+  const bool speaks_;  // this worker writes what concerns the whole job to the log
   std::atomic<uint64_t> group_messages_{0};
 
   mutable std::mutex mutex_;
@@ -155,23 +141,17 @@ class CoordinatorLink final : public ControlLink {
   std::optional<v1::Departing> departing_;
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
-  GpuCollectives* gpus_ = nullptr;
-  std::unique_ptr<GpuLookout> gpu_lookout_;  // from the first tensor in a GPU on
-  std::unique_ptr<NcclRas> nccl_ras_;
-  int64_t last_gpu_sample_ns_ = 0;  // 0: none counts
   std::vector<v1::CoordinatorMessage> early_;
-  std::deque<std::shared_ptr<GroupRequest>> group_requests_;  // shared with the waiting callers
-  uint64_t groups_asked_ = 0;
-  // The last ones, for a coordinator that was restarted.
-  std::deque<v1::GroupAssigned> refused_;
+  GroupRequests group_requests_;
 
   // Held while `conversation_` is used by threads that do not know whether it is there any more.
   std::mutex silence_mutex_;
   bool is_silenced_ = false;
 
   // Control thread only, once connected.
-  int first_local_ = 0;  // the ranks of this host
-  int local_size_ = 0;
+  HostPulses pulses_;
+  GpuHealth gpu_health_;
+  StallReporter stalls_;
   // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.
   int64_t verdict_ns_ = 0;
   absl::Status verdict_;
@@ -180,16 +160,7 @@ class CoordinatorLink final : public ControlLink {
   // Ranks whose processes have ended before the engine was there.
   std::vector<int> early_exits_;
   std::vector<std::string> who_;
-  std::vector<Peer> peers_;
   uint64_t beat_ = 0;
-  // When the last heartbeat of this epoch looked at the host's ranks.
-  int64_t looked_ns_ = 0;
-  int64_t last_stall_report_ns_ = 0;
-  // The ages at which the GPU's driver, and what is enqueued there, were last warned of; 0: they were not.
-  int64_t warned_driver_ns_ = 0;
-  int64_t warned_gpu_ns_ = 0;
-  // The coordinator's last sentence on it.
-  std::string stall_sentence_;
   bool waited_before_ = false;
 
   std::unique_ptr<Conversation> conversation_;

@@ -5,6 +5,7 @@ from typing import List
 import folders
 import pytest
 import rules
+from classes import Size, class_sizes
 from functions import function_spans
 from sources import Finding, Source
 
@@ -49,6 +50,37 @@ def test_a_method_is_measured_and_its_class_is_not() -> None:
     )
     text = "class Job {\n public:\n" + cpp_function("void Run()", 80) + "};\n"
     assert lines(rules.functions_are_short, "base/a.cc", text) == [2 + 1]
+
+
+def test_a_class_is_measured_with_its_functions_elsewhere() -> None:
+    header = """namespace a {
+class Job : public B {
+ public:
+  Job(const Job&) = delete;
+  explicit Job(int a) : a_(a) {}
+  struct Row {
+    int Size() const { return 1; }
+    int size = 0;
+  };
+  using Step = std::function<void()>;
+  void Run(std::vector<int> a = {});
+  bool operator==(const Job& other) const;
+
+ private:
+  const std::function<bool(int)> done_;
+  int a_ = 0;
+};
+}
+"""
+    sources = [
+        Source("server/job.h", header),
+        Source("server/job.cc", "namespace a {\n" + cpp_function("void Job::Run(std::vector<int> a)", 20) + "}\n"),
+        Source("sdk/job.h", "class Job {\n  void Other();\n};\n"),
+    ]
+    sizes = class_sizes(sources)
+    assert sizes["server Job"] == Size(methods=3, lines=16 - 4 + 20)
+    assert sizes["server Job::Row"] == Size(methods=1, lines=4)
+    assert sizes["sdk Job"] == Size(methods=1, lines=3)
 
 
 def test_braces_in_comments_strings_and_macros_are_no_blocks() -> None:

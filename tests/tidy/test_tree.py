@@ -6,6 +6,7 @@ import subprocess
 from typing import Dict, List, Set, Tuple
 
 import pytest
+from classes import GUIDE, LARGE, class_sizes, large_classes
 from folders import MAX_FOLDER_FILES, circles, crowded, folder_includes
 from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule, named_types
 from sources import ROOT, Source, tracked_sources
@@ -51,6 +52,14 @@ def test_no_folders_include_each_other(tree: List[Source]) -> None:
 def test_a_folder_holds_one_idea(tree: List[Source]) -> None:
     told = crowded(tree)
     assert not told, f"{told}: {MAX_FOLDER_FILES} files are allowed; give the folder's second idea a folder of its own"
+
+
+def test_a_class_holds_one_idea(tree: List[Source]) -> None:
+    told = large_classes(tree)
+    assert not told, f"{told}: {GUIDE} is allowed; give the class's second idea a class of its own"
+    sizes = class_sizes(tree)
+    small = [name for name in LARGE if sizes[name].methods <= GUIDE.methods and sizes[name].lines <= GUIDE.lines]
+    assert not small, f"drop {small} from the table of tests/tidy/classes.py"
 
 
 def test_sources_are_formatted() -> None:

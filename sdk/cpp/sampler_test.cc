@@ -54,6 +54,13 @@ TEST(DistributedSamplerTest, PassesAndSeedsHaveOrdersOfTheirOwn) {
             DistributedSampler(6, 0, 1, {true, 7, false}).Indices());
 }
 
+TEST(DistributedSamplerTest, TheOrderIsThatOfTheGoSampler) {
+  DistributedSampler sampler(10, 0, 1, {true, 7, false});
+  sampler.SetPass(2);
+  // sdk/go/farandole/sampler_test.go holds the same.
+  EXPECT_EQ(sampler.Indices(), (std::vector<int64_t>{4, 9, 1, 8, 6, 3, 7, 2, 5, 0}));
+}
+
 TEST(DistributedSamplerTest, TheRestOfAPassIsSharedOutAmongOthers) {
   DistributedSampler two(10, 0, 2, {true, 3, false});
   DistributedSampler other(10, 1, 2, {true, 3, false});

@@ -59,8 +59,9 @@ tools: system
 python: system
 	@tools/setup python
 
-go:
+go: system
 	@tools/setup go
+	@tools/go_stubs
 
 docs-tools: system
 	@tools/setup docs
@@ -78,7 +79,7 @@ install: build python
 	@tools/install
 	@$(if $(DESTDIR)$(PREFIX),tools/install-prefix "$(DESTDIR)$(or $(PREFIX),/usr/local)")
 
-wheel: install wheel-tools
+wheel: install wheel-tools go
 	@tools/wheel
 
 demo: install

@@ -1,9 +1,23 @@
 module farandole.dev/tests
 
-go 1.22
+go 1.22.0
 
 require farandole.dev/go v0.0.0
 
-require gonum.org/v1/gonum v0.15.1
+require (
+	farandole.dev/go/client v0.0.0
+	gonum.org/v1/gonum v0.15.1
+)
+
+require (
+	golang.org/x/net v0.34.0 // indirect
+	golang.org/x/sys v0.29.0 // indirect
+	golang.org/x/text v0.21.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20250115164207-1a7da9e5054f // indirect
+	google.golang.org/grpc v1.71.3 // indirect
+	google.golang.org/protobuf v1.36.5 // indirect
+)
 
 replace farandole.dev/go => ../../sdk/go
+
+replace farandole.dev/go/client => ../../sdk/go/client

@@ -57,6 +57,8 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/_options.py": "a program's settings",
     "sdk/cpp/farandole/options.h": "the C++ SDK's settings",
     "sdk/go/farandole/options.go": "the Go SDK's settings",
+    "sdk/go/client/options.go": "the settings of its client",
+    "sdk/go/client/token.go": "a source of tokens",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",
     "worker/launch/process_environment.cc": "finds it where RTLD_DEEPBIND hides it, for the table and the coordinator that is started",
     "tests/*": "starts programs with an environment of its own",

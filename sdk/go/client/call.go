@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"farandole.dev/go/internal/fault"
+)
+
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = time.Second
+	// For a handshake that tells why gRPC's failed.
+	probeLimit = 3 * time.Second
+	// One attempt waits so long for its answer, as the commands do.
+	attemptLimit = 10 * time.Second
+)
+
+// method is a call of a generated stub.
+type method[Request, Response any] func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error)
+
+// call calls until the coordinator answers, patience is over or the context ends. Every call of the services may be
+// repeated: reads change nothing, and changes carry an idempotency key. refusal says what a coordinator did that answered
+// with an error: "refused to show job mnist".
+func call[Request, Response any](ctx context.Context, c *Client, patience time.Duration, do method[Request, Response], request *Request, refusal string) (*Response, error) {
+	deadline := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		response, err := attempt(ctx, c, do, request)
+		if err == nil {
+			return response, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, fmt.Errorf("coordinator %s was given up before it answered: %w", c.options.Address, cause)
+		}
+		told, isStatus := status.FromError(err)
+		if !isStatus {
+			return nil, err
+		}
+		if told.Code() == codes.Unavailable {
+			if fault := c.tlsFault(ctx, told); fault != nil {
+				return nil, fault
+			}
+		} else if told.Code() != codes.DeadlineExceeded {
+			return nil, c.explain(told, refusal)
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return nil, c.explain(told, refusal)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func attempt[Request, Response any](ctx context.Context, c *Client, do method[Request, Response], request *Request) (*Response, error) {
+	token, err := c.options.Token.token(ctx, c.options.Address)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	limited, stop := context.WithTimeout(ctx, attemptLimit)
+	defer stop()
+	return do(limited, request)
+}
+
+// explain gives the call's outcome in a sentence that names the coordinator.
+func (c *Client) explain(told *status.Status, refusal string) error {
+	coordinator, source := "coordinator "+c.options.Address, c.options.Token
+	text, code := told.Message(), fault.Code(told.Code())
+	switch told.Code() {
+	case codes.Unauthenticated:
+		what := " refused the token" + source.origin
+		if source.read == nil {
+			what = " wants a token, and none was given"
+		}
+		return fault.New(code, coordinator+what+": "+text)
+	case codes.Unimplemented:
+		return fault.New(code, fmt.Sprintf("%s does not speak this Farandole's protocol (%s): it is another version, or another program", coordinator, text))
+	case codes.DeadlineExceeded:
+		return fault.New(fault.Unavailable, fmt.Sprintf("%s did not answer within %v", coordinator, attemptLimit))
+	case codes.Canceled:
+		return fault.New(fault.FailedPrecondition, fmt.Sprintf("the client of %s was closed before it answered", coordinator))
+	case codes.Unavailable:
+		return fault.New(code, coordinator+" is unreachable: "+plainCause(text))
+	}
+	return fault.New(code, coordinator+" "+refusal+": "+text)
+}
+
+// plainCause gives the cause in gRPC's text about a connection that failed, without the library's wrapping.
+func plainCause(text string) string {
+	for _, mark := range []string{"Error while dialing: ", "desc = "} {
+		if at := strings.LastIndex(text, mark); at >= 0 {
+			text = text[at+len(mark):]
+		}
+	}
+	return strings.Trim(text, `"`)
+}
+
+// tlsFault tells, by a handshake of its own, why the two sides did not understand each other; nil: not because of TLS.
+func (c *Client) tlsFault(ctx context.Context, told *status.Status) error {
+	address := c.options.Address
+	if strings.HasPrefix(address, "unix:") || strings.Contains(told.Message(), "connection refused") {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, probeLimit)
+	defer stop()
+	plain := c.config == nil
+	config := c.config
+	if plain {
+		// The certificate does not matter, for nothing is sent: the question is whether the peer speaks TLS.
+		config = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
+	}
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil
+	}
+	defer raw.Close()
+	if limit, has := ctx.Deadline(); has {
+		_ = raw.SetDeadline(limit)
+	}
+	peer := tls.Client(raw, config)
+	err = peer.HandshakeContext(ctx)
+	if plain {
+		if err == nil {
+			return fault.New(fault.Unauthenticated, fmt.Sprintf("coordinator %s speaks TLS, and no CA file was given", address))
+		}
+		return nil
+	}
+	if err == nil {
+		// A peer that wants a certificate says so after the handshake; any other one sends its settings.
+		_, err = peer.Read(make([]byte, 1))
+	}
+	return c.options.TLS.explain(address, err)
+}
+
+func newKey() string {
+	bytes := make([]byte, 16)
+	if _, err := rand.Read(bytes); err != nil {
+		panic(errors.New("farandole: the system gives no random bytes: " + err.Error()))
+	}
+	return hex.EncodeToString(bytes)
+}

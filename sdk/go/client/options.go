@@ -1,0 +1,142 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"farandole.dev/go/internal/fault"
+)
+
+const (
+	defaultPatience = 10 * time.Second
+	defaultInterval = time.Second
+)
+
+// Options say where a coordinator is and how this program proves that it may speak to it.
+type Options struct {
+	// Address is HOST:PORT, or unix:PATH.
+	Address string
+	// Token gives the tenant's token to each call. The zero value sends none.
+	Token TokenSource
+	// TLS is nil for a coordinator that speaks none. Such a coordinator is on this host: New refuses other addresses,
+	// since the token would travel in the clear.
+	TLS *TLS
+	// Patience is for how long a call tries again while the coordinator is away: 10 s if it is 0, and not at all if it is
+	// negative. The call's context ends it earlier.
+	Patience time.Duration
+	// WatchInterval is how often a Watch asks the coordinator: 1 s if it is 0.
+	WatchInterval time.Duration
+}
+
+// TLS names the files, in PEM, by which both sides know each other. New reads them.
+type TLS struct {
+	// CAFile holds the certificates that the coordinator's descends from. "": those of the system.
+	CAFile string
+	// CertFile and KeyFile prove this program to a proxy that wants a certificate. "": none.
+	CertFile, KeyFile string
+	// ServerName is the name in the coordinator's certificate. "": the host of the address.
+	ServerName string
+}
+
+// FromEnvironment gives the options that workers and `farandole run` use as well: FARANDOLE_COORDINATOR,
+// FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE. ErrMismatch: there is no FARANDOLE_COORDINATOR.
+func FromEnvironment() (Options, error) {
+	options := Options{Address: os.Getenv("FARANDOLE_COORDINATOR")}
+	if options.Address == "" {
+		return Options{}, mismatch("FARANDOLE_COORDINATOR is not set: it is HOST:PORT of the coordinator")
+	}
+	if path := os.Getenv("FARANDOLE_TOKEN_FILE"); path != "" {
+		options.Token = TokenFile(path)
+	}
+	if path := os.Getenv("FARANDOLE_CA_FILE"); path != "" {
+		options.TLS = &TLS{CAFile: path}
+	}
+	return options, nil
+}
+
+func mismatch(format string, values ...any) error {
+	return fault.New(fault.InvalidArgument, fmt.Sprintf(format, values...))
+}
+
+// isLocal tells whether an address is of this host.
+func isLocal(address string) bool {
+	if strings.HasPrefix(address, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	number := net.ParseIP(host)
+	return host == "localhost" || number != nil && number.IsLoopback()
+}
+
+// config reads the files.
+func (t *TLS) config(address string) (*tls.Config, error) {
+	made := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, NextProtos: []string{"h2"}}
+	if host, _, err := net.SplitHostPort(address); err == nil && made.ServerName == "" {
+		made.ServerName = host
+	}
+	if t.CAFile != "" {
+		text, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("the CA file for coordinator %s cannot be read: %w", address, err)
+		}
+		made.RootCAs = x509.NewCertPool()
+		if !made.RootCAs.AppendCertsFromPEM(text) {
+			return nil, mismatch("the CA file %s for coordinator %s holds no certificate in PEM", t.CAFile, address)
+		}
+	}
+	if t.CertFile == "" && t.KeyFile == "" {
+		return made, nil
+	}
+	if t.CertFile == "" || t.KeyFile == "" {
+		return nil, mismatch("a certificate for coordinator %s needs its key: CertFile is %q, KeyFile is %q", address, t.CertFile, t.KeyFile)
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
+	}
+	made.Certificates = []tls.Certificate{pair}
+	return made, nil
+}
+
+// explain gives the sentence of a handshake that failed; nil: it tells nothing about TLS.
+func (t *TLS) explain(address string, err error) error {
+	authorities := "the system's certificates"
+	if t.CAFile != "" {
+		authorities = t.CAFile
+	}
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var plain tls.RecordHeaderError
+	var remote *net.OpError
+	text := ""
+	switch {
+	case errors.As(err, &unknown):
+		text = fmt.Sprintf("has a certificate that descends from no authority in %s (%v)", authorities, err)
+	case errors.As(err, &name), errors.As(err, &invalid):
+		text = fmt.Sprintf("has a certificate that does not prove it (%v)", err)
+	case errors.As(err, &plain):
+		text = fmt.Sprintf("does not speak TLS, and the authorities in %s were given", authorities)
+	case errors.As(err, &remote) && remote.Op == "remote error":
+		text = fmt.Sprintf("refused the handshake with %s (%v)", t.proof(), err)
+	default:
+		return nil
+	}
+	return fault.New(fault.Unauthenticated, "coordinator "+address+" "+text)
+}
+
+func (t *TLS) proof() string {
+	if t.CertFile == "" {
+		return "no certificate of this program"
+	}
+	return "the certificate " + t.CertFile
+}

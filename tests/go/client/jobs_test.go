@@ -1,0 +1,247 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"farandole.dev/go/client"
+)
+
+// requireError fails unless the error is of this kind and has these words.
+func requireError(t *testing.T, err, kind error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("the error is %v, not %v", err, kind)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Fatalf("%q is not in: %v", word, err)
+		}
+	}
+}
+
+// follow waits until a job is as is asked for.
+func follow(t *testing.T, ctx context.Context, watch *client.Watch, what string, isSo func(client.Details) bool) client.Details {
+	t.Helper()
+	for {
+		found, err := watch.Next(ctx)
+		if errors.Is(err, client.ErrNotFound) {
+			continue // its workers have not joined yet
+		}
+		if err != nil {
+			t.Fatalf("the job never %s: %v", what, err)
+		}
+		if isSo(found) {
+			return found
+		}
+	}
+}
+
+func TestAWatchSeesTheBlockerARestartAndTheEnd(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	shared.stalledJob("mnist")
+	operator, id := shared.open(nil), client.JobID{Name: "mnist"}
+	watch := operator.Watch(id)
+	stalled := follow(t, ctx, watch, "stalled", func(job client.Details) bool { return job.LastStall != "" })
+	if !strings.Contains(stalled.Blocker(), "late") || stalled.State != client.Running || stalled.Size != 2 || len(stalled.Workers) != 2 {
+		t.Fatalf("the blocker is %q of %+v", stalled.Blocker(), stalled)
+	}
+	listed, err := operator.Jobs(ctx)
+	if err != nil || len(listed) != 1 || listed[0].Name != "mnist" || listed[0].Tenant != "default" {
+		t.Fatalf("listed are %+v: %v", listed, err)
+	}
+	if catalogue, err := operator.Checkpoints(ctx, id); err != nil || len(catalogue) != 0 {
+		t.Fatalf("the catalogue is %+v: %v", catalogue, err)
+	}
+	_, err = operator.DrainRank(ctx, id, 1, "a test")
+	requireError(t, err, client.ErrNotRunning, "refused to drain workers of job mnist", shared.address)
+
+	shared.restart()
+	follow(t, ctx, watch, "was shown after the restart", func(client.Details) bool { return true })
+	if err := operator.Abort(ctx, id, "the test has seen enough"); err != nil {
+		t.Fatal(err)
+	}
+	ended := follow(t, ctx, watch, "ended", func(job client.Details) bool { return job.State.HasEnded() })
+	if ended.State != client.Failed || !strings.Contains(ended.Reason, "the test has seen enough") {
+		t.Fatalf("the job is %s: %s", ended.State, ended.Reason)
+	}
+	if _, err := watch.Next(ctx); err != io.EOF {
+		t.Fatalf("after the job's end a watch gives %v", err)
+	}
+}
+
+func TestADrainedRankLeavesAndTheCatalogueHasTheCheckpoint(t *testing.T) {
+	ctx, shared, folder := limited(t), serve(t), t.TempDir()
+	shared.startJob("net", []string{"--min-np", "1", "--max-np", "2"}, roleVariable+"=shrink", folderVariable+"="+folder)
+	operator, id := shared.open(nil), client.JobID{Name: "net"}
+	watch := operator.Watch(id)
+	formed := follow(t, ctx, watch, "ran with 2 ranks", func(job client.Details) bool { return job.State == client.Running && job.Size == 2 })
+	if formed.Elastic == nil || formed.Elastic.MinSize != 1 || formed.Elastic.MaxSize != 2 || formed.Workers[1].PID == formed.Workers[0].PID {
+		t.Fatalf("the job is %+v, %+v", formed, formed.Elastic)
+	}
+	ranks, err := operator.DrainRank(ctx, id, 1, "the test wants its place")
+	if err != nil || !slices.Equal(ranks, []int{1}) {
+		t.Fatalf("asked to leave are %v: %v", ranks, err)
+	}
+	ended := follow(t, ctx, watch, "ended", func(job client.Details) bool { return job.State.HasEnded() })
+	if ended.State != client.Finished || ended.Size != 1 || ended.Epoch == formed.Epoch {
+		t.Fatalf("the job is %s with %d ranks in epoch %d: %s", ended.State, ended.Size, ended.Epoch, ended.Reason)
+	}
+	catalogue, err := operator.Checkpoints(ctx, id)
+	if err != nil || len(catalogue) != 1 {
+		t.Fatalf("the catalogue is %+v: %v", catalogue, err)
+	}
+	row := catalogue[0]
+	content, err := os.ReadFile(row.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row.Name != "net" || row.Step != 7 || row.Rank != 0 || row.SizeBytes != uint64(len(content)) || row.SHA256 != fmt.Sprintf("%x", sha256.Sum256(content)) {
+		t.Fatalf("the checkpoint is %+v", row)
+	}
+}
+
+func TestAWorkerThatIsSentSIGTERMLeavesInOrder(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	launcher := shared.startJob("net", []string{"--min-np", "1", "--max-np", "2"}, roleVariable+"=shrink", folderVariable+"="+t.TempDir())
+	operator, id := shared.open(nil), client.JobID{Name: "net"}
+	watch := operator.Watch(id)
+	formed := follow(t, ctx, watch, "ran with 2 ranks", func(job client.Details) bool { return job.State == client.Running && job.Size == 2 })
+	// A rank saves its checkpoint when all ranks are in RunElastic, which minds SIGTERM.
+	for {
+		catalogue, err := operator.Checkpoints(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(catalogue) == 1 {
+			break
+		}
+	}
+	if err := syscall.Kill(formed.Workers[1].PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := follow(t, ctx, watch, "ended", func(job client.Details) bool { return job.State.HasEnded() })
+	isTold := slices.ContainsFunc(ended.History, func(event client.Event) bool {
+		return strings.Contains(event.Sentence, "its process was sent SIGTERM")
+	})
+	if ended.State != client.Finished || ended.Size != 1 || ended.Elastic.Resets != 0 || !isTold {
+		t.Fatalf("the job is %s with %d ranks after %d losses: %v", ended.State, ended.Size, ended.Elastic.Resets, ended.History)
+	}
+	if err := launcher.Wait(); err != nil {
+		t.Fatalf("the launcher ended with %v", err)
+	}
+}
+
+func TestATenantSeesItsJobsOnly(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	admin := shared.open(nil)
+	token, err := admin.CreateTenant(ctx, client.Tenant{Name: "vision", MaxJobs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = admin.CreateTenant(ctx, client.Tenant{Name: "vision"})
+	requireError(t, err, client.ErrExists, "vision", shared.address)
+	_, err = admin.CreateTenant(ctx, client.Tenant{Name: "Vision!"})
+	requireError(t, err, client.ErrMismatch, "Vision!")
+	tenant := shared.open(func(options *client.Options) { options.Token = client.Token(token) })
+	if jobs, err := tenant.Jobs(ctx); err != nil || len(jobs) != 0 {
+		t.Fatalf("the tenant sees %+v: %v", jobs, err)
+	}
+	requireError(t, tenant.Abort(ctx, client.JobID{Name: "mnist"}, "no"), client.ErrDenied, "the token of tenant vision is no admin token")
+	_, err = tenant.Job(ctx, client.JobID{Tenant: "default", Name: "mnist"})
+	requireError(t, err, client.ErrDenied, "vision", "default")
+	_, err = tenant.Job(ctx, client.JobID{Name: "mnist"})
+	requireError(t, err, client.ErrNotFound, "refused to show job mnist")
+}
+
+func TestATokenFileIsReadForEachCall(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	right, err := os.ReadFile(shared.tokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator := shared.open(func(options *client.Options) { options.Token = client.TokenFile(path) })
+	_, err = operator.Jobs(ctx)
+	requireError(t, err, os.ErrNotExist, path, shared.address)
+	write([]byte("wrong"))
+	_, err = operator.Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "coordinator "+shared.address+" refused the token in "+path+": ")
+	write([]byte("two\nlines"))
+	_, err = operator.Jobs(ctx)
+	requireError(t, err, client.ErrMismatch, "has the byte 0x0a at position 3")
+	write(right)
+	if _, err := operator.Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	nobody := shared.open(func(options *client.Options) { options.Token = client.TokenSource{} })
+	_, err = nobody.Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "wants a token, and none was given")
+	t.Setenv("FARANDOLE_COORDINATOR", shared.address)
+	t.Setenv("FARANDOLE_TOKEN_FILE", path)
+	options, err := client.FromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shared.open(func(given *client.Options) { *given = options }).Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACallEndsWithItsContextOrItsPatience(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	hasty := shared.open(func(options *client.Options) { options.Patience = -1 })
+	patient := shared.open(nil)
+	shared.kill()
+	_, err := hasty.Jobs(ctx)
+	requireError(t, err, client.ErrUnavailable, "coordinator "+shared.address+" is unreachable: ", "connection refused")
+	given, giveUp := context.WithCancel(ctx)
+	giveUp()
+	_, err = patient.Jobs(given)
+	requireError(t, err, context.Canceled, shared.address)
+	_, err = patient.Watch(client.JobID{Name: "mnist"}).Next(given)
+	requireError(t, err, context.Canceled, shared.address)
+	if err := patient.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = patient.Jobs(ctx)
+	requireError(t, err, client.ErrNotRunning, "the client of coordinator "+shared.address+" was closed")
+}
+
+func TestAContextEndsACallToACoordinatorThatHangs(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	operator := shared.open(nil)
+	if _, err := operator.Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pid := shared.command.Process.Pid
+	var state syscall.WaitStatus
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	// The signal reaches all threads a little later.
+	if _, err := syscall.Wait4(pid, &state, syscall.WUNTRACED, nil); err != nil || !state.Stopped() {
+		t.Fatalf("the coordinator did not stop (status %v): %v", state, err)
+	}
+	hasty, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	_, err := operator.Jobs(hasty)
+	requireError(t, err, context.DeadlineExceeded, "coordinator "+shared.address+" was given up before it answered")
+	_, err = operator.Watch(client.JobID{Name: "mnist"}).Next(hasty)
+	requireError(t, err, context.DeadlineExceeded, shared.address)
+}

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"farandole.dev/go/client"
+)
+
+// makeCertificate writes a certificate that is its own authority, and its key.
+func makeCertificate(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	certificate, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
+}
+
+func TestTLSProvesTheCoordinator(t *testing.T) {
+	ctx := limited(t)
+	certificate, key := makeCertificate(t)
+	other, _ := makeCertificate(t)
+	shared := serve(t, "--tls-cert", certificate, "--tls-key", key)
+	with := func(given *client.TLS) *client.Client {
+		return shared.open(func(options *client.Options) { options.TLS = given })
+	}
+	if _, err := with(&client.TLS{CAFile: certificate}).Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := with(&client.TLS{CAFile: other}).Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "coordinator "+shared.address+" has a certificate that descends from no authority in "+other+" (")
+	_, err = with(&client.TLS{CAFile: certificate, ServerName: "elsewhere"}).Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "has a certificate that does not prove it", "elsewhere")
+	_, err = with(nil).Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "coordinator "+shared.address+" speaks TLS, and no CA file was given")
+
+	plain := serve(t)
+	wrong := plain.open(func(options *client.Options) { options.TLS = &client.TLS{CAFile: certificate} })
+	_, err = wrong.Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "coordinator "+plain.address+" does not speak TLS, and the authorities in "+certificate+" were given")
+	_, err = client.New(client.Options{Address: "10.1.2.3:7070"})
+	requireError(t, err, client.ErrMismatch, "10.1.2.3:7070", "the token would travel in the clear")
+	_, err = client.New(client.Options{Address: "127.0.0.1:1", TLS: &client.TLS{CAFile: key}})
+	requireError(t, err, client.ErrMismatch, key, "holds no certificate")
+}
+
+// proxy speaks TLS for a coordinator that speaks none, with programs that have one of the authorities' certificates only.
+func proxy(t *testing.T, address, certificate, key, authority string) string {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"h2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer near.Close()
+				if near.(*tls.Conn).Handshake() != nil {
+					return
+				}
+				far, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer far.Close()
+				go func() { _, _ = io.Copy(far, near) }()
+				_, _ = io.Copy(near, far)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func TestTLSProvesTheProgramToAProxy(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	certificate, key := makeCertificate(t)
+	own, ownKey := makeCertificate(t)
+	address := proxy(t, shared.address, certificate, key, own)
+	with := func(given client.TLS) *client.Client {
+		return shared.open(func(options *client.Options) { options.Address, options.TLS = address, &given })
+	}
+	if _, err := with(client.TLS{CAFile: certificate, CertFile: own, KeyFile: ownKey}).Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := with(client.TLS{CAFile: certificate}).Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "coordinator "+address+" refused the handshake with no certificate of this program")
+	_, err = client.New(client.Options{Address: address, TLS: &client.TLS{CertFile: own}})
+	requireError(t, err, client.ErrMismatch, "needs its key", own)
+}

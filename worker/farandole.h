@@ -27,7 +27,7 @@ extern "C" {
 #define FARANDOLE_EXPORT __attribute__((visibility("default")))
 
 /* Raised when a function changes in a way that a caller can notice. */
-#define FARANDOLE_ABI_VERSION 2
+#define FARANDOLE_ABI_VERSION 3
 
 /* Codes; the meaning of each is in docs/errors.md. STILL_PENDING is no error: the wait's time is over. */
 enum {
@@ -276,16 +276,37 @@ typedef struct farandole_tensor {
   int32_t ndim;
 } farandole_tensor;
 
+/* One tensor of a grouped call, as the call states it to the other ranks. */
+typedef struct farandole_member {
+  const int64_t* shape;
+  int32_t ndim;
+  int32_t dtype;
+  int32_t is_on_gpu;
+} farandole_member;
+
+/* Of a submission that is one of several of a grouped call: its tensors have several dtypes, or its operation takes one
+ * tensor at a time. The first submission (`first` is 0) states all `count` tensors of the call, of which there may be
+ * none; then the submission's own tensor is empty. A further one has the handle of the first, which is not released
+ * yet: the library gives it to the ranks when the first is complete, and fails it if the first fails. So ranks whose
+ * calls differ in number, dtypes or shapes of their tensors get INVALID_ARGUMENT, and nothing of the call stays
+ * pending. NULL in place of a part: the submission is the whole call. */
+typedef struct farandole_part {
+  const farandole_member* members;
+  int32_t count;
+  farandole_handle first;
+} farandole_part;
+
 /* Several tensors of one dtype as one: all are reduced together, or none. */
 FARANDOLE_EXPORT farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors,
                                                               int32_t count, int32_t dtype, int32_t reduce_op,
                                                               double prescale, double postscale, int32_t group,
-                                                              int64_t wait_ms);
+                                                              int64_t wait_ms, const farandole_part* part);
 
 /* Concatenates the ranks' inputs along the first dimension, which may differ by rank (also be 0). A scalar counts as
  * shape [1]. The result is memory of the handle: see farandole_result. */
 FARANDOLE_EXPORT farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape,
-                                                      int32_t ndim, int32_t dtype, int32_t group, int64_t wait_ms);
+                                                      int32_t ndim, int32_t dtype, int32_t group, int64_t wait_ms,
+                                                      const farandole_part* part);
 
 /* Gives each rank of the group some of this rank's rows (first dimension): the first splits[0] of them to the group's
  * rank 0, the next splits[1] to rank 1, ... `splits` has one number for each rank of the group, and may leave rows out;
@@ -322,7 +343,7 @@ FARANDOLE_EXPORT farandole_handle farandole_broadcast(const char* name, const vo
 FARANDOLE_EXPORT farandole_handle farandole_reducescatter(const char* name, const void* input, void* output,
                                                           const int64_t* shape, int32_t ndim, int32_t dtype,
                                                           int32_t reduce_op, double prescale, double postscale,
-                                                          int32_t group, int64_t wait_ms);
+                                                          int32_t group, int64_t wait_ms, const farandole_part* part);
 
 /* This rank has no more data: until all ranks have joined, it submits nothing more (INVALID_ARGUMENT), and while the
  * handle is pending it takes part in what the others submit, in every group. To a reduction it contributes what changes

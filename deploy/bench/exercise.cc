@@ -184,7 +184,8 @@ class Allgather : public Buffers {
 
  private:
   farandole_handle Submit(size_t tensor) override {
-    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld, wait_ms());
+    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld, wait_ms(),
+                               nullptr);
   }
 
   void Release() {

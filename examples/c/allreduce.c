@@ -41,7 +41,7 @@ int main(void) {
   int64_t* own = malloc(sizeof(int64_t) * (size_t)(rank + 1));
   for (int i = 0; i < rank; ++i) own[i] = rank;
   const int64_t rows_shape[1] = {rank};
-  farandole_handle gathered = farandole_allgather("rows", own, rows_shape, 1, FARANDOLE_I64, 0, 0);
+  farandole_handle gathered = farandole_allgather("rows", own, rows_shape, 1, FARANDOLE_I64, 0, 0, NULL);
   if (gathered < 0) check((int)-gathered);
   check(farandole_wait(gathered, -1));
   void* data = NULL;

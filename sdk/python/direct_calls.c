@@ -149,7 +149,7 @@ static PyObject* grouped_allreduce(PyObject* self, PyObject* const* arguments, P
   if (type >= 0) {
     PyThreadState* state = PyEval_SaveThread();
     handle = table.farandole_grouped_allreduce(terms.name, tensors, (int32_t)count, (int32_t)type, terms.op,
-                                               terms.prescale, terms.postscale, terms.group, kSurfaceMs);
+                                               terms.prescale, terms.postscale, terms.group, kSurfaceMs, NULL);
     last_handle = handle;
     PyEval_RestoreThread(state);
   }

@@ -141,27 +141,37 @@ farandole_handle Call::SubmitGroup(int64_t wait_ms) {
   }
   return Worker().grouped_allreduce(name, tensors.data(), static_cast<int32_t>(tensors.size()), items_[0].element_type,
                                     attributes_.reduce_op, attributes_.prescale, attributes_.postscale,
-                                    attributes_.group, wait_ms);
+                                    attributes_.group, wait_ms, nullptr);
+}
+
+void Call::StateGroup() {
+  members_.clear();
+  for (const Item& item : items_) {
+    members_.push_back({item.shape.data(), CountOf(item.shape), item.element_type, /*is_on_gpu=*/0});
+  }
+  part_ = {members_.data(), static_cast<int32_t>(members_.size()), 0};
 }
 
 farandole_handle Call::SubmitOne(size_t index, int64_t wait_ms) {
   const Attributes& terms = attributes_;
   const Item& item = items_[index];
   std::string name = terms.name;
-  if (!name.empty() && items_.size() > 1) name += "." + std::to_string(index);
+  // Of those that are parts of a call, the first has the call's own name, as in Python.
+  const farandole_part* const part = members_.empty() ? nullptr : &part_;
+  if (!name.empty() && (part == nullptr ? items_.size() > 1 : index > 0)) name += "." + std::to_string(index);
   void* const output = item.output == nullptr ? nullptr : Tf().TF_TensorData(item.output);
   const void* const input = item.input == nullptr ? output : Tf().TF_TensorData(item.input);
   const int64_t* const shape = item.shape.data();
   const int32_t ndim = CountOf(item.shape);
   switch (terms.op) {
     case Op::kAllgather:
-      return Worker().allgather(name.c_str(), input, shape, ndim, item.element_type, terms.group, wait_ms);
+      return Worker().allgather(name.c_str(), input, shape, ndim, item.element_type, terms.group, wait_ms, part);
     case Op::kBroadcast:
       return Worker().broadcast(name.c_str(), input, output, shape, ndim, item.element_type, terms.root, terms.group,
                                 wait_ms);
     case Op::kReducescatter:
       return Worker().reducescatter(name.c_str(), input, output, shape, ndim, item.element_type, terms.reduce_op,
-                                    terms.prescale, terms.postscale, terms.group, wait_ms);
+                                    terms.prescale, terms.postscale, terms.group, wait_ms, part);
     case Op::kAlltoall:
       return Worker().alltoall(name.c_str(), input, shape, ndim, item.element_type,
                                splits_.empty() ? nullptr : splits_.data(), static_cast<int32_t>(splits_.size()),
@@ -175,6 +185,7 @@ bool Call::Submit(int64_t wait_ms) {
   const Op op = attributes_.op;
   if (op == Op::kBarrier) items_.emplace_back();
   const size_t submissions = op == Op::kAllreduce ? 1 : items_.size();
+  if (submissions > 1 && (op == Op::kAllgather || op == Op::kReducescatter)) StateGroup();
   for (size_t i = 0; i < submissions; ++i) {
     const int64_t wait = i + 1 == submissions ? wait_ms : 0;
     farandole_handle handle = 0;
@@ -191,6 +202,7 @@ bool Call::Submit(int64_t wait_ms) {
       return i > 0;
     }
     items_[i].handle = handle;
+    part_.first = items_[0].handle;
   }
   return true;
 }

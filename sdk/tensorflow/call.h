@@ -64,6 +64,8 @@ class Call {
   bool AllocateRows(int index, Item* item);
   bool TakeSplits();
   farandole_handle SubmitGroup(int64_t wait_ms);
+  // Prepares the statement of all tensors, for a call that takes a submission for each.
+  void StateGroup();
   farandole_handle SubmitOne(size_t index, int64_t wait_ms);
   bool DeliverResults();
   bool DeliverGathered(size_t index, int64_t* rows);
@@ -77,6 +79,9 @@ class Call {
   TF_Status* const status_;
   std::vector<Item> items_;
   std::vector<int64_t> splits_;
+  // Empty: each submission is a call of its own.
+  std::vector<farandole_member> members_;
+  farandole_part part_ = {};
   int code_ = 0;
   std::string message_;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
@@ -55,6 +56,17 @@ absl::StatusOr<TensorView> MakeTensor(const void* input, void* output, const int
   return tensor;
 }
 
+absl::StatusOr<std::vector<GroupMember>> MakeMembers(const farandole_part& part) {
+  std::vector<GroupMember> members;
+  for (int32_t i = 0; i < part.count; ++i) {
+    const farandole_member& member = part.members[i];
+    absl::StatusOr<DType> dtype = DTypeFromInt(member.dtype);
+    if (!dtype.ok()) return dtype.status();
+    members.push_back({*dtype, member.is_on_gpu != 0, {member.shape, member.shape + std::max(member.ndim, 0)}});
+  }
+  return members;
+}
+
 int64_t Nanoseconds(int64_t timeout_ms) { return timeout_ms < 0 ? -1 : timeout_ms * 1'000'000; }
 
 farandole_handle Submit(Request request, int64_t wait_ms) {
@@ -69,11 +81,23 @@ farandole_handle Submit(Request request, int64_t wait_ms) {
   });
 }
 
-farandole_handle SubmitOne(absl::StatusOr<Request> request, const absl::StatusOr<TensorView>& tensor, int64_t wait_ms) {
+// `part` may be null.
+farandole_handle SubmitPart(const farandole_part* part, Request request, int64_t wait_ms) {
+  if (part == nullptr) return Submit(std::move(request), wait_ms);
+  request.after = part->first;
+  if (request.after != 0) return Submit(std::move(request), wait_ms);
+  const absl::StatusOr<std::vector<GroupMember>> members = MakeMembers(*part);
+  if (!members.ok()) return Handle(members.status());
+  request.members = &*members;
+  return Submit(std::move(request), wait_ms);
+}
+
+farandole_handle SubmitOne(absl::StatusOr<Request> request, const absl::StatusOr<TensorView>& tensor, int64_t wait_ms,
+                           const farandole_part* part = nullptr) {
   if (!request.ok()) return Handle(request.status());
   if (!tensor.ok()) return Handle(tensor.status());
   request->tensors = absl::MakeConstSpan(&*tensor, 1);
-  return Submit(*request, wait_ms);
+  return SubmitPart(part, *request, wait_ms);
 }
 
 int WaitFor(farandole_handle handle, int64_t timeout_ms, bool release) {
@@ -240,7 +264,7 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
 
 farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors, int32_t count,
                                              int32_t dtype, int32_t reduce_op, double prescale, double postscale,
-                                             int32_t group, int64_t wait_ms) {
+                                             int32_t group, int64_t wait_ms, const farandole_part* part) {
   auto request = farandole::MakeRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group);
   if (!request.ok()) return Handle(request.status());
   std::vector<farandole::TensorView> views;
@@ -252,13 +276,13 @@ farandole_handle farandole_grouped_allreduce(const char* name, const farandole_t
   request->prescale = prescale;
   request->postscale = postscale;
   request->tensors = views;
-  return farandole::Submit(*request, wait_ms);
+  return farandole::SubmitPart(part, *request, wait_ms);
 }
 
 farandole_handle farandole_allgather(const char* name, const void* input, const int64_t* shape, int32_t ndim,
-                                     int32_t dtype, int32_t group, int64_t wait_ms) {
+                                     int32_t dtype, int32_t group, int64_t wait_ms, const farandole_part* part) {
   return farandole::SubmitOne(farandole::MakeRequest(farandole::OpType::kAllgather, name, dtype, FARANDOLE_SUM, group),
-                              farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms);
+                              farandole::MakeTensor(input, nullptr, shape, ndim, false), wait_ms, part);
 }
 
 farandole_handle farandole_alltoall(const char* name, const void* input, const int64_t* shape, int32_t ndim,
@@ -293,13 +317,14 @@ farandole_handle farandole_broadcast(const char* name, const void* input, void* 
 
 farandole_handle farandole_reducescatter(const char* name, const void* input, void* output, const int64_t* shape,
                                          int32_t ndim, int32_t dtype, int32_t reduce_op, double prescale,
-                                         double postscale, int32_t group, int64_t wait_ms) {
+                                         double postscale, int32_t group, int64_t wait_ms, const farandole_part* part) {
   auto request = farandole::MakeRequest(farandole::OpType::kReducescatter, name, dtype, reduce_op, group);
   if (request.ok()) {
     request->prescale = prescale;
     request->postscale = postscale;
   }
-  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false), wait_ms);
+  return farandole::SubmitOne(std::move(request), farandole::MakeTensor(input, output, shape, ndim, false), wait_ms,
+                              part);
 }
 
 farandole_handle farandole_join(int32_t* last_rank) {

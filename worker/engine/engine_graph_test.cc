@@ -259,6 +259,37 @@ TEST_P(EngineGraphTest, NothingIsCapturedWhileTheProgramMayCapture) {
   });
 }
 
+TEST_P(EngineGraphTest, AGroupedCallsPartsAreCapturedOrFailTogether) {
+  WarmUp();
+  const GroupMember member = {DType::kF32, /*is_on_gpu=*/true, {1}};
+  epoch_->OnEachRank([&](int rank) {
+    for (const bool is_equal : {false, true, false}) {
+      const size_t count = is_equal || rank > 0 ? 3 : 2;
+      const absl::StatusCode wanted =
+          is_equal || size() == 1 ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument;
+      const std::vector<GroupMember> members(count, member);
+      std::vector<std::unique_ptr<TestTensor>> parts;
+      for (size_t i = 0; i < count; ++i) parts.push_back(Tensor(rank, absl::StrCat("t", i), 1));
+      parts[0]->members = &members;
+      Capture(rank, [&] {
+        for (auto& part : parts) {
+          Fill(rank, *part, [rank] { return static_cast<float>(rank); });
+          if (part != parts[0]) part->after = parts[0]->handle;
+          ASSERT_TRUE(epoch_->Submit(rank, *part).ok());
+        }
+        for (auto& part : parts) ASSERT_EQ(epoch_->Wait(rank, *part).code(), wanted);
+      });
+      ASSERT_NE(graphs_[rank], nullptr);
+      if (is_equal) {
+        gpus_.Launch(streams_[rank], *graphs_[rank]);
+        gpus_.Synchronize(streams_[rank]);
+        for (auto& part : parts) EXPECT_EQ(part->values[0], SumOfRanks());
+      }
+      gpus_.Destroy(std::move(graphs_[rank]));
+    }
+  });
+}
+
 TEST_P(EngineGraphTest, ACaptureIsNotSpoiledByAWaitForWhatWasSubmittedBeforeIt) {
   WarmUp();
   epoch_->OnEachRank([&](int rank) {

@@ -16,6 +16,7 @@ uint64_t Mix(uint64_t state, uint64_t value) {
 // Of no other value that is mixed in.
 constexpr uint64_t kOnGpuMark = 0x67707567707567;
 constexpr uint64_t kCapturedMark = 0x68706172676870;
+constexpr uint64_t kGroupMark = 0x70756f726770756f;
 
 uint64_t BitsOf(double value) {
   uint64_t bits;
@@ -38,6 +39,15 @@ uint64_t SignatureOf(const Submission& submission) {
     hash = Mix(hash, static_cast<uint64_t>(ndim));
     for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
       if (!(has_own_rows && dim == 0)) hash = Mix(hash, static_cast<uint64_t>(submission.dims[at]));
+    }
+  }
+  if (!submission.states_group) return hash;
+  hash = Mix(Mix(hash, kGroupMark), submission.members.size());
+  for (const GroupMember& member : submission.members) {
+    hash = Mix(hash, static_cast<uint64_t>(member.dtype) << 1 | (member.is_on_gpu ? 1 : 0));
+    hash = Mix(hash, member.dims.size());
+    for (size_t dim = has_own_rows ? 1 : 0; dim < member.dims.size(); ++dim) {
+      hash = Mix(hash, static_cast<uint64_t>(member.dims[dim]));
     }
   }
   return hash;

@@ -24,6 +24,13 @@ struct TensorView {
   absl::Span<const int64_t> shape;
 };
 
+// One tensor of a grouped call that takes several submissions, as the first of them states it to the other ranks.
+struct GroupMember {
+  DType dtype;
+  bool is_on_gpu;
+  absl::InlinedVector<int64_t, 4> dims;
+};
+
 // A caller's request. Borrowed for the call, but the tensors' memory until the submission is complete.
 struct Request {
   OpType op = OpType::kAllreduce;
@@ -39,6 +46,11 @@ struct Request {
   // Empty: unnamed.
   absl::string_view name;
   absl::Span<const TensorView> tensors;
+  // Not null: the first submission of a grouped call that takes several. It states all of the call's tensors.
+  const std::vector<GroupMember>* members = nullptr;
+  // Not 0: a further submission of such a call; the first has this handle. The table holds it until the first is
+  // complete, and fails it if the first fails.
+  int64_t after = 0;
   // Not null: the tensors lie in its memory, and are there, and may be written, when `ready` is over.
   std::shared_ptr<Gpu> gpu;
   GpuEvent ready;
@@ -63,6 +75,10 @@ struct Submission {
   // The tensors' shapes one after the other, and the number of dimensions of each.
   absl::InlinedVector<int64_t, 8> dims;
   absl::InlinedVector<int32_t, 1> ndims;
+  // As in Request. `states_group` is also set if the call has no tensor.
+  bool states_group = false;
+  std::vector<GroupMember> members;
+  int64_t after = 0;
   // Elements of this rank's input, all tensors together.
   int64_t count = 0;
   uint64_t signature = 0;

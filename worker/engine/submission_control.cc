@@ -282,7 +282,7 @@ SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
   Activity activity;
   // Of tens of thousands that may be pending, only the oldest are copied.
   std::vector<const Submission*> pending;
-  for (const Submission& submission : pool_) {
+  for (const Submission& submission : pool_.submissions()) {
     if (!submission.in_use || submission.complete.load()) continue;
     if (submission.running) {
       ++activity.running;
@@ -307,7 +307,7 @@ int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {
   if (pending() == 0) return 0;
   std::lock_guard<std::mutex> lock(mutex_);
   int64_t oldest_ns = 0;
-  for (const Submission& submission : pool_) {
+  for (const Submission& submission : pool_.submissions()) {
     // A rank that has joined waits for the others as long as they have data.
     const bool counts = submission.in_use && !submission.complete.load() && !submission.running;
     if (counts && submission.op != OpType::kJoin) oldest_ns = std::max(oldest_ns, now_ns - submission.submitted_ns);

@@ -28,7 +28,7 @@ bool SubmissionTable::EnterCaptured() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const int64_t handle : std::exchange(captured_, {})) {
-      const Submission* submission = Find(handle);
+      const Submission* submission = pool_.Find(handle);
       if (submission != nullptr && !submission->complete.load())
         entering.push_back({handle, submission->gpu, submission->ready, absl::OkStatus()});
     }
@@ -37,14 +37,20 @@ bool SubmissionTable::EnterCaptured() {
   for (Captured& one : entering) one.status = one.gpu->CheckCapture(one.ready);
   const Lock lock(this);
   for (const Captured& one : entering) {
-    Submission* submission = Find(one.handle);
+    Submission* submission = pool_.Find(one.handle);
     if (submission == nullptr || submission->complete.load()) continue;
     Name* name = FindName(submission->group, submission->name);
     if (name == nullptr) continue;
     const auto at = std::find(name->waiting.begin(), name->waiting.end(), submission);
     if (at == name->waiting.end()) continue;  // it has gone with another one that has no name either
     name->waiting.erase(at);
-    one.status.ok() ? Enter(submission, name) : Finish(submission, name, one.status);
+    if (!one.status.ok()) {
+      Finish(submission, name, one.status);
+    } else if (submission->after != 0) {
+      EnterOrHold(submission, name);
+    } else {
+      Enter(submission, name);
+    }
   }
   if (!entering.empty()) NotifyLocked();
   return !entering.empty();
@@ -67,6 +73,23 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
   }
   name->waiting.push_back(submission);
   if (name->asking == Name::Asking::kNot) Ask(name);
+}
+
+void SubmissionTable::EnterOrHold(Submission* submission, Name* name) {
+  const Submission* first = pool_.Find(submission->after);
+  if (first != nullptr && !first->running && !first->complete.load()) return held_.Add(submission);
+  const bool may_enter = first == nullptr || first->status.ok();
+  may_enter ? Enter(submission, name) : Finish(submission, name, first->status);
+}
+
+void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& status) {
+  if (held_.empty()) return;
+  const std::vector<Submission*> held = held_.TakeAfter(first.handle);
+  for (Submission* submission : held) {
+    Name* name = FindName(submission->group, submission->name);
+    status.ok() ? Enter(submission, name) : Finish(submission, name, status);
+  }
+  if (!held.empty()) PostJoin();
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
@@ -130,7 +153,7 @@ void SubmissionTable::Send(const Post& post) {
 }
 
 void SubmissionTable::PostJoin() {
-  if (joining_ == nullptr || is_join_posted_ || offered_ != nullptr) return;
+  if (joining_ == nullptr || is_join_posted_ || offered_ != nullptr || !held_.empty()) return;
   for (const auto& [number, group] : groups_) {
     for (const auto& [key, name] : group.names) {
       if (!name->waiting.empty()) return;

@@ -19,7 +19,9 @@ constexpr int kMostDeclinedInARow = 6;
 // paired to the end once all ranks have offered: the round is the slot's next collective, as the log would have it.
 bool SubmissionTable::MayOffer(const Submission& submission, const Name& name) {
   if (rendezvous_ == nullptr || name.slot == 0 || submission.group != 0 || pending_count_.load() != 1) return false;
-  if (!TravelsInline(submission) || !rendezvous_->CanOffer()) return false;
+  // An offer may still be agreed after a rank has left; what is held for a call's first submission could not enter
+  // then.
+  if (submission.states_group || !TravelsInline(submission) || !rendezvous_->CanOffer()) return false;
   if (offers_to_skip_ == 0) return true;
   --offers_to_skip_;
   return false;

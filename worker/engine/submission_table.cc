@@ -17,12 +17,12 @@ namespace {
 constexpr size_t kMaxNameBytes = 512;
 // Pending submissions of one rank; a program that leaves so many unanswered has lost them.
 constexpr int64_t kMaxPending = 1 << 20;
-// Handles are generation * 2^24 + index + 1 in the pool.
-constexpr int kIndexBits = 24;
-// Submissions that are pending or complete and not released.
-constexpr size_t kMaxHandles = (size_t{1} << kIndexBits) - 1;
 
 constexpr absl::string_view kUnnamed = "unnamed.";
+
+// The name of unnamed submissions that the table holds. It gives them to the ranks after others that came later, but in
+// one order on all ranks.
+std::string HeldName(OpType op) { return absl::StrCat(TraitsOf(op).unnamed, ".held"); }
 
 uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
 
@@ -49,9 +49,8 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
       clock_(clock),
       arenas_(arenas),
       timeline_(timeline),
-      first_handles_(next_handles),
       most_asked_(most_asked),
-      last_handle_(next_handles) {
+      pool_(next_handles) {
   Group& all = groups_[0];
   all.ranks.resize(size);
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
@@ -90,72 +89,30 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
                                                    request.group, " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
   }
+  if (request.after != 0 && pool_.Find(request.after) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": there is no handle ", request.after, " of the call's first submission"));
+  }
   if (pending_count_.load() >= kMaxPending) {
     return absl::ResourceExhaustedError(
         absl::StrCat(name, ": ", kMaxPending, " submissions are pending, the most that can be"));
   }
-  if (free_.empty() && pool_.size() >= kMaxHandles) {
-    return absl::ResourceExhaustedError(absl::StrCat(name, ": ", kMaxHandles,
+  if (pool_.IsFull()) {
+    return absl::ResourceExhaustedError(absl::StrCat(name, ": ", HandlePool::kMostHandles,
                                                      " handles are held, the most that can be; release those that "
                                                      "are complete"));
   }
   return &group;
 }
 
-Submission* SubmissionTable::Allocate() {
-  if (free_.empty()) {
-    pool_.emplace_back();
-    pool_.back().handle = first_handles_ + static_cast<int64_t>(pool_.size());
-    free_.push_back(&pool_.back());
-  }
-  Submission* submission = free_.back();
-  free_.pop_back();
-  submission->in_use = true;
-  last_handle_ = std::max(last_handle_, submission->handle);
-  return submission;
-}
-
 int64_t SubmissionTable::next_handles() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return ((last_handle_ >> kIndexBits) + 1) << kIndexBits;
-}
-
-void SubmissionTable::Recycle(Submission* submission) {
-  submission->handle += int64_t{1} << kIndexBits;
-  submission->fragments.clear();
-  submission->dims.clear();
-  submission->ndims.clear();
-  submission->splits.clear();
-  submission->result.reset();
-  if (submission->gpu != nullptr) {
-    dropped_.push_back({std::exchange(submission->gpu, nullptr), std::move(submission->gpu_result),
-                        std::exchange(submission->ready, GpuEvent()), std::exchange(submission->done, GpuEvent())});
-  }
-  submission->result_bytes = 0;
-  submission->rows_by_position.clear();
-  submission->in_use = false;
-  submission->slot = 0;
-  submission->started_ns = 0;
-  submission->profiler_range = 0;
-  submission->running = false;
-  submission->released = false;
-  submission->waiters = 0;
-  submission->complete.store(false);
-  submission->status = absl::OkStatus();
-  free_.push_back(submission);
-}
-
-Submission* SubmissionTable::Find(int64_t handle) const {
-  const int64_t index = handle & ((int64_t{1} << kIndexBits) - 1);
-  if (index < 1 || index > static_cast<int64_t>(pool_.size())) return nullptr;
-  const Submission* submission = &pool_[index - 1];
-  if (submission->handle != handle || !submission->in_use || submission->released) return nullptr;
-  return const_cast<Submission*>(submission);
+  return pool_.next_handles();
 }
 
 Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
   const OpTraits& traits = TraitsOf(request.op);
-  Submission* submission = Allocate();
+  Submission* submission = pool_.Allocate();
   submission->op = request.op;
   submission->dtype = request.dtype;
   submission->reduce_op = traits.reduces ? request.reduce_op : ReduceOp::kSum;
@@ -191,6 +148,12 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     const int64_t size = static_cast<int64_t>(group.ranks.size());
     if (request.splits.empty()) submission->splits.assign(group.ranks.size(), submission->rows() / size);
   }
+  submission->states_group = request.members != nullptr;
+  if (submission->states_group) submission->members = *request.members;
+  for (GroupMember& member : submission->members) {
+    if (traits.rows == OpTraits::Rows::kGathers && member.dims.empty()) member.dims.push_back(1);  // as above
+  }
+  submission->after = request.after;
   submission->joins = joins_;
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
@@ -215,7 +178,9 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request
 absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
   absl::StatusOr<Group*> group = Check(request);
   if (!group.ok()) return group.status();
-  const absl::string_view key = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
+  const std::string held_name = request.name.empty() && request.after != 0 ? HeldName(request.op) : "";
+  const absl::string_view own_name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
+  const absl::string_view key = held_name.empty() ? own_name : held_name;
   auto& names = (*group)->names;
   auto found = names.find(key);
   if (found == names.end()) {
@@ -247,6 +212,8 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
     captured_count_.fetch_add(1);
     captured_.push_back(submission->handle);
     name->waiting.push_back(submission);
+  } else if (request.after != 0) {
+    EnterOrHold(submission, name);
   } else if (is_driven && MayOffer(*submission, *name)) {
     Offer(submission, name);
   } else {
@@ -263,7 +230,7 @@ std::vector<OrdererNews> SubmissionTable::TakeNews() {
 
 Submission* SubmissionTable::BeginWaiting(int64_t handle) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Submission* submission = Find(handle);
+  Submission* submission = pool_.Find(handle);
   if (submission != nullptr) ++submission->waiters;
   return submission;
 }
@@ -274,17 +241,17 @@ absl::StatusOr<bool> SubmissionTable::DoneWaiting(Submission* submission, bool r
   if (!submission->complete.load()) return false;
   const absl::Status status = submission->status;
   if (release) submission->released = true;
-  if (submission->released && submission->waiters == 0) Recycle(submission);
+  if (submission->released && submission->waiters == 0) pool_.Recycle(submission);
   if (!status.ok()) return status;
   return true;
 }
 
 void SubmissionTable::Release(int64_t handle) {
   const Lock lock(this);
-  Submission* submission = Find(handle);
+  Submission* submission = pool_.Find(handle);
   if (submission == nullptr) return;
   submission->released = true;
-  if (submission->complete.load() && submission->waiters == 0) Recycle(submission);
+  if (submission->complete.load() && submission->waiters == 0) pool_.Recycle(submission);
 }
 
 void SubmissionTable::WaitForNotice(const std::function<bool()>& done, int64_t ns) {
@@ -324,7 +291,8 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
   submission->running = false;
   if (IsRecorded()) timeline_->Add(*submission, clock_());
   submission->complete.store(true);
-  if (submission->released && submission->waiters == 0) Recycle(submission);
+  EnterHeld(*submission, status);
+  if (submission->released && submission->waiters == 0) pool_.Recycle(submission);
 }
 
 Submission* SubmissionTable::TakePosted(uint32_t slot) {
@@ -345,6 +313,7 @@ void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 
     if (submission != nullptr) {
       submission->running = true;
       submission->started_ns = recorded_ns;
+      EnterHeld(*submission, absl::OkStatus());  // all ranks' signatures were equal
     }
     taken->push_back(submission);
   }

@@ -21,6 +21,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "worker/core/clock.h"
+#include "worker/engine/handle_pool.h"
+#include "worker/engine/held_parts.h"
 #include "worker/engine/submission.h"
 #include "worker/engine/timeline.h"
 #include "worker/order/ready_channel.h"
@@ -230,39 +232,34 @@ class SubmissionTable {
     Submission* submission;
   };
 
-  // A submission's part on a GPU.
-  struct OnGpu {
-    std::shared_ptr<Gpu> gpu;
-    GpuMemory result;
-    GpuEvent ready;
-    GpuEvent done;
-  };
   // For whoever may recycle submissions: what they had of GPUs is given back when the lock is not held any more. That
   // is the driver's work, and a driver makes whoever gives it some wait while its streams are full of what hangs; those
   // who end that want the lock first.
   class Lock {
    public:
     explicit Lock(SubmissionTable* table) : table_(table), held_(table->mutex_) {}
-    ~Lock() { dropped_.swap(table_->dropped_); }
+    ~Lock() { dropped_ = table_->pool_.TakeDropped(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
     SubmissionTable* const table_;
     // Destroyed after `held_`.
-    std::vector<OnGpu> dropped_;
+    std::vector<HandlePool::OnGpu> dropped_;
     const std::lock_guard<std::mutex> held_;
   };
 
   // Captured requests go to EnterCaptured.
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
-  Submission* Allocate();
-  void Recycle(Submission* submission);
-  Submission* Find(int64_t handle) const;
   Submission* Accept(const Request& request, const Group& group, absl::string_view name);
   Name* FindName(uint32_t group, absl::string_view name);
   void Enter(Submission* submission, Name* name);
+  // Of a further submission of a grouped call: holds it until the ranks agree about the first one. If they do already,
+  // gives it to the ranks; if the first one has failed, fails it.
+  void EnterOrHold(Submission* submission, Name* name);
+  // The ranks agree about `first`, or it has failed with `status`: gives them what was held for it, or fails that.
+  void EnterHeld(const Submission& first, const absl::Status& status);
   // Asks for the name's slot now, or in its turn.
   void Ask(Name* name);
   void AskNow(Name* name);
@@ -308,7 +305,6 @@ class SubmissionTable {
   const ClockNs clock_;
   const ArenaTable* const arenas_;
   Timeline* const timeline_;
-  const int64_t first_handles_;
   const size_t most_asked_;
 
   mutable std::mutex mutex_;
@@ -321,11 +317,8 @@ class SubmissionTable {
   uint32_t newest_group_ = 0;  // that there was: numbers ascend
   absl::flat_hash_map<uint32_t, Name*> slots_;
   std::vector<Disputed> disputed_;
-  std::deque<Submission> pool_;
-  std::vector<Submission*> free_;
-  // Of submissions that were recycled since the lock was taken.
-  std::vector<OnGpu> dropped_;
-  int64_t last_handle_;
+  HandlePool pool_;
+  HeldParts held_;
   std::deque<Post> unposted_;
   std::atomic<size_t> unposted_count_{0};
   // The submission that waits in the rendezvous.

@@ -35,6 +35,8 @@ Request RequestFor(TestTensor& tensor, TensorView* view) {
   request.group = tensor.group;
   request.root_rank = tensor.root_rank;
   request.splits = tensor.splits;
+  request.members = tensor.members;
+  request.after = tensor.after;
   if (tensor.op != OpType::kBarrier) request.tensors = absl::MakeConstSpan(view, 1);
   return request;
 }

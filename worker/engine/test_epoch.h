@@ -40,6 +40,9 @@ struct TestTensor {
   std::vector<int64_t> splits;
   // Of a reducescatter: where its part goes; others' results replace `values`.
   std::vector<float> part;
+  // As Request has them.
+  const std::vector<GroupMember>* members = nullptr;
+  int64_t after = 0;
   // Not null: it lies in the rank's GPU, and is there when this stream has come so far.
   CudaStream stream = nullptr;
   int64_t handle = 0;

@@ -23,6 +23,31 @@ v1::DeviceKind DeviceOf(const Submission& submission) {
   return submission.ready.is_captured() ? v1::DEVICE_KIND_CUDA_GRAPH : v1::DEVICE_KIND_CUDA;
 }
 
+// The request's tensors, or all of the call that it begins.
+void AddShapes(const Submission& submission, v1::Ready* ready) {
+  if (submission.states_group) {
+    ready->set_is_empty_group(submission.members.empty());
+    for (const GroupMember& member : submission.members) {
+      v1::Shape* shape = ready->add_grouped_shapes();
+      shape->mutable_dims()->Add(member.dims.begin(), member.dims.end());
+      shape->set_dtype(static_cast<v1::DType>(member.dtype));
+      shape->set_device(member.is_on_gpu ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
+    }
+    return;
+  }
+  size_t at = 0;
+  for (int32_t ndim : submission.ndims) {
+    v1::Shape* shape = submission.ndims.size() > 1 ? ready->add_grouped_shapes() : nullptr;
+    if (shape != nullptr) {
+      shape->set_dtype(ready->dtype());
+      shape->set_device(submission.gpu != nullptr ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
+    }
+    for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
+      shape != nullptr ? shape->add_dims(submission.dims[at]) : ready->add_shape(submission.dims[at]);
+    }
+  }
+}
+
 constexpr uint32_t kProtocolVersion = 1;
 // The look for stalls; signs of life, too, where the coordinator does not want more.
 constexpr absl::Duration kLongestTick = absl::Milliseconds(500);
@@ -332,13 +357,7 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
   ready->set_dtype(static_cast<v1::DType>(submission.dtype));
   ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
   ready->set_device(DeviceOf(submission));
-  size_t at = 0;
-  for (int32_t ndim : submission.ndims) {
-    v1::Shape* shape = submission.ndims.size() > 1 ? ready->add_grouped_shapes() : nullptr;
-    for (int32_t dim = 0; dim < ndim; ++dim, ++at) {
-      shape != nullptr ? shape->add_dims(submission.dims[at]) : ready->add_shape(submission.dims[at]);
-    }
-  }
+  AddShapes(submission, ready);
   ready->set_root(static_cast<uint32_t>(submission.root));
   ready->set_prescale(submission.prescale);
   ready->set_postscale(submission.postscale);

@@ -302,14 +302,14 @@ class Job {
     }
     return Submitted(functions_->grouped_allreduce(call.name(), tensors.data(), static_cast<int32_t>(tensors.size()),
                                                    Number(inputs[0]), call.op(), call.prescale(), call.postscale(),
-                                                   call.group(), wait_ms));
+                                                   call.group(), wait_ms, nullptr));
   }
 
   GatherFuture GatherToAll(const ConstTensor& input, const Call& call, int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
     Submission submission(functions_,
                           functions_->allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
-                                                Number(input), call.group(), wait_ms));
+                                                Number(input), call.group(), wait_ms, nullptr));
     return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
   }
 
@@ -352,7 +352,7 @@ class Job {
     if (!status.ok()) return Future(Submission(std::move(status)));
     return Submitted(functions_->reducescatter(call.name(), input.data(), output.data(), input.shape().begin(),
                                                input.shape().ndim(), Number(input), call.op(), call.prescale(),
-                                               call.postscale(), call.group(), wait_ms));
+                                               call.postscale(), call.group(), wait_ms, nullptr));
   }
 
   Future Meet(const Call& call, int64_t wait_ms) {

@@ -293,7 +293,7 @@ farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, co
     group[i] = tensor;
   }
   const farandole_handle handle = table.grouped_allreduce(text, group, tensors, terms.dtype, terms.reduce_op,
-                                                          terms.prescale, terms.postscale, terms.group, wait_ms);
+                                                          terms.prescale, terms.postscale, terms.group, wait_ms, NULL);
   const farandole_go_outcome outcome = settled(handle, wait_ms);
   free(group);
   free(name.allocated);
@@ -317,7 +317,7 @@ farandole_go_outcome farandole_go_reducescatter(farandole_go_terms terms, const 
   const char* text = name_of(&terms, &name);
   const farandole_handle handle =
       table.reducescatter(text, input, output, terms.shape, terms.ndim, terms.dtype, terms.reduce_op, terms.prescale,
-                          terms.postscale, terms.group, wait_ms);
+                          terms.postscale, terms.group, wait_ms, NULL);
   const farandole_go_outcome outcome = settled(handle, wait_ms);
   free(name.allocated);
   return outcome;
@@ -337,7 +337,7 @@ farandole_go_outcome farandole_go_allgather(farandole_go_terms terms, const void
   struct name name;
   const char* text = name_of(&terms, &name);
   const farandole_go_outcome outcome =
-      of_value(table.allgather(text, input, terms.shape, terms.ndim, terms.dtype, terms.group, wait_ms));
+      of_value(table.allgather(text, input, terms.shape, terms.ndim, terms.dtype, terms.group, wait_ms, NULL));
   free(name.allocated);
   return outcome;
 }

@@ -182,9 +182,9 @@ class Handle:
         self._done = False
         self._streams: Optional[Streams] = None  # of those of its tensors that are in a GPU
 
-    def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> None:
-        """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library. Raises its
-        exception where it is refused."""
+    def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> int:
+        """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library, and returns the
+        library's handle. Raises its exception where it is refused."""
         sweep()
         try:
             if place is None:
@@ -198,6 +198,7 @@ class Handle:
         if handle < 0:
             raise failure(-handle)
         self._ids.append(handle)
+        return handle
 
     def poll(self) -> bool:
         """True when synchronize() would not wait."""

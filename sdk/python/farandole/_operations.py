@@ -157,7 +157,7 @@ class Operations(Generic[Given, Array]):
         self, tensor: Given, name: Optional[str] = None, process_set: ProcessSet = global_process_set
     ) -> Handle:
         """As allgather, but returns at once. `tensor` must not change until synchronize()."""
-        return _ops.allgather(self._adapter, self._adapter.accept(tensor), name, process_set, with_rows=False)
+        return _ops.allgather(self._adapter, self._adapter.accept(tensor), name, process_set)
 
     def grouped_allgather(
         self, tensors: Sequence[Given], name: Optional[str] = None, process_set: ProcessSet = global_process_set

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tupl
 from . import _epochs, _handles
 from ._handles import Handle, Place, wait_ms
 from ._library import SURFACE_MS, check, ffi, lib
+from ._parts import NO_ELEMENTS, describe_call, part_name, submit_part
 from .process_sets import ProcessSet, group_of
 from .reduce_ops import Adasum
 
@@ -15,6 +16,9 @@ MAX_DIMENSIONS = 32
 MOST_NAMES = 8192
 
 
+# Address, shape and element type (FARANDOLE_F32, ...) of an array.
+Description = Tuple[int, Tuple[int, ...], int]
+
 # How a reduction combines, and its factors.
 Reduction = Tuple[int, float, float]
 
@@ -22,9 +26,8 @@ Reduction = Tuple[int, float, float]
 class Adapter(Protocol):
     """The view of an array library. One module-level object a library."""
 
-    def describe(self, array: Any) -> Tuple[int, Tuple[int, ...], int]:
-        """Address, shape and element type (FARANDOLE_F32, ...) of a contiguous array. ValueError: of no supported
-        kind."""
+    def describe(self, array: Any) -> Description:
+        """Of a contiguous array. ValueError: of no supported kind."""
 
     def contiguous(self, array: Any, reduction: Optional[Reduction] = None) -> Any:
         """The array itself if it is contiguous where it can travel from, else a copy that is; `reduction`: what is to be
@@ -190,34 +193,48 @@ def grouped_allreduce(
     arrays = listed(arrays)
     sources = [adapter.contiguous(array, (op, prescale, postscale)) for array in arrays]
     outputs = sources if in_place else [adapter.empty(source, adapter.describe(source)[1]) for source in sources]
-    dtypes = [adapter.describe(source)[2] for source in sources]
+    described = [adapter.describe(source) for source in sources]
+    dtypes = [dtype for _, _, dtype in described]
     places = [adapter.place(source) for source in sources]
     parts: Dict[Any, List[int]] = {}
     for index, (dtype, place) in enumerate(zip(dtypes, places)):
         parts.setdefault(index if op == Adasum else (place is not None, dtype), []).append(index)
-    memory = [sources, outputs]
+    memory: List[Any] = [sources, outputs]
 
     def collect(_ids: Sequence[int]) -> List[Any]:
         return [_output_of(adapter, array, output, in_place)(_ids) for array, output in zip(arrays, outputs)]
 
     handle = Handle(memory, collect)
-    group = group_of(process_set)
+    factors = (op, prescale, postscale, group_of(process_set))
+    shapes = (shape_for(shape) for _, shape, _ in described)
+    part = describe_call(shapes, dtypes, places, len(parts), memory)
+    if not sources:
+        nothing = ffi.new("farandole_tensor*", {"shape": NO_ELEMENTS, "ndim": 1})
+        handle.submit(
+            None,
+            lib.farandole_grouped_allreduce,
+            name_for(name),
+            nothing,
+            1,
+            lib.FARANDOLE_F32,
+            *factors,
+            wait_ms(),
+            part,
+        )
     submissions = list(enumerate(indices for _, indices in sorted(parts.items())))
     for number, indices in submissions:
         tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
-        suffix = f".{number}" if len(parts) > 1 else ""
-        handle.submit(
+        submit_part(
+            handle,
+            part,
             places[indices[0]],
             lib.farandole_grouped_allreduce,
-            name_for(f"{name}{suffix}" if name else None),
+            name_for(part_name(name, number)),
             tensors[0],
             len(indices),
             dtypes[indices[0]],
-            op,
-            prescale,
-            postscale,
-            group,
+            *factors,
             wait_ms(number == submissions[-1][0]),
         )
     return handle
@@ -254,55 +271,55 @@ def reducescatter(
     position, size = lib.farandole_group_rank(group), lib.farandole_group_size(group)
     arrays = listed(arrays)
     outputs: List[Any] = []
-    memory = [outputs]
+    memory: List[Any] = [outputs]
 
     def collect(_ids: Sequence[int]) -> Any:
         delivered = [adapter.deliver(array, output) for array, output in zip(arrays, outputs)]
         return delivered if is_grouped else delivered[0]
 
     handle = Handle(memory, collect)
-    for index, array in enumerate(arrays):
-        source = adapter.contiguous(array, (op, prescale, postscale))
-        address, shape, dtype = adapter.describe(source)
+    sources = [adapter.contiguous(array, (op, prescale, postscale)) for array in arrays]
+    described = [adapter.describe(source) for source in sources]
+    places = [adapter.place(source) for source in sources]
+    shapes = [shape_for(shape) for _, shape, _ in described]
+    part = describe_call(shapes, [dtype for _, _, dtype in described], places, len(sources), memory)
+    terms = (op, prescale, postscale, group)
+    if not sources:
+        nothing = (0, 0, NO_ELEMENTS, 1, lib.FARANDOLE_F32)
+        handle.submit(None, lib.farandole_reducescatter, name_for(name), *nothing, *terms, wait_ms(), part)
+    for index, (source, (address, shape, dtype)) in enumerate(zip(sources, described)):
         rows = shape[0] // size + (1 if position < shape[0] % size else 0) if shape and size > 0 else 0
         outputs.append(adapter.empty(source, (rows, *shape[1:])))
-        dims, ndim = shape_for(shape)
-        memory.append((source, dims))
-        handle.submit(
-            adapter.place(source),
+        memory.append((source, shapes[index]))
+        submit_part(
+            handle,
+            part,
+            places[index],
             lib.farandole_reducescatter,
-            name_for(f"{name}.{index}" if name and is_grouped else name),
+            name_for(part_name(name, index)),
             address,
             adapter.describe(outputs[-1])[0],
-            dims,
-            ndim,
+            *shapes[index],
             dtype,
-            op,
-            prescale,
-            postscale,
-            group,
+            *terms,
             wait_ms(index == len(arrays) - 1),
         )
     return handle
 
 
-def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: ProcessSet, with_rows: bool) -> Handle:
-    """Concatenates along the first dimension. The output is the array; `with_rows`: and the list of rows that each
-    rank of the set gave."""
+def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: ProcessSet) -> Handle:
+    """Concatenates along the first dimension."""
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
     dims, ndim = shape_for(shape)
     group = group_of(process_set)
 
     def collect(ids: Sequence[int]) -> Any:
-        output, rows = _gathered_array(adapter, source, ids[0], group)
-        output = adapter.deliver(array, output)
-        return (output, rows) if with_rows else output
+        return adapter.deliver(array, _gathered_array(adapter, source, ids[0], group)[0])
 
     handle = Handle((source, dims), collect)
-    handle.submit(
-        adapter.place(source), lib.farandole_allgather, name_for(name), address, dims, ndim, dtype, group, wait_ms()
-    )
+    terms = (dims, ndim, dtype, group, wait_ms(), ffi.NULL)
+    handle.submit(adapter.place(source), lib.farandole_allgather, name_for(name), address, *terms)
     return handle
 
 
@@ -311,27 +328,34 @@ def grouped_allgather(
     arrays: Sequence[Any],
     name: Optional[str],
     process_set: ProcessSet,
-    combine: Callable[[List[Any]], Any] = list,
+    combine: Callable[[List[Any], List[List[int]]], Any] = lambda outputs, _rows: outputs,
     kind: Type[Handle] = Handle,
 ) -> Handle:
-    """As allgather for several arrays. The output is what `combine` makes of their list."""
+    """As allgather for several arrays. The output is what `combine` makes of their list, and of the rows of each array
+    that each rank of the set gave."""
     arrays = listed(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
     memory: List[Any] = [sources]
 
     def collect(ids: Sequence[int]) -> Any:
-        outputs = [_gathered_array(adapter, source, handle, group)[0] for source, handle in zip(sources, ids)]
-        return combine([adapter.deliver(array, output) for array, output in zip(arrays, outputs)])
+        gathered_arrays = [_gathered_array(adapter, source, handle, group) for source, handle in zip(sources, ids)]
+        outputs = [adapter.deliver(array, output) for array, (output, _) in zip(arrays, gathered_arrays)]
+        return combine(outputs, [rows for _, rows in gathered_arrays])
 
     handle = kind(memory, collect)
-    for index, source in enumerate(sources):
-        address, shape, dtype = adapter.describe(source)
-        dims, ndim = shape_for(shape)
-        memory.append(dims)
-        own_name = name_for(f"{name}.{index}" if name else None)
-        terms = (dims, ndim, dtype, group, wait_ms(index == len(sources) - 1))
-        handle.submit(adapter.place(source), lib.farandole_allgather, own_name, address, *terms)
+    described = [adapter.describe(source) for source in sources]
+    places = [adapter.place(source) for source in sources]
+    shapes = [shape_for(shape) for _, shape, _ in described]
+    part = describe_call(shapes, [dtype for _, _, dtype in described], places, len(sources), memory)
+    if not sources:
+        nothing = (0, NO_ELEMENTS, 1, lib.FARANDOLE_F32)
+        handle.submit(None, lib.farandole_allgather, name_for(name), *nothing, group, wait_ms(), part)
+    memory.append(shapes)
+    for index, (address, _, dtype) in enumerate(described):
+        terms = (*shapes[index], dtype, group, wait_ms(index == len(sources) - 1))
+        function, own_name = lib.farandole_allgather, name_for(part_name(name, index))
+        submit_part(handle, part, places[index], function, own_name, address, *terms)
     return handle
 
 

@@ -96,6 +96,6 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         return [_pickles.loads(part[1:]) for part in parts]
 
     handle = Handle((memory, shape), collect)
-    terms = (lib.FARANDOLE_U8, group, SURFACE_MS)
+    terms = (lib.FARANDOLE_U8, group, SURFACE_MS, ffi.NULL)
     handle.submit(None, lib.farandole_allgather, _ops.name_for(name), _address(memory), shape, 1, *terms)
     return handle.synchronize()

@@ -1,5 +1,6 @@
 #include "server/job/rules/agreement.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/algorithm/container.h"
@@ -38,16 +39,51 @@ int FirstUnequalShape(const v1::Ready& a, const v1::Ready& b, bool (*same)(const
   return -1;
 }
 
+int TensorsOf(const v1::Ready& ready) {
+  if (ready.is_empty_group()) return 0;
+  return std::max(ready.grouped_shapes_size(), 1);
+}
+
+// The first tensor of which `get` differs; -1: there is none.
+template <typename Get>
+int FirstUnequalTensor(const v1::Ready& a, const v1::Ready& b, const Get& get) {
+  for (int i = 0; i < a.grouped_shapes_size() && i < b.grouped_shapes_size(); ++i) {
+    if (get(a.grouped_shapes(i)) != get(b.grouped_shapes(i))) return i;
+  }
+  return -1;
+}
+
+int FirstUnequalDType(const v1::Ready& a, const v1::Ready& b) {
+  return FirstUnequalTensor(a, b, [](const v1::Shape& shape) { return shape.dtype(); });
+}
+
+int FirstUnequalDevice(const v1::Ready& a, const v1::Ready& b) {
+  return FirstUnequalTensor(a, b, [](const v1::Shape& shape) { return shape.device(); });
+}
+
+std::string ForTensor(int i) { return absl::StrCat(" for grouped tensor ", i); }
+
+std::string ShowDTypes(const v1::Ready& of, const v1::Ready& other) {
+  const int i = FirstUnequalDType(of, other);
+  if (i < 0) return absl::StrCat("dtype ", ShowDType(of.dtype()));
+  return absl::StrCat("dtype ", ShowDType(of.grouped_shapes(i).dtype()), ForTensor(i));
+}
+
+std::string ShowDevices(const v1::Ready& of, const v1::Ready& other) {
+  const int i = FirstUnequalDevice(of, other);
+  if (i < 0) return absl::StrCat("device ", ShowDevice(of.device()));
+  return absl::StrCat("device ", ShowDevice(of.grouped_shapes(i).device()), ForTensor(i));
+}
+
 template <bool (*same)(const Dims&, const Dims&)>
 bool SameShapes(const v1::Ready& a, const v1::Ready& b) {
-  return a.grouped_shapes_size() == b.grouped_shapes_size() && FirstUnequalShape(a, b, same) < 0;
+  return FirstUnequalShape(a, b, same) < 0;
 }
 
 template <bool (*same)(const Dims&, const Dims&), std::string (*show)(const Dims&)>
 std::string ShowShapes(const v1::Ready& of, const v1::Ready& other) {
-  if (of.grouped_shapes_size() != other.grouped_shapes_size()) return Count(of.grouped_shapes_size(), "grouped tensor");
   const int i = FirstUnequalShape(of, other, same);
-  return absl::StrCat("shape ", show(of.grouped_shapes(i).dims()), " for grouped tensor ", i);
+  return absl::StrCat("shape ", show(of.grouped_shapes(i).dims()), ForTensor(i));
 }
 
 std::string ShowDims(const Dims& dims) { return ShowShape(dims); }
@@ -74,9 +110,13 @@ std::string ShowScale(double of, double other) {
 
 constexpr Field kOp = {[](const v1::Ready& a, const v1::Ready& b) { return a.op() == b.op(); },
                        [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("op ", ShowOp(of.op())); }};
+constexpr Field kTensors = {[](const v1::Ready& a, const v1::Ready& b) { return TensorsOf(a) == TensorsOf(b); },
+                            [](const v1::Ready& of, const v1::Ready&) {
+                              return Count(static_cast<uint64_t>(TensorsOf(of)), "grouped tensor");
+                            }};
 constexpr Field kDType = {
-    [](const v1::Ready& a, const v1::Ready& b) { return a.dtype() == b.dtype(); },
-    [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("dtype ", ShowDType(of.dtype())); }};
+    [](const v1::Ready& a, const v1::Ready& b) { return a.dtype() == b.dtype() && FirstUnequalDType(a, b) < 0; },
+    ShowDTypes};
 constexpr Field kReduceOp = {
     [](const v1::Ready& a, const v1::Ready& b) { return a.reduce_op() == b.reduce_op(); },
     [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("reduce op ", ShowReduceOp(of.reduce_op())); }};
@@ -97,15 +137,15 @@ constexpr Field kPostscale = {[](const v1::Ready& a, const v1::Ready& b) { retur
                                 return absl::StrCat("postscale ", ShowScale(of.postscale(), other.postscale()));
                               }};
 constexpr Field kDevice = {
-    [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device(); },
-    [](const v1::Ready& of, const v1::Ready&) { return absl::StrCat("device ", ShowDevice(of.device())); }};
+    [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device() && FirstUnequalDevice(a, b) < 0; },
+    ShowDevices};
 
 // The fields that the ranks' statements of an op must have in common, in the order in which differences are told. The
 // device is in every list of an op that moves elements, because it is in every signature.
 std::vector<Field> MakeFields(const OpTraits& traits) {
   std::vector<Field> fields = {kOp};
   if (traits.tensors == OpTraits::Tensors::kNone) return fields;
-  fields.push_back(kDType);
+  fields.insert(fields.end(), {kTensors, kDType});
   if (traits.reduces) fields.push_back(kReduceOp);
   fields.push_back(traits.has_own_rows ? kShapeButFirst : kShape);
   fields.push_back(traits.has_own_rows ? kGroupedShapesButFirst : kGroupedShapes);
@@ -171,7 +211,7 @@ std::string FaultOf(const v1::Ready& ready, size_t group_size) {
   if (ready.grouped_shapes_size() > kMostGroupedShapes) {
     return absl::StrCat("has ", ready.grouped_shapes_size(), " grouped tensors; ", kMostGroupedShapes, " is the most");
   }
-  if (ready.grouped_shapes_size() == 0) return FaultOfShape(ready.shape(), *traits);
+  if (ready.grouped_shapes_size() == 0) return ready.is_empty_group() ? "" : FaultOfShape(ready.shape(), *traits);
   if (!ready.shape().empty()) return absl::StrCat("has both shape ", ShowShape(ready.shape()), " and grouped shapes");
   for (const v1::Shape& shape : ready.grouped_shapes()) {
     std::string fault = FaultOfShape(shape.dims(), *traits);

@@ -138,6 +138,33 @@ TEST(AgreementTest, TensorsOfAGroupedCallAgreeOneByOne) {
   EXPECT_EQ(Disagreement(0, a, 1, b), "rank 0 has 2 grouped tensors, rank 1 has 1 grouped tensor");
 }
 
+TEST(AgreementTest, AGroupedCallStatesTheElementTypeAndDeviceOfEachTensor) {
+  v1::Ready a = MakeGrouped(v1::OP_TYPE_ALLREDUCE);
+  for (v1::Shape& shape : *a.mutable_grouped_shapes()) {
+    shape.set_dtype(v1::DTYPE_F32);
+    shape.set_device(v1::DEVICE_KIND_CPU);
+  }
+  v1::Ready b = a;
+  EXPECT_TRUE(Agree(a, b));
+  b.mutable_grouped_shapes(1)->set_device(v1::DEVICE_KIND_CUDA);
+  EXPECT_EQ(Disagreement(0, a, 1, b),
+            "rank 0 has device cpu for grouped tensor 1, rank 1 has device cuda for grouped tensor 1");
+  b.mutable_grouped_shapes(1)->set_dtype(v1::DTYPE_F64);
+  EXPECT_EQ(Disagreement(0, a, 1, b),
+            "rank 0 has dtype float32 for grouped tensor 1, rank 1 has dtype float64 for grouped tensor 1");
+}
+
+TEST(AgreementTest, AGroupedCallMayHaveNoTensor) {
+  v1::Ready one = MakeReady(v1::OP_TYPE_ALLREDUCE), none = one;
+  none.clear_shape();
+  none.set_is_empty_group(true);
+  EXPECT_EQ(FaultOf(none, 2), "");
+  EXPECT_TRUE(Agree(none, none));
+  EXPECT_EQ(Disagreement(0, none, 1, one), "rank 0 has 0 grouped tensors, rank 1 has 1 grouped tensor");
+  const v1::Ready two = MakeGrouped(v1::OP_TYPE_ALLREDUCE);
+  EXPECT_EQ(Disagreement(0, two, 1, none), "rank 0 has 2 grouped tensors, rank 1 has 0 grouped tensors");
+}
+
 struct Fault {
   std::string sentence;
   std::function<void(v1::Ready*)> apply;

@@ -1,6 +1,6 @@
 """Ranks disagree: each gets a ValueError that names two ranks and both values, and the job goes on."""
 
-from typing import Any, Callable
+from typing import Any, Callable, List
 
 import farandole.torch as hvd
 import torch
@@ -195,3 +195,78 @@ def about_groups_of_parameters_to_broadcast() -> None:
     optimizer = torch.optim.SGD(groups, lr=0.1)
     words = ("2 groups of [2, 2] parameters", "1 groups of [4] parameters", "rank 0", f"rank {hvd.size() - 1}")
     expect_error(lambda: hvd.broadcast_optimizer_state(optimizer, 0), *words)
+
+
+def grouped_calls(name: str, tensors: List[torch.Tensor]) -> List[Callable[[], Any]]:
+    """Each operation that takes lists, at once and asynchronous."""
+    return [
+        lambda: hvd.grouped_allreduce(tensors, name=f"{name}/reduced", op=hvd.Sum),
+        lambda: hvd.grouped_allreduce_async(tensors, name=f"{name}/later", op=hvd.Sum).synchronize(),
+        lambda: hvd.grouped_allgather(tensors, name=f"{name}/gathered"),
+        lambda: hvd.grouped_reducescatter(tensors, name=f"{name}/scattered", op=hvd.Sum),
+        lambda: hvd.grouped_allreduce(tensors, op=hvd.Sum),
+        lambda: hvd.grouped_allgather(tensors),
+        lambda: hvd.grouped_reducescatter(tensors, op=hvd.Sum),
+    ]
+
+
+@check
+def about_the_number_of_grouped_tensors() -> None:
+    size, last = hvd.size(), f"rank {hvd.size() - 1} has"
+    few, many = [torch.ones(size), torch.ones(size)], [torch.ones(size), torch.ones(size), torch.ones(size)]
+    mixed = [torch.ones(size), torch.ones(size, dtype=torch.float64), torch.ones(size)]
+    rows = [
+        ("more", few, many, "2 grouped tensors", "3 grouped tensors"),
+        ("types", few, mixed, "2 grouped tensors", "3 grouped tensors"),
+        ("one", mixed[1:2], mixed, "1 grouped tensor", "3 grouped tensors"),
+        ("none", mixed, [], "3 grouped tensors", "0 grouped tensors"),
+        ("scalar", [torch.tensor(1.0).reshape(1)], [], "1 grouped tensor", "0 grouped tensors"),
+    ]
+    for name, others, own, first, second in rows:
+        tensors = own if odd_one_out() else others
+        for call in grouped_calls(name, tensors):
+            expect_error(call, f"rank 0 has {first}", f"{last} {second}")
+
+
+@check
+def about_an_element_type_of_a_group() -> None:
+    size, last = hvd.size(), f"rank {hvd.size() - 1} has"
+    own = [torch.ones(size), torch.ones(size, dtype=torch.float64 if odd_one_out() else torch.float16)]
+    for call in grouped_calls("type", own):
+        expect_error(
+            call, "rank 0 has dtype float16 for grouped tensor 1", f"{last} dtype float64 for grouped tensor 1"
+        )
+
+
+@check
+def about_a_shape_of_a_group_of_several_element_types() -> None:
+    size, last = hvd.size(), f"rank {hvd.size() - 1} has"
+    own = [torch.ones(size, 2), torch.ones(size, 4 if odd_one_out() else 3, dtype=torch.float64)]
+    for call in grouped_calls("shape", own):
+        expect_error(call, "3] for grouped tensor 1", f"{last} shape [", "4] for grouped tensor 1")
+
+
+@check
+def what_comes_after_a_group_about_which_ranks_disagree_is_right() -> None:
+    size = hvd.size()
+    tensors = [torch.ones(size), torch.full((size,), 2.0, dtype=torch.float64), torch.full((size,), 3.0)]
+    for name in (None, "again"):
+        handles = [
+            hvd.grouped_allgather_async(tensors[: 1 if odd_one_out() else 3], name=name),
+            hvd.allgather_async(torch.full((1,), hvd.rank())),
+        ]
+        expect_error(handles[0].synchronize, "1 grouped tensor", "3 grouped tensors")
+        assert handles[1].synchronize().tolist() == list(range(size))
+        assert [gathered.sum().item() for gathered in hvd.grouped_allgather(tensors, name=name)] == [
+            size * size * factor for factor in (1, 2, 3)
+        ]
+        reduced = hvd.grouped_allreduce(tensors, op=hvd.Sum, name=name)
+        assert [tensor.tolist() for tensor in reduced] == [[size * factor] * size for factor in (1, 2, 3)]
+        parts = hvd.grouped_reducescatter(tensors, op=hvd.Sum, name=name)
+        assert [tensor.tolist() for tensor in parts] == [[size * factor] for factor in (1, 2, 3)]
+
+
+@check
+def nobody_has_a_tensor_in_a_group() -> None:
+    for call in grouped_calls("nothing", []):
+        assert call() == []

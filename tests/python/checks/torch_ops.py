@@ -227,8 +227,27 @@ def ranks_may_differ_in_wanting_a_gradient() -> None:
     assert hvd.reducescatter(x, name="scatter", op=hvd.Sum) == total()
     assert (hvd.allreduce(x, name="x", op=hvd.Sum) == total()).all()
     assert hvd.allgather(x, name="gather").numel() == hvd.size() ** 2
-    assert (hvd.grouped_allgather([x], name="gathers")[0] == hvd.allgather(x)).all()
     assert (hvd.broadcast(x, 0, name="cast") == 1).all()
+
+
+@check
+def ranks_may_differ_in_which_tensors_of_a_group_want_a_gradient() -> None:
+    for count in (1, 3):
+        # The last rank wants none; each other one wants one of another tensor.
+        wanted = hvd.rank() % count if hvd.rank() < hvd.size() - 1 else count
+        tensors = [mine(hvd.size()).requires_grad_(i == wanted) for i in range(count)]
+        for gathered in hvd.grouped_allgather(tensors, name="gathers"):
+            assert gathered.tolist() == [rank + 1 for rank in range(hvd.size()) for _ in range(hvd.size())]
+        for reduced in hvd.grouped_allreduce(tensors, name="reduces", op=hvd.Sum):
+            assert (reduced == total()).all()
+        for part in hvd.grouped_reducescatter(tensors, name="scatters", op=hvd.Sum):
+            assert part.item() == total()
+    # Backward goes through the whole group, too.
+    tensors = [mine(2).requires_grad_(i == hvd.rank() % 3) for i in range(3)]
+    sum(gathered.sum() for gathered in hvd.grouped_allgather(tensors, name="backwards")).backward()
+    assert [None if x.grad is None else x.grad.tolist() for x in tensors] == [
+        [1.0, 1.0] if i == hvd.rank() % 3 else None for i in range(3)
+    ]
 
 
 @check

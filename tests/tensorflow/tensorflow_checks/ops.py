@@ -87,6 +87,20 @@ def an_allgather_of_scalars_and_of_no_rows() -> None:
         assert results[0].shape == (0, 2) and results[1].shape == (hvd.size(), 2)
 
 
+@check.each("grouped_allgather", "grouped_reducescatter")
+def ranks_with_different_numbers_of_grouped_tensors_are_told(operation: str) -> None:
+    if hvd.size() == 1:
+        return
+    call = getattr(hvd, operation)
+    count = 2 if hvd.rank() == hvd.size() - 1 else 3
+    tensors = [tf.ones([hvd.size()])] * count
+    for name in (None, operation):
+        expect_error(
+            tf.errors.FailedPreconditionError, lambda name=name: call(tensors, name=name), "3 grouped", "2 grouped"
+        )
+        assert len(call([tf.ones([hvd.size()])] * 3, name=name)) == 3, "the job goes on"
+
+
 @check.each(*INTEGERS, *FLOATS, "bool")
 def a_broadcast_gives_the_roots_values(dtype: str) -> None:
     for root in range(hvd.size()):

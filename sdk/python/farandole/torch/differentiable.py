@@ -82,18 +82,25 @@ def _reduce(
 
 
 class _Allgather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-        output, rows = at_once(_ops.allgather, ops.adapter, tensor, name, process_set, True)
-        ctx.call = (tensor.shape, rows, name, process_set)
-        return output
+    """Of one or several tensors. A rank that wants no gradient submits the same without it."""
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
-        shape, rows, name, process_set = ctx.call
-        mean = _reduce([gradient], _gradient_name(name), Average, 1.0, 1.0, process_set)[0]
+    def forward(
+        ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor
+    ) -> Tuple[torch.Tensor, ...]:
+        outputs, rows = at_once(
+            _ops.grouped_allgather, ops.adapter, tensors, name, process_set, lambda *gathered: gathered
+        )
+        ctx.call = ([tensor.shape for tensor in tensors], rows, name, process_set)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+        shapes, rows, name, process_set = ctx.call
+        means = _reduce(gradients, _gradient_name(name), Average, 1.0, 1.0, process_set)
         position = process_set.rank()
-        return mean.narrow(0, sum(rows[:position]), rows[position]).reshape(shape), None, None
+        own = [mean.narrow(0, sum(each[:position]), each[position]) for mean, each in zip(means, rows)]
+        return (None, None, *(part.reshape(shape) for part, shape in zip(own, shapes)))
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -254,7 +261,7 @@ def allgather(
     """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar
     counts as [1]."""
     if _wants_gradient(tensor):
-        return _Allgather.apply(tensor, name, process_set)
+        return _Allgather.apply(name, process_set, tensor)[0]
     return at_once(ops.allgather_async, tensor, name, process_set)
 
 
@@ -264,10 +271,7 @@ def grouped_allgather(
     """As allgather for several tensors, which may differ in shape and element type."""
     tensors = _ops.listed(tensors)
     if any(map(_wants_gradient, tensors)):
-        return [
-            _Allgather.apply(tensor, f"{name}.{index}" if name else None, process_set)
-            for index, tensor in enumerate(tensors)
-        ]
+        return list(_Allgather.apply(name, process_set, *tensors))
     return at_once(ops.grouped_allgather_async, tensors, name, process_set)
 
 

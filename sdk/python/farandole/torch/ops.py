@@ -274,7 +274,7 @@ def sparse_allreduce_async(
     shape, size = tensor.shape, process_set.size()
     found = tensor.detach()
 
-    def combine(gathered: List[torch.Tensor]) -> torch.Tensor:
+    def combine(gathered: List[torch.Tensor], _rows: List[List[int]]) -> torch.Tensor:
         indices, values, shapes = gathered
         for row in shapes.tolist():
             if row[1:] != shapes[0, 1:].tolist():

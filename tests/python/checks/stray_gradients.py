@@ -51,6 +51,8 @@ def a_missing_gradient_counts_as_zero() -> None:
 @check.each("clipped", "replaced", "dropped", "compressed", "grouped")
 def gradients_that_change_while_they_travel_are_told_of_once(kind: str) -> None:
     """Horovod: clipping has no effect or half an effect, without a word; a dropped gradient ends the program."""
+    # Writing to memory that other ranks reduce at that moment may undo some of it, as the warning says.
+    is_shared = kind in ("clipped", "grouped")
     if hvd.size() == 1:
         return
     options = {"compressed": {"compression": hvd.Compression.fp16}, "grouped": {"groups": 1}}.get(kind, {})
@@ -70,7 +72,8 @@ def gradients_that_change_while_they_travel_are_told_of_once(kind: str) -> None:
             warnings.simplefilter("always")
             loop.optimizer.step()
         told += caught
-        expect_same_bits(loop)
+        if not is_shared:
+            expect_same_bits(loop)
     assert len(told) == 1, [str(each.message) for each in told]
     words = str(told[0].message)
     assert "optimizer.synchronize()" in words and "with optimizer.skip_synchronize():" in words, words

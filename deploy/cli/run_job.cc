@@ -188,37 +188,38 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   AgentOrder& order = plan->order;
   absl::StatusOr<std::string> directory = WorkingDirectory();
   if (!directory.ok()) return directory.status();
-  order.directory = *std::move(directory);
-  order.arguments = options.command;
-  order.environment = TravellingVariables(environment.variables, options.exported);
+  order.set_directory(*std::move(directory));
+  *order.mutable_arguments() = {options.command.begin(), options.command.end()};
+  std::vector<std::string> variables = TravellingVariables(environment.variables, options.exported);
   // Workers there have terminals where the launcher has one.
   const std::string terminal = ValueOf(environment.variables, "TERM");
-  if (!terminal.empty()) order.environment = OverlayVariables(order.environment, {absl::StrCat("TERM=", terminal)});
-  const std::vector<std::string> elastic = MakeElasticSettings(options).Variables();
-  order.environment = OverlayVariables(order.environment, elastic);
-  if (options.horovod.drop_in) order.environment = OverlayVariables(order.environment, {"FARANDOLE_HOROVOD=1"});
-  order.is_elastic = options.is_elastic();
-  // A coordinator of one's own ends with the launcher, and the job with it.
-  order.outlives_launcher = options.is_elastic() && own == nullptr;
-  order.first_index = static_cast<uint32_t>(settings.first_index);
-  order.size = static_cast<uint32_t>(settings.size);
-  order.shares = options.shares;
-  order.job = settings.job;
-  order.join_timeout_ms = static_cast<uint64_t>(settings.join_timeout_ms);
+  if (!terminal.empty()) variables = OverlayVariables(variables, {absl::StrCat("TERM=", terminal)});
+  variables = OverlayVariables(variables, MakeElasticSettings(options).Variables());
+  if (options.horovod.drop_in) variables = OverlayVariables(variables, {"FARANDOLE_HOROVOD=1"});
+  *order.mutable_environment() = {variables.begin(), variables.end()};
+  order.set_is_elastic(options.is_elastic());
+  // A coordinator that the launcher runs itself ends with the launcher, and the job with it.
+  order.set_outlives_launcher(options.is_elastic() && own == nullptr);
+  order.set_first_index(static_cast<uint32_t>(settings.first_index));
+  order.set_size(static_cast<uint32_t>(settings.size));
+  SetShares(options.shares, &order);
+  order.set_job(settings.job);
+  order.set_join_timeout_ms(static_cast<uint64_t>(settings.join_timeout_ms));
   if (own != nullptr) {
-    order.coordinators = own->remote_addresses();
-    order.ca_pem = own->ca_pem();
-    order.token = own->token();
+    const std::vector<std::string>& addresses = own->remote_addresses();
+    *order.mutable_coordinators() = {addresses.begin(), addresses.end()};
+    order.set_ca_pem(own->ca_pem());
+    order.set_token(own->token());
     return absl::OkStatus();
   }
-  order.coordinators = {settings.coordinator};
+  order.add_coordinators(settings.coordinator);
   absl::StatusOr<std::string> token = ReadFile(settings.token_file, "--token-file");
   if (!token.ok()) return token.status();
-  order.token = std::string(absl::StripAsciiWhitespace(*token));
+  order.set_token(std::string(absl::StripAsciiWhitespace(*token)));
   if (settings.ca_file.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> ca = ReadFile(settings.ca_file, "--ca");
   if (!ca.ok()) return ca.status();
-  order.ca_pem = *std::move(ca);
+  order.set_ca_pem(*std::move(ca));
   return absl::OkStatus();
 }
 

@@ -181,16 +181,20 @@ def test_a_missing_program_and_other_versions_are_named(
     assert "host 127.0.0.2 has no /no/such/farandole: install it there" in missing.output, missing.output
 
     version = b"9.9.9"
-    hello = struct.pack("<HI", 1, len(version)) + version
-    greeting = b"\x01\x7ffarandole agent\n" + struct.pack("<IB", len(hello), 64) + hello
-    (tmp_path / "greeting").write_bytes(greeting)
-    newer = script_file(tmp_path / "newer", f"cat {tmp_path}/greeting; cat >{tmp_path}/got")
-    other = start(*RUN, *aliases.options(1), "--remote-farandole", newer, "true")
-    other.require_end(1)
-    assert re.search(
-        rf"host 127\.0\.0\.2 has farandole 9\.9\.9 \(agent protocol 1\) as {newer}, and this is", other.output
-    )
-    assert not (tmp_path / "got").read_bytes(), "it is told nothing"
+    # An AgentHello of proto/farandole/v1/agent.proto, and the greeting of the agents before there was one.
+    encoded = b"\x08\x01\x12" + bytes([len(version)]) + version
+    unreadable = struct.pack("<HI", 1, len(version)) + version
+    for hello, words in (
+        (encoded, r"has farandole 9\.9\.9 \(agent protocol 1\) as {program}, and this is"),
+        (unreadable, r"has another version of farandole as {program}: its greeting cannot be read .*, and this is"),
+    ):
+        greeting = b"\x01\x7ffarandole agent\n" + struct.pack("<IB", len(hello), 64) + hello
+        (tmp_path / "greeting").write_bytes(greeting)
+        newer = script_file(tmp_path / "newer", f"cat {tmp_path}/greeting; cat >{tmp_path}/got")
+        other = start(*RUN, *aliases.options(1), "--remote-farandole", newer, "true")
+        other.require_end(1)
+        assert re.search(rf"host 127\.0\.0\.2 {words.format(program=newer)}", other.output), other.output
+        assert not (tmp_path / "got").read_bytes(), "it is told nothing"
 
     older = script_file(tmp_path / "older", "echo \"farandole: unknown command 'host-agent'\" >&2; exit 2")
     unknown = start(*RUN, *aliases.options(1), "--remote-farandole", older, "true")

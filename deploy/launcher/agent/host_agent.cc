@@ -46,7 +46,10 @@ int HostAgent::Run() {
 
 absl::Status HostAgent::OpenEventSources() {
   output_.Write(kAgentGreeting);
-  Send(FrameType::kHello, Encode(AgentHello{kAgentProtocol, kVersion}));
+  AgentHello hello;
+  hello.set_protocol(kAgentProtocol);
+  hello.set_version(kVersion);
+  Send(FrameType::kHello, hello.SerializeAsString());
   absl::StatusOr<std::unique_ptr<AlarmClock>> clock = AlarmClock::Make(&loop_, [this] { OnSilence(); });
   if (!clock.ok()) return clock.status();
   clock_ = *std::move(clock);
@@ -89,27 +92,28 @@ void HostAgent::OnInput() {
 absl::Status HostAgent::OnFrame(const Frame& frame) {
   const bool has_workers = stage_ == kRunning || stage_ == kFinishing;
   if (frame.type == FrameType::kOrder && stage_ == kAwaitingOrder) {
-    const absl::StatusOr<AgentOrder> order = DecodeOrder(frame.message);
+    const absl::StatusOr<AgentOrder> order = Decode<AgentOrder>(frame.message);
     if (order.ok()) Obey(*order);
     return order.status();
   }
   if (frame.type == FrameType::kGo && (stage_ == kReady || stage_ == kRunning)) return OnGo(frame.message);
   if (frame.type == FrameType::kSignal && has_workers) {
-    const absl::StatusOr<AgentSignal> order = DecodeSignal(frame.message);
+    const absl::StatusOr<AgentSignal> order = Decode<AgentSignal>(frame.message);
     if (!order.ok()) return order.status();
-    if (order->worker >= 0) {
-      worker_host_->SignalOne(order->worker, order->signal);
+    const auto signal = static_cast<int>(order->signal());
+    if (order->has_worker()) {
+      worker_host_->SignalOne(static_cast<int>(order->worker()), signal);
       return absl::OkStatus();
     }
-    if (order->signal == SIGSTOP || order->signal == SIGCONT) is_paused_ = order->signal == SIGSTOP;
+    if (signal == SIGSTOP || signal == SIGCONT) is_paused_ = signal == SIGSTOP;
     ExtendSilence();
-    worker_host_->Signal(order->signal, order->whole_group);
+    worker_host_->Signal(signal, order->whole_group());
     return absl::OkStatus();
   }
   if (frame.type == FrameType::kTaken && has_workers) {
-    const absl::StatusOr<uint32_t> taken = DecodeTaken(frame.message);
+    const absl::StatusOr<AgentTaken> taken = Decode<AgentTaken>(frame.message);
     if (!taken.ok()) return taken.status();
-    travelling_bytes_ -= std::min<size_t>(travelling_bytes_, *taken);
+    travelling_bytes_ -= std::min<size_t>(travelling_bytes_, taken->bytes());
     if (travelling_bytes_ < kOutputWindowBytes) worker_host_->HoldOutput(false);
     return absl::OkStatus();
   }
@@ -119,8 +123,8 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
     return absl::OkStatus();
   }
   if (frame.type == FrameType::kTerminals && (stage_ == kReady || has_workers)) {
-    const absl::StatusOr<WorkerTerminals> terminals = DecodeTerminals(frame.message);
-    if (terminals.ok()) worker_host_->SetTerminals(*terminals);
+    const absl::StatusOr<AgentTerminals> terminals = Decode<AgentTerminals>(frame.message);
+    if (terminals.ok()) worker_host_->SetTerminals(FromMessage(*terminals));
     return terminals.status();
   }
   if (frame.type == FrameType::kBeat) return absl::OkStatus();
@@ -129,16 +133,17 @@ absl::Status HostAgent::OnFrame(const Frame& frame) {
 }
 
 absl::Status HostAgent::OnGo(absl::string_view message) {
-  const absl::StatusOr<AgentStaff> staff = DecodeStaff(message);
-  if (!staff.ok()) return staff.status();
-  for (const int worker : staff->workers) {
+  const absl::StatusOr<AgentGo> go = Decode<AgentGo>(message);
+  if (!go.ok()) return go.status();
+  const std::vector<int> workers(go->workers().begin(), go->workers().end());
+  for (const int worker : workers) {
     if (!started_.insert(worker).second) {
       return absl::InvalidArgumentError(absl::StrCat("worker ", worker, " was to be started twice"));
     }
   }
   stage_ = kRunning;
-  running_ += static_cast<int>(staff->workers.size());
-  worker_host_->Start(staff->workers);
+  running_ += static_cast<int>(workers.size());
+  worker_host_->Start(workers);
   return absl::OkStatus();
 }
 
@@ -154,43 +159,45 @@ void HostAgent::Obey(const AgentOrder& order) {
 }
 
 absl::Status HostAgent::Arrange(const AgentOrder& order) {
-  if (chdir(order.directory.c_str()) != 0) {
+  if (chdir(order.directory().c_str()) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot enter the working directory ", order.directory, ": ", strerror(errno)));
+        absl::StrCat("cannot enter the working directory ", order.directory(), ": ", strerror(errno)));
   }
+  const std::vector<std::string> environment(order.environment().begin(), order.environment().end());
   WorkerSettings settings;
-  settings.inherited = OverlayVariables(plan_.environment, order.environment);
-  settings.job = order.job;
-  settings.size = static_cast<int>(order.size);
-  settings.size_here = static_cast<int>(order.size_here);
-  settings.first_index = static_cast<int>(order.first_index);
-  settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms);
+  settings.inherited = OverlayVariables(plan_.environment, environment);
+  settings.job = order.job();
+  settings.size = static_cast<int>(order.size());
+  settings.size_here = static_cast<int>(order.size_here());
+  settings.first_index = static_cast<int>(order.first_index());
+  settings.join_timeout_ms = static_cast<int64_t>(order.join_timeout_ms());
   settings.cores = plan_.cores;
-  settings.is_elastic = order.is_elastic;
+  settings.is_elastic = order.is_elastic();
   settings.nccl_interfaces = NcclInterfaces(settings.inherited, ListInterfaceAddresses);
-  settings.host = order.host;
-  settings.shares = order.shares;
-  if (ValueOf(order.environment, "FARANDOLE_HOROVOD") == "1") {
+  settings.host = order.host();
+  settings.shares = SharesOf(order);
+  if (ValueOf(environment, "FARANDOLE_HOROVOD") == "1") {
     const absl::StatusOr<std::string> drop_in = FindDropIn(plan_.program);
     if (!drop_in.ok()) return drop_in.status();
     settings.drop_in = *drop_in;
   }
   LocalWorkerHost::Command command;
-  command.arguments = order.arguments;
-  command.ends_groups = order.is_elastic;
-  outlives_launcher_ = order.outlives_launcher;
+  command.arguments.assign(order.arguments().begin(), order.arguments().end());
+  command.ends_groups = order.is_elastic();
+  outlives_launcher_ = order.outlives_launcher();
   const absl::StatusOr<std::string> executable =
-      FindExecutable(order.arguments[0], ValueOf(settings.inherited, "PATH"));
+      FindExecutable(order.arguments(0), ValueOf(settings.inherited, "PATH"));
   if (!executable.ok()) return executable.status();
   command.executable = *executable;
-  if (!order.coordinators.empty()) {
+  const std::vector<std::string> coordinators(order.coordinators().begin(), order.coordinators().end());
+  if (!coordinators.empty()) {
     settings.token_file = absl::StrCat(plan_.private_directory, "/token");
-    if (absl::Status written = WritePrivateFile(settings.token_file, order.token); !written.ok()) return written;
-    settings.coordinator = order.coordinators[0];
-    if (!order.ca_pem.empty()) {
+    if (absl::Status written = WritePrivateFile(settings.token_file, order.token()); !written.ok()) return written;
+    settings.coordinator = coordinators[0];
+    if (!order.ca_pem().empty()) {
       settings.ca_file = absl::StrCat(plan_.private_directory, "/ca.pem");
-      if (absl::Status written = WritePrivateFile(settings.ca_file, order.ca_pem); !written.ok()) return written;
-      const absl::StatusOr<std::string> found = plan_.find_coordinator(order.coordinators, order.ca_pem);
+      if (absl::Status written = WritePrivateFile(settings.ca_file, order.ca_pem()); !written.ok()) return written;
+      const absl::StatusOr<std::string> found = plan_.find_coordinator(coordinators, order.ca_pem());
       if (!found.ok()) {
         return absl::UnavailableError(
             absl::StrCat("the coordinator cannot be reached from here: ", found.status().message()));
@@ -205,9 +212,7 @@ absl::Status HostAgent::Arrange(const AgentOrder& order) {
   return absl::OkStatus();
 }
 
-void HostAgent::Refuse(const absl::Status& status) {
-  Send(FrameType::kRefused, Encode(AgentRefusal{status.code(), std::string(status.message())}));
-}
+void HostAgent::Refuse(const absl::Status& status) { Send(FrameType::kRefused, ToMessage(status).SerializeAsString()); }
 
 void HostAgent::OnGuard() {
   unsigned char signal = 0;
@@ -262,7 +267,7 @@ void HostAgent::StopEverything(const std::string& why) {
     stage_ = kOver;
     return;
   }
-  // Nobody would read on, and the pipes are emptied without.
+  // The launcher reads no more output, and the pipes are emptied without it.
   worker_host_->HoldOutput(false);
   stage_ = kFinishing;
   worker_host_->Signal(SIGKILL, true);
@@ -276,29 +281,34 @@ void HostAgent::Send(FrameType type, absl::string_view message) {
 
 void HostAgent::OnReady(WorkerHost*) {
   stage_ = kReady;
-  Send(FrameType::kReady, Encode(AgentReadiness{worker_host_->hostname()}));
+  AgentReady ready;
+  ready.set_hostname(worker_host_->hostname());
+  Send(FrameType::kReady, ready.SerializeAsString());
 }
 
 void HostAgent::OnFailed(WorkerHost*, const absl::Status& status) { Refuse(status); }
 
 void HostAgent::OnStarted(int worker, pid_t pid) {
-  Send(FrameType::kStarted, Encode(AgentStart{static_cast<uint32_t>(worker), static_cast<uint32_t>(pid)}));
+  AgentStarted started;
+  started.set_worker(static_cast<uint32_t>(worker));
+  started.set_pid(static_cast<uint32_t>(pid));
+  Send(FrameType::kStarted, started.SerializeAsString());
 }
 
 void HostAgent::OnOutput(int worker, Console::Stream stream, absl::string_view bytes) {
   if (is_stopped_ || is_orphan_) return;
   AgentOutput output;
-  output.worker = static_cast<uint32_t>(worker);
-  output.is_stderr = stream == Console::kStderr;
-  output.bytes = bytes;
-  Send(FrameType::kOutput, Encode(output));
+  output.set_worker(static_cast<uint32_t>(worker));
+  output.set_is_stderr(stream == Console::kStderr);
+  output.set_text(bytes.data(), bytes.size());
+  Send(FrameType::kOutput, output.SerializeAsString());
   travelling_bytes_ += bytes.size();
   if (travelling_bytes_ >= kOutputWindowBytes) worker_host_->HoldOutput(true);
 }
 
 void HostAgent::OnEnded(int worker, WorkerEnd end) {
   --running_;
-  Send(FrameType::kEnded, Encode(AgentEnd{static_cast<uint32_t>(worker), end}));
+  Send(FrameType::kEnded, ToMessage(worker, end).SerializeAsString());
   FinishIfDeserted();
 }
 

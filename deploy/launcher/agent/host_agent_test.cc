@@ -1,4 +1,4 @@
-// An agent in a process of its own, with the test as its launcher: nothing of it outlives whom it serves.
+// An agent in a process of its own, with the test as its launcher: nothing of it outlives the test.
 #include "deploy/launcher/agent/host_agent.h"
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,20 @@ using testing::IsEmpty;
 
 // Far above what anything here takes on a machine that is busy with other things.
 constexpr int kPatienceMs = 60 * 1000;
+
+AgentSignal Signal(uint32_t signal, bool whole_group, std::optional<uint32_t> worker = std::nullopt) {
+  AgentSignal message;
+  message.set_signal(signal);
+  message.set_whole_group(whole_group);
+  if (worker.has_value()) message.set_worker(*worker);
+  return message;
+}
+
+AgentGo Go(uint32_t worker) {
+  AgentGo go;
+  go.add_workers(worker);
+  return go;
+}
 
 class HostAgentTest : public testing::Test {
  protected:
@@ -78,18 +93,20 @@ class HostAgentTest : public testing::Test {
     from_ = from[0];
     const Frame hello = Next();
     EXPECT_EQ(hello.type, FrameType::kHello);
-    EXPECT_EQ(DecodeHello(hello.message)->version, kVersion);
+    EXPECT_EQ(Decode<AgentHello>(hello.message)->version(), kVersion);
   }
 
   AgentOrder Order(const std::string& script, uint32_t count = 1) const {
     AgentOrder order;
-    order.arguments = {"sh", "-c", script};
-    order.directory = directory_;
-    order.size_here = count;
-    order.size = 8;
-    order.job = "train";
+    for (const std::string& argument : {std::string("sh"), std::string("-c"), script}) order.add_arguments(argument);
+    order.set_directory(directory_);
+    order.set_size_here(count);
+    order.set_size(8);
+    order.set_job("train");
     return order;
   }
+
+  void Send(FrameType type, const google::protobuf::Message& message) { Send(type, message.SerializeAsString()); }
 
   void Send(FrameType type, const std::string& message = "") {
     const std::string frame = EncodeFrame(type, message);
@@ -98,12 +115,12 @@ class HostAgentTest : public testing::Test {
 
   // Starts the order's workers and waits until `count` of them run.
   void Begin(const AgentOrder& order) {
-    Send(FrameType::kOrder, Encode(order));
+    Send(FrameType::kOrder, order);
     ASSERT_EQ(Next().type, FrameType::kReady);
-    AgentStaff staff;
-    for (uint32_t i = 0; i < order.size_here; ++i) staff.workers.push_back(static_cast<int>(4 + i));
-    Send(FrameType::kGo, Encode(staff));
-    for (uint32_t i = 0; i < order.size_here; ++i) AwaitType(FrameType::kStarted);
+    AgentGo go;
+    for (uint32_t i = 0; i < order.size_here(); ++i) go.add_workers(4 + i);
+    Send(FrameType::kGo, go);
+    for (uint32_t i = 0; i < order.size_here(); ++i) AwaitType(FrameType::kStarted);
   }
 
   // The agent's next frame; one of type 0 at its end.
@@ -139,9 +156,9 @@ class HostAgentTest : public testing::Test {
       Frame frame = Next();
       if (frame.type == type || frame.type == FrameType{}) return frame;
       if (frame.type != FrameType::kOutput) continue;
-      const absl::StatusOr<AgentOutput> output = DecodeOutput(frame.message);
+      const absl::StatusOr<AgentOutput> output = Decode<AgentOutput>(frame.message);
       EXPECT_TRUE(output.ok()) << output.status();
-      output_.append(output->bytes.data(), output->bytes.size());
+      output_.append(output->text());
     }
   }
 
@@ -150,8 +167,8 @@ class HostAgentTest : public testing::Test {
     while (output_.find(text) == std::string::npos) {
       const Frame frame = Next();
       ASSERT_EQ(frame.type, FrameType::kOutput);
-      const absl::StatusOr<AgentOutput> output = DecodeOutput(frame.message);
-      output_.append(output->bytes.data(), output->bytes.size());
+      const absl::StatusOr<AgentOutput> output = Decode<AgentOutput>(frame.message);
+      output_.append(output->text());
     }
   }
 
@@ -197,10 +214,11 @@ TEST_F(HostAgentTest, WorkersAreToldWhoTheyAreAndFindTheirSecretsInPrivateFiles)
       "$OMP_NUM_THREADS; "
       "echo \"$(cat $FARANDOLE_TOKEN_FILE $FARANDOLE_CA_FILE)$(stat -c %a $FARANDOLE_TOKEN_FILE)\"",
       2);
-  order.environment = {"MINE=a b"};
-  order.coordinators = {"no:1", "yes:2"};
-  order.ca_pem = "the certificate";
-  order.token = "the token";
+  order.add_environment("MINE=a b");
+  order.add_coordinators("no:1");
+  order.add_coordinators("yes:2");
+  order.set_ca_pem("the certificate");
+  order.set_token("the token");
   Begin(order);
   EXPECT_EQ(AwaitType(FrameType::kEnded).type, FrameType::kEnded);
   AwaitType(FrameType::kEnded);
@@ -215,10 +233,10 @@ TEST_F(HostAgentTest, WorkersAreToldWhoTheyAreAndFindTheirSecretsInPrivateFiles)
 TEST_F(HostAgentTest, WhatAWorkerSaysComesBeforeItsEnd) {
   StartAgent();
   Begin(Order("echo last words; exit 3"));
-  const absl::StatusOr<AgentEnd> end = DecodeEnd(AwaitType(FrameType::kEnded).message);
+  const absl::StatusOr<AgentEnded> end = Decode<AgentEnded>(AwaitType(FrameType::kEnded).message);
   ASSERT_TRUE(end.ok());
-  EXPECT_EQ(end->worker, 4u);
-  EXPECT_EQ(end->end.code, 3);
+  EXPECT_EQ(end->worker(), 4u);
+  EXPECT_EQ(end->code(), 3);
   EXPECT_EQ(output_, "last words\n");
 }
 
@@ -226,8 +244,8 @@ TEST_F(HostAgentTest, ASignalIsPassedOn) {
   StartAgent();
   Begin(Order("trap 'echo got it; exit 7' TERM; echo waiting; while :; do sleep 1000 & wait; done"));
   AwaitOutput("waiting\n");
-  Send(FrameType::kSignal, Encode(AgentSignal{SIGTERM, false}));
-  EXPECT_EQ(DecodeEnd(AwaitType(FrameType::kEnded).message)->end.code, 7);
+  Send(FrameType::kSignal, Signal(SIGTERM, false));
+  EXPECT_EQ(Decode<AgentEnded>(AwaitType(FrameType::kEnded).message)->code(), 7);
   EXPECT_THAT(output_, HasSubstr("got it\n"));
   Send(FrameType::kFinish);
   EXPECT_EQ(AwaitType(FrameType::kFinished).type, FrameType::kFinished);
@@ -238,13 +256,13 @@ TEST_F(HostAgentTest, ASignalToOneWorkerReachesNoOther) {
   StartAgent();
   Begin(Order("echo here; exec sleep 1000", 2));
   AwaitOutput("here\nhere\n");
-  Send(FrameType::kSignal, Encode(AgentSignal{SIGKILL, true, 5}));
-  const absl::StatusOr<AgentEnd> end = DecodeEnd(AwaitType(FrameType::kEnded).message);
+  Send(FrameType::kSignal, Signal(SIGKILL, true, 5));
+  const absl::StatusOr<AgentEnded> end = Decode<AgentEnded>(AwaitType(FrameType::kEnded).message);
   ASSERT_TRUE(end.ok());
-  EXPECT_EQ(end->worker, 5u);
-  EXPECT_EQ(end->end.signal, SIGKILL);
-  Send(FrameType::kSignal, Encode(AgentSignal{SIGTERM, true, 4}));
-  EXPECT_EQ(DecodeEnd(AwaitType(FrameType::kEnded).message)->worker, 4u);
+  EXPECT_EQ(end->worker(), 5u);
+  EXPECT_EQ(end->signal(), SIGKILL);
+  Send(FrameType::kSignal, Signal(SIGTERM, true, 4));
+  EXPECT_EQ(Decode<AgentEnded>(AwaitType(FrameType::kEnded).message)->worker(), 4u);
 }
 
 TEST_F(HostAgentTest, TheEndOfItsInputKillsWorkersAndTheirChildren) {
@@ -279,9 +297,9 @@ TEST_F(HostAgentTest, MoreWorkersMayBeStartedWhileOthersRun) {
   ASSERT_EQ(mkfifo((directory_ + "/gate").c_str(), 0600), 0);
   Begin(Order("echo at $FARANDOLE_LAUNCH_INDEX; read x <$DIR/gate"));
   AwaitOutput("at 4\n");
-  Send(FrameType::kGo, Encode(AgentStaff{{9}}));
-  EXPECT_EQ(DecodeStart(AwaitType(FrameType::kStarted).message)->worker, 9u);
-  Send(FrameType::kGo, Encode(AgentStaff{{4}}));
+  Send(FrameType::kGo, Go(9));
+  EXPECT_EQ(Decode<AgentStarted>(AwaitType(FrameType::kStarted).message)->worker(), 9u);
+  Send(FrameType::kGo, Go(4));
   EXPECT_THAT(AwaitType(FrameType::kRemark).message, HasSubstr("worker 4 was to be started twice"));
   EXPECT_EQ(AwaitExit(), 1);
   EXPECT_THAT(LeftBehind(), IsEmpty());
@@ -291,8 +309,8 @@ TEST_F(HostAgentTest, WorkersThatOutliveTheirLauncherGoOnPrintingAndTheAgentEnds
   StartAgent();
   ASSERT_EQ(mkfifo((directory_ + "/gate").c_str(), 0600), 0);
   AgentOrder order = Order("echo here; read x <$DIR/gate; seq 1 100000; echo done >$DIR/done");
-  order.is_elastic = true;
-  order.outlives_launcher = true;
+  order.set_is_elastic(true);
+  order.set_outlives_launcher(true);
   Begin(order);
   AwaitOutput("here\n");
   close(std::exchange(to_, -1));
@@ -316,7 +334,7 @@ TEST_F(HostAgentTest, GarbageKillsAll) {
 
 TEST_F(HostAgentTest, AFrameOutOfTurnStartsNothing) {
   StartAgent();
-  Send(FrameType::kGo, Encode(AgentStaff{{0}}));
+  Send(FrameType::kGo, Go(0));
   EXPECT_THAT(AwaitType(FrameType::kRemark).message, HasSubstr("a frame of type 2 came out of turn"));
   EXPECT_EQ(AwaitExit(), 1);
 }
@@ -335,33 +353,34 @@ TEST_F(HostAgentTest, NoMoreOutputTravelsThanIsTaken) {
   while (output_.size() < kOutputWindowBytes) {
     const Frame frame = Next();
     ASSERT_EQ(frame.type, FrameType::kOutput);
-    output_.append(DecodeOutput(frame.message)->bytes.size(), 'o');
+    output_.append(Decode<AgentOutput>(frame.message)->text().size(), 'o');
   }
   EXPECT_LE(output_.size(), kOutputWindowBytes + kMaxOutputBytes);
   // Anything else passes by meanwhile.
-  Send(FrameType::kSignal, Encode(AgentSignal{SIGKILL, true}));
-  EXPECT_EQ(DecodeEnd(AwaitType(FrameType::kEnded).message)->end.signal, SIGKILL);
+  Send(FrameType::kSignal, Signal(SIGKILL, true));
+  EXPECT_EQ(Decode<AgentEnded>(AwaitType(FrameType::kEnded).message)->signal(), SIGKILL);
 }
 
 TEST_F(HostAgentTest, WhatIsMissingHereIsNamedBeforeAnythingStarts) {
   StartAgent();
   AgentOrder order = Order("true");
-  order.directory = "/no/such/directory";
-  Send(FrameType::kOrder, Encode(order));
+  order.set_directory("/no/such/directory");
+  Send(FrameType::kOrder, order);
   const Frame frame = Next();
   ASSERT_EQ(frame.type, FrameType::kRefused);
-  EXPECT_EQ(DecodeRefusal(frame.message)->sentence,
+  EXPECT_EQ(Decode<AgentRefused>(frame.message)->sentence(),
             "cannot enter the working directory /no/such/directory: No such file or directory");
 }
 
 TEST_F(HostAgentTest, AProgramThatIsNotHereKeepsItsCode) {
   StartAgent();
   AgentOrder order = Order("true");
-  order.arguments = {"no-such-program"};
-  Send(FrameType::kOrder, Encode(order));
+  order.clear_arguments();
+  order.add_arguments("no-such-program");
+  Send(FrameType::kOrder, order);
   const Frame frame = Next();
   ASSERT_EQ(frame.type, FrameType::kRefused);
-  EXPECT_EQ(DecodeRefusal(frame.message)->code, absl::StatusCode::kNotFound);
+  EXPECT_EQ(Decode<AgentRefused>(frame.message)->code(), static_cast<uint32_t>(absl::StatusCode::kNotFound));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ std::optional<size_t> BoundOf(uint8_t type) {
     case FrameType::kGo:
       return kMaxOrderBytes;
     case FrameType::kOutput:
-      // With the worker's index and the stream.
-      return kMaxOutputBytes + 8;
+      // With the worker's index, the stream and their tags.
+      return kMaxOutputBytes + 16;
     case FrameType::kFinish:
     case FrameType::kBeat:
     case FrameType::kFinished:
@@ -73,7 +73,7 @@ absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
 }
 
 bool GreetingFinder::Push(absl::string_view bytes, std::string* rest) {
-  // The greeting may be cut in two, so the search begins before what is new.
+  // The greeting may be cut in two, so the search begins before the new bytes.
   const size_t from = seen_.size() - std::min(seen_.size(), kAgentGreeting.size());
   seen_.append(bytes.data(), bytes.size());
   const size_t found = seen_.find(kAgentGreetingBytes, from, kAgentGreeting.size());

@@ -17,13 +17,14 @@ namespace farandole::launcher {
 // wrote them. The launcher answers with kOrder; the agent with kReady or kRefused; on each kGo it starts workers and
 // tells what becomes of them; on kFinish, when all workers of the launch have ended, it ends what they left behind and
 // says kFinished. The end of its input means: stop everything at once. Each frame is a length (4 bytes, little endian,
-// of what follows the type), a type, and a message (agent_messages.h).
+// of the bytes behind the type), a type, and a message: those of farandole/v1/agent.proto, except that kRemark is a
+// sentence, and kFinish, kBeat and kFinished have none.
 constexpr char kAgentGreetingBytes[] =
     "\x01\x7f"
     "farandole agent\n";
 constexpr absl::string_view kAgentGreeting(kAgentGreetingBytes, sizeof(kAgentGreetingBytes) - 1);
 // Raised with every change of frames or messages.
-constexpr uint16_t kAgentProtocol = 5;
+constexpr uint16_t kAgentProtocol = 6;
 
 enum class FrameType : uint8_t {
   // From the launcher.
@@ -48,8 +49,8 @@ enum class FrameType : uint8_t {
   kFinished = 71,
 };
 
-// At most so many bytes of output travel without having been taken, so that frames about ends and failures never wait
-// behind a console that nobody reads.
+// At most so many bytes of output travel before the launcher takes them, so that frames about ends and failures never
+// wait behind a console without a reader.
 constexpr size_t kOutputWindowBytes = 256 * 1024;
 // The most that one frame of output has.
 constexpr size_t kMaxOutputBytes = 64 * 1024;
@@ -65,7 +66,7 @@ struct Frame {
 
 std::string EncodeFrame(FrameType type, absl::string_view message);
 
-// Cuts a stream into frames. Holds no more than one frame that is not complete, and what was pushed last.
+// Cuts a stream into frames. Holds no more than one incomplete frame, and the bytes that were pushed last.
 class FrameReader {
  public:
   void Push(absl::string_view bytes);

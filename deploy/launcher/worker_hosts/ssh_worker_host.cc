@@ -49,8 +49,7 @@ std::vector<std::string> SshArguments(const SshOptions& options, const std::stri
   if (options.port != 0) arguments.insert(arguments.end(), {"-p", absl::StrCat(options.port)});
   if (!options.identity_file.empty()) arguments.insert(arguments.end(), {"-i", options.identity_file});
   const auto seconds = std::max<int64_t>(1, absl::ToInt64Seconds(options.connect_limit));
-  // Nobody answers questions; a host that is gone is noticed within 12 s, which ssh says at
-  // no lower level.
+  // No person answers questions; a host that is gone is noticed within 12 s, which ssh says at no lower level.
   for (const std::string& option :
        {std::string("BatchMode=yes"), absl::StrCat("ConnectTimeout=", seconds), std::string("ServerAliveInterval=3"),
         std::string("ServerAliveCountMax=3"), std::string("ClearAllForwardings=yes"), std::string("ControlMaster=no"),
@@ -166,35 +165,42 @@ absl::Status SshWorkerHost::OnFrame(const Frame& frame) {
 }
 
 absl::Status SshWorkerHost::OnHello(absl::string_view message) {
-  const absl::StatusOr<AgentHello> hello = DecodeHello(message);
-  if (!hello.ok()) return hello.status();
-  if (hello->protocol != kAgentProtocol || hello->version != kVersion) {
+  const absl::StatusOr<AgentHello> hello = Decode<AgentHello>(message);
+  if (!hello.ok()) {
     Fail(absl::FailedPreconditionError(
-        absl::StrCat("host ", host(), " has farandole ", hello->version, " (agent protocol ", hello->protocol, ") as ",
-                     options_.programs[attempt_], ", and this is ", kVersion, " (", kAgentProtocol,
+        absl::StrCat("host ", host(), " has another version of farandole as ", options_.programs[attempt_],
+                     ": its greeting cannot be read (", hello.status().message(), "), and this is ", kVersion,
+                     "; install the same version, or name another by --remote-farandole")));
+    return absl::OkStatus();
+  }
+  if (hello->protocol() != kAgentProtocol || hello->version() != kVersion) {
+    Fail(absl::FailedPreconditionError(
+        absl::StrCat("host ", host(), " has farandole ", hello->version(), " (agent protocol ", hello->protocol(),
+                     ") as ", options_.programs[attempt_], ", and this is ", kVersion, " (", kAgentProtocol,
                      "); install the same version, or name another by --remote-farandole")));
     return absl::OkStatus();
   }
   stage_ = kPreparing;
-  Send(FrameType::kOrder, Encode(order_));
+  Send(FrameType::kOrder, order_.SerializeAsString());
   beat_at_ = clock_->Now() + kBeatInterval;
   SetAlarm();
   return absl::OkStatus();
 }
 
 absl::Status SshWorkerHost::OnReady(absl::string_view message) {
-  const absl::StatusOr<AgentReadiness> readiness = DecodeReadiness(message);
-  if (!readiness.ok()) return readiness.status();
-  hostname_ = readiness->hostname;
+  const absl::StatusOr<AgentReady> ready = Decode<AgentReady>(message);
+  if (!ready.ok()) return ready.status();
+  hostname_ = ready->hostname();
   stage_ = kReady;
   listener_->OnReady(this);
   return absl::OkStatus();
 }
 
 absl::Status SshWorkerHost::OnRefused(absl::string_view message) {
-  const absl::StatusOr<AgentRefusal> refusal = DecodeRefusal(message);
-  if (!refusal.ok()) return refusal.status();
-  const absl::Status status(refusal->code, absl::StrCat("host ", host(), ": ", refusal->sentence));
+  const absl::StatusOr<AgentRefused> refused = Decode<AgentRefused>(message);
+  if (!refused.ok()) return refused.status();
+  const absl::Status status(static_cast<absl::StatusCode>(refused->code()),
+                            absl::StrCat("host ", host(), ": ", refused->sentence()));
   if (stage_ == kPreparing) {
     Fail(status);
   } else {
@@ -205,42 +211,45 @@ absl::Status SshWorkerHost::OnRefused(absl::string_view message) {
 }
 
 absl::Status SshWorkerHost::OnStarted(absl::string_view message) {
-  const absl::StatusOr<AgentStart> start = DecodeStart(message);
-  if (!start.ok()) return start.status();
-  const auto worker = static_cast<int>(start->worker);
+  const absl::StatusOr<AgentStarted> started = Decode<AgentStarted>(message);
+  if (!started.ok()) return started.status();
+  const auto worker = static_cast<int>(started->worker());
   if (running_.count(worker) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
   }
-  listener_->OnStarted(worker, static_cast<pid_t>(start->pid));
+  listener_->OnStarted(worker, static_cast<pid_t>(started->pid()));
   return absl::OkStatus();
 }
 
 absl::Status SshWorkerHost::OnWorkerOutput(absl::string_view message) {
-  const absl::StatusOr<AgentOutput> output = DecodeOutput(message);
+  const absl::StatusOr<AgentOutput> output = Decode<AgentOutput>(message);
   if (!output.ok()) return output.status();
-  const auto worker = static_cast<int>(output->worker);
+  const auto worker = static_cast<int>(output->worker());
   if (started_.count(worker) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the agent has no worker ", worker));
   }
-  taken_bytes_ += static_cast<uint32_t>(output->bytes.size());
-  listener_->OnOutput(worker, output->is_stderr ? Console::kStderr : Console::kStdout, output->bytes);
+  taken_bytes_ += static_cast<uint32_t>(output->text().size());
+  listener_->OnOutput(worker, output->is_stderr() ? Console::kStderr : Console::kStdout, output->text());
   if (!is_held_ && taken_bytes_ >= kReceiptBytes) SayTaken();
   return absl::OkStatus();
 }
 
 absl::Status SshWorkerHost::OnWorkerEnded(absl::string_view message) {
-  const absl::StatusOr<AgentEnd> end = DecodeEnd(message);
-  if (!end.ok()) return end.status();
-  const auto worker = static_cast<int>(end->worker);
+  const absl::StatusOr<AgentEnded> ended = Decode<AgentEnded>(message);
+  if (!ended.ok()) return ended.status();
+  const auto worker = static_cast<int>(ended->worker());
   if (running_.erase(worker) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the agent has no running worker ", worker));
   }
-  listener_->OnEnded(worker, end->end);
+  listener_->OnEnded(worker, FromMessage(*ended));
   return absl::OkStatus();
 }
 
 void SshWorkerHost::SayTaken() {
-  if (taken_bytes_ > 0) Send(FrameType::kTaken, EncodeTaken(taken_bytes_));
+  if (taken_bytes_ == 0) return;
+  AgentTaken taken;
+  taken.set_bytes(taken_bytes_);
+  Send(FrameType::kTaken, taken.SerializeAsString());
   taken_bytes_ = 0;
 }
 
@@ -250,16 +259,21 @@ void SshWorkerHost::Send(FrameType type, absl::string_view message) {
 
 void SshWorkerHost::Start(const std::vector<int>& workers) {
   if ((stage_ != kReady && stage_ != kRunning) || workers.empty()) return;
-  if (stage_ == kReady) Send(FrameType::kTerminals, Encode(terminals_));
+  if (stage_ == kReady) Send(FrameType::kTerminals, ToMessage(terminals_).SerializeAsString());
   stage_ = kRunning;
   running_.insert(workers.begin(), workers.end());
   started_.insert(workers.begin(), workers.end());
-  Send(FrameType::kGo, Encode(AgentStaff{workers}));
+  AgentGo go;
+  for (const int worker : workers) go.add_workers(static_cast<uint32_t>(worker));
+  Send(FrameType::kGo, go.SerializeAsString());
 }
 
 void SshWorkerHost::Signal(int signal, bool whole_group) {
   if (stage_ != kRunning && stage_ != kFinishing) return;
-  Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), whole_group}));
+  AgentSignal message;
+  message.set_signal(static_cast<uint32_t>(signal));
+  message.set_whole_group(whole_group);
+  Send(FrameType::kSignal, message.SerializeAsString());
   if (signal != SIGKILL) return;
   kill_at_ = std::min(kill_at_, clock_->Now() + kKillPatience);
   SetAlarm();
@@ -267,12 +281,16 @@ void SshWorkerHost::Signal(int signal, bool whole_group) {
 
 void SshWorkerHost::SetTerminals(const WorkerTerminals& terminals) {
   terminals_ = terminals;
-  if (stage_ == kRunning) Send(FrameType::kTerminals, Encode(terminals_));
+  if (stage_ == kRunning) Send(FrameType::kTerminals, ToMessage(terminals_).SerializeAsString());
 }
 
 void SshWorkerHost::SignalOne(int worker, int signal) {
   if (stage_ != kRunning || running_.count(worker) == 0) return;
-  Send(FrameType::kSignal, Encode(AgentSignal{static_cast<uint8_t>(signal), true, worker}));
+  AgentSignal message;
+  message.set_signal(static_cast<uint32_t>(signal));
+  message.set_whole_group(true);
+  message.set_worker(static_cast<uint32_t>(worker));
+  Send(FrameType::kSignal, message.SerializeAsString());
 }
 
 void SshWorkerHost::HoldOutput(bool hold) {

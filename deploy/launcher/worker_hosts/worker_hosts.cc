@@ -16,8 +16,8 @@ WorkerHost* WorkerHosts::Add(const HostSlots& host) {
     return worker_host;
   }
   AgentOrder order = order_;
-  order.host = host.host;
-  order.size_here = static_cast<uint32_t>(host.slots);
+  order.set_host(host.host);
+  order.set_size_here(static_cast<uint32_t>(host.slots));
   others_.push_back(std::make_unique<SshWorkerHost>(host.host, ssh_, std::move(order), loop_, listener_));
   worker_host = others_.back().get();
   worker_host->SetTerminals(terminals_);

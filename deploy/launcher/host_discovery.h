@@ -10,12 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/output/line_splitter.h"
 #include "deploy/launcher/output/line_tail.h"
 #include "deploy/launcher/policy/host_list.h"
 #include "deploy/launcher/policy/stop_policy.h"
 #include "deploy/launcher/process/alarm_clock.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/worker_pipe.h"
 
 namespace farandole::launcher {

@@ -78,7 +78,7 @@ class JobLink {
   //   as AdminService.AbortJob
   virtual absl::StatusOr<bool> EndIfShort(const std::string& reason) = 0;
   // Workers have ended with code 0: looks whether others wait for them, in the launch's job or in one that some of the
-  // workers form by init(ranks), and ends the job in which they do if nobody else can come.
+  // workers form by init(ranks), and ends a job in which they do if no other worker can come.
   //   UNAVAILABLE  as ReportExit
   virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
   // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that

@@ -415,7 +415,7 @@ void Launch::Apply(int signal) {
 }
 
 void Launch::PauseEverything() {
-  // Not SIGTSTP: a program may ignore it, and its peers would then wait for nobody.
+  // Not SIGTSTP: a program may ignore it, and its peers would then wait in vain.
   SignalWorkers(SIGSTOP, true);
   console_.Leave();
   raise(SIGSTOP);
@@ -426,7 +426,9 @@ void Launch::PauseEverything() {
 absl::Status Launch::RunLoop(const std::function<bool()>& is_over) {
   while (!is_over()) {
     const absl::Status status = loop_.RunOnce();
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      return absl::InternalError(absl::StrCat("the launcher cannot wait for its workers: ", status.message()));
+    }
     outputs_.Continue();
     console_.Refresh();
   }
@@ -436,7 +438,7 @@ absl::Status Launch::RunLoop(const std::function<bool()>& is_over) {
 absl::Status Launch::FinishAll() {
   stage_ = kFinishing;
   gave_up_ = false;
-  // Only a full console can make us wait for long, and only a run that nobody has asked to stop waits for its reader.
+  // Only a full console can make us wait for long, and a run that was asked to stop does not wait for its reader.
   const bool is_stopped = policy_.stop_signal() != 0 || !failure_.ok();
   bool is_limited = false;
   absl::Status status;

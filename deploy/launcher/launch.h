@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/output/console.h"
 #include "deploy/launcher/output/terminal_input.h"
 #include "deploy/launcher/output/worker_outputs.h"
@@ -21,7 +22,6 @@
 #include "deploy/launcher/policy/stop_policy.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/child_watch.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/guard.h"
 #include "deploy/launcher/recruitment.h"
 #include "deploy/launcher/vacancy_watch.h"
@@ -50,7 +50,7 @@ struct LaunchPlan {
   absl::Duration reach_limit = absl::Seconds(60);
   // Not empty: DIR/rank.N/stdout and .../stderr get what worker N prints, byte by byte.
   std::string output_directory;
-  // Says on stderr what is started and what ends.
+  // Says on stderr which workers start and end.
   bool verbose = false;
   // Each line of the workers' output begins with the time.
   bool prefix_time = false;
@@ -59,8 +59,8 @@ struct LaunchPlan {
   bool is_terminal_dumb = false;
   StopLimits limits;
   GuardLink guard;
-  // The job's coordinator; borrowed, and outlives the launch. May be null: then nobody notices that workers wait for
-  // one that has ended with code 0, and the first worker that fails is taken for the cause.
+  // The job's coordinator; borrowed, and outlives the launch. May be null: then the launch does not notice that workers
+  // wait for one that has ended with code 0, and takes the first worker that fails for the cause.
   JobLink* link = nullptr;
 };
 
@@ -114,10 +114,10 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   // An elastic launch, until its job is over and no worker runs.
   absl::Status RunElastic();
   bool IsElasticOver();
-  // Starts what is to be started on a host that is ready.
+  // Starts the workers that are due on a host that is ready.
   void StartAt(const std::string& host, WorkerHost* worker_host);
   void GiveUpUnreached();
-  // Ends what is left, first elsewhere, then here.
+  // Ends the remaining processes, first elsewhere, then here.
   absl::Status FinishAll();
   absl::Status FlushConsole();
 
@@ -140,7 +140,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   void OnSignal(int signal);
   void OnAlarm();
   void OnConsoleDrained();
-  // Nobody reads our output, and the run was asked to stop: drop the rest of the output.
+  // The run was asked to stop, and its output is not read: drop the rest of the output.
   void GiveUpConsole();
   // Sends what the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
@@ -156,7 +156,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
   std::string DescribeEnd(int index) const;
   JobLink::Presence FindPresence() const;
-  // Tells the policy of an end, and looks for those that wait for whom has ended well.
+  // Tells the policy of an end, and looks for workers that wait for one that has ended with code 0.
   void TakeEnd(int worker, WorkerEnd end);
   void AskForVacancy();
   void OnVacancyAnswer(const JobLink::Vacancy& vacancy);
@@ -175,7 +175,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
   WorkerHosts worker_hosts_;
-  // Fixed: who starts where.
+  // Fixed: which worker starts where.
   std::map<const WorkerHost*, std::vector<int>> staff_;
   // Elastic: by when hosts that are being made ready are to be.
   std::map<std::string, absl::Duration> reach_until_;

@@ -40,7 +40,7 @@ class LaunchedRun {
   };
 
   explicit LaunchedRun(const Scenario& scenario);
-  // Kills what is left.
+  // Kills the remaining processes.
   ~LaunchedRun();
   LaunchedRun(const LaunchedRun&) = delete;
   LaunchedRun& operator=(const LaunchedRun&) = delete;
@@ -51,7 +51,7 @@ class LaunchedRun {
   // The launcher process: the guard's child.
   pid_t LauncherPid() const;
 
-  // Waits until workers have written `count` bytes to the fifo DIR/marks: they say so that they have come far.
+  // Waits until workers have written `count` bytes to the fifo DIR/marks, which they do when they have come far.
   void AwaitMarks(int count);
   // Waits for the end: its exit code, or 128 + signal. May be called once.
   int Wait();

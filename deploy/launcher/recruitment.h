@@ -12,23 +12,23 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/host_discovery.h"
 #include "deploy/launcher/job_link.h"
 #include "deploy/launcher/policy/host_list.h"
 #include "deploy/launcher/policy/staffing.h"
 #include "deploy/launcher/process/background_calls.h"
-#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 
 // The settings that make a launch elastic.
 struct ElasticPlan {
   StaffLimits staff;
-  // Where workers may run; or who is asked for it.
+  // Where workers may run; or the script that lists the hosts.
   std::vector<HostSlots> hosts;
   std::optional<HostDiscovery::Plan> discovery;
   std::string own_name;
-  // Hosts are named in what is said about workers.
+  // Sentences about workers name their hosts.
   bool names_hosts = false;
   // How long it may take until the first worker is started.
   absl::Duration shortage_limit = absl::Seconds(600);
@@ -43,7 +43,7 @@ struct ElasticPlan {
   int least = 1;
   // Workers on other hosts outlive the launcher, where it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
-  // Borrowed, and outlives the launch. May be null: then nobody is told anything.
+  // Borrowed, and outlives the launch. May be null: then no coordinator is told.
   JobLink* link = nullptr;
 };
 
@@ -70,8 +70,8 @@ class RecruitmentDelegate {
   virtual absl::Duration Now() const = 0;
 };
 
-// Keeps the number of an elastic launch's workers up, on hosts that come and go, and tells the job's coordinator who
-// has ended. Owned by the launch; one thread; works by an EventLoop.
+// Keeps the number of an elastic launch's workers up, on hosts that come and go, and tells the job's coordinator which
+// workers have ended. Owned by the launch; one thread; works by an EventLoop.
 class Recruitment {
  public:
   // `plan`, `loop` and `delegate` are borrowed.
@@ -84,7 +84,7 @@ class Recruitment {
   void OnUnusable(const std::string& host);
   void OnEnded(int worker, const WorkerEnd& end, const std::string& hostname);
   bool OnChildEnded(pid_t pid, WorkerEnd end);
-  // Does what is due; called after everything else that has happened, too.
+  // Takes the steps that are due; called after every other event, too.
   void Continue();
   // Starts nothing any more.
   void Close();

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/job_link.h"
 #include "deploy/launcher/process/background_calls.h"
-#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 

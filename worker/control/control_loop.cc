@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -25,11 +24,6 @@ static_assert(EPOLLIN == POLLIN && EPOLLPRI == POLLPRI && EPOLLOUT == POLLOUT &&
                   EPOLLHUP == POLLHUP,
               "epoll's bits are handed on as poll's");
 
-// Numbers of the loop's own descriptors among the watches.
-constexpr uint64_t kWakeWatch = 1;
-constexpr uint64_t kTimerWatch = 2;
-constexpr uint64_t kFirstWatch = 3;
-
 // Far above what callers that wait for the loop's progress can have in flight: reaching it is a loop in our own code.
 constexpr size_t kMaxPosted = 1 << 20;
 
@@ -41,13 +35,6 @@ int64_t MonotonicNanoseconds() {
 
 absl::Status OutOf(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat("cannot make ", what, " for the control thread: ", strerror(errno)));
-}
-
-bool AddToEpoll(int epoll_fd, int fd, uint32_t events, uint64_t id) {
-  epoll_event event = {};
-  event.events = events;
-  event.data.u64 = id;
-  return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void Drain(int fd) {
@@ -75,16 +62,14 @@ absl::StatusOr<std::unique_ptr<ControlLoop>> ControlLoop::Create(const std::stri
 }
 
 absl::Status ControlLoop::Open() {
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd_ < 0) return OutOf("an epoll descriptor");
+  if (!events_.status().ok())
+    return absl::ResourceExhaustedError(absl::StrCat("the control thread ", events_.status().message()));
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) return OutOf("an eventfd");
   timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (timer_fd_ < 0) return OutOf("a timerfd");
-  if (!AddToEpoll(epoll_fd_, wake_fd_, EPOLLIN, kWakeWatch)) return OutOf("a watch");
-  if (!AddToEpoll(epoll_fd_, timer_fd_, EPOLLIN, kTimerWatch)) return OutOf("a watch");
-  std::lock_guard<std::mutex> lock(mutex_);
-  next_watch_ = kFirstWatch;
+  if (!events_.Watch(wake_fd_, EPOLLIN, [this](uint32_t) { RunPosted(); })) return OutOf("a watch");
+  if (!events_.Watch(timer_fd_, EPOLLIN, [this](uint32_t) { RunTimers(); })) return OutOf("a watch");
   return absl::OkStatus();
 }
 
@@ -92,7 +77,6 @@ ControlLoop::~ControlLoop() {
   Stop();
   CloseIfOpen(timer_fd_);
   CloseIfOpen(wake_fd_);
-  CloseIfOpen(epoll_fd_);
 }
 
 void ControlLoop::Stop() {
@@ -102,6 +86,7 @@ void ControlLoop::Stop() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
+  events_.Interrupt();
   Wake();
   thread_.join();
   loop_thread_.store(std::thread::id());
@@ -136,33 +121,19 @@ void ControlLoop::Wake() {
 
 // NOLINTNEXTLINE(google-runtime-int): poll(2)'s type.
 absl::Status ControlLoop::WatchFd(int fd, short events, std::function<void(short revents)> on_ready) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t id = next_watch_++;
-  if (watch_of_fd_.contains(fd))
-    return absl::InvalidArgumentError(absl::StrCat("descriptor ", fd, " is watched already"));
-  if (!AddToEpoll(epoll_fd_, fd, static_cast<uint16_t>(events), id)) {
-    const int error = errno;
-    const std::string text = absl::StrCat("cannot watch descriptor ", fd, ": ", strerror(error));
-    if (error == ENOSPC || error == ENOMEM) return absl::ResourceExhaustedError(text);
-    return absl::InvalidArgumentError(text);
-  }
+  const auto bits = static_cast<uint16_t>(events);
   // NOLINTNEXTLINE(google-runtime-int)
-  watches_[id] = Watch{fd, std::make_shared<std::function<void(short)>>(std::move(on_ready))};
-  watch_of_fd_[fd] = id;
-  return absl::OkStatus();
+  if (events_.Watch(fd, bits,
+                    [on_ready = std::move(on_ready)](uint32_t ready) { on_ready(static_cast<short>(ready)); }))
+    return absl::OkStatus();
+  const int error = errno;
+  if (error == EEXIST) return absl::InvalidArgumentError(absl::StrCat("descriptor ", fd, " is watched already"));
+  const std::string text = absl::StrCat("cannot watch descriptor ", fd, ": ", strerror(error));
+  if (error == ENOSPC || error == ENOMEM) return absl::ResourceExhaustedError(text);
+  return absl::InvalidArgumentError(text);
 }
 
-void ControlLoop::UnwatchFd(int fd) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  const auto found = watch_of_fd_.find(fd);
-  if (found == watch_of_fd_.end()) return;
-  const uint64_t id = found->second;
-  watch_of_fd_.erase(found);
-  watches_.erase(id);
-  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  if (OnLoopThread()) return;
-  returned_.wait(lock, [this, id] { return running_watch_ != id; });
-}
+void ControlLoop::UnwatchFd(int fd) { events_.Unwatch(fd); }
 
 ControlLoop::TimerId ControlLoop::RunAfter(absl::Duration delay, std::function<void()> function) {
   FD_CHECK(OnLoopThread()) << "timers belong to the control loop's thread";
@@ -199,22 +170,11 @@ void ControlLoop::ArmTimer() {
 void ControlLoop::Run(const std::string& thread_name) {
   loop_thread_.store(std::this_thread::get_id());
   pthread_setname_np(pthread_self(), thread_name.substr(0, 15).c_str());
-  std::array<epoll_event, 64> events;
   for (;;) {
-    const int ready = epoll_wait(epoll_fd_, events.data(), events.size(), -1);
-    FD_CHECK(ready >= 0 || errno == EINTR) << "epoll_wait: " << strerror(errno);
-    for (int i = 0; i < ready; ++i) {
-      const uint64_t id = events[i].data.u64;
-      if (id == kWakeWatch) {
-        RunPosted();
-      } else if (id == kTimerWatch) {
-        RunTimers();
-      } else {
-        Dispatch(id, events[i].events);
-      }
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_) return;
-    }
+    const absl::Status ran = events_.RunOnce();
+    FD_CHECK(ran.ok()) << ran.message();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return;
   }
 }
 
@@ -245,22 +205,6 @@ void ControlLoop::RunTimers() {
     function();
   }
   ArmTimer();
-}
-
-void ControlLoop::Dispatch(uint64_t watch_id, uint32_t events) {
-  std::shared_ptr<std::function<void(short)>> on_ready;  // NOLINT(google-runtime-int)
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = watches_.find(watch_id);
-    if (found == watches_.end()) return;
-    on_ready = found->second.on_ready;
-    running_watch_ = watch_id;
-  }
-  (*on_ready)(static_cast<short>(events));  // NOLINT(google-runtime-int)
-  on_ready.reset();
-  std::lock_guard<std::mutex> lock(mutex_);
-  running_watch_ = 0;
-  returned_.notify_all();
 }
 
 }  // namespace farandole

@@ -2,7 +2,6 @@
 #define FARANDOLE_WORKER_CONTROL_CONTROL_LOOP_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,11 +16,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 
 namespace farandole {
 
 // Owns one thread and runs on it, one after the other: posted functions, timers, and the callbacks of watched file
-// descriptors. The thread sleeps in epoll_wait; it has all signals blocked, so that they reach the program's own
+// descriptors. It has all signals blocked, so that they reach the program's own
 // threads. All descriptors that the loop makes are close-on-exec.
 //
 // Functions given to the loop must not block. Nothing of it may be used in a forked child, which has no such thread.
@@ -37,7 +37,7 @@ class ControlLoop {
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
 
-  // Ends the thread after the function that it runs at the moment; what was posted and has not run never runs and is
+  // Ends the thread after the function that it runs at the moment; posted functions that have not run never run and are
   // destroyed. Idempotent; not from the loop's thread.
   void Stop();
 
@@ -46,7 +46,7 @@ class ControlLoop {
   void Post(std::function<void()> function);
 
   // Any thread: calls `on_ready` with poll(2)'s bits for as long as `fd` is ready for one of `events`
-  // (level-triggered), or in error. `fd` stays the caller's, who calls UnwatchFd before closing it. An fd is watched
+  // (level-triggered), or in error. `fd` stays the caller's, which calls UnwatchFd before closing it. An fd is watched
   // once at a time.
   //   RESOURCE_EXHAUSTED  the system watches no further descriptor (fs.epoll.max_user_watches) or has no memory
   //   INVALID_ARGUMENT    `fd` is not open, is watched already, or is of a kind that cannot be watched (a regular file)
@@ -64,41 +64,26 @@ class ControlLoop {
   bool OnLoopThread() const;
 
  private:
-  struct Watch {
-    int fd;
-    // shared: by the table and by the call that is running, so that a callback may unwatch itself.
-    std::shared_ptr<std::function<void(short)>> on_ready;  // NOLINT(google-runtime-int)
-  };
-
   ControlLoop() = default;
   absl::Status Open();
   void Run(const std::string& thread_name);
   void RunPosted();
   void RunTimers();
   void ArmTimer();
-  void Dispatch(uint64_t watch_id, uint32_t events);
   void Wake();
 
-  int epoll_fd_ = -1;
   int wake_fd_ = -1;
   int timer_fd_ = -1;
+  EventLoop events_;
   std::thread thread_;
   // Set by the thread itself, as `thread_` is still being assigned while it starts.
   std::atomic<std::thread::id> loop_thread_{};
 
-  // The standard library's, whose order ThreadSanitizer sees in Debian's builds. Guards what follows, up to the timers.
+  // The standard library's, whose order ThreadSanitizer sees in Debian's builds. Guards the members below, up to the
+  // timers.
   std::mutex mutex_;
-  // A watch's callback has returned.
-  std::condition_variable returned_;
   std::vector<std::function<void()>> posted_;
   bool stopping_ = false;
-  // Watches are named by a number that is never used twice: an event that epoll reported before its descriptor was
-  // closed and opened anew must not reach the new one's callback.
-  absl::flat_hash_map<uint64_t, Watch> watches_;
-  absl::flat_hash_map<int, uint64_t> watch_of_fd_;
-  uint64_t next_watch_;
-  // The watch whose callback runs at the moment; 0: none.
-  uint64_t running_watch_ = 0;
 
   // Only on the loop's thread. By deadline (nanoseconds of CLOCK_MONOTONIC) and id.
   std::map<std::pair<int64_t, TimerId>, std::function<void()>> timers_;

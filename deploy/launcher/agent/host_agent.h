@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/output/output_sink.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/child_watch.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/guard.h"
 #include "deploy/launcher/protocol/agent_frames.h"
 #include "deploy/launcher/protocol/agent_messages.h"
@@ -27,7 +27,7 @@ struct HostAgentPlan {
   // Frames come and go here; borrowed.
   int input_fd = 0;
   int output_fd = 1;
-  // A directory of its own, 0700, for the token and the certificate; whoever made it removes it.
+  // A directory of its own, 0700, for the token and the certificate; its maker removes it.
   std::string private_directory;
   // "NAME=value": what the order's environment is laid over.
   std::vector<std::string> environment;
@@ -45,9 +45,9 @@ struct HostAgentPlan {
 
 // The launcher's deputy on another host (`farandole host-agent`, run by ssh): it does what the frames on its input say
 // (agent_frames.h), and tells on its output what becomes of the workers. The end of its input, a frame that is not
-// valid, and a launcher that is silent for too long kill all that it has started, unless the order says that the
-// workers outlive their launcher: then nobody hears of them any more, and the agent ends with the last of them. Owned
-// by the agent's process; one thread.
+// valid, and a launcher that is silent for too long kill all workers, unless the order says that they outlive their
+// launcher: then the agent reports nothing more, and ends with the last of them. Owned by the agent's process; one
+// thread.
 class HostAgent final : private WorkerHostListener {
  public:
   explicit HostAgent(HostAgentPlan plan);

@@ -10,23 +10,24 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/output/line_splitter.h"
 #include "deploy/launcher/output/open_line.h"
 #include "deploy/launcher/output/output_sink.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/worker_terminals.h"
 
 namespace farandole::launcher {
 
-// Of which workers progress bars are shown while they change; what is left of one when its line ends is always shown.
+// The workers whose progress bars are shown while they change; the last state of a bar is always shown when its line
+// ends.
 enum class Progress { kAll, kFirst, kNone };
 
 // Shows a launch to people: the workers' lines, each whole and behind its worker's launch index ("[ 3] text"), and
 // the launcher's own sentences. Owned by the launch; one thread.
 //
 // On a terminal the lines that may still change are drawn as the last ones (progress bars, a prompt), and other lines
-// appear above them: those of the first worker, or of all by Progress::kAll. In a pipe or file lines that are not
-// complete stand without their end until somebody else has something to say.
+// appear above them: those of the first worker, or of all by Progress::kAll. In a pipe or file, incomplete lines stay
+// without their end until another writer has output.
 class Console {
  public:
   enum Stream { kStdout = 0, kStderr = 1 };
@@ -37,7 +38,7 @@ class Console {
     // Indices below are padded to equal width.
     int workers = 1;
     Progress progress = Progress::kFirst;
-    // A terminal is taken for a file: it does not know the sequences by which lines are drawn.
+    // Treat the terminal as a file: it does not know the sequences by which lines are drawn.
     bool is_dumb = false;
     // The launcher's own sentences begin with its name.
     std::string program = "farandole";
@@ -51,7 +52,7 @@ class Console {
   void SetFirst(int worker) { first_ = worker; }
   // From now on lines of workers begin with the time.
   void PrefixTime() { prefixes_time_ = true; }
-  // The terminals that workers may have for their output: as this one's, without the columns of their indices.
+  // The terminals that workers may have for their output: like this one, without the columns of their indices.
   WorkerTerminals Terminals() const;
 
   void Line(Stream stream, int worker, absl::string_view text);
@@ -67,9 +68,9 @@ class Console {
   // Lines on stderr so far.
   size_t lines_on_stderr() const { return lines_on_stderr_; }
 
-  // Draws what has changed.
+  // Draws the changed lines.
   void Refresh();
-  // Somebody else writes to the terminal next, from its first column on. Refresh draws anew.
+  // Another program writes to the terminal next, from its first column on. Refresh draws anew.
   void Leave();
   // The terminal has shown the end of a line that was typed. The lines drawn so far stay where they are.
   void OnEnter();
@@ -90,7 +91,7 @@ class Console {
   std::string LinePrefix(int worker) const;
   void Print(Stream stream, int writer, absl::string_view prefix, absl::string_view text);
   std::vector<std::string> RowsToDraw(size_t columns) const;
-  // Removes what is drawn, and says so in bytes.
+  // Removes the drawn lines, by bytes that it returns.
   std::string Erase();
   void MentionLostOutput();
 

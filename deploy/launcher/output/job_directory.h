@@ -8,9 +8,8 @@
 
 namespace farandole::launcher {
 
-// Where a launcher keeps one job: the embedded coordinator's state directory. Held by a lock as long as
-// this object lives, by one launcher at a time; the kernel gives the lock back when the process ends in whatever way.
-// Movable.
+// Where a launcher keeps one job: the embedded coordinator's state directory. One launcher at a time holds it, by a
+// lock, as long as this object lives; the kernel releases the lock when the process ends in any way. Movable.
 class JobDirectory {
  public:
   // The directory of an explicitly named job, or of an explicitly named path.

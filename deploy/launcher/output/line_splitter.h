@@ -42,7 +42,7 @@ class LineSplitter {
   // for a cursor that might come back.
   void Settle(const Emit& emit);
   bool is_settled() const { return cursor_ == 0; }
-  // The stream has ended: emits what is left, if anything.
+  // The stream has ended: emits the rest, if any.
   void Finish(const Emit& emit);
   // The terminal itself has ended the line with the cursor, and all of it was shown.
   void DropLine();

@@ -9,16 +9,16 @@
 
 namespace farandole::launcher {
 
-// The end of a file or pipe in which several writers' lines stand, where the last line may lack its end: a writer that
-// has begun a line goes on with it there, and anybody else's line begins on a new one. Each function returns the bytes
+// The end of a file or pipe in which several writers' lines stand, where the last line may lack its end: the writer
+// that has begun the line continues it, and another writer's line begins on a new one. Each function returns the bytes
 // that are to be written. Pure.
 class OpenLine {
  public:
   // Of a worker, and one of its streams.
   using Writer = std::pair<int, int>;
 
-  // The writer's unfinished line is now `text`. One that does not begin with what was written of it before replaces it,
-  // by a carriage return.
+  // The writer's unfinished line is now `text`. A text that does not begin with the part written before replaces it, by
+  // a carriage return.
   std::string Continue(Writer writer, absl::string_view prefix, absl::string_view text);
   // The writer's line is complete.
   std::string Complete(Writer writer, absl::string_view prefix, absl::string_view text);

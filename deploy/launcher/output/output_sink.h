@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "deploy/launcher/process/event_loop.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/process/worker_terminals.h"
 
 namespace farandole::launcher {
@@ -33,7 +33,7 @@ class OutputSink {
   TerminalSize size() const;
   // Not 0: errno of the write that failed. From then on everything is dropped.
   int error() const { return error_; }
-  // Drops what is held: nobody is going to read it.
+  // Drops the held output: it will not be read.
   void Discard();
 
  private:

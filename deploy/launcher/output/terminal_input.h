@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "deploy/launcher/process/event_loop.h"
+#include "base/event_loop.h"
 
 namespace farandole::launcher {
 
 // Stdin of worker 0. A pipe or file is handed over as it is. A terminal cannot be: the worker, in a process group of
-// its own, would be stopped for reading it. So what is typed is carried over by a pipe, while the launcher is in the
-// terminal's foreground. Owned by the launch; one thread.
+// its own, would be stopped for reading it. So a pipe carries the typed bytes, while the launcher is in the terminal's
+// foreground. Owned by the launch; one thread.
 class TerminalInput {
  public:
   // `loop` is borrowed. `on_enter` is called when a line's end that was typed is carried over, and the terminal has
@@ -28,7 +28,7 @@ class TerminalInput {
   void CloseWorkerEnd();
   // Reads the terminal (again), for instance after the launcher has come to the foreground.
   void Resume();
-  // Nobody reads any more.
+  // The reader is gone.
   void Close();
 
  private:

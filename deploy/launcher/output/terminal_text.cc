@@ -60,7 +60,7 @@ size_t CharacterWidth(uint32_t character, size_t column) {
   return IsIn(kWide, character) ? 2 : 1;
 }
 
-// The size of a sequence that ends in one of first..last; what comes before its end, from `at` on, is 0x20..0x3F.
+// The size of a sequence that ends in one of first..last; the bytes before its end, from `at` on, are 0x20..0x3F.
 size_t SizeUpTo(absl::string_view text, size_t at, unsigned char first) {
   for (; at < text.size(); ++at) {
     if (IsBetween(text[at], first, 0x7E)) return at + 1;

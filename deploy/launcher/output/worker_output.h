@@ -29,15 +29,15 @@ class WorkerOutput {
   absl::Status CopyTo(const std::string& path);
   // `now` never goes back.
   void Push(absl::string_view bytes, absl::Duration now);
-  // To be called every kLookInterval while it returns true, when all that the worker has written was pushed: shows what
-  // has stood for a while, also without the end of its line.
+  // Call it every kLookInterval while it returns true, after all output of the worker was pushed: shows a line that has
+  // not changed for a while, also without its end.
   static constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
   bool Look(absl::Duration now);
   // The worker goes on elsewhere: lines that are complete are no longer held.
   void Settle();
   // The terminal has shown the end of a line that was typed behind a prompt.
   void OnEnter();
-  // Nothing follows: emits what is left of the last line, and closes the file. May be called again.
+  // The stream has ended: emits the rest of the last line, and closes the file. May be called again.
   void Finish();
 
   const LineTail& tail() const { return tail_; }

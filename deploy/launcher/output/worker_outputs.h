@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/output/console.h"
 #include "deploy/launcher/output/worker_output.h"
 #include "deploy/launcher/process/alarm_clock.h"
-#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "deploy/launcher/process/event_loop.h"
+#include "base/event_loop.h"
 
 namespace farandole::launcher {
 
-// Time since its making (CLOCK_MONOTONIC), and one alarm. Owned by whoever waits; one thread.
+// Time since its making (CLOCK_MONOTONIC), and one alarm. Owned by the waiting object; one thread.
 class AlarmClock {
  public:
   // `loop` is borrowed; `on_alarm` is called by it.

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "deploy/launcher/process/event_loop.h"
+#include "base/event_loop.h"
 
 namespace farandole::launcher {
 

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/policy/stop_policy.h"
-#include "deploy/launcher/process/event_loop.h"
 
 namespace farandole::launcher {
 

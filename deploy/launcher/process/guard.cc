@@ -34,7 +34,7 @@ struct Launcher {
   }
 };
 
-// Reaps what has ended. Returns true with the launcher's status when it was among them.
+// Reaps ended children. Returns true with the launcher's status when it was among them.
 bool ReapLauncher(Launcher& launcher, int* status) {
   for (;;) {
     int seen = 0;

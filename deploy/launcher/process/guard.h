@@ -22,7 +22,7 @@ namespace farandole::launcher {
 // workers), SIGTSTP and SIGCONT (pause it), SIGWINCH
 // (the terminal has another size); those that were ignored at the start stay so. The guard takes them and
 // passes them on through a pipe. The launcher takes none itself: from a terminal, or from `timeout`, both get them, and
-// of two equal pending signals the kernel keeps only the first, whoever sent it.
+// of two equal pending signals the kernel keeps only the first, from any sender.
 struct GuardLink {
   // The guard.
   pid_t pid = 0;

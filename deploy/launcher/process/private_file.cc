@@ -15,7 +15,7 @@
 namespace farandole::launcher {
 
 absl::Status WritePrivateFile(const std::string& path, absl::string_view content) {
-  // Never through a link, nor into a file that somebody else could have open.
+  // Never through a link, nor into a file that another process could have open.
   unlink(path.c_str());
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   const bool is_written = fd >= 0 && write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size());

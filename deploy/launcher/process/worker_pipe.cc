@@ -33,7 +33,7 @@ bool WorkerPipe::ReadSome() {
   if (fd_ < 0) return false;
   char bytes[kReadBytes];
   ssize_t count = read(fd_, bytes, sizeof(bytes));
-  // So a terminal says that nobody has it open any more.
+  // So a terminal reports that no process has it open any more.
   if (count < 0 && errno == EIO) count = 0;
   if (count < 0) return errno == EINTR;
   if (count == 0) Close();

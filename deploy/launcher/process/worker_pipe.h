@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "absl/strings/string_view.h"
-#include "deploy/launcher/process/event_loop.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/process/worker_process.h"
 
 namespace farandole::launcher {
@@ -13,8 +13,8 @@ namespace farandole::launcher {
 // its descriptor.
 class WorkerPipe {
  public:
-  // Takes `fd`, non-blocking; -1: a stream that has ended. `loop` is borrowed. `on_bytes` gets what is read; empty: the
-  // end.
+  // Takes `fd`, non-blocking; -1: a stream that has ended. `loop` is borrowed. `on_bytes` gets the bytes read; empty:
+  // the end.
   WorkerPipe(int fd, EventLoop* loop, std::function<void(absl::string_view bytes)> on_bytes);
   ~WorkerPipe();
   WorkerPipe(const WorkerPipe&) = delete;

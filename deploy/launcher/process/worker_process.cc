@@ -35,7 +35,7 @@ struct Pipes {
     if (terminal.columns > 0 && OpenTerminal(terminal, fds)) return true;
     return pipe2(fds, O_CLOEXEC) == 0;
   }
-  // It is nobody's controlling terminal, so that a worker that lets others run in the background is not stopped by it.
+  // It is no process's controlling terminal, so that a worker that runs others in the background is not stopped by it.
   static bool OpenTerminal(TerminalSize size, int* fds) {
     fds[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fds[0] >= 0 && unlockpt(fds[0]) == 0) fds[1] = ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -76,8 +76,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 }
 
 // From now on the process has no controlling terminal. A program that opened /dev/tty, as getpass does, would be
-// stopped for reading or setting it, since its process group is not the terminal's foreground, and nobody would see
-// why.
+// stopped for reading or setting it, since its process group is not the terminal's foreground, and the user would not
+// see why.
 void LeaveTerminal() {
   const int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal < 0) return;
@@ -162,7 +162,7 @@ absl::StatusOr<WorkerProcess> StartWorker(const WorkerCommand& command) {
     pipes.CloseAll();
     return absl::ResourceExhaustedError(absl::StrCat("no process can be made: ", strerror(error)));
   }
-  // In both processes, so that the group is there whoever comes first.
+  // In both processes, so that the group exists in either order.
   setpgid(pid, pid);
   pipes.CloseWorkerEnds();
   int error = 0;

@@ -23,8 +23,8 @@ struct WorkerCommand {
 };
 
 // A started worker. Where a terminal cannot be made, its output goes to a pipe. It has no descriptor but 0, 1 and 2. It
-// leads a process group of its own, and the kernel kills it (SIGKILL: nobody would be left to insist) when the launcher
-// dies. The launch reaps it, and reports its end by its pid.
+// leads a process group of its own, and the kernel kills it (by SIGKILL, as no process would be left to send another
+// signal) when the launcher dies. The launch reaps it, and reports its end by its pid.
 struct WorkerProcess {
   pid_t pid = -1;
   // Read ends, non-blocking, close-on-exec; the caller closes them.

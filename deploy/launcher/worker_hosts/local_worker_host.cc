@@ -19,7 +19,7 @@
 namespace farandole::launcher {
 namespace {
 
-// For what a worker left running: long enough to close files, short enough not to be noticed.
+// For processes that a worker left running: long enough to close files, short enough to go unnoticed.
 constexpr absl::Duration kSweepGrace = absl::Seconds(1);
 // A process that survives SIGKILL for so long hangs in the kernel.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
@@ -114,7 +114,7 @@ void LocalWorkerHost::SignalOne(int worker, int signal) {
 }
 
 void LocalWorkerHost::SendSignal(Worker* worker, int signal, bool whole_group) {
-  // The number of a worker that is not reaped yet cannot belong to anybody else.
+  // The number of a worker that is not reaped yet cannot belong to another process.
   if (!worker->is_running) return;
   kill(whole_group ? -worker->pid : worker->pid, signal);
   // A stopped worker acts on SIGKILL and SIGCONT only.

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/event_loop.h"
 #include "deploy/launcher/process/alarm_clock.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/process/worker_pipe.h"
 #include "deploy/launcher/worker_hosts/worker_host.h"
 

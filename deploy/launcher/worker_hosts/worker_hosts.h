@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/event_loop.h"
 #include "deploy/launcher/policy/host_list.h"
-#include "deploy/launcher/process/event_loop.h"
 #include "deploy/launcher/protocol/agent_messages.h"
 #include "deploy/launcher/worker_hosts/local_worker_host.h"
 #include "deploy/launcher/worker_hosts/ssh_worker_host.h"

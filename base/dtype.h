@@ -30,6 +30,40 @@ enum class DType : uint8_t {
 // The number of values of DType: every value is in [0, kDTypeCount).
 inline constexpr int kDTypeCount = 13;
 
+// Traits of an element type, by which the worker and the bench decide. A new type is one row below.
+struct DTypeTraits {
+  enum class Kind : uint8_t { kBool, kUnsigned, kSigned, kFloating };
+
+  // NumPy's name, or ml_dtypes'.
+  absl::string_view name;
+  size_t size;
+  Kind kind;
+  // kFloating: the bits of exponent and mantissa, below one bit for the sign, and whether it has infinities.
+  int exponent_bits = 0;
+  int mantissa_bits = 0;
+  bool has_infinity = false;
+};
+
+// In the order of the enum's numbers.
+inline constexpr DTypeTraits kDTypeTraits[kDTypeCount] = {
+    {"uint8", 1, DTypeTraits::Kind::kUnsigned},
+    {"int8", 1, DTypeTraits::Kind::kSigned},
+    {"int16", 2, DTypeTraits::Kind::kSigned},
+    {"int32", 4, DTypeTraits::Kind::kSigned},
+    {"int64", 8, DTypeTraits::Kind::kSigned},
+    {"float16", 2, DTypeTraits::Kind::kFloating, 5, 10, /*has_infinity=*/true},
+    {"bfloat16", 2, DTypeTraits::Kind::kFloating, 8, 7, /*has_infinity=*/true},
+    {"float32", 4, DTypeTraits::Kind::kFloating, 8, 23, /*has_infinity=*/true},
+    {"float64", 8, DTypeTraits::Kind::kFloating, 11, 52, /*has_infinity=*/true},
+    {"bool", 1, DTypeTraits::Kind::kBool},
+    {"uint16", 2, DTypeTraits::Kind::kUnsigned},
+    {"float8_e4m3fn", 1, DTypeTraits::Kind::kFloating, 4, 3, /*has_infinity=*/false},
+    {"float8_e5m2", 1, DTypeTraits::Kind::kFloating, 5, 2, /*has_infinity=*/true},
+};
+
+// `dtype` must be a value of the enum.
+constexpr const DTypeTraits& TraitsOf(DType dtype) { return kDTypeTraits[static_cast<int>(dtype)]; }
+
 // How an allreduce or reducescatter combines the ranks' elements. The numbers
 // are Horovod's.
 enum class ReduceOp : uint8_t {
@@ -45,7 +79,7 @@ enum class ReduceOp : uint8_t {
 inline constexpr int kReduceOpCount = 6;
 
 // Bytes of one element, at least 1. `dtype` must be a value of the enum.
-size_t SizeOf(DType dtype);
+constexpr size_t SizeOf(DType dtype) { return TraitsOf(dtype).size; }
 
 // NumPy's name of the type ("float32", "bool"; "bfloat16", "float8_e4m3fn" and
 // "float8_e5m2" as ml_dtypes has them), or "unknown" where `dtype` is no value of the enum. Static storage.
@@ -56,7 +90,7 @@ absl::string_view Name(DType dtype);
 absl::string_view Name(ReduceOp op);
 
 // True for the types whose arithmetic rounds, of 8 to 64 bits.
-bool IsFloating(DType dtype);
+constexpr bool IsFloating(DType dtype) { return TraitsOf(dtype).kind == DTypeTraits::Kind::kFloating; }
 
 // Turns a number from outside into the enum.
 // Errors: INVALID_ARGUMENT where no value has this number.

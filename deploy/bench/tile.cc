@@ -14,26 +14,22 @@ constexpr size_t kPeriod = 251;
 constexpr size_t kRun = kPeriod * 64;
 constexpr int kMostValue = 3;
 
-// The largest sum up to which every whole number is exact.
+// The largest sum up to which every whole number is exact, or a number that no sum reaches.
 int64_t ExactLimit(DType dtype) {
-  switch (dtype) {
-    case DType::kI8:
-      return 127;
-    case DType::kU8:
-      return 255;
-    case DType::kF8E5M2:
-      return 8;
-    case DType::kF8E4M3:
-      return 16;
-    case DType::kBF16:
-      return 256;
-    case DType::kF16:
-      return 2048;
-    case DType::kBool:
+  constexpr int kMostBits = 15;
+  const DTypeTraits& traits = TraitsOf(dtype);
+  const int bits = 8 * static_cast<int>(traits.size);
+  switch (traits.kind) {
+    case DTypeTraits::Kind::kBool:
       return 1;
-    default:
-      return 1 << 15;
+    case DTypeTraits::Kind::kUnsigned:
+      return (int64_t{1} << std::min(bits, kMostBits)) - 1;
+    case DTypeTraits::Kind::kSigned:
+      return (int64_t{1} << std::min(bits - 1, kMostBits)) - 1;
+    case DTypeTraits::Kind::kFloating:
+      break;
   }
+  return int64_t{1} << std::min(traits.mantissa_bits + 1, kMostBits);
 }
 
 // From 0 to kMostValue; so many ranks that the sum would not be exact contribute zeros.
@@ -44,47 +40,24 @@ int Value(DType dtype, int rank, int size, size_t position) {
   return static_cast<int>((position + static_cast<size_t>(rank)) % kPeriod % (most + 1));
 }
 
-template <typename Number>
-void Append(Number number, std::string* bytes) {
-  bytes->append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-// The bits of a small whole number, which is exact in the type: a sign, exponent_bits, and mantissa_bits.
-uint16_t ShortFloat(int64_t value, int exponent_bits, int mantissa_bits) {
-  const auto number = static_cast<float>(value);
-  uint32_t bits;
+// The bits of a small whole number, which is exact in the type.
+uint64_t BitsOf(DType dtype, int64_t value) {
+  const DTypeTraits& traits = TraitsOf(dtype);
+  if (traits.kind != DTypeTraits::Kind::kFloating || value == 0) return static_cast<uint64_t>(value);
+  constexpr int kMantissa = 52;
+  constexpr uint64_t kBias = 1023;
+  const auto number = static_cast<double>(value);
+  uint64_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
-  if (bits == 0) return 0;
-  const uint32_t exponent = (bits >> 23) - 127 + (1u << (exponent_bits - 1)) - 1;
-  return static_cast<uint16_t>(exponent << mantissa_bits | (bits & 0x7fffff) >> (23 - mantissa_bits));
+  const uint64_t exponent = (bits >> kMantissa) - kBias + (uint64_t{1} << (traits.exponent_bits - 1)) - 1;
+  const uint64_t mantissa = bits & ((uint64_t{1} << kMantissa) - 1);
+  return exponent << traits.mantissa_bits | mantissa >> (kMantissa - traits.mantissa_bits);
 }
 
 void AppendElement(DType dtype, int64_t value, std::string* bytes) {
-  switch (dtype) {
-    case DType::kU8:
-    case DType::kI8:
-    case DType::kBool:
-      return Append(static_cast<uint8_t>(value), bytes);
-    case DType::kI16:
-    case DType::kU16:
-      return Append(static_cast<uint16_t>(value), bytes);
-    case DType::kI32:
-      return Append(static_cast<int32_t>(value), bytes);
-    case DType::kI64:
-      return Append(value, bytes);
-    case DType::kF16:
-      return Append(ShortFloat(value, 5, 10), bytes);
-    case DType::kBF16:
-      return Append(ShortFloat(value, 8, 7), bytes);
-    case DType::kF8E4M3:
-      return Append(static_cast<uint8_t>(ShortFloat(value, 4, 3)), bytes);
-    case DType::kF8E5M2:
-      return Append(static_cast<uint8_t>(ShortFloat(value, 5, 2)), bytes);
-    case DType::kF32:
-      return Append(static_cast<float>(value), bytes);
-    case DType::kF64:
-      return Append(static_cast<double>(value), bytes);
-  }
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low bytes come first");
+  const uint64_t bits = BitsOf(dtype, value);
+  bytes->append(reinterpret_cast<const char*>(&bits), SizeOf(dtype));
 }
 
 int64_t Reduce(DType dtype, ReduceOp op, int size, size_t position) {

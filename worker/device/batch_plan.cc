@@ -1,8 +1,22 @@
 #include "worker/device/batch_plan.h"
 
+#include <iterator>
+#include <optional>
+
 #include "base/check.h"
 
 namespace farandole {
+namespace {
+
+// In the order of DType's numbers; nullopt: NCCL does not reduce the type, or the kernels do not scale it.
+constexpr std::optional<PieceType> kPieceTypes[] = {
+    PieceType::kU8,  PieceType::kI8,   std::nullopt,    PieceType::kI32, PieceType::kI64,
+    PieceType::kF16, PieceType::kBF16, PieceType::kF32, PieceType::kF64, PieceType::kU8,
+    std::nullopt,    std::nullopt,     std::nullopt,
+};
+static_assert(std::size(kPieceTypes) == kDTypeCount, "each element type has its row");
+
+}  // namespace
 
 std::vector<PieceBatch> PlanPieces(absl::Span<const GpuCopy> copies, PieceType type, double factor) {
   std::vector<PieceBatch> batches;
@@ -27,32 +41,9 @@ std::vector<PieceBatch> PlanPieces(absl::Span<const GpuCopy> copies, PieceType t
 }
 
 PieceType PieceTypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kU8:
-    case DType::kBool:
-      return PieceType::kU8;
-    case DType::kI8:
-      return PieceType::kI8;
-    case DType::kI32:
-      return PieceType::kI32;
-    case DType::kI64:
-      return PieceType::kI64;
-    case DType::kF16:
-      return PieceType::kF16;
-    case DType::kBF16:
-      return PieceType::kBF16;
-    case DType::kF32:
-      return PieceType::kF32;
-    case DType::kF64:
-      return PieceType::kF64;
-    case DType::kI16:
-    case DType::kU16:
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
-      break;
-  }
-  FD_CHECK(false) << "nothing scales element type " << static_cast<int>(dtype);
-  return PieceType::kU8;
+  const std::optional<PieceType> type = kPieceTypes[static_cast<int>(dtype)];
+  FD_CHECK(type.has_value()) << "nothing scales element type " << Name(dtype);
+  return *type;
 }
 
 }  // namespace farandole

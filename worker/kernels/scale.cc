@@ -1,7 +1,7 @@
 #include "worker/kernels/scale.h"
 
+#include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "worker/kernels/reduce.h"
 
@@ -15,39 +15,24 @@ struct IdentityBits {
   uint64_t least;
 };
 
-template <typename Integer>
-constexpr IdentityBits IntegerIdentity() {
-  return {1, static_cast<uint64_t>(std::numeric_limits<Integer>::max()),
-          static_cast<uint64_t>(std::numeric_limits<Integer>::min())};
-}
+// The low bits that are all ones.
+constexpr uint64_t Ones(int bits) { return (uint64_t{1} << bits) - 1; }
 
-IdentityBits IdentityOf(DType dtype) {
-  switch (dtype) {
-    case DType::kU8:
-      return IntegerIdentity<uint8_t>();
-    case DType::kI8:
-      return IntegerIdentity<int8_t>();
-    case DType::kI16:
-      return IntegerIdentity<int16_t>();
-    case DType::kU16:
-      return IntegerIdentity<uint16_t>();
-    case DType::kI32:
-      return IntegerIdentity<int32_t>();
-    case DType::kI64:
-      return IntegerIdentity<int64_t>();
-    case DType::kF16:
-      return {0x3c00, 0x7c00, 0xfc00};
-    case DType::kBF16:
-      return {0x3f80, 0x7f80, 0xff80};
-    case DType::kF8E4M3:
-      return {0x38, 0x7e, 0xfe};  // without infinities
-    case DType::kF8E5M2:
-      return {0x3c, 0x7c, 0xfc};
-    case DType::kF32:
-      return {0x3f800000, 0x7f800000, 0xff800000};
-    case DType::kF64:
-      return {0x3ff0000000000000, 0x7ff0000000000000, 0xfff0000000000000};
-    case DType::kBool:
+constexpr IdentityBits IdentityOf(DType dtype) {
+  const DTypeTraits& traits = TraitsOf(dtype);
+  const int sign = 8 * static_cast<int>(traits.size) - 1;
+  switch (traits.kind) {
+    case DTypeTraits::Kind::kUnsigned:
+      return {1, Ones(sign) << 1 | 1, 0};
+    case DTypeTraits::Kind::kSigned:
+      return {1, Ones(sign), uint64_t{1} << sign};
+    case DTypeTraits::Kind::kFloating: {
+      // Infinity, or the largest number: all ones is NaN there.
+      const uint64_t greatest =
+          traits.has_infinity ? Ones(traits.exponent_bits) << traits.mantissa_bits : Ones(sign) - 1;
+      return {Ones(traits.exponent_bits - 1) << traits.mantissa_bits, greatest, uint64_t{1} << sign | greatest};
+    }
+    case DTypeTraits::Kind::kBool:
       break;
   }
   return {1, 1, 0};

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <shared_mutex>
 #include <thread>
 
@@ -23,6 +24,13 @@ constexpr std::chrono::seconds kExitLimit{2};
 // A program has a few; one that has ever new ones pays for making them.
 constexpr size_t kMostScaledSums = 64;
 constexpr size_t kLeastFusionBytes = size_t{4} << 20;
+
+// In the order of DType's numbers; -1: NCCL does not reduce the type.
+constexpr int kNcclTypes[] = {
+    kNcclUint8,   kNcclInt8,    -1,         kNcclInt32, kNcclInt64,      kNcclFloat16,    kNcclBfloat16,
+    kNcclFloat32, kNcclFloat64, kNcclUint8, -1,         kNcclFloat8E4M3, kNcclFloat8E5M2,
+};
+static_assert(std::size(kNcclTypes) == kDTypeCount, "each element type has its row");
 
 // The end of one of NCCL's communicators: in order, which peers do as well, or by an abort.
 class NcclEnd {
@@ -53,8 +61,8 @@ class NcclEnd {
   bool is_begun_ = false;
 };
 
-// Calls of threads that nobody waits for: none is made when the process has begun to exit, which takes NCCL and CUDA
-// down beneath them.
+// Calls of detached threads: LateCalls makes none once the process has begun to exit, which takes NCCL and CUDA down
+// beneath them.
 class LateCalls {
  public:
   // False: the process exits, and nothing was called.
@@ -93,35 +101,7 @@ NcclConfig Unblocking() {
 
 }  // namespace
 
-int NcclTypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kU8:
-    case DType::kBool:
-      return kNcclUint8;
-    case DType::kI8:
-      return kNcclInt8;
-    case DType::kI32:
-      return kNcclInt32;
-    case DType::kI64:
-      return kNcclInt64;
-    case DType::kF16:
-      return kNcclFloat16;
-    case DType::kBF16:
-      return kNcclBfloat16;
-    case DType::kF8E4M3:
-      return kNcclFloat8E4M3;
-    case DType::kF8E5M2:
-      return kNcclFloat8E5M2;
-    case DType::kF32:
-      return kNcclFloat32;
-    case DType::kF64:
-      return kNcclFloat64;
-    case DType::kI16:
-    case DType::kU16:
-      return -1;
-  }
-  return -1;
-}
+int NcclTypeOf(DType dtype) { return kNcclTypes[static_cast<int>(dtype)]; }
 
 bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_up) {
   const absl::StatusOr<GpuEvent> last = gpu.Record(stream);
@@ -243,7 +223,7 @@ absl::Status NcclCommunicator::Enqueue(absl::string_view call, absl::FunctionRef
   absl::Status status = nccl_.Check(nccl_.ncclGroupStart(), "ncclGroupStart", comm_);
   if (!status.ok()) return Fail(std::move(status));
   status = nccl_.Check(calls(comm_), call, comm_);
-  // Also where a call has failed: what was begun is to be ended.
+  // Also if a call has failed: a group that was begun must be ended.
   const int result = nccl_.ncclGroupEnd();
   status.Update(nccl_.Check(result, call, comm_));
   has_run_.store(true);

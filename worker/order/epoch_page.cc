@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "worker/order/entry_bytes.h"
 
 namespace farandole {
 namespace {
@@ -15,32 +16,6 @@ static_assert(sizeof(Post) <= kCellPayload, "a post fits into a cell");
 constexpr size_t kMostEndBytes = 448;
 // Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
 constexpr int kMostInRendezvous = 16;
-
-// The fixed part of an entry as it lies in the log: with a small result behind it, it is one cache line. The fields of
-// batches alone, payload, items and counts follow.
-struct EntryHeader {
-  Entry::Kind kind;
-  OpType op;
-  DType dtype;
-  ReduceOp reduce_op;
-  uint16_t payload_bytes;
-  uint8_t flags;
-  uint8_t reserved;
-  uint32_t group;
-  uint32_t slot;
-  int32_t rank;
-  int32_t root;
-  uint32_t attempt;
-  uint16_t items;
-  uint16_t counts;
-};
-static_assert(sizeof(EntryHeader) == 32, "24 bytes of payload fit into the first cache line");
-
-struct BatchPart {
-  double prescale;
-  double postscale;
-  uint64_t arena;
-};
 
 uint64_t CellsFor(size_t bytes) { return (bytes + kCellPayload - 1) / kCellPayload; }
 
@@ -59,7 +34,7 @@ struct EpochPage::RankBlock {
   std::atomic<uint32_t> has_left;
   // Written by the rank: how far it has read the log.
   alignas(64) std::atomic<uint64_t> log_read;
-  // Written by rank 0, in its own block: the log is full, and whoever reads on is to ring.
+  // Written by rank 0, in its own block: the log is full, and a rank that reads on rings the bell.
   alignas(64) std::atomic<uint32_t> is_log_full;
   // Written by the rank's control thread.
   alignas(64) std::atomic<uint64_t> beat;
@@ -159,32 +134,8 @@ bool EpochPage::LogHasRoom(uint64_t cells) {
 }
 
 bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
-  EntryHeader header = {};
-  header.kind = entry.kind;
-  header.op = entry.op;
-  header.dtype = entry.dtype;
-  header.reduce_op = entry.reduce_op;
-  header.payload_bytes = entry.payload_bytes;
-  header.flags = entry.flags;
-  header.group = entry.group;
-  header.slot = entry.slot;
-  header.rank = entry.rank;
-  header.root = entry.root;
-  header.attempt = entry.attempt;
-  header.items = static_cast<uint16_t>(entry.items.size());
-  header.counts = static_cast<uint16_t>(entry.counts.size());
-  const BatchPart batch = {entry.prescale, entry.postscale, entry.arena};
-  const struct {
-    const void* data;
-    size_t bytes;
-  } parts[] = {{&header, sizeof(header)},
-               {&batch, entry.kind == Entry::Kind::kBatch ? sizeof(batch) : 0},
-               {entry.payload, entry.payload_bytes},
-               {entry.items.data(), entry.items.size() * sizeof(Entry::Item)},
-               {entry.counts.data(), entry.counts.size() * sizeof(int64_t)}};
-  size_t bytes = 0;
-  for (const auto& part : parts) bytes += part.bytes;
-  const uint64_t cells = CellsFor(bytes);
+  const EntryParts parts(entry);
+  const uint64_t cells = CellsFor(parts.bytes());
   FD_CHECK_LE(cells, rings_.log_cells / 2) << "an entry must fit into the log";
   std::atomic<uint32_t>& is_log_full = block(rank_).is_log_full;
   if (!LogHasRoom(cells)) {
@@ -197,7 +148,7 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
   }
   if (is_log_full.load() != 0) is_log_full.store(0);
   size_t offset = 0;
-  for (const auto& part : parts) {
+  for (const EntryParts::Part& part : parts) {
     const char* from = static_cast<const char*>(part.data);
     for (size_t left = part.bytes; left > 0;) {
       size_t within = offset % kCellPayload;
@@ -227,7 +178,6 @@ bool EpochPage::TryAppend(Entry& entry, absl::Span<const int> concerned) {
 bool EpochPage::ReadEntry(Entry* entry) {
   Cell& first = log_cell(read_);
   if (first.sequence.load() != read_ + 1) return false;
-  EntryHeader header;
   size_t offset = 0;
   auto copy = [&](void* to, size_t bytes) {
     char* out = static_cast<char*>(to);
@@ -240,38 +190,17 @@ bool EpochPage::ReadEntry(Entry* entry) {
       bytes -= piece;
     }
   };
-  copy(&header, sizeof(header));
+  EntryHead head;
+  copy(&head, sizeof(head));
   entry->sequence = read_ + 1;
-  entry->kind = header.kind;
-  entry->op = header.op;
-  entry->dtype = header.dtype;
-  entry->reduce_op = header.reduce_op;
-  entry->payload_bytes = header.payload_bytes;
-  entry->flags = header.flags;
-  entry->group = header.group;
-  entry->slot = header.slot;
-  entry->rank = header.rank;
-  entry->root = header.root;
-  entry->attempt = header.attempt;
-  if (header.kind == Entry::Kind::kBatch) {
-    BatchPart batch;
-    copy(&batch, sizeof(batch));
-    entry->prescale = batch.prescale;
-    entry->postscale = batch.postscale;
-    entry->arena = batch.arena;
-  }
-  copy(entry->payload, std::min<size_t>(header.payload_bytes, kInlineBytes));
-  entry->items.resize(header.items);
-  copy(entry->items.data(), header.items * sizeof(Entry::Item));
-  entry->counts.resize(header.counts);
-  copy(entry->counts.data(), header.counts * sizeof(int64_t));
+  ReadBehind(head, copy, entry);
   read_ += CellsFor(offset);
   block(rank_).log_read.store(read_);
   if (rank_ != 0 && block(0).is_log_full.load() != 0) bell(0).Summon();
   return true;
 }
 
-// The positions are read from the shared words, since the members belong to whoever has the engine's role.
+// Read the positions from the shared words, since the members belong to the holder of the engine's role.
 bool EpochPage::HasEntry() const {
   const uint64_t read = block(rank_).log_read.load();
   return log_cell(read).sequence.load() == read + 1;

@@ -119,7 +119,7 @@ bool HostsChannel::Append(Entry& entry, absl::Span<const int> concerned) {
 void HostsChannel::OnLeft(int rank) {
   has_left_[rank].store(true);
   Child* child = ChildOf(rank);
-  // It was told; nothing that comes after concerns anybody there, and it may go.
+  // It has read its leave; no later entry concerns that host, and it may go.
   if (child != nullptr && ++child->left == static_cast<int>(child->ranks.size())) child->is_done.store(true);
 }
 
@@ -134,7 +134,7 @@ bool HostsChannel::IsNeeded() const {
          });
 }
 
-// Nobody waits for a host's only rank; and for rank 0 all wait anyway, until it has submitted as well.
+// No other rank waits for a host's only rank; and all ranks wait for rank 0 anyway, until it has submitted as well.
 bool HostsChannel::ServesOthers() const {
   if (host_ > 0 && (hosts_.RanksOn(host_) > 1 || !children_.empty())) return true;
   return std::any_of(children_.begin(), children_.end(),
@@ -181,7 +181,7 @@ absl::StatusOr<bool> HostsChannel::RelayUp() {
     if (!relayed.ok()) return relayed;
     if (*relayed) moved = true;
   }
-  // At once, so that it is on its way while this host reads what has come.
+  // Send at once, so that it travels while this host reads its input.
   if (moved && above_ != nullptr) above_->Flush();
   return moved;
 }

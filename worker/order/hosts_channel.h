@@ -34,11 +34,11 @@ class HostsChannel final : public ReadyChannel {
     int fan_out;
     size_t most_unread;
   };
-  // The ranks with which `rank` has a connection: none if it leads no host; else the leader above, but for rank 0, and
-  // those below, ascending.
+  // The ranks with which `rank` has a connection: none if it leads no host; else the leader above, unless it is rank 0,
+  // and those below, ascending.
   static std::vector<int> PeersOf(const Hosts& hosts, int rank, int fan_out = kFanOut);
 
-  // Called with the engine's role, at most once per peer: the connection to `peer` is lost, who has not left.
+  // Called with the engine's role, at most once per peer: the connection is lost to `peer`, which has not left.
   // `evidence` as in PeerLost.
   using OnLost = std::function<void(int peer, const std::string& evidence)>;
 
@@ -84,7 +84,7 @@ class HostsChannel final : public ReadyChannel {
   // The child through which a rank is reached, or null.
   Child* ChildOf(int rank) const;
   bool HasRoomBelow() const;
-  // Writes an entry into the page and to the children, who have room.
+  // Writes an entry into the page and to the children, all of which have room.
   bool Append(Entry& entry, absl::Span<const int> concerned);
   void OnLeft(int rank);
   absl::StatusOr<bool> RelayUp();
@@ -106,7 +106,7 @@ class HostsChannel final : public ReadyChannel {
   std::vector<int> all_on_page_;
   // By rank, as far as this rank knows; ranks of this host are looked up in the page.
   const std::unique_ptr<std::atomic<bool>[]> has_left_;
-  // The engine's role. A leader other than rank 0: the way up, and what came from there and does not fit yet.
+  // The engine's role. A leader other than rank 0: the way up, and the entry from there that does not fit yet.
   std::unique_ptr<RelayLink> above_;
   bool is_above_lost_ = false;
   std::optional<Entry> held_;

@@ -205,7 +205,7 @@ TEST(HostsChannelTest, LeadersStayUntilAllWhomTheyServeHaveLeft) {
   leave(39);
   EXPECT_FALSE(epoch.channel(2).IsNeeded());
   EXPECT_FALSE(epoch.channel(38).IsNeeded());
-  // A rank that has left may go, and nobody reports it lost.
+  // A rank that has left may go; no peer reports it lost.
   epoch.Kill(38);
   epoch.Kill(2);
   ASSERT_TRUE(epoch.RelayAll().ok());

@@ -80,7 +80,7 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
   if (early == early_.end()) return;
   auto posts = std::move(early->second);
   early_.erase(early);
-  // All of them before it is evaluated: who has joined may have posted before.
+  // Read all of them before evaluating: a rank that has joined may have posted before.
   for (auto& [rank, post] : posts) Accept(rank, post);
   Evaluate(number, slot);
   TellAllJoined();
@@ -103,8 +103,8 @@ void Orderer::OnUsed(uint32_t number) {
 bool Orderer::Accept(int rank, const Post& post) {
   auto found = slots_.find(post.slot);
   if (found == slots_.end()) {
-    // Numbers reach rank 0 in ascending order, so an unknown one below the last was retired: whoever posts in it is
-    // told (again) and asks anew.
+    // Numbers reach rank 0 in ascending order, so an unknown one below the last was retired: its notice goes (again) to
+    // the rank that posts in it, which then asks anew.
     if (post.slot > last_slot_) {
       early_[post.slot].emplace_back(rank, post);
     } else {
@@ -180,8 +180,8 @@ void Orderer::OnLeave(int rank) {
   for (auto& [number, group] : groups_) {
     if (std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) group.broken = true;
   }
-  // Slots that are ready are still run, before the notice; what is partial never will be, and every rank fails it when
-  // it reads the notice.
+  // Slots that are ready still run, before the notice; partial ones never will, and every rank fails them when it reads
+  // the notice.
   for (auto& [number, slot] : slots_) {
     Group& group = groups_.at(slot.group);
     if (!group.broken || slot.missing == 0) continue;
@@ -284,7 +284,7 @@ Entry Orderer::MakeInline(uint32_t number, Slot& slot) {
   entry.slot = number;
   const Kept& front = Front(slot);
   if (Reduces(entry.op) && front.payload_bytes > 0) {
-    // Contributions of all ranks in rank order; who has joined contributes the identity, so leaving it out is the same.
+    // Contributions of all ranks in rank order; a joined rank contributes the identity, so leaving it out is the same.
     absl::InlinedVector<const void*, 8> inputs;
     for (const Queue& queue : slot.posts) {
       if (!queue.empty()) inputs.push_back(queue.front().payload.data());

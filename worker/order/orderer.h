@@ -13,8 +13,8 @@
 
 namespace farandole {
 
-// Decides what the order log says: matches the ranks' posts, fuses what is ready, and names what does not match. Pure:
-// posts and slots in, entries out. Kept by rank 0's engine role; not thread-safe.
+// Decides what the order log says: matches the ranks' posts, fuses ready slots, and names mismatches. Pure: posts and
+// slots in, entries out. Kept by rank 0's engine role; not thread-safe.
 //
 // A slot is ready when every rank of its group has a post in it that was not ordered yet, or has joined. Ranks' posts
 // in a slot are paired in order.
@@ -33,7 +33,7 @@ class Orderer {
 
   // A group of ascending ranks; number 0, all ranks, is there from the start.
   void AddGroup(uint32_t number, std::vector<int> ranks);
-  // Forgets the group's slots and what is in them.
+  // Forgets the group's slots and their posts.
   void RemoveGroup(uint32_t number);
   // From now on posts in `slot` can be ordered. Posts that came before are kept. Slots are added in ascending order;
   // one that is not above the last was added before, and stays as it is.
@@ -87,7 +87,7 @@ class Orderer {
   void SetBusy(Slot& slot, Group& group);
   // It has no post any more.
   void SetIdle(Slot& slot, Group& group);
-  // Counts what is missing and queues the slot if it is ready.
+  // Counts the missing posts and queues the slot if it is ready.
   void Evaluate(uint32_t number, Slot& slot);
   // Retires idle slots until `most` are left, or none is idle.
   void RetireIdle(size_t most);

@@ -30,8 +30,8 @@ struct Name {
 };
 
 // A whole epoch around one Orderer, by a seed: groups that overlap, names that each rank submits `kRounds` times in an
-// order of its own, slots that rank 0 hears of late and that are retired, fusion limits, disputes. Delivers posts late,
-// but those of one rank in their order.
+// order of its own, slots that rank 0 learns of late and that are retired, fusion limits, disputes. Delivers posts
+// late, but those of one rank in their order.
 class RandomEpoch {
  public:
   explicit RandomEpoch(uint32_t seed)
@@ -112,7 +112,7 @@ class RandomEpoch {
     Post post;
     post.slot = name.ranks.at(rank).slot;
     post.op = name.op;
-    // Ranks of a collective agree about the count, but for that of a gather.
+    // Ranks of a collective agree about the count, except for that of a gather.
     post.count = name.op == OpType::kAllgather ? CountOf(rank, number) : number * 10;
     post.signature = IsDisputed(index, number) ? static_cast<uint64_t>(rank) : 1000;
     if (name.is_inline) {

@@ -204,7 +204,7 @@ TEST(OrdererTest, InlineResultsAreReducedInRankOrderWithScales) {
   EXPECT_EQ(FloatIn(entries[0]), 1e8f + 1.0f - 1e8f);
 
   for (int rank = 0; rank < 3; ++rank) {
-    // Payloads are prescaled by whoever posts them.
+    // The rank that posts prescales its payload.
     Post post = InlineAllreduce(1, 3.0f * (rank + 1.0f), ReduceOp::kAverage);
     post.prescale = 3.0;
     post.postscale = 10.0;

@@ -34,7 +34,7 @@ inline constexpr uint8_t kAllFlags = kRowsAreEmpty | kOnGpus | kIsCaptured;
 
 // The fixed part of a Post.
 struct PostHeader {
-  // kJoin: until all ranks have said so, the rank submits nothing, and what others submit does not wait for it.
+  // kJoin: until all ranks have joined, the rank submits nothing, and the submissions of others do not wait for it.
   enum class Kind : uint8_t { kSubmit = 0, kJoin = 1, kLeave = 2 };
 
   uint32_t slot = 0;
@@ -73,8 +73,8 @@ static_assert(sizeof(Post) == 312, "a post and its sequence number fill five cac
 Placement PlacementIn(const PostHeader& header, const char* payload);
 int64_t RowsIn(const PostHeader& header, const char* payload);
 
-// One line of the order log. It describes itself: who has no submission for it (a rank that has joined) can still take
-// part.
+// One line of the order log. It describes itself, so that a rank without a submission for it (one that has joined) can
+// still take part.
 struct Entry {
   enum class Kind : uint8_t {
     // Run the items as one collective.
@@ -122,8 +122,8 @@ struct Entry {
   char payload[kInlineBytes];
 };
 
-// Carries readiness to rank 0 and the order log back to all ranks of one epoch. Each method says who calls it; none
-// blocks. Wakes whom it concerns.
+// Carries readiness to rank 0 and the order log back to all ranks of one epoch. Each method names its caller; none
+// blocks. Rings the bells of the ranks concerned.
 class ReadyChannel {
  public:
   virtual ~ReadyChannel() = default;
@@ -131,8 +131,8 @@ class ReadyChannel {
   // Any thread of this rank, one at a time: states `post` to rank 0. False: the channel is full; try again after a
   // ring.
   virtual bool TryPost(const Post& post) = 0;
-  // The holder of this rank's engine role takes the next entry of the log, in order. False: there is none yet. Not to
-  // be called after the entry by which this rank leaves.
+  // The holder of this rank's engine role takes the next entry of the log, in order. False: there is none yet. Do not
+  // call it after the entry by which this rank leaves.
   virtual bool ReadEntry(Entry* entry) = 0;
   // Any thread of this rank: whether ReadEntry, at rank 0 ReadPost of any rank, or Relay of what ranks of this host
   // have stated would give something.
@@ -161,12 +161,12 @@ class ReadyChannel {
   virtual bool Relays() const { return false; }
   // Engine role, where the rank relays: whether others wait for it to do so also while it has nothing pending itself.
   virtual bool ServesOthers() const { return false; }
-  // Engine role, where the rank relays: moves what is to move between hosts, without blocking; true if anything moved.
+  // Engine role, if the rank relays: moves posts and entries between hosts, without blocking; true if anything moved.
   // An error ends the epoch. A connection that is lost is none: it is reported, and stands still.
   virtual absl::StatusOr<bool> Relay() { return false; }
   // Engine role, before it sleeps or is given back, and after the bell's attention was set and the last Relay: from now
-  // until the role's next Relay, or a transport's Progress, whatever arrives from other hosts rings this rank's bell.
-  // False: something has arrived already, and whoever is about to sleep must look again.
+  // until the role's next Relay, or a transport's Progress, all input from other hosts rings this rank's bell. False:
+  // input has arrived already; look again before sleeping.
   virtual bool Rest() { return true; }
   // Engine role: the epoch has ended on this rank, by `reason`; tells other hosts as far as that does not block.
   virtual void End(const absl::Status& reason) { (void)reason; }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "worker/order/entry_bytes.h"
 #include "worker/order/epoch_page.h"
 
 namespace farandole {
@@ -14,49 +15,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are in the orde
 
 constexpr size_t kHeadBytes = 5;
 constexpr size_t kMostSentence = 4000;
-// So that an entry with its fixed part, of at most 56 bytes on the page, fits into the log.
-constexpr size_t kMostListBytes = EpochPage::kMostEntryBytes - 56;
-
-struct PostHead {
-  uint32_t rank;
-  uint32_t slot;
-  uint64_t signature;
-  int64_t count;
-  double prescale;
-  double postscale;
-  int32_t root;
-  uint16_t payload_bytes;
-  uint8_t kind;
-  uint8_t op;
-  uint8_t dtype;
-  uint8_t reduce_op;
-  uint8_t is_inline;
-  uint8_t flags;
-  uint32_t reserved;
-};
-static_assert(sizeof(PostHead) == 56, "no padding travels");
-
-struct EntryHead {
-  uint64_t sequence;
-  double prescale;
-  double postscale;
-  uint64_t arena;
-  uint32_t group;
-  uint32_t slot;
-  int32_t rank;
-  int32_t root;
-  uint32_t attempt;
-  uint16_t items;
-  uint16_t counts;
-  uint8_t kind;
-  uint8_t op;
-  uint8_t dtype;
-  uint8_t reduce_op;
-  uint8_t flags;
-  uint8_t reserved;
-  uint16_t payload_bytes;
-};
-static_assert(sizeof(EntryHead) == 64, "no padding travels");
+// So that an entry with its fixed part fits into the log.
+constexpr size_t kMostListBytes = EpochPage::kMostEntryBytes - kMostFixedEntryBytes;
 
 // Reads from the front of a frame, and never beyond its end.
 class Fields {
@@ -97,68 +57,41 @@ void Close(size_t start, std::string* bytes) {
 }
 
 template <typename Enum>
-bool ReadEnum(uint8_t value, int limit, Enum* to) {
-  *to = static_cast<Enum>(value);
-  return value < limit;
+bool IsBelow(Enum value, int limit) {
+  return static_cast<int>(value) < limit;
 }
 
 bool ReadPost(Fields fields, int size, RelayFrame* frame) {
-  PostHead head;
-  if (!fields.Read(&head) || head.rank >= static_cast<uint32_t>(size)) return false;
-  frame->rank = static_cast<int>(head.rank);
+  uint32_t rank = 0;
+  PostHeader head;
+  if (!fields.Read(&rank) || !fields.Read(&head) || rank >= static_cast<uint32_t>(size)) return false;
+  frame->rank = static_cast<int>(rank);
   Post& post = frame->post;
-  post.slot = head.slot;
-  post.signature = head.signature;
-  post.count = head.count;
-  post.prescale = head.prescale;
-  post.postscale = head.postscale;
-  post.root = head.root;
-  post.flags = head.flags;
-  post.is_inline = head.is_inline;
-  post.payload_bytes = head.payload_bytes;
-  const bool known = ReadEnum(head.kind, 3, &post.kind) && ReadEnum(head.op, kOpTypeCount, &post.op) &&
-                     ReadEnum(head.dtype, kDTypeCount, &post.dtype) &&
-                     ReadEnum(head.reduce_op, kReduceOpCount, &post.reduce_op);
+  static_cast<PostHeader&>(post) = head;
+  const bool known = IsBelow(post.kind, 3) && IsBelow(post.op, kOpTypeCount) && IsBelow(post.dtype, kDTypeCount) &&
+                     IsBelow(post.reduce_op, kReduceOpCount);
   return known && post.count >= 0 && 0 <= post.root && post.root < size && post.flags <= kAllFlags &&
          post.is_inline <= 1 && post.payload_bytes <= kInlineBytes && fields.left().size() == post.payload_bytes &&
          fields.Read(post.payload, post.payload_bytes);
 }
 
-bool ReadLists(Fields fields, size_t items, size_t counts, Entry* entry) {
-  // Before anything is allocated.
-  const size_t bytes = items * sizeof(Entry::Item) + counts * sizeof(int64_t);
-  if (fields.left().size() != bytes || bytes + entry->payload_bytes > kMostListBytes) return false;
-  entry->items.resize(items);
-  entry->counts.resize(counts);
-  fields.Read(entry->items.data(), items * sizeof(Entry::Item));
-  fields.Read(entry->counts.data(), counts * sizeof(int64_t));
-  return std::all_of(entry->items.begin(), entry->items.end(),
-                     [](const Entry::Item& item) { return item.count >= 0; }) &&
-         std::all_of(entry->counts.begin(), entry->counts.end(), [](int64_t count) { return count >= 0; });
-}
-
 bool ReadEntry(Fields fields, int size, RelayFrame* frame) {
   EntryHead head;
-  if (!fields.Read(&head)) return false;
   Entry& entry = frame->entry;
-  entry.sequence = head.sequence;
-  entry.prescale = head.prescale;
-  entry.postscale = head.postscale;
-  entry.arena = head.arena;
-  entry.group = head.group;
-  entry.slot = head.slot;
-  entry.rank = head.rank;
-  entry.root = head.root;
-  entry.attempt = head.attempt;
-  entry.payload_bytes = head.payload_bytes;
-  entry.flags = head.flags;
-  const bool known = ReadEnum(head.kind, static_cast<int>(Entry::Kind::kRootHasJoined) + 1, &entry.kind) &&
-                     head.kind > 0 && ReadEnum(head.op, kOpTypeCount, &entry.op) &&
-                     ReadEnum(head.dtype, kDTypeCount, &entry.dtype) &&
-                     ReadEnum(head.reduce_op, kReduceOpCount, &entry.reduce_op);
-  return known && 0 <= entry.rank && entry.rank < size && 0 <= entry.root && entry.root < size &&
-         entry.flags <= kAllFlags && entry.payload_bytes <= kInlineBytes && head.counts <= size &&
-         fields.Read(entry.payload, entry.payload_bytes) && ReadLists(fields, head.items, head.counts, &entry);
+  if (!fields.Read(&entry.sequence) || !fields.Read(&head)) return false;
+  const bool known = head.kind >= Entry::Kind::kBatch && head.kind <= Entry::Kind::kRootHasJoined &&
+                     IsBelow(head.op, kOpTypeCount) && IsBelow(head.dtype, kDTypeCount) &&
+                     IsBelow(head.reduce_op, kReduceOpCount);
+  // All of it before anything is allocated.
+  if (!known || head.rank < 0 || head.rank >= size || head.root < 0 || head.root >= size || head.flags > kAllFlags ||
+      head.payload_bytes > kInlineBytes || head.counts > size || fields.left().size() != BytesBehind(head) ||
+      head.items * sizeof(Entry::Item) + head.counts * sizeof(int64_t) + head.payload_bytes > kMostListBytes) {
+    return false;
+  }
+  ReadBehind(
+      head, [&](void* to, size_t bytes) { fields.Read(to, bytes); }, &entry);
+  return std::all_of(entry.items.begin(), entry.items.end(), [](const Entry::Item& item) { return item.count >= 0; }) &&
+         std::all_of(entry.counts.begin(), entry.counts.end(), [](int64_t count) { return count >= 0; });
 }
 
 bool ReadEnd(Fields fields, RelayFrame* frame) {
@@ -173,51 +106,19 @@ bool ReadEnd(Fields fields, RelayFrame* frame) {
 }  // namespace
 
 void AppendPost(int rank, const Post& post, std::string* bytes) {
-  PostHead head = {};
-  head.rank = static_cast<uint32_t>(rank);
-  head.slot = post.slot;
-  head.signature = post.signature;
-  head.count = post.count;
-  head.prescale = post.prescale;
-  head.postscale = post.postscale;
-  head.root = post.root;
-  head.flags = post.flags;
-  head.kind = static_cast<uint8_t>(post.kind);
-  head.op = static_cast<uint8_t>(post.op);
-  head.dtype = static_cast<uint8_t>(post.dtype);
-  head.reduce_op = static_cast<uint8_t>(post.reduce_op);
-  head.is_inline = post.is_inline;
-  head.payload_bytes = post.payload_bytes;
   const size_t start = Begin(RelayFrame::Kind::kPost, bytes);
+  const uint32_t from = static_cast<uint32_t>(rank);
+  Append(&from, sizeof(from), bytes);
+  const PostHeader& head = post;
   Append(&head, sizeof(head), bytes);
   Append(post.payload, post.payload_bytes, bytes);
   Close(start, bytes);
 }
 
 void AppendEntry(const Entry& entry, std::string* bytes) {
-  EntryHead head = {};
-  head.sequence = entry.sequence;
-  head.prescale = entry.prescale;
-  head.postscale = entry.postscale;
-  head.arena = entry.arena;
-  head.group = entry.group;
-  head.slot = entry.slot;
-  head.rank = entry.rank;
-  head.root = entry.root;
-  head.attempt = entry.attempt;
-  head.items = static_cast<uint16_t>(entry.items.size());
-  head.counts = static_cast<uint16_t>(entry.counts.size());
-  head.kind = static_cast<uint8_t>(entry.kind);
-  head.op = static_cast<uint8_t>(entry.op);
-  head.dtype = static_cast<uint8_t>(entry.dtype);
-  head.reduce_op = static_cast<uint8_t>(entry.reduce_op);
-  head.payload_bytes = entry.payload_bytes;
-  head.flags = entry.flags;
   const size_t start = Begin(RelayFrame::Kind::kEntry, bytes);
-  Append(&head, sizeof(head), bytes);
-  Append(entry.payload, entry.payload_bytes, bytes);
-  Append(entry.items.data(), entry.items.size() * sizeof(Entry::Item), bytes);
-  Append(entry.counts.data(), entry.counts.size() * sizeof(int64_t), bytes);
+  Append(&entry.sequence, sizeof(entry.sequence), bytes);
+  for (const EntryParts::Part& part : EntryParts(entry)) Append(part.data, part.bytes, bytes);
   Close(start, bytes);
 }
 

@@ -13,7 +13,8 @@
 namespace farandole {
 
 // A message between leaders of hosts about readiness and order. As bytes, each frame is its length (4 bytes,
-// little-endian, as all numbers), its kind (1 byte) and its fields.
+// little-endian, as all numbers), its kind (1 byte) and its fields: a post's as they lie on a host's page, an entry's
+// as in entry_bytes.h.
 struct RelayFrame {
   enum class Kind : uint8_t {
     // Towards rank 0: `rank` states `post`.
@@ -39,9 +40,9 @@ void AppendEntry(const Entry& entry, std::string* bytes);
 // `end` is an error; its sentence is cut where it is too long.
 void AppendEnd(const absl::Status& end, std::string* bytes);
 
-// Takes the frame at the front of what came from another host, in an epoch of `size` ranks, and gives its length; 0: it
-// is not all there yet.
-//   INVALID_ARGUMENT: these bytes are no frame, or it says what nobody could mean
+// Takes the frame at the front of `bytes`, which another host has sent, in an epoch of `size` ranks, and returns its
+// length; 0: the frame is not complete yet.
+//   INVALID_ARGUMENT: these bytes are no frame, or one with values that no rank sends
 absl::StatusOr<size_t> TakeFrame(absl::string_view bytes, int size, RelayFrame* frame);
 
 }  // namespace farandole

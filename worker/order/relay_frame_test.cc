@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "worker/order/entry_bytes.h"
 #include "worker/order/epoch_page.h"
 
 namespace farandole {
@@ -137,17 +138,26 @@ TEST(RelayFrameTest, WhatNobodyCouldMeanIsRefused) {
       Changed(post, 4, 0),                 // of no kind
       Changed(post, 4, 4),
       Changed(post, 6, 2),                  // of a rank beyond the last
-      Changed(post, 5 + 23, 0x80),          // a negative count
-      Changed(post, 5 + 46, 3),             // no kind of post
-      Changed(post, 5 + 47, kOpTypeCount),  // no op
-      Changed(post, 5 + 48, kDTypeCount),
-      Changed(post, 5 + 49, kReduceOpCount),
-      Changed(post, 5 + 51, 9),  // a payload that is not there
-      Changed(post, 5 + 51, 200),
-      Changed(entry, 5 + 56, 0),  // no kind of entry
-      Changed(entry, 5 + 56, 8),
-      Changed(entry, 5 + 52, 3),    // an item that is not there
-      Changed(entry, 5 + 54, 200),  // more counts than ranks
+      Changed(post, 5 + 27, 0x80),          // a negative count
+      Changed(post, 5 + 8, 3),              // no kind of post
+      Changed(post, 5 + 9, kAllFlags + 1),  // no such flag
+      Changed(post, 5 + 10, kOpTypeCount),  // no op
+      Changed(post, 5 + 11, kDTypeCount),
+      Changed(post, 5 + 32, kReduceOpCount),
+      Changed(post, 5 + 34, 9),  // a payload that is not there
+      Changed(post, 5 + 34, 200),
+      Changed(entry, 5 + 8, 0),  // no kind of entry
+      Changed(entry, 5 + 8, 8),
+      Changed(entry, 5 + 9, kOpTypeCount),  // no op
+      Changed(entry, 5 + 10, kDTypeCount),
+      Changed(entry, 5 + 11, kReduceOpCount),
+      Changed(entry, 5 + 13, 2),              // a payload beyond its bound
+      Changed(entry, 5 + 14, kAllFlags + 1),  // no such flag
+      Changed(entry, 5 + 25, 2),              // of a rank beyond the last
+      Changed(entry, 5 + 29, 2),              // of a root beyond the last
+      Changed(entry, 5 + 36, 3),              // an item that is not there
+      Changed(entry, 5 + 38, 200),            // counts that are not there
+      Changed(entry, 5 + 39, 2),              // more counts than ranks
       Changed(entry, entry.size() - 1, 0x80),
       Changed(end, 5, 0),  // an end that is none
       Changed(end, 6, 1),
@@ -179,7 +189,7 @@ TEST(RelayFrameTest, NoBytesLeadBeyondTheirEnd) {
 TEST(RelayFrameTest, TheLargestEntryThatFitsIntoTheLogFitsIntoAFrame) {
   Entry entry = SomeEntry(0, 0);
   entry.payload_bytes = 0;
-  entry.items.resize((EpochPage::kMostEntryBytes - 56) / sizeof(Entry::Item));
+  entry.items.resize((EpochPage::kMostEntryBytes - kMostFixedEntryBytes) / sizeof(Entry::Item));
   std::string bytes;
   AppendEntry(entry, &bytes);
   RelayFrame frame;

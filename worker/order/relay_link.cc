@@ -48,7 +48,7 @@ bool RelayLink::Receive() {
     return true;
   }
   end_ += *received;
-  // While what is here cannot be passed on, nothing more is fetched: TCP pushes back.
+  // While this input cannot be passed on, fetch no more: TCP pushes back.
   if (end_ == kMostUnread) stream_->WantRead(false);
   return *received > 0;
 }

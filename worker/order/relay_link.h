@@ -12,8 +12,8 @@
 
 namespace farandole {
 
-// One leader's connection to the leader of another host, with what waits to be sent and what has come in part. Owned by
-// a HostsChannel, and part of its rank's engine role, but for IsFlushed. Nothing blocks.
+// One leader's connection to the leader of another host, with frames to send and those received in part. Owned by a
+// HostsChannel, and part of its rank's engine role, except for IsFlushed. Nothing blocks.
 class RelayLink {
  public:
   // Bytes that may wait for a slow peer; a frame more may be added. Some thousand posts or entries.
@@ -33,7 +33,7 @@ class RelayLink {
   // Any thread: whether all that was appended before the last Flush is in the system's hands, or can never be.
   bool IsFlushed() const { return is_flushed_.load(); }
 
-  // Reads what has come, if the poll has said so, up to a bound; gives whether anything was read.
+  // Reads input, if the poll has found some, up to a bound; returns whether it read anything.
   bool Receive();
   // Takes the next frame, in an epoch of `size` ranks. False: none is complete. INVALID_ARGUMENT: as TakeFrame.
   absl::StatusOr<bool> Next(int size, RelayFrame* frame);
@@ -48,7 +48,7 @@ class RelayLink {
   const std::unique_ptr<RelayStream> stream_;
   std::string out_;
   size_t sent_ = 0;
-  bool takes_nothing_ = false;  // what is sent to it is dropped
+  bool takes_nothing_ = false;  // bytes sent to it are dropped
   std::atomic<bool> is_flushed_{true};
   // Bytes received and not taken: [begin_, end_).
   const std::unique_ptr<char[]> in_{new char[kMostUnread]};

@@ -10,7 +10,7 @@ namespace farandole {
 // The answer to the round `round`, which is written last. Slot 0 declines.
 struct alignas(64) Rendezvous::Cell {
   std::atomic<uint64_t> round;
-  // Read by who looks on as well, for whom a round may be over meanwhile.
+  // Ranks that only look on read this too; for them a round may be over meanwhile.
   std::atomic<uint64_t> signature;
   std::atomic<uint32_t> slot;
   uint32_t reserved;
@@ -72,7 +72,7 @@ Rendezvous::Outcome Rendezvous::Look() const {
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == rank_) continue;
     const Cell& other = cell(rank, round);
-    // Before the round: who has closed answers none any more.
+    // Check this before the round: a rank that has closed answers no more rounds.
     const bool is_closed = seat(rank).is_closed.load() != 0;
     if (other.round.load() == round) {
       if (other.slot.load() != slot || other.signature.load() != signature) return Outcome::kDeclined;

@@ -20,7 +20,7 @@ namespace farandole {
 // else declined. A rank answers the next round only when all others have answered its last one, so two places for each
 // rank are enough, and what it reads in a round stays until it has answered the next one.
 //
-// The owner's calls are made one at a time; where others may look on, it says so.
+// The owner makes its calls one at a time; methods that other threads may call say so.
 class Rendezvous {
  public:
   enum class Outcome { kOpen, kAgreed, kDeclined };
@@ -35,7 +35,7 @@ class Rendezvous {
   char* payload();
   // Answers the next round, and rings the others. CanOffer has held.
   void Offer(uint32_t slot, uint64_t signature);
-  // Any thread: what has become of the round that this rank has offered last.
+  // Any thread: the outcome of the round that this rank has offered last.
   Outcome Look() const;
   // In a round that is agreed: the contribution of `rank`.
   const char* payload(int rank) const;

@@ -140,8 +140,8 @@ TEST(RendezvousTest, AnAnswerWakesWhoSleeps) {
   EXPECT_NE(bells[1].Ticket(), ticket);
 }
 
-// All orders of all that ranks may do, from each state that can be: what a rank sees of a round is what every other
-// rank sees of it, each reads what was offered in it, and whoever waits is waited for by nobody who cannot answer.
+// All orders of all actions of the ranks, from each reachable state: every rank sees the same outcome of a round, each
+// reads the others' offers in it, and no rank waits for one that cannot answer.
 class Exploration {
  public:
   Exploration(int size, uint64_t rounds) : ranks_(size), rounds_(rounds) {}

@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/control/coordinator_channel.h"
 
 namespace farandole {
 namespace {
 
-constexpr absl::Duration kFirstDelay = absl::Milliseconds(50);
-constexpr absl::Duration kLongestDelay = absl::Seconds(2);
-// A coordinator that does not take a hello says so within a round trip; one that takes it need not say anything.
+// A coordinator that refuses a hello answers within a round trip; one that accepts it need not answer.
 constexpr absl::Duration kProofOfLife = absl::Seconds(1);
 constexpr absl::Duration kJoinDeadline = absl::Seconds(10);
 
@@ -21,7 +20,7 @@ Attachment::Attachment(std::shared_ptr<ControlLoop> loop, v1::WorkerService::Stu
       stub_(stub),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      backoff_(kFirstDelay, kLongestDelay) {}
+      backoff_(kFirstRetryDelay, kLongestRetryDelay) {}
 
 void Attachment::Begin() {
   tick_timer_ = loop_->RunAfter(options_.tick_interval, [this] { Tick(); });
@@ -92,7 +91,7 @@ void Attachment::OpenStream() {
   proven_ = false;
   leave_sent_ = false;
   v1::Hello hello = callbacks_.make_hello();
-  // The loop drops what is posted after its end, so `this` is not used after that.
+  // The loop drops functions posted after its end, so `this` is not used after that.
   ControlStream::Events events;
   events.on_hello_written = [this, loop = loop_, number] { loop->Post([this, number] { HelloWritten(number); }); };
   events.on_message = [this, loop = loop_, number](v1::CoordinatorMessage message) {
@@ -105,7 +104,7 @@ void Attachment::OpenStream() {
       ControlStream::Open(stub_, options_.where, std::move(hello), std::move(events));
   absl::MutexLock lock(&mutex_);
   stream_ = std::move(stream);
-  // Nothing is unanswered before the first stream; so what is sent from now on simply follows its hello.
+  // Nothing is unanswered before the first stream, so later messages simply follow its hello.
   if (number == 1) ReleaseHeldBack();
 }
 

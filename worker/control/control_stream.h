@@ -18,10 +18,9 @@
 
 namespace farandole {
 
-// One attempt at WorkerService.Attach: writes the hello and then what is sent, reads one message at a time. Owned by
-// whoever opened it, who gives it back by Retire: gRPC must not be the one to drop the last reference to a channel,
-// because the channel's end joins the very threads that gRPC makes its calls on. All functions may be called from any
-// thread.
+// One attempt at WorkerService.Attach: writes the hello and then the queued messages, reads one message at a time.
+// Owned by its opener, which gives it back by Retire: gRPC must not drop the last reference to a channel, because the
+// channel's end joins the very threads that gRPC makes its calls on. All functions may be called from any thread.
 class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage> {
  public:
   // Called on gRPC's threads, one at a time in the order of the events, except that `on_hello_written` may overtake
@@ -45,7 +44,8 @@ class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coo
 
   // Queues a message; dropped if the stream is broken. False, and nothing is queued: a bound above is reached.
   bool Send(v1::WorkerMessage message);
-  // As Send, whatever is queued already; then closes this side of the stream. Nothing may be sent afterwards.
+  // As Send, after the messages that are queued already; then closes this side of the stream. Nothing may be sent
+  // afterwards.
   void SendLast(v1::WorkerMessage message);
   void ReadNext();
   // Ends the call, if it has not ended: on_done follows soon.

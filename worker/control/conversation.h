@@ -22,10 +22,10 @@ class Conversation {
     std::function<void(const v1::CoordinatorMessage&)> on_message;
     // The first message of every stream.
     std::function<v1::Hello()> make_hello;
-    // The hello of another than the first stream was sent: send again what is unanswered. The stream drops messages
-    // that other threads sent between the hello and the first Send of this call, as while detached; so a caller that
-    // notes a message as unanswered and sends it under one lock, and takes that lock here, has each message sent once
-    // per stream.
+    // A stream other than the first has sent its hello: send unanswered messages again. The stream drops messages that
+    // other threads sent between the hello and the first Send of this call, as while detached; so a caller that notes a
+    // message as unanswered and sends it under one lock, and takes that lock here, has each message sent once per
+    // stream.
     std::function<void()> on_attached;
     // Once, and no callback after it: the coordinator said no for good, closed the stream in order (OK), or was away
     // for too long (UNAVAILABLE); RESOURCE_EXHAUSTED: a bound of Send was reached. Not called for Leave or for the
@@ -41,7 +41,7 @@ class Conversation {
   // Any thread: queues a message, in the order of the calls. Dropped while detached, and after the end. At most 65,536
   // messages and 64 MiB wait; one more ends the conversation with RESOURCE_EXHAUSTED.
   virtual void Send(v1::WorkerMessage message) = 0;
-  // Any thread: whether a stream is open, so that what is sent is not dropped, as far as is known.
+  // Any thread: whether a stream is open, so that messages are not dropped, as far as is known.
   virtual bool IsAttached() const = 0;
   // Any thread: runs `function` on the control thread, in the order of the calls.
   virtual void Post(std::function<void()> function) = 0;

@@ -21,10 +21,11 @@ constexpr int kMaxMessageBytes = 16 << 20;
 // 10,000), so that two clocks never make it count a ping as one too many.
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// The client's own backoff decides when to try again; the channel's must not be slower than that.
-constexpr int kFirstReconnectMs = 50;
-constexpr int kLongestReconnectMs = 1'000;
+// The caller's backoff decides when to try again, so the channel must be ready to connect by then.
+constexpr absl::Duration kLongestReconnectDelay = absl::Seconds(1);
 constexpr int kConnectTimeoutMs = 5'000;
+
+int Milliseconds(absl::Duration delay) { return static_cast<int>(absl::ToInt64Milliseconds(delay)); }
 
 // Training programs fork after init (data loaders), and gRPC's fork support would stop all its threads around every
 // fork and take them up again in a child that must never touch gRPC. It reads one variable when it is initialized
@@ -74,8 +75,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddr
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Milliseconds(kFirstRetryDelay));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Milliseconds(kLongestReconnectDelay));
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -28,6 +28,10 @@ struct CoordinatorAddress {
   std::string tls_ca_origin;
 };
 
+// The delays (base/backoff.h) before a call that failed is made again.
+inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(50);
+inline constexpr absl::Duration kLongestRetryDelay = absl::Seconds(2);
+
 // A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback
 // address through a proxy, watches its connection with keepalive pings while a call is open, and takes messages of up
 // to 16 MiB. It leaves retries to its user. Nothing is connected before the first call. Starts gRPC with its fork

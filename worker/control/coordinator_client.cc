@@ -29,15 +29,13 @@
 namespace farandole {
 namespace {
 
-constexpr absl::Duration kFirstDelay = absl::Milliseconds(50);
-constexpr absl::Duration kLongestDelay = absl::Seconds(2);
 constexpr absl::Duration kCallDeadline = absl::Seconds(10);
 // For a handshake that tells why gRPC's failed.
 constexpr absl::Duration kTlsPatience = absl::Seconds(3);
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 constexpr char kThreadName[] = "farandole-ctl";
 
-// True when `over` says so, asked every 100 ms; false after `timeout`.
+// True when `over` returns true, asked every 100 ms; false after `timeout`.
 template <typename Predicate>
 bool WaitOrInterrupt(const std::function<bool()>& is_interrupted, absl::Duration timeout, Predicate over) {
   const absl::Time deadline = SteadyNow() + timeout;
@@ -101,12 +99,12 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     words.Look();
     return options.is_interrupted && options.is_interrupted();
   };
-  // Nobody notifies it: it is what the thread waits on between two attempts.
+  // Never notified: the thread waits on it between two attempts.
   const SteadyNotification never;
-  Backoff backoff(kFirstDelay, kLongestDelay);
+  Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
   bool is_tls_checked = false;
   for (;;) {
-    const absl::Duration left = std::max(deadline - SteadyNow(), kFirstDelay);
+    const absl::Duration left = std::max(deadline - SteadyNow(), kFirstRetryDelay);
     std::unique_ptr<JoinCall> call = JoinCall::Start(stub, where, request, std::min(left, kCallDeadline), nullptr);
     WaitOrInterrupt(interrupted, absl::InfiniteDuration(), [&](absl::Duration slice) { return call->Wait(slice); });
     if (!call->Wait(absl::ZeroDuration())) {
@@ -170,7 +168,7 @@ struct CoordinatorClient::State {
                                                                                          const Request&, Response*)) {
     FD_CHECK(!loop->OnLoopThread()) << what << " would block the control thread";
     const absl::Time deadline = SteadyNow() + kCallDeadline;
-    Backoff backoff(kFirstDelay, kLongestDelay);
+    Backoff backoff(kFirstRetryDelay, kLongestRetryDelay);
     for (;;) {
       grpc::ClientContext context;
       PrepareCall(where, deadline - SteadyNow(), &context);

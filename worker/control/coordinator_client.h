@@ -33,8 +33,8 @@ struct CoordinatorClientOptions {
   // Start.
   std::function<bool()> is_interrupted;
   // While Start does not reach the coordinator: called after `first_word`, and then at doubling distances, with a
-  // sentence that says whom it tries, why that fails, and how long it goes on. May be empty. On the thread that called
-  // Start.
+  // sentence that names the address, why it cannot be reached, and how long Start goes on. May be empty. On the thread
+  // that called Start.
   std::function<void(const std::string& sentence)> on_unreached;
   absl::Duration first_word = absl::Seconds(5);
 };
@@ -47,7 +47,7 @@ struct CoordinatorClientOptions {
 // there. All descriptors are close-on-exec.
 class CoordinatorClient final : public Conversation {
  public:
-  // Ticks come as often as the coordinator wants to hear of its workers, or at `longest_tick` where that is shorter.
+  // Ticks come at the interval that the coordinator asks for, or at `longest_tick` if that is shorter.
   //
   // Joins and opens the stream; blocks until Join was answered, or the patience is over, and tries again with growing,
   // jittered delays while the coordinator is unreachable. A coordinator that was restarted and does not know this

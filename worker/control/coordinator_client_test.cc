@@ -70,7 +70,7 @@ TEST(CoordinatorClientTest, MessagesArriveInOrderInBothDirections) {
   ASSERT_TRUE(coordinator.Listen());
   WorkerUnderTest worker(coordinator.address());
   ASSERT_TRUE(worker.Start().ok());
-  // The first stream carries what was sent while it was being opened, too.
+  // The first stream also carries messages sent while it was being opened.
   for (int i = 0; i < 500; ++i) worker->Send(WorkerUnderTest::Ready(absl::StrCat(i)));
   EXPECT_TRUE(coordinator.messages.Pop().has_hello());
   for (int i = 0; i < 500; ++i) ASSERT_EQ(coordinator.messages.Pop().ready().name(), absl::StrCat(i));
@@ -136,7 +136,7 @@ TEST(CoordinatorClientTest, WhileNobodyIsReachedItSaysSoAtDoublingDistances) {
 }
 
 TEST(CoordinatorClientTest, APeerThatNeverAnswersIsSaidToBeSilent) {
-  // The system takes the connection; nobody reads from it.
+  // The system accepts the connection; no program reads from it.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct sockaddr_in address = {};
   address.sin_family = AF_INET;

@@ -34,7 +34,7 @@ TEST(CoordinatorReattachTest, ARestartedCoordinatorGetsTheHelloAndThenWhatIsUnan
   EXPECT_EQ(coordinator.messages.Pop().hello().epoch(), 1u);
   for (int restart = 0; restart < 3; ++restart) {
     coordinator.Kill();
-    // Ticks while nobody listens; what is sent now is dropped.
+    // Ticks while no server listens; messages sent now are dropped.
     ASSERT_TRUE(worker.SeesTicks(5));
     worker->Send(WorkerUnderTest::Ready("dropped"));
     ASSERT_TRUE(coordinator.Listen());

@@ -14,8 +14,8 @@
 
 namespace farandole {
 
-// One asynchronous WorkerService.Join. Owned by whoever started it, who gives it back by Retire (see ControlStream).
-// Any thread.
+// One asynchronous WorkerService.Join. Owned by its starter, which gives it back by Retire (see ControlStream). Any
+// thread.
 class JoinCall {
  public:
   // `on_done` may be empty; it is called once with the call, on a thread of gRPC, and must not block.

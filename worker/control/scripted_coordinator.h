@@ -78,7 +78,7 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   bool Listen();
   // Ends all calls with CANCELLED and closes the port.
   void Kill();
-  // "127.0.0.1:PORT"; a port that nobody listens on before Listen and after Kill.
+  // "127.0.0.1:PORT"; no server listens on this port before Listen and after Kill.
   std::string address() const;
 
   // The default script of a stream.

@@ -20,7 +20,7 @@ struct TlsQuestion {
   std::string ca_origin;
 };
 
-// Says why a coordinator and who asks do not understand each other, by a connection of its own. gRPC tells a wrong
+// Says why a coordinator and its caller do not understand each other, by a connection of its own. gRPC tells a wrong
 // certificate authority, an expired certificate and a foreign name from each other no more than from a lost packet, and
 // goes on trying. Blocks for at most `timeout`.
 //   OK               nothing is wrong, as far as can be seen; also where nobody listens, or does not answer in time

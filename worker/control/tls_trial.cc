@@ -132,7 +132,7 @@ absl::Status TlsTrial::PrepareTls() {
   context_ = SSL_CTX_new(TLS_client_method());
   tls_ = context_ == nullptr ? nullptr : SSL_new(context_);
   if (tls_ == nullptr) return absl::UnavailableError("no TLS session can be made");
-  // The result is looked at after the handshake, which thereby says what is wrong.
+  // Look at the result after the handshake: then it says what is wrong.
   SSL_set_verify(tls_, SSL_VERIFY_NONE, nullptr);
   if (!question_.ca_pem.empty() && AddTrust(question_.ca_pem, SSL_CTX_get_cert_store(context_)) == 0) {
     return absl::InvalidArgumentError(
@@ -256,7 +256,7 @@ absl::Status TlsTrial::JudgeFailure() const {
   }
   const char* reason = ERR_reason_error_string(error);
   const std::string text = absl::StrCat("the TLS handshake failed: ", reason == nullptr ? "it broke off" : reason);
-  // One who speaks no TLS asks: whatever came back, it was no alert of a TLS server that we understand.
+  // The caller speaks no TLS: the answer was no alert of a TLS server that we understand.
   if (question_.ca_pem.empty()) return absl::UnavailableError(text);
   return absl::UnauthenticatedError(absl::StrCat(Who(), ": ", text));
 }

@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// One TLS handshake with one coordinator, which never blocks but for the look-up of a name. Owned by a probe; one
+// One TLS handshake with one coordinator, which never blocks except for the look-up of a name. Owned by a probe; one
 // thread. Sends by itself, since OpenSSL's own sockets would raise SIGPIPE in a training program.
 class TlsTrial {
  public:

@@ -8,8 +8,8 @@
 namespace farandole {
 
 // Delays between attempts: doubling from `initial` to `longest`, each drawn evenly from its upper half, so that workers
-// which lost a coordinator or a peer together do not come back together. Whatever is tried again over a network goes by
-// it. Not thread-safe.
+// which lost a coordinator or a peer together do not come back together. Every call that is tried again over a network
+// uses it. Not thread-safe.
 class Backoff {
  public:
   Backoff(absl::Duration initial, absl::Duration longest);

@@ -15,9 +15,9 @@ struct Certificate {
   std::string key_pem;
 };
 
-// Makes a key pair (ECDSA P-256) and a certificate that it signs itself: whoever trusts exactly this certificate trusts
-// the server that holds the key, and it can sign no other. `names` are host names and IP addresses under which the
-// server is reached (subject alternative names); names that no certificate can carry are left out.
+// Makes a key pair (ECDSA P-256) and a certificate that it signs itself: a client that trusts exactly this certificate
+// trusts the server that holds the key, and the certificate can sign no other. `names` are host names and IP addresses
+// under which the server is reached (subject alternative names); names that no certificate can carry are left out.
 //   INTERNAL  the library refused; the text says why
 absl::StatusOr<Certificate> MakeCertificate(const std::vector<std::string>& names, absl::Time not_before,
                                             absl::Time not_after);

@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-// A thread that gets no signals but for its own faults, and neither do those that it starts: they are the program's,
-// whose own threads expect them. Throws as std::thread does.
+// A thread that gets no signals except for its own faults, and neither do the threads that it starts: signals are for
+// the program's own threads, which expect them. Throws as std::thread does.
 template <typename Body>
 std::thread QuietThread(Body body) {
   class Silence {
@@ -18,7 +18,7 @@ std::thread QuietThread(Body body) {
     Silence() {
       sigset_t all;
       sigfillset(&all);
-      // These are the thread's own doing, and kill where nobody may handle them.
+      // The thread causes these signals itself, and they kill the process if no handler may run.
       for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
       pthread_sigmask(SIG_SETMASK, &all, &before_);
     }
@@ -31,7 +31,7 @@ std::thread QuietThread(Body body) {
   return std::thread(std::move(body));
 }
 
-// The same, which nobody waits for. False: there are no more threads here, and it does not run.
+// The same, detached. False: there are no more threads here, and it does not run.
 template <typename Body>
 bool DetachQuietly(Body body) {
   try {

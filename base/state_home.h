@@ -11,7 +11,7 @@ namespace farandole {
 // alone among the temporary files, always the same one, so that the next run and the tools find it.
 struct StateHome {
   std::string path;
-  // One sentence, to be said by whoever writes there: why it is not the user's own. "": it is.
+  // One sentence for a program that writes there: why it is not the user's own. "": it is.
   std::string remark;
 };
 

@@ -23,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A user whom no password file names.
+// A user that no password file names.
 constexpr uid_t kNobody = 4'200'042;
 
 class StateHomeTest : public testing::Test {
@@ -37,7 +37,7 @@ class StateHomeTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  // Runs `check` in a process of its own, which may change who it is and what it sees; it returns what is wrong.
+  // Runs `check` in a process of its own, which may change its user and environment; it returns what is wrong.
   static void RunApart(const std::function<std::string()>& check) {
     int pipes[2];
     ASSERT_EQ(pipe(pipes), 0);

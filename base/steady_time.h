@@ -8,8 +8,8 @@
 namespace farandole {
 
 // The time by which the program decides: deadlines, silences, pauses. It begins at the wall clock's time, at the first
-// call in the process, and then follows CLOCK_MONOTONIC, so that it does not step when somebody sets the wall clock.
-// People are shown absl::Now().
+// call in the process, and then follows CLOCK_MONOTONIC, so that it does not step when the wall clock is set. People
+// are shown absl::Now().
 absl::Time SteadyNow();
 
 // By how much the wall clock is ahead of SteadyNow, since it was set.

@@ -59,7 +59,7 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   int fd() const { return fd_; }
-  // False with errno: what was written last is lost (network file systems say so only here).
+  // False with errno: the bytes written last are lost (network file systems say so only here).
   bool Close() {
     if (fd_ < 0) return true;
     const int fd = fd_;

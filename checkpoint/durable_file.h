@@ -54,7 +54,7 @@ struct FileDigest {
 };
 // Reads the file once, in pieces of 1 MiB.
 absl::StatusOr<FileDigest> DigestFile(const std::string& path);
-// Makes what was written to the file survive a loss of power, then reads it.
+// Makes the written bytes survive a loss of power, then reads them.
 absl::StatusOr<FileDigest> SyncAndDigestFile(const std::string& path);
 
 // All of a file of at most `most_bytes`; RESOURCE_EXHAUSTED names both sizes.

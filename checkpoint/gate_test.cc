@@ -148,7 +148,7 @@ TEST_F(CheckpointGateTest, ATokenThatIsGivenUpIsNeverCommittedAndOneThatIsCommit
     Restart();
     gate_.SkipTokens(2);
   }
-  // Also when the epoch has ended meanwhile; and the place of one that another has taken is that one's.
+  // Also when the epoch has ended meanwhile; and a place that another writer has taken stays that writer's.
   FormEpoch(2, kOther);
   EXPECT_EQ(GiveUp(CommitRequest(2, 100)).value(), "/ckpt/s100.t2.bin");
   replace_ = true;

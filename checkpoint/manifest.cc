@@ -24,7 +24,7 @@ constexpr size_t kSha256Bytes = 32;
 // Far above what names and paths within their bounds can fill.
 constexpr size_t kMostManifestBytes = 64 << 10;
 
-// One field of a manifest; notes in `problem` what is wrong with it.
+// One field of a manifest; writes the error, if any, into `problem`.
 template <typename T>
 T Field(const Json& json, const char* name, std::string* problem) {
   const auto found = json.find(name);
@@ -65,7 +65,7 @@ absl::Status WriteManifest(const Manifest& manifest, const std::string& temporar
   json["path"] = checkpoint.path();
   json["size_bytes"] = checkpoint.size_bytes();
   json["sha256"] = absl::BytesToHexString(checkpoint.sha256());
-  // Names are bytes, JSON is UTF-8: what is not is replaced instead of thrown for.
+  // Names are bytes, JSON is UTF-8: replace other bytes instead of throwing.
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   return WriteFileAtomically(ManifestPath(checkpoint.path()), temporary, text);
 }

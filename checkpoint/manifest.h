@@ -32,7 +32,7 @@ absl::Status WriteManifest(const Manifest& manifest, const std::string& temporar
 //   DATA_LOSS  it is no manifest (the text says what is wrong with which field)
 absl::StatusOr<Manifest> ReadManifest(const std::string& manifest_path);
 
-// The manifests in a directory, by token, the newest last; a file that is no manifest is left out, as is one whose
+// The manifests in a directory, by token, the newest last; leaves out files that are no manifests, and manifests whose
 // checkpoint is missing. NOT_FOUND: there is no such directory, and others as in durable_file.h.
 absl::StatusOr<std::vector<Manifest>> ListManifests(const std::string& directory);
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Manifest>> ListManifests(const std::string& directory
 //   NOT_FOUND  there is none (the text names what was asked and the directory)
 absl::StatusOr<Manifest> FindManifest(const std::string& directory, absl::string_view name, int64_t step);
 
-// Reads the whole file and compares it with what was committed.
+// Reads the whole file and compares it with its manifest.
 //   NOT_FOUND  it is gone, and others as in durable_file.h
 //   DATA_LOSS  size or checksum differ; both values are named
 absl::Status VerifyFile(const v1::Checkpoint& checkpoint);

@@ -67,7 +67,7 @@ bool TokenOfTemporary(absl::string_view file, absl::string_view name, absl::stri
          absl::EndsWith(file, suffix);
 }
 
-// The process that has the file locked is there, or nobody can know.
+// The process that has the file locked lives, or its state is unknown.
 bool IsInUse(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true;

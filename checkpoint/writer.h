@@ -32,8 +32,8 @@ class CheckpointWriter {
   static absl::StatusOr<CheckpointWriter> Open(absl::string_view directory, absl::string_view name, int64_t step,
                                                uint64_t token, absl::string_view extension,
                                                absl::string_view catalogue);
-  // The greatest token in the name of any file in `directory`, of whatever job and finished or not; 0 where there is
-  // none or no such directory. A writer whose token is greater collides with none of them.
+  // The greatest token in the name of any file in `directory`, of any job and finished or not; 0 if there is none or no
+  // such directory. A writer whose token is greater collides with none of them.
   static absl::StatusOr<uint64_t> GreatestToken(const std::string& directory);
   ~CheckpointWriter();
   CheckpointWriter(CheckpointWriter&& other) noexcept;
@@ -54,7 +54,7 @@ class CheckpointWriter {
   void Discard();
   // Removes the temporary file; nothing happens after Finish.
   void Abandon();
-  // Abandons after the writing failed with `cause` (the words of whatever wrote), and says why in a sentence.
+  // Abandons after the writing failed with `cause` (the writer's words), and says why in a sentence.
   //   RESOURCE_EXHAUSTED  the disk is full (less than 1 MiB is free): said instead of `cause`, which seldom does
   //   UNAVAILABLE         otherwise
   absl::Status Fail(absl::string_view cause);

@@ -108,8 +108,8 @@ TEST_F(CoordinatorAccessTest, AWorkerThatDoesNotReadIsCutOff) {
   options_.stream_queue_limit = 50;
   Start();
   const auto workers = Train("train", 1);
-  // Each is answered, and nobody reads the answers: gRPC's own buffers fill, then the queue. A closed stream fails the
-  // writing.
+  // Each is answered, and no client reads the answers: gRPC's own buffers fill, then the queue. A closed stream fails
+  // the writing.
   bool is_open = true;
   for (int i = 0; is_open && i < 1'000'000; ++i) {
     const std::string name = absl::StrCat("grad/", i % 1000, "/", std::string(400, 'x'));

@@ -13,7 +13,7 @@ struct RunningCoordinator {
   std::string address;
   std::string token;
   std::string token_file;
-  // STATE_DIR/ca.pem, where whoever started the coordinator has put the certificates, in PEM, that its own descends
+  // STATE_DIR/ca.pem, where the starter of the coordinator has put the certificates, in PEM, that its own descends
   // from; "": there is no such file.
   std::string ca_file;
   std::string ca_pem;

@@ -103,10 +103,10 @@ typedef struct farandole_init_options {
   int32_t min_size;               /* FARANDOLE_MIN_SIZE: fewest workers of an epoch. It, or max_size, makes the job
                                      elastic; the default of each is then the size. */
   int32_t max_size;               /* FARANDOLE_MAX_SIZE: most workers of an epoch. */
-  int64_t join_window_ms;    /* FARANDOLE_JOIN_WINDOW_MS: from the first newcomer on, how long others are waited for
-                                before ranks are told; default 200. */
-  int64_t shortage_limit_ms; /* FARANDOLE_ELASTIC_TIMEOUT_MS: how long there may be fewer than min_size workers
-                                before the job fails; default 600,000. */
+  int64_t join_window_ms;         /* FARANDOLE_JOIN_WINDOW_MS: from the first newcomer on, how long the coordinator
+                                     waits for others before it assigns ranks; default 200. */
+  int64_t shortage_limit_ms;      /* FARANDOLE_ELASTIC_TIMEOUT_MS: how long there may be fewer than min_size workers
+                                     before the job fails; default 600,000. */
   int32_t reset_limit;       /* FARANDOLE_RESET_LIMIT: most epochs that may be lost before the job fails; default 0:
                                 any number. */
   int64_t least_cooldown_ms; /* FARANDOLE_COOLDOWN_MIN_MS: how long a host on which workers fail is barred at first,
@@ -133,8 +133,8 @@ FARANDOLE_EXPORT const char* farandole_last_error(void);
  * job has finished while this process waited for a place. */
 FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (*interrupted)(void));
 /* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
- * not initialized. `interrupted` as above; who gives up ends the epoch for the others. A farandole_init or
- * farandole_rejoin that waits meanwhile, in whatever thread, gives up with FAILED_PRECONDITION. Called by their
+ * not initialized. `interrupted` as above; a rank that gives up ends the epoch for the others. A farandole_init or
+ * farandole_rejoin that waits meanwhile, in any thread, gives up with FAILED_PRECONDITION. Called by their
  * `interrupted`, or by that of another farandole_shutdown, this returns OK at once, and the outer call stops the worker
  * before it returns. Called by that of another function, it stops the worker, and the outer call is
  * FAILED_PRECONDITION. */
@@ -146,8 +146,8 @@ FARANDOLE_EXPORT int farandole_fail(const char* words);
 /* Elastic jobs, and a job of size 1 without a coordinator: leaves the present epoch and joins the job's next one, in
  * this process, with the options of the last farandole_init. Returns when that epoch has formed and its peers are
  * connected; should it end meanwhile, goes on to the one after. An epoch that has not ended is left in order: all ranks
- * call this at the same point of the program. Pending submissions end with ABORTED, and of what belongs to the epoch
- * left only arenas live on until they are released: groups and handles are gone. A worker that was counted as lost
+ * call this at the same point of the program. Pending submissions end with ABORTED. Of the epoch's
+ * objects only arenas live on, until they are released: groups and handles are gone. A worker that was counted as lost
  * meanwhile comes as a newcomer.
  *   CANCELLED            the job has no place for this process any more: it was drained, or the job has finished
  *   ABORTED              the job has failed (the text says why); or interrupted, as in farandole_init
@@ -173,10 +173,10 @@ FARANDOLE_EXPORT int farandole_change_wanted(farandole_change* change);
 /* The workers and the reason of this thread's last farandole_change_wanted; "" where nothing was told. Valid until
  * its next. */
 FARANDOLE_EXPORT const char* farandole_change_sentence(void);
-/* Tells the coordinator that this process will be ended by somebody else (preemption) after `grace_ms`: its rank is
- * drained. `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. Said again in the
- * next epoch, should the process come into one. FARANDOLE_FAILED_PRECONDITION  the process is not initialized, or the
- * job is not elastic */
+/* Tells the coordinator that another program (preemption) will end this process after `grace_ms`: its rank is drained.
+ * `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. If the process takes part
+ * in the next epoch, the library says it again there. FAILED_PRECONDITION  the process is not initialized, or the job
+ * is not elastic */
 FARANDOLE_EXPORT int farandole_depart(int64_t grace_ms, const char* reason);
 
 /* 1 between a successful init and the begin of shutdown (also after the epoch has ended by an error). */
@@ -204,11 +204,11 @@ FARANDOLE_EXPORT int64_t farandole_epoch(void);
  *
  * Such a submission is complete when it is enqueued on the GPU. Waiting for it has the waiting thread's stream of that
  * GPU wait, and not the thread: what the stream is given afterwards finds the outputs. A thread without one waits
- * itself. farandole_poll tells whether all is done. Should the epoch end meanwhile, the outputs are worthless, and the
- * next call says so: whoever keeps results looks at farandole_epoch_ended after the stream is done.
+ * itself. farandole_poll tells whether all is done. If the epoch ends meanwhile, the outputs are worthless, and the
+ * next call says so: a caller that keeps results looks at farandole_epoch_ended after the stream is done.
  *
- * A result of farandole_result lies in the GPU's memory too, and may be read in the stream by what that is given before
- * the handle is released.
+ * A result of farandole_result lies in the GPU's memory too, and may be read by work that is enqueued in the stream
+ * before the handle is released.
  *
  * Bools are 0 or 1 there. Not on GPUs, and INVALID_ARGUMENT: reductions of i16 and u16, Adasum, and scale factors but
  * of sums and averages of floats. INVALID_ARGUMENT also where another GPU was used before; FAILED_PRECONDITION where
@@ -222,7 +222,7 @@ FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
  * touched. As farandole_init does, it takes the NCCL that the process has loaded, and otherwise loads one, which stays.
  */
 FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
-/* OK, or why the present epoch has ended: what was received in it since may be worthless. */
+/* OK, or why the present epoch has ended: outputs received in it since may be worthless. */
 FARANDOLE_EXPORT int farandole_epoch_ended(void);
 
 /* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
@@ -325,8 +325,8 @@ FARANDOLE_EXPORT farandole_handle farandole_gather(const char* name, const void*
 
 /* Gives each rank of the group its part of the rows (first dimension) of the input of `root`, an epoch rank that is in
  * the group: rows / size each, in the order of the group's ranks, and one more to the first rows % size of them. Of the
- * other ranks' inputs the element type and the shape count, but for the first dimension, which may be 0. The result is
- * memory of the handle: see farandole_result. A scalar is INVALID_ARGUMENT. */
+ * other ranks' inputs only the element type and the shape count, except for the first dimension, which may be 0. The
+ * result is memory of the handle: see farandole_result. A scalar is INVALID_ARGUMENT. */
 FARANDOLE_EXPORT farandole_handle farandole_scatter(const char* name, const void* input, const int64_t* shape,
                                                     int32_t ndim, int32_t dtype, int32_t root, int32_t group,
                                                     int64_t wait_ms);
@@ -362,8 +362,8 @@ FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t gr
 /* Memory for tensors that ranks of one host reduce in place, several times as fast as others: an allreduce of one dtype
  * whose tensors lie in an arena at equal offsets on all ranks of its group, each its own output, is neither packed nor
  * copied. Elsewhere in an arena, tensors are as anywhere. While a submission is pending, peers write into its tensors.
- * An arena serves one epoch. When that has ended in the middle of a submission, peers that were stopped may write into
- * it later: what is to live is to be moved out. */
+ * An arena serves one epoch. If the epoch has ended in the middle of a submission, stopped peers may write into
+ * it later: copy the tensors that must live. */
 typedef struct farandole_arena farandole_arena;
 
 /* Makes an arena of `bytes` zero bytes, at a page's begin, on each rank of the group, all of which call this with the
@@ -425,8 +425,10 @@ FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const cha
  *   ABORTED             a newer writer fenced this one, or the epoch ended
  *   UNAVAILABLE, others the coordinator cannot be reached, or cannot keep it; the text says if the file stays */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
-/* The writing failed, for `cause` (the words of whatever wrote): removes the temporary file and gives the sentence for
- * it. RESOURCE_EXHAUSTED  the disk is full UNAVAILABLE         otherwise; FAILED_PRECONDITION: none is open */
+/* The writing failed, for `cause` (the writer's words): removes the temporary file and returns the sentence for it.
+ *   RESOURCE_EXHAUSTED   the disk is full
+ *   FAILED_PRECONDITION  none is open
+ *   UNAVAILABLE          otherwise */
 FARANDOLE_EXPORT int farandole_checkpoint_fail(const char* cause);
 /* Removes the temporary file. */
 FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);

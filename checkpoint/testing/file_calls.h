@@ -18,7 +18,7 @@ struct FileCall {
   std::string from;
 };
 
-// From now on; forgets what was noted before.
+// From now on; forgets the calls noted before.
 void NoteFileCalls();
 // Those that have succeeded since, in order.
 std::vector<FileCall> NotedFileCalls();
@@ -27,8 +27,8 @@ std::vector<FileCall> NotedFileCalls();
 // after it was made there.
 std::vector<std::string> NamesAtRisk(const std::vector<FileCall>& calls);
 
-// The process kills itself (SIGKILL) at its `call`th call from now on, counted from 1, whatever becomes of it: before
-// it is made, or after. 0: never.
+// The process kills itself (SIGKILL) at its `call`th call from now on, counted from 1: before the call is made, or
+// after. 0: never.
 void KillAtFileCall(int call, bool after);
 
 }  // namespace farandole

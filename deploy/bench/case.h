@@ -28,7 +28,7 @@ struct Case {
 
   // Of one tensor's result on a rank, as nccl-tests counts.
   uint64_t Bytes(int size) const;
-  // True where all ranks leave a step together, whatever their sizes: then steps need no barrier between them.
+  // True if all ranks leave a step together, with any sizes: then steps need no barrier between them.
   bool Synchronizes() const { return op != Op::kBroadcast; }
 };
 

@@ -25,7 +25,7 @@ struct CheckpointOptions {
 // file without reading it: "present", "missing", "wrong size" or "unreadable".
 int ListCheckpoints(const CheckpointOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
 
-// Reads each file and compares it with what was committed: a line "OK PATH", "MISSING ...", "CORRUPT ..." with both
+// Reads each file and compares it with its committed checksum: a line "OK PATH", "MISSING ...", "CORRUPT ..." with both
 // values, or "UNREADABLE ..." for each, and a count (or with `json` an array of objects).
 int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::ostream& err);
 

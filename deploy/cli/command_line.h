@@ -14,7 +14,7 @@ std::string NameCommand(const CLI::App& app);
 
 // Parses the arguments (without the program's name) with `app`, whose commands are added already, and runs the command
 // that they name. Help and version go to stdout. Returns `*exit_code` as the command left it, 0 for help and version,
-// or 2 after a sentence on stderr that says what is wrong with the arguments and what was probably meant.
+// or 2 after a sentence on stderr that says what is wrong with the arguments and suggests the likely spelling.
 int RunCommandLine(CLI::App* app, const std::vector<std::string>& arguments, const int* exit_code);
 
 }  // namespace farandole

@@ -37,7 +37,7 @@ int Report(const absl::Status& status, std::ostream& err, absl::string_view comm
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
-// A job, and who knows it.
+// A job, and the coordinator that knows it.
 struct KnownJob {
   // The coordinator that keeps it; null: it is kept on disk only, and `kept` is all of it.
   const CoordinatorSession* session = nullptr;
@@ -166,7 +166,7 @@ int ReportProblems(const Survey& survey, std::ostream& err) {
   return survey.problems.empty() ? 0 : kFailed;
 }
 
-// Asks whoever sits before the terminal.
+// Asks the person at the terminal.
 absl::Status AskReason(std::string* reason) {
   if (reason->empty() && isatty(STDIN_FILENO) != 0) {
     std::cerr << "Why? The reason reaches every worker and stays in the job's history: " << std::flush;

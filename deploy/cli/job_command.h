@@ -19,23 +19,23 @@ struct JobCommandOptions {
   std::string tenant;
   // Why a job is aborted, or workers are drained: one sentence of at most 1,024 bytes.
   std::string reason;
-  // Whom to drain: a rank, or all workers of a host (its name as `job show` has it). One of the two.
+  // The workers to drain: a rank, or all workers of a host (its name as `job show` has it). One of the two.
   std::optional<uint32_t> rank;
   std::string host;
   bool json = false;
 };
 
-// All write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 where
-// all is well, 1 where a coordinator cannot be asked or does not have the job (the nearest name is told), 2 where the
-// options contradict each other, or more than one job may be meant.
+// All write their result to `out` and their errors, a sentence per line, to `err`; they return the exit code: 0 on
+// success, 1 if a coordinator cannot be asked or does not have the job (the sentence suggests the nearest name), 2 if
+// the options contradict each other, or more than one job may be meant.
 
 // A table of the jobs that the coordinators keep, and of those in state directories where none works, the newest first
 // (or with `json` an array of objects).
 int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
 // One job: state, ranks, checkpoints, history (or with `json` an object).
 int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
-// Ends a job that forms or runs; its workers are told the reason. A job that has ended already is left as it is, which
-// is said, with exit code 1.
+// Ends a job that forms or runs; its workers get the reason. A job that has ended already is left as it is, which is
+// said, with exit code 1.
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 // Has workers of an elastic job leave at the program's next convenience; which, is printed.
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);

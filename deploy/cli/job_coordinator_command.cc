@@ -48,7 +48,7 @@ std::vector<std::string> CommandOf(pid_t process) {
   return absl::StrSplit(text.str(), '\0', absl::SkipEmpty());
 }
 
-// In one step, so that nobody reads half of it.
+// In one step, so that no program reads half of it.
 absl::Status Publish(const std::string& path, const std::string& text) {
   const std::string written = absl::StrCat(path, ".new");
   absl::Status status = launcher::WritePrivateFile(written, text);

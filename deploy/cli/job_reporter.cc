@@ -16,8 +16,8 @@ bool IsUnderWay(const v1::JobSummary& job) {
   return job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_RUNNING;
 }
 
-// How the worker ended that is to be in the job and is not; "": nobody waits in vain. `members` are the launch's
-// numbers of a part's workers, where its name has them; `present` those of whoever runs, waits or takes part.
+// How a worker of the job that is missing from it has ended; "": none is awaited in vain. `members` are the launch's
+// numbers of a part's workers, if its name has them; `present` those of the workers that run, wait or take part.
 std::string FindAbsent(const v1::JobSummary& job, std::optional<std::vector<int>> members, const std::set<int>& present,
                        const JobLink::Presence& presence) {
   if (presence.ended_well.empty()) return "";

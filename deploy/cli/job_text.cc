@@ -37,7 +37,7 @@ std::string LastStall(const v1::JobSummary& job, absl::Time now) {
   return absl::StrCat(Since(job.last_stall_unix_ms(), now), ": ", WithoutControls(job.last_stall()));
 }
 
-// "73 % busy, 41 of 80 GiB": what is known of it.
+// "73 % busy, 41 of 80 GiB": the known part of it.
 std::string LoadText(std::optional<double> busy_percent, uint64_t memory_used, uint64_t memory_total) {
   std::vector<std::string> parts;
   if (busy_percent.has_value()) parts.push_back(absl::StrFormat("%.0f %% busy", *busy_percent));

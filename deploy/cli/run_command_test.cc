@@ -96,7 +96,7 @@ TEST_F(RunCommandTest, WithoutAPlaceForTheStateOneSentenceSaysSo) {
   EXPECT_EQ(printed_, "farandole: cannot make directory /dev/null: Not a directory\n");
 }
 
-// As containers are started: without a home, with one that is not there or cannot be written, by a user whom no
+// As containers are started: without a home, with one that is not there or cannot be written, by a user that no
 // password file names.
 TEST_F(RunCommandTest, WithoutAWritableHomeItRunsAndOneLineSaysWhereItsStateIs) {
   const std::string temporary = state_ + "/tmp";

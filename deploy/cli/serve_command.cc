@@ -115,7 +115,7 @@ void DrainUntilSignal(Coordinator* coordinator, absl::Duration grace, const EndS
   drain.join();
 }
 
-// The file's part of the settings, and what is to be done with them.
+// The file's part of the settings, and the task to do with them.
 int ConfigureAndServe(const CLI::App& command, ServeOptions* options) {
   if (absl::Status status = ApplyConfigFile(command, options); !status.ok()) return Report(status);
   if (!options->print_config) return RunServe(*options);

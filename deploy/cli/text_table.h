@@ -25,7 +25,7 @@ void PrintTable(const std::vector<TextColumn>& columns, const std::vector<std::v
 
 // "12 B", "1.5 MiB".
 std::string ShowSize(uint64_t bytes);
-// "5 s", "12 min", "3 h", "9 d"; "0 s" for what is negative.
+// "5 s", "12 min", "3 h", "9 d"; "0 s" for a negative duration.
 std::string ShowAge(absl::Duration age);
 // "2026-11-21 16:36:50 UTC".
 std::string ShowTime(absl::Time time);

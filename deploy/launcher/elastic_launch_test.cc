@@ -49,8 +49,8 @@ Scenario Discovered(const std::string& path, const std::string& hosts, const std
   return scenario;
 }
 
-// A coordinator that is played by files: workers say there who is lost, and that the program has finished; what the
-// launch asks for is written down.
+// A coordinator that is played by files: workers write there which worker is lost, and that the program has finished;
+// the test reads there the calls of the launch.
 class FakeLink final : public JobLink {
  public:
   explicit FakeLink(const std::string& name) : prefix_(absl::StrCat(testing::TempDir(), "/", name)) {

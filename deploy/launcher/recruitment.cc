@@ -126,7 +126,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
   if (plan_.link != nullptr) {
     Report(worker, end, host, hostname);
   } else if (!end.failed() && !was_asked) {
-    // Nobody else can say that the program is finishing.
+    // No other process can say that the program is finishing.
     Close();
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
@@ -152,7 +152,7 @@ void Recruitment::GiveUpIfHopeless() {
   calls_->Add([this, reason] {
     const absl::StatusOr<bool> ended = plan_.link->EndIfShort(reason);
     return [this, ended] {
-      // Others may have started workers, and end later; it is asked again with each look at who is lost.
+      // Other workers may start later, and end later; each look for lost workers asks again.
       is_giving_up_ = ended.ok() && *ended;
       const std::string refusal(ended.status().message());
       if (!ended.ok() && refusal != refusal_) delegate_->OnRemark(absl::StrCat("the job is not ended: ", refusal));

@@ -22,13 +22,11 @@
 
 namespace farandole {
 
-// One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by whoever is just sending; after
-// OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello`
-// named.
+// One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by threads that are sending; after
+// OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
-// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED where a queue is full, INVALID_ARGUMENT where the
-// first message is not `hello`, UNAVAILABLE where the coordinator stops; in these cases the job is told by a
-// StreamClosed.
+// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full, INVALID_ARGUMENT if the first
+// message is not `hello`, UNAVAILABLE if the coordinator stops; in these cases the job gets a StreamClosed.
 class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                      public std::enable_shared_from_this<AttachStream> {
  public:
@@ -37,7 +35,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
 
   // Any thread. Queues a message; nothing happens where the stream has ended.
   void Send(SharedMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Any thread. Ends the stream after what is queued; the job is not told.
+  // Any thread. Ends the stream after the queued messages; the job gets no StreamClosed.
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -77,7 +75,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
-  // The message that gRPC is writing; touched by nobody else while `writing_`.
+  // The message that gRPC is writing; no other thread touches it while `writing_`.
   SharedMessage outgoing_;
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;

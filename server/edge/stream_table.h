@@ -22,7 +22,7 @@ class AttachStream;
 // The workers' streams that are open, by number. Owned by the output router; any thread.
 class StreamTable {
  public:
-  // Takes a stream in; shared with gRPC, which calls it until it is done, and with whoever is just sending on it.
+  // Takes a stream in; shared with gRPC, which calls it until it is done, and with threads that are sending on it.
   // RESOURCE_EXHAUSTED: the tenant has `max_streams` open already (both named).
   absl::StatusOr<StreamId> Add(const std::string& tenant, size_t max_streams, std::shared_ptr<AttachStream> stream);
   void Remove(StreamId id);

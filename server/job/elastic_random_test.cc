@@ -1,7 +1,7 @@
 // Plays elastic jobs whose processes do as they should and meet with arbitrary misfortune, from seeds: they are killed,
 // stopped and woken, cut off, drained and preempted, started anew, and the coordinator is restarted. Beside the
 // promises that TestShell checks: no incarnation is in two epochs, an epoch has from min_size to max_size members, rank
-// 0 is a survivor where there is one, and when the misfortunes end nobody waits for ever.
+// 0 is a survivor if there is one, and when the misfortunes end no worker waits for ever.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -218,12 +218,12 @@ class ElasticWorld {
     for (const v1::Member& member : epoch.members()) last_members_.push_back(member.incarnation());
   }
 
-  // The rank in the last epoch of the process that joined as `incarnation`, where it may go on from that, by what was
-  // durable before this step.
+  // The rank in the last epoch of the process that joined as `incarnation`, if it may go on from that, by the state
+  // that was durable before this step.
   std::optional<uint32_t> OldRank(const std::string& incarnation) const {
     const auto predecessor = predecessor_.find(incarnation);
     if (predecessor == predecessor_.end() || before_.epoch().number() != last_epoch_) return std::nullopt;
-    // Of a run that is over nobody goes on.
+    // No worker of a run that is over goes on.
     if (before_.state() != v1::JOB_STATE_RUNNING && !before_.epoch_ended()) return std::nullopt;
     const auto found = std::find(last_members_.begin(), last_members_.end(), predecessor->second);
     if (found == last_members_.end()) return std::nullopt;
@@ -347,7 +347,7 @@ class ElasticWorld {
     shell_.Restart([this](const Actions& actions) { See(actions); });
   }
 
-  // Time passes, and whoever runs is heard of.
+  // Time passes, and all running workers send heartbeats.
   void Pass(absl::Duration duration) {
     shell_.Advance(duration, [this](const Actions& actions) { See(actions); });
     ++beat_;
@@ -363,7 +363,7 @@ class ElasticWorld {
     }
   }
 
-  // No more misfortunes: whoever lives does as it should, until all is settled.
+  // No more misfortunes: all living workers do as they should, until all is settled.
   void End() {
     const auto round = [this] {
       Wake();
@@ -372,12 +372,12 @@ class ElasticWorld {
       }
       Pass(absl::Milliseconds(400));
     };
-    // Beyond every limit: silence, opening, shortage, the first one's time to wait for others.
+    // Beyond every limit: silence, opening, shortage, and the first worker's time to wait for others.
     for (int i = 0; i < 500 && broken().empty(); ++i) round();
     if (!broken().empty()) return;
     const v1::JobSummary summary = shell_.job().Summary();
     if (summary.state() != v1::JOB_STATE_RUNNING) {
-      // A job that has failed is begun anew by those who live, until there are too few of them.
+      // The living workers begin a failed job anew, until there are too few of them.
       Expect(summary.state() == v1::JOB_STATE_FINISHED || Living().size() < kWantedSize,
              absl::StrCat(Living().size(), " processes live, and the job is not running: ", summary.reason()));
       return;

@@ -33,7 +33,7 @@ class EpochCycle {
   void Abort(const std::string& reason, LogLine::Level level);
   // A worker that waits has left, or its stream has ended.
   void LeaveLobby(const Lobby::Worker& worker, bool returns);
-  // Tells a worker that has opened its stream whom it waits for, unless it need not wait.
+  // Tells a worker that has opened its stream which workers it waits for, unless it need not wait.
   void Greet(const Lobby::Worker& worker);
   // When Settle is to be called next.
   absl::Time Deadline() const;
@@ -45,14 +45,14 @@ class EpochCycle {
   void AdoptTerms();
   void SettleLobby();
   void SettleSurvivors();
-  // All who are needed and awaited are there.
+  // All needed and awaited workers are there.
   bool IsReadyToForm() const;
-  // The next epoch, of those who wait.
+  // The next epoch, of the waiting workers.
   void Form();
   std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers, bool begins_anew) const;
   // An epoch of the run has ended, and none of these workers was in one.
   bool BeginsAnew(const std::vector<Lobby::Worker>& workers) const;
-  // The one place that decides what follows when an epoch cannot go on.
+  // The one place that decides the next state when an epoch cannot go on.
   void OnEpochLost(RunningEpoch::Ending ending);
   // The epoch ends, and the job with it.
   void FailRun(const RunningEpoch::Ending& ending);

@@ -97,7 +97,7 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
   if (ledger_.record().state() == v1::JOB_STATE_RUNNING) return RestoreEpoch(), absl::OkStatus();
   if (ledger_.record().state() == v1::JOB_STATE_FORMING && ledger_.record().epoch_ended() && job_.IsElastic())
     return RestoreSurvivors(), absl::OkStatus();
-  // While forming, nobody of the last epoch runs either; who waited asks again.
+  // While forming, no member of the last epoch runs either; waiting workers ask again.
   if (ledger_.record().state() == v1::JOB_STATE_FORMING)
     job_.lobby.Await(ledger_.now(), job_.options.reattach_window, ledger_.record().wanted_size());
   for (int rank = 0; rank < epoch.members_size(); ++rank) {

@@ -51,9 +51,9 @@ class Ledger {
   // When the last run ended, in this life of the coordinator.
   absl::Time ended_at() const { return ended_at_; }
 
-  // The job's state changes, for a reason that people are told.
+  // The job's state changes, for a reason that history and log show.
   void Enter(v1::JobState state, const std::string& reason, LogLine::Level level);
-  // People are told, in the history and the log.
+  // Shows it in the history and the log.
   void Tell(LogLine::Level level, const std::string& sentence);
   void Send(StreamId stream, SharedMessage message);
   void Close(StreamId stream, const absl::Status& status);

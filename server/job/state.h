@@ -59,7 +59,7 @@ class Job::State {
   void On(const DrainRequested& event);
   void On(const Ticked&) {}
 
-  // A coordinator that was stopped itself has not listened: what was said meanwhile is still to be read.
+  // A coordinator that was stopped itself has not listened: messages sent meanwhile are still to be read.
   void ExcuseLateness();
   // Whether and why a stream may not stay; if OK, it is the worker's.
   absl::Status Receive(StreamId stream, const v1::Hello& hello);

@@ -27,7 +27,7 @@ class TestShell {
   void Advance(absl::Duration duration, const std::function<void(const Actions&)>& seen);
   // The clock moves on, and the job does not get its ticks.
   void Oversleep(absl::Duration duration) { now_ += duration; }
-  // The coordinator dies and a new one restores the job from what was durable; all streams are gone. `seen` gets the
+  // The coordinator dies and a new one restores the job from the durable state; all streams are gone. `seen` gets the
   // actions of its first tick.
   void Restart(const std::function<void(const Actions&)>& seen);
 
@@ -39,7 +39,7 @@ class TestShell {
 
   const Job& job() const { return *job_; }
   const JobOptions& options() const { return options_; }
-  // Somebody sets the wall clock, which alone jumps.
+  // The wall clock, which alone jumps, is set.
   void StepWallClock(absl::Duration step) { wall_ahead_ += step; }
   absl::Time now() const { return now_; }
   absl::Time next_tick() const { return next_tick_; }

@@ -74,7 +74,7 @@ bool JobLoop::IsQuiet() const {
   });
 }
 
-// A job's events are taken together, so that what follows from them all (its summary, its timer) is looked at once.
+// A job's events are taken together, so that their consequences (its summary, its timer) are looked at once.
 void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
   std::vector<JobKey> touched;
   for (Mailbox::Letter& letter : letters) {

@@ -169,7 +169,7 @@ class JobLoopTest : public ::testing::Test {
     }
   }
 
-  // The end of `stream`; what comes before it is dropped.
+  // The end of `stream`; drops the messages before it.
   absl::Status AwaitClose(StreamId stream) {
     while (true) {
       const Output output = outputs_.Next();

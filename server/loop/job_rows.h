@@ -22,7 +22,7 @@ struct JobRows {
 // The key of the job's JobRecord.
 std::string JobRowKey(const JobKey& key);
 
-// Takes the job over from whoever owned it, then reads its rows: no earlier owner can write between the two. `done` is
+// Takes the job over from its last owner, then reads its rows: no earlier owner can write between the two. `done` is
 // called once, on a thread of the store. Errors: the store's.
 void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<JobRows>)> done);
 

@@ -22,7 +22,7 @@ spdlog::level::level_enum LevelOf(LogLine::Level level) {
   return spdlog::level::err;
 }
 
-// A logger of the job's name: whoever formats the lines may show the job as a field.
+// A logger of the job's name: the formatter of the lines may show the job as a field.
 void Log(const std::string& job, const LogLine& line) {
   spdlog::default_logger_raw()->clone(job)->log(LevelOf(line.level), line.sentence);
 }
@@ -45,7 +45,7 @@ void JobRunner::Take(const Event& event, absl::Time now) {
   const absl::Time before = SteadyNow();
   Actions actions = job_->Step(event, now, WallAhead());
   surroundings_.metrics->ObserveStep(SteadyNow() - before);
-  // Whatever the job makes of it, an ended stream is released after all that was decided before.
+  // In every outcome, an ended stream is released after all earlier decisions.
   if (const auto* closed = std::get_if<StreamClosed>(&event)) {
     actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
   }

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// The answer to an event that no job can take: a call its Reply, a stream its end; nothing where nobody waits.
+// The answer to an event that no job can take: a call its Reply, a stream its end; nothing if no caller waits.
 std::optional<Output> Refusal(const Event& event, const absl::Status& status);
 
 }  // namespace farandole

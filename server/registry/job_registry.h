@@ -41,7 +41,7 @@ class JobRegistry {
   // The jobs that are forming or running.
   std::vector<JobKey> ActiveKeys() const;
 
-  // Makes room for a job that somebody wants to join: an active job has its room already. The room is held until the
+  // Makes room for a job that a worker wants to join: an active job has its room already. The room is held until the
   // next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both values).
   absl::Status Admit(const JobKey& key, uint32_t most_workers);
 

@@ -29,7 +29,7 @@ namespace farandole {
 // most 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the
 // disk's speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
 //
-// The queue has no bound of its own: who calls keeps a bounded number of calls unfinished (JobRunner does).
+// The queue has no bound of its own: callers keep a bounded number of calls unfinished (JobRunner does).
 class GroupCommitStore : public Store {
  public:
   // Reads the owners' revisions from `medium`; the medium's error where it cannot be read.
@@ -59,7 +59,7 @@ class GroupCommitStore : public Store {
   };
   using Call = std::variant<AcquireCall, CommitCall, ScanCall>;
 
-  // One write that is being gathered: the rows, who is affected if it fails, and whom to tell in which order.
+  // One write that is being gathered: the rows, the owners that fail if it fails, and the callbacks in their order.
   struct Group {
     std::vector<StoreBatch> batches;
     size_t bytes = 0;

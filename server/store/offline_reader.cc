@@ -80,8 +80,8 @@ absl::StatusOr<std::vector<StoreRow>> ReadRowsOffline(const std::string& directo
   rocksdb::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     // A row is in a table that the manifest names, or in a log; a log is deleted once its table is in the manifest. So
-    // where the manifest was read before that moment and the log after it, rows are missing without an error: what was
-    // read counts only if the logs of the beginning are still there at the end.
+    // if the manifest was read before that moment and the log after it, rows are missing without an error: the rows
+    // read count only if the logs of the beginning are still there at the end.
     const absl::StatusOr<std::set<std::string>> before = Logs(directory);
     if (!before.ok()) return before.status();
     std::vector<StoreRow> rows;

@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-// Opens (or makes) a RocksDB database in `directory`, whose parent exists, as a durable store: what was completed with
-// OK survives kill -9 and a loss of power.
+// Opens (or makes) a RocksDB database in `directory`, whose parent exists, as a durable store: commits completed with
+// OK survive kill -9 and a loss of power.
 //   FAILED_PRECONDITION  another coordinator holds the directory (it is named, with its process id where that is known)
 //   DATA_LOSS            the database is damaged (RocksDB's words)
 //   UNAVAILABLE          it cannot be opened, e.g. a full disk (RocksDB's words)

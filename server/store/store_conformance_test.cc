@@ -1,4 +1,4 @@
-// One behaviour for every Store: whatever is added here holds for all of them.
+// One behaviour for every Store: a test added here holds for all of them.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -153,7 +153,7 @@ TEST_P(StoreConformanceTest, ABatchAtTheBoundsIsTakenAndOneBeyondIsRefusedWithBo
   EXPECT_THAT(too_big.message(), HasSubstr("has 1048577 bytes, at most 1048576"));
 }
 
-// All are queued before the first is answered, as a job's Steps are: what comes after the refused one must not land.
+// All are queued before the first is answered, as a job's Steps are: commits behind the refused one must not land.
 TEST_P(StoreConformanceTest, AfterARefusedCommitNothingOfThatOwnerLandsUntilItIsAcquiredAnew) {
   StoreBatch too_many;
   for (size_t i = 0; i <= kMaxBatchOperations; ++i) too_many.puts.push_back({absl::StrCat("refused/", i), ""});

@@ -72,7 +72,7 @@ class TestWorker {
   // The next message for which `wanted` holds; those before it are dropped. NOT_FOUND: the stream ended before.
   absl::StatusOr<v1::CoordinatorMessage> Await(const std::function<bool(const v1::CoordinatorMessage&)>& wanted);
   absl::StatusOr<v1::Epoch> AwaitEpoch();
-  // How the stream ended; reads what was left on it.
+  // How the stream ended; reads its remaining messages.
   absl::Status End();
 
   v1::WorkerMessage ReadyFor(const std::string& tensor, const std::vector<int64_t>& shape) const;

@@ -38,7 +38,7 @@ class BufferPool {
     Block block_;
   };
 
-  // Keeps at most `most_kept_bytes` that are not leased; what comes back beyond is freed.
+  // Keeps at most `most_kept_bytes` that are not leased, and frees the rest.
   explicit BufferPool(size_t most_kept_bytes) : most_kept_bytes_(most_kept_bytes) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;

@@ -27,9 +27,8 @@
 namespace farandole {
 namespace {
 
-// Pieces in flight: large enough that a round's cost does not show, small enough
-// that what was received is still in the second-level cache when it is added or
-// passed on; the prototype of the data plane was fastest at 128 to 256 KiB.
+// Pieces in flight: large enough that a round's cost does not show, small enough that a received piece is still in the
+// second-level cache when it is added or passed on; the prototype of the data plane was fastest at 128 to 256 KiB.
 constexpr int64_t kPieceBytes = 256 << 10;
 
 int SizeOfGroup(const Collective& collective) { return static_cast<int>(collective.ranks.size()); }

@@ -10,10 +10,8 @@
 namespace farandole {
 
 // This rank's schedule of a collective: the first row of the table in
-// choose_schedule.cc that fits its op, number of ranks and bytes. It depends only
-// on what is equal on all ranks of the group and on the position, so that the
-// ranks' schedules belong together.
-// Errors, the same on all ranks:
+// choose_schedule.cc that fits its op, number of ranks and bytes. It depends only on values that are equal on all ranks
+// of the group and on the position, so that the ranks' schedules match. Errors, the same on all ranks:
 //   INVALID_ARGUMENT  the average of bool has no meaning, or the collective
 //                     contradicts itself (counts, position or root)
 //   UNIMPLEMENTED     no schedule for this op or reduction

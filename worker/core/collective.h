@@ -52,7 +52,7 @@ struct Collective {
   // Allreduce, broadcast: `count` elements in all, fused in this order. Allgather: one fragment whose input has
   // counts[position] elements and whose output has `count`; its own count is that of the input. Reducescatter: the
   // elements for position 0, then those for position 1, ..., all fused in this order; those for other positions have no
-  // output. Alltoall: one, whose input has what is for position 0, then for position 1, ..., and whose output has
+  // output. Alltoall: one, whose input has the elements for position 0, then for position 1, ..., and whose output has
   // `count` elements; its own count is that of the input. Barrier: none. Empty where `contributes` is false.
   absl::Span<const Fragment> fragments;
   // Allreduce: not 0 where all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
@@ -60,7 +60,7 @@ struct Collective {
   uint64_t arena = 0;
   // False: the rank has joined; it contributes the identity of the reduction, or no rows, and drops the result.
   bool contributes = true;
-  // Not null: the fragments lie in a GPU's memory, and this is what belongs to them besides. No transport of the host's
+  // Not null: the fragments lie in a GPU's memory, and this describes how the GPU is used. No transport of the host's
   // memory is asked for such a collective, which is never a barrier, nor one with an arena.
   GpuBatch* gpu_batch = nullptr;
 };
@@ -74,9 +74,9 @@ inline bool IsAdasum(const Collective& collective) {
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Does what can be done now, at most about 100 us of work, and never blocks. Gives true when the collective is
-  // complete on this rank: its outputs are written, and its inputs are not read any more, by nobody. ABORTED and others
-  // end the epoch.
+  // Does what can be done now, at most about 100 us of work, and never blocks. Returns true when the collective is
+  // complete on this rank: its outputs are written, and no rank reads its inputs any more. ABORTED and others end the
+  // epoch.
   virtual absl::StatusOr<bool> Advance() = 0;
   // Whether the last Advance got anything done; the engine yields and sleeps only if not.
   virtual bool moved() const = 0;

@@ -10,7 +10,7 @@ namespace farandole {
 
 // The threads that attend to a rank's doorbell; the bits are futex bitsets, so that a ring wakes the right thread only.
 enum class Attention : uint32_t {
-  // A thread of the rank polls: nobody needs to be woken.
+  // A thread of the rank polls: no thread needs to be woken.
   kPolling = 0,
   // The thread that has the engine's role sleeps.
   kDriverAsleep = 1,
@@ -22,8 +22,8 @@ enum class Attention : uint32_t {
 };
 
 // One rank's bell, in memory that its peers share (or that is private where all ranks are one process). Peers publish
-// data with a sequentially consistent store and then ring; the owner says whom to wake, checks the data once more and
-// sleeps. A futex wake is paid only where somebody sleeps. Thread-safe. The memory is zero at first.
+// data with a sequentially consistent store and then ring; the owner states which threads to wake, checks the data once
+// more and sleeps. A futex wake is paid only if a thread sleeps. Thread-safe. The memory is zero at first.
 class alignas(64) Doorbell {
  public:
   // Peers: something was published that may concern the owner.
@@ -35,7 +35,7 @@ class alignas(64) Doorbell {
   void Summon() {
     if (attention_.load() != 0) Wake();
   }
-  // Owner's process: wakes all that sleep, whoever attends.
+  // Owner's process: wakes all sleeping threads, in any state of attention.
   void RingAll();
 
   // Owner: says who attends from now on. Data is to be checked after it and before Sleep.
@@ -44,8 +44,8 @@ class alignas(64) Doorbell {
     const uint32_t wanted = static_cast<uint32_t>(attention);
     if (attention_.load() != wanted) attention_.store(wanted);
   }
-  // Owner: a thread polls from now on. An unconcerned rank stays so, since peers' rings wake nobody then either: a rank
-  // that waits for each of its submissions never changes the word.
+  // Owner: a thread polls from now on. An unconcerned rank stays so, since peers' rings wake no thread then either: a
+  // rank that waits for each of its submissions never changes the word.
   void BeginPolling() {
     if (attention_.load() != static_cast<uint32_t>(Attention::kUnconcerned)) SetAttention(Attention::kPolling);
   }
@@ -56,7 +56,7 @@ class alignas(64) Doorbell {
       attention_.compare_exchange_strong(unconcerned, static_cast<uint32_t>(Attention::kDataThreadAsleep));
     }
   }
-  // Owner: says on which CPU the caller runs. Writes only what has changed, as peers read the line.
+  // Owner: says on which CPU the caller runs. Writes only changed words, as peers read the line.
   void StateCpu();
   // The CPU that the owner stated last; -1: none so far.
   int cpu() const { return static_cast<int>(cpu_.load()) - 1; }

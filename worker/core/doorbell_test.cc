@@ -11,7 +11,7 @@
 namespace farandole {
 namespace {
 
-// Longer than any test takes: who is woken only by its end fails by the test's time.
+// Longer than any test takes: a thread that only the time limit wakes fails by the test's time.
 constexpr absl::Duration kLong = absl::Seconds(30);
 
 // Zero at first, as in shared memory.

@@ -39,9 +39,9 @@ class Hosts {
 };
 
 // The local ranks of a host's workers, 0 to one less than their number. `slots` are their places on the host, in the
-// order of their ranks: who has a place that is a local rank has that one, so that it is the same in all epochs, and
-// for nobody else while there is no other loss. The others, and of several with one place the later ones, have what is
-// left, by their places.
+// order of their ranks. A rank whose place is a local rank gets that one, so that it is the same in all epochs, and no
+// other rank gets it while there is no other loss. The others, and the later ones of several with one place, get the
+// remaining local ranks, by their places.
 std::vector<int> LocalRanks(absl::Span<const int> slots);
 
 }  // namespace farandole

@@ -38,12 +38,12 @@ TEST(HostsTest, LocalRanksAreThePlacesThatWorkersHave) {
   EXPECT_EQ(LocalRanks({0, 1, 2, 3}), (Ranks{0, 1, 2, 3}));
   // Survivors come first in the order of ranks; 1 is new.
   EXPECT_EQ(LocalRanks({0, 2, 3, 1}), (Ranks{0, 2, 3, 1}));
-  // It is not there yet: who has a place beyond the number of workers takes one that is left.
+  // It is not there yet: a worker with a place beyond the number of workers takes a remaining one.
   EXPECT_EQ(LocalRanks({0, 2, 3}), (Ranks{0, 2, 1}));
   EXPECT_EQ(LocalRanks({3, 7, 5}), (Ranks{0, 2, 1}));
   // Its worker was lost while the newcomer with place 1 was on its way, which is 1 all the same.
   EXPECT_EQ(LocalRanks({2, 3, 1}), (Ranks{2, 0, 1}));
-  // Nobody has told them, or two launches serve the job.
+  // No launcher has set them, or two launches serve the job.
   EXPECT_EQ(LocalRanks({0, 0, 0}), (Ranks{0, 1, 2}));
   EXPECT_EQ(LocalRanks({0, 1, 0, 1}), (Ranks{0, 1, 2, 3}));
   EXPECT_EQ(LocalRanks({0, 65535}), (Ranks{0, 1}));

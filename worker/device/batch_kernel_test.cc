@@ -58,7 +58,7 @@ TEST(PlanPiecesTest, MoreThanALaunchCanHaveAreSeveral) {
   EXPECT_EQ(batches[2].factor, 3.0);
 }
 
-// Memory from which pieces are copied, and into which, with bytes between them that nobody may touch.
+// Memory from which pieces are copied, and into which, with bytes between them that must stay as they are.
 class CopyKernelTest : public ::testing::Test {
  protected:
   // `from` and `to`: how far each piece begins beyond a multiple of 16.
@@ -112,7 +112,7 @@ TEST_F(CopyKernelTest, LargeOnesAmongSmall) {
   ExpectCopied();
 }
 
-// All bits of elements of one or two bytes, and many of more: extremes, what is near them, and random ones.
+// All bits of elements of one or two bytes, and many of more: extremes, their neighbours, and random ones.
 template <typename Bits>
 std::vector<Bits> ManyElements() {
   std::vector<Bits> elements;

@@ -291,8 +291,8 @@ absl::Status Gpu::Fill(void* memory, absl::string_view element, size_t count, Cu
   const bool is_one_byte =
       std::count(element.begin(), element.end(), element[0]) == static_cast<int64_t>(element.size());
   absl::Status status;
-  // The first element, byte by byte, and copies of what is there already, twice as long each time: the host's memory
-  // would have to stay until the stream has come to it.
+  // The first element, byte by byte, and then copies of the filled part, twice as long each time: the host's memory
+  // would have to stay until the stream has reached the copy.
   const size_t step = is_one_byte ? bytes : 1;
   size_t filled = 0;
   for (; filled < element.size() && filled < bytes && status.ok(); filled += step) {

@@ -24,7 +24,7 @@ class GpuEvent {
  public:
   GpuEvent() = default;
   bool is_set() const { return event_ != nullptr; }
-  // It is a point in a CUDA graph, which is passed when the graph runs: only what is captured in it can wait for it.
+  // It is a point in a CUDA graph, which is passed when the graph runs: only work captured in it can wait for it.
   bool is_captured() const { return captured_in_ != nullptr; }
 
  private:
@@ -41,7 +41,7 @@ class GpuEvent {
 // All that is enqueued is done in the order of its stream, and none of these calls waits for it but Await. Errors are
 // INTERNAL, with the driver's words.
 //
-// Shared by whoever holds what was made of it: memory and events outlive an epoch.
+// Shared by all objects made of it: memory and events outlive an epoch.
 class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
   // INVALID_ARGUMENT: there is no GPU of this number. `driver` outlives it.
@@ -57,11 +57,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int capability() const { return capability_; }
   // Of copies that are no part of a collective. As all of these, it does not wait for the stream 0, nor that for it.
   CudaStream stream() const { return stream_; }
-  // One that nobody has. Its handle stays there as long as the GPU.
+  // A stream that no program uses. Its handle stays there as long as the GPU.
   absl::StatusOr<std::shared_ptr<CUstream_st>> TakeStream();
   // All in which anything may be.
   std::vector<CudaStream> streams();
-  // One in which nothing ever is: what is recorded there is over at once.
+  // A stream that is always empty: an event recorded there is over at once.
   CudaStream idle_stream() const { return idle_stream_; }
   // Of collectives that are captured in a CUDA graph: it is part of the capture from the wait for such an event to the
   // capture's end. One graph is captured at a time.
@@ -86,7 +86,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   //   FAILED_PRECONDITION: the event is captured
   absl::Status Await(const GpuEvent& event);
 
-  // In the order of the stream: what was freed before may be what is allocated.
+  // In the order of the stream: memory freed before may be the memory allocated.
   absl::StatusOr<void*> Allocate(size_t bytes, CudaStream stream);
   absl::Status Free(void* memory, CudaStream stream);
   absl::Status Copy(void* to, const void* from, size_t bytes, CudaStream stream);
@@ -145,7 +145,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // That were taken: all, and those that were given back.
   std::vector<CudaStream> made_streams_;
   std::vector<CudaStream> free_streams_;
-  // That nobody holds.
+  // Memory without an owner.
   Events events_;
   Events timed_events_;
 };

@@ -11,7 +11,7 @@ GpuLookout::GpuLookout(Look look) : look_(std::move(look)) {
   try {
     thread_ = QuietThread([this] { Run(); });
   } catch (const std::system_error&) {
-    // No more threads here: who asks looks himself.
+    // No more threads here: the caller looks itself.
   }
 }
 

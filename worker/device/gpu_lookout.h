@@ -13,8 +13,8 @@
 
 namespace farandole {
 
-// Looks at what is on a GPU, on a thread of its own: drivers may take their time to answer, and who asks has heartbeats
-// to send.
+// Looks at the work on a GPU, on a thread of its own: drivers may take their time to answer, and the caller has
+// heartbeats to send.
 class GpuLookout {
  public:
   // As GpuWatch::Look.

@@ -70,7 +70,7 @@ GpuMeter::GpuMeter(Library library, const std::array<uint8_t, 16>& uuid, absl::D
   state_->library = std::move(library);
   state_->uuid = uuid;
   state_->period = period;
-  // Where there are no more threads, nobody needs this one.
+  // If there are no more threads, do without this one.
   DetachQuietly([state = state_] { state->Run(); });
 }
 

@@ -14,8 +14,8 @@
 
 namespace farandole {
 
-// Reads off how busy and how full a GPU is, on a thread of its own: NVIDIA's library may take its time, and hang where
-// the driver does, which nobody here waits for.
+// Reads off how busy and how full a GPU is, on a thread of its own: NVIDIA's library may take its time, and hang if the
+// driver does, for which no thread here waits.
 class GpuMeter {
  public:
   using Library = std::function<absl::StatusOr<const NvmlLibrary*>()>;

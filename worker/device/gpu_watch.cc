@@ -7,7 +7,7 @@
 namespace farandole {
 namespace {
 
-// Between two looks there may be thousands; whoever adds them forgets the oldest from here on.
+// Between two looks there may be thousands; the adding thread forgets the oldest from here on.
 constexpr size_t kMany = 64;
 // CUDA counts the time between two events as a float of milliseconds: after a minute it is as exact as 4 us.
 constexpr int64_t kAnchorAgeNs = 60'000'000'000;

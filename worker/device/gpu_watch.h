@@ -23,8 +23,8 @@ struct GpuRecorder {
   std::function<void(const std::string& label, int64_t from_ns, int64_t to_ns)> add;
 };
 
-// Collectives that are enqueued on a GPU and that nobody may wait for on the host: what hangs there is seen by whoever
-// looks. Thread-safe.
+// Collectives that are enqueued on a GPU and for which no host thread may wait: the next look finds those that hang.
+// Thread-safe.
 class GpuWatch {
  public:
   // `recorder`: null members if nothing is measured.

@@ -13,8 +13,8 @@ using HostKernel = void (*)(PieceBatch batch);
 // Null: there is none of this name.
 HostKernel FindHostKernel(const std::string& name);
 
-// All threads of all blocks, one after the other, from the last to the first: whatever holds only in one order does
-// not.
+// All threads of all blocks, one after the other, from the last to the first, so that code that relies on one order
+// fails.
 void RunHostKernel(HostKernel kernel, const PieceBatch& batch, uint32_t blocks, uint32_t threads);
 
 }  // namespace farandole

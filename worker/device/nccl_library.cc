@@ -64,7 +64,7 @@ absl::StatusOr<const NcclLibrary*> NcclLibrary::Load(const std::string& path) {
   const std::lock_guard<std::mutex> lock(mutex);
   if (loaded != nullptr) return loaded;
   auto library = std::make_unique<NcclLibrary>();
-  // A framework may bring one when it is imported: what is not found now is looked for again.
+  // A framework may bring one when it is imported: look again for a library that was not found.
   if (absl::Status status = FindAll(path, library.get()); !status.ok()) return status;
   loaded = library.release();
   return loaded;

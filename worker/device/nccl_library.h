@@ -97,8 +97,8 @@ struct NcclLibrary {
   int (*ncclMemFree)(void* memory);
   int (*ncclCommRegister)(NcclComm comm, void* memory, size_t bytes, void** handle);
 
-  // OK, also of what is in progress, or INTERNAL with NCCL's words: "ncclAllReduce: invalid argument (error 4)".
-  // `comm` (may be null) may know more of it.
+  // OK, also for a call in progress, or INTERNAL with NCCL's words: "ncclAllReduce: invalid argument (error 4)". `comm`
+  // (may be null) may know more of it.
   absl::Status Check(int result, absl::string_view call, NcclComm comm) const;
 
   // Of that libnccl.so.2 which the process has loaded already, as PyTorch does; else of `path`, and where that is

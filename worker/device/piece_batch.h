@@ -13,7 +13,7 @@ enum class PieceType : uint32_t { kU8, kI8, kI32, kI64, kF16, kBF16, kF32, kF64 
 // before CUDA 12.1.
 struct PieceBatch {
   static constexpr uint32_t kMostPieces = 144;
-  // A block has one tile: so much of a piece, 16 bytes for each thread, four times, or what is left of it. However
+  // A block has one tile: so much of a piece, 16 bytes for each thread, four times, or the rest of the piece. However
   // uneven the pieces are, no block has more than others, and the GPU gives out the next where one ends.
   static constexpr uint32_t kThreads = 256;
   static constexpr uint64_t kTileBytes = 16 * 4 * kThreads;

@@ -25,8 +25,8 @@ struct AdasumProducts {
   double bb = 0.0;
 };
 
-// A caller that passes a tensor in parts passes multiples of this many elements, but
-// for the last part: the order of additions is then the same for all parts.
+// A caller that passes a tensor in parts passes multiples of this many elements, except for the last part: the order of
+// additions is then the same for all parts.
 constexpr int64_t kAdasumBlock = 512;
 
 // Adds the products of `count` further elements.

@@ -39,8 +39,8 @@ constexpr Format kFormats[] = {
     {&KernelTable::e5m2_to_f32, &KernelTable::f32_to_e5m2, ReferenceE5M2ToF32, ReferenceF32ToE5M2},
 };
 
-// Where rounding can go wrong: every value of the format, the points half way to the next one, the floats beside all
-// of these, what is too large, and random bits.
+// Inputs on which rounding can go wrong: every value of the format, the points half way to the next one, the floats
+// beside all of these, values that are too large, and random bits.
 std::vector<float> RoundingPoints(const Format& format) {
   std::vector<float> points = {INFINITY, -INFINITY, NAN, -NAN, 464, 480, 61440, 65536, 0x1p127f, -0x1p127f, 0x1p-149f};
   for (int code = 0; code + 1 < kCodes; ++code) {

@@ -31,7 +31,7 @@ const char kLevel[] = "TRACE to FATAL";
 const char kFile[] = "as it is; DYNAMIC: none yet";
 const char kFlag[] = "0 or 1";
 
-// Horovod's other variables, which have no counterpart. They are known so that nobody is warned of them.
+// Horovod's other variables, which have no counterpart. They are known so that they cause no warning.
 constexpr absl::string_view kOthers[] = {
     // Told by its launcher.
     "HOSTNAME", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "CONTROLLER", "CPU_OPERATIONS",

@@ -54,7 +54,7 @@ TEST(HorovodVariablesTest, OneLetterAwayFromOneThatHasAMeaningHereIsAnError) {
 }
 
 TEST(HorovodVariablesTest, OtherUnknownOnesAreNamedInOneSentenceAndChangeNothing) {
-  // Of container images, of clusters, near what has no meaning here, and two letters away.
+  // Variables of container images and of clusters, variables near meaningless ones, and some two letters away.
   const Variables others = {
       "HOROVOD_IMAGE=registry/horovod:1", "HOROVOD_TIME=30", "HOROVOD_GPUS=2", "HOROVOD_CYCLE_TIMES=1",
       "HOROVOD_FUSION_TRESHLD=1",         "HOROVOD_EMPTY="};

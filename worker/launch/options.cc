@@ -274,7 +274,7 @@ absl::Status ReadLogSettings(const Aliases& aliases, WorkerOptions* options) {
   return absl::OkStatus();
 }
 
-// But for the library's path they are NCCL's own.
+// Except for the library's path they are NCCL's own.
 void TakeNcclSettings(WorkerOptions* options) {
   options->nccl_library = ReadText({}, kNcclLibrary, nullptr);
   options->nccl_blocks = Find({}, "NCCL_COMM_BLOCKING") == "1";
@@ -341,7 +341,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
     absl::StrAppend(&launch.name, ".", NameMembers(members));
   }
   options->size = static_cast<int>(members.size());
-  // Nobody else is in it, and rank 0 need not start a coordinator.
+  // The job has no other worker, and rank 0 need not start a coordinator.
   if (options->size == 1) options->launch.reset();
   return absl::OkStatus();
 }

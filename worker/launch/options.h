@@ -86,7 +86,7 @@ std::vector<WorkerSetting> WorkerSettings();
 //   UNAUTHENTICATED: there is no file, or it cannot be read
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
-// The `nccl_...` of the settings alone, which can be read whatever is wrong with others.
+// The `nccl_...` of the settings alone, which can be read even if others are wrong.
 WorkerOptions ReadNcclSettings();
 
 // The caller's settings, completed by the environment and the defaults. The token and the CA are read from their files.

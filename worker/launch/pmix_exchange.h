@@ -14,7 +14,7 @@ namespace farandole {
 
 // Passes text among the processes of a launch over several hosts by PMIx, which Open MPI's mpirun and
 // `srun --mpi=pmix` serve on each host (PMIx Standard 4.1). Its library, libpmix.so.2, is loaded where it is needed
-// only. PMIx counts who has it open in a process, so MPI in the same process shares the connection, in either order.
+// only. PMIx counts its users in a process, so MPI in the same process shares the connection, in either order.
 // Thread-compatible.
 class PmixExchange {
  public:
@@ -28,7 +28,7 @@ class PmixExchange {
   PmixExchange(const PmixExchange&) = delete;
   PmixExchange& operator=(const PmixExchange&) = delete;
 
-  // Rank 0 only: all processes of the launch can read `text` from now on, and so can who reads the launcher's own
+  // Rank 0 only: all processes of the launch can read `text` from now on, and so can a reader of the launcher's own
   // connections between hosts.
   //   FAILED_PRECONDITION  PMIx refuses; the text says why
   absl::Status Pin(const std::string& text);

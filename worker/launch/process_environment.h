@@ -4,7 +4,7 @@
 namespace farandole {
 
 // The process's environment, as the program itself finds it, ended by null: a library that is opened with RTLD_DEEPBIND
-// finds libc's own pointer under the name `environ`, which nobody has set.
+// finds libc's own pointer under the name `environ`, which is never set.
 char** ProcessEnvironment();
 
 }  // namespace farandole

@@ -24,8 +24,8 @@ struct Transfer {
 
 // Moves bytes between the ranks of one epoch. Made by a factory of the transport's own file when the epoch is formed,
 // dropped with it; never repaired: after the first error all calls fail with that error. All calls are made by the
-// thread that has the engine's role, but Abort, which may come from any thread. Whatever a peer publishes for this rank
-// rings the rank's Doorbell.
+// thread that has the engine's role, but Abort, which may come from any thread. Data that a peer publishes for this
+// rank rings the rank's Doorbell.
 class Transport {
  public:
   virtual ~Transport() = default;

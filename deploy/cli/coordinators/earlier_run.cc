@@ -5,8 +5,8 @@
 namespace farandole::launcher {
 
 absl::Status EndEarlierRun(const CoordinatorSession& session, const std::string& job) {
-  // A job decides what is due before it answers: a fixed one has found by then that its workers are gone. An elastic
-  // one would wait for others.
+  // A job makes its due decisions before it answers: a fixed one has found by then that its workers are gone. An
+  // elastic one would wait for others.
   const absl::StatusOr<v1::GetJobResponse> found = session.GetJob("", job);
   if (absl::IsNotFound(found.status())) return absl::OkStatus();
   if (!found.ok()) return found.status();

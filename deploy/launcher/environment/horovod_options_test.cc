@@ -25,7 +25,7 @@ class HorovodOptionsTest : public testing::Test {
  protected:
   HorovodOptionsTest() { AddRunOptions(&app_, &options_); }
 
-  // Parses what follows `horovodrun` on the command line; the error, "" for none.
+  // Parses the words behind `horovodrun` on the command line; the error, "" for none.
   std::string Parse(const Words& arguments) {
     Words marked = MarkCommand(app_, arguments);
     std::reverse(marked.begin(), marked.end());

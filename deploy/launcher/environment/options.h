@@ -112,9 +112,9 @@ void AddRunOptions(CLI::App* run, RunOptions* options);
 // that is neither an option nor an option's value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);
 
-// Checks what CLI11 cannot, reads the host file, and sets what was not given: `workers`, `slots` and `shares` from the
-// hosts (of which the one named `own_name` is this), the bounds of an elastic job, the coordinator and its files from
-// the environment for --attach, and what Horovod's variables say.
+// Makes the checks that CLI11 cannot, reads the host file, and sets the missing values: `workers`, `slots` and `shares`
+// from the hosts (of which the one named `own_name` is this), the bounds of an elastic job, the coordinator and its
+// files from the environment for --attach, and the meaning of Horovod's variables.
 //   INVALID_ARGUMENT  one sentence that names the option and the value
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options);
 

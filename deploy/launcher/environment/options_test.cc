@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// Parses what follows `run` on the command line, as the binary does.
+// Parses the words behind `run` on the command line, as the binary does.
 absl::StatusOr<RunOptions> Parse(const Words& arguments) {
   CLI::App app;
   RunOptions options;

@@ -52,7 +52,7 @@ class Staffing {
     kInOrder,
     // By an exit code, or a signal that says that the program is broken.
     kFailed,
-    // By somebody else.
+    // By another program.
     kKilled,
   };
 
@@ -65,11 +65,12 @@ class Staffing {
   std::vector<Start> TakeDue(absl::Duration now);
   // One of those to be started on this host is, as this worker.
   void Started(const std::string& host, int worker, absl::Duration now);
-  // The host cannot be reached, or is lost: what was to be started there is not. Its workers' ends are told besides.
+  // The host cannot be reached, or is lost: the workers that were due there do not start. The ends of its workers are
+  // reported separately.
   void Unusable(const std::string& host, absl::Duration now);
   // True: its host is given up with this end.
   bool Ended(int worker, End end, absl::Duration now);
-  // The coordinator takes nobody from this host until then.
+  // The coordinator accepts no worker from this host until then.
   void Bar(const std::string& host, absl::Duration until);
   // Nothing is to be started any more.
   void Close();

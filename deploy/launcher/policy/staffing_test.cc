@@ -22,7 +22,7 @@ StaffLimits Limits(int first, int most) {
   return limits;
 }
 
-// A launch whose hosts are ready at once: what is due is started, and numbered as it comes.
+// A launch whose hosts are ready at once: starts the workers that are due, and numbers them in order.
 class StaffingTest : public testing::Test {
  protected:
   void Begin(int first, int most, const std::string& hosts) {
@@ -49,7 +49,7 @@ class StaffingTest : public testing::Test {
     }
     return started;
   }
-  // By somebody else's hand.
+  // By another program.
   void Fail(int worker, double second) { staffing_->Ended(worker, Staffing::kKilled, absl::Seconds(second)); }
   // By itself; true: its host is given up.
   bool Break(int worker, double second) { return staffing_->Ended(worker, Staffing::kFailed, absl::Seconds(second)); }

@@ -54,7 +54,7 @@ int StopPolicy::WorkerEnded(int index, WorkerEnd end, absl::Duration now) {
   ends_[index] = end;
   end_times_[index] = now;
   --running_;
-  // A process that is killed lets go of its sockets before its end can be seen; who has only heard of it ends with a
+  // A killed process closes its sockets before its end can be seen; a peer that only learned of the failure ends with a
   // code.
   const bool is_cause = end.signal != 0 || end.is_lost;
   if (is_elastic_ && stop_signal_ == 0 && stage_ == kRunning) {

@@ -26,7 +26,7 @@ struct WorkerEnd {
 // "SIGTERM" for 15; "signal 64" where there is no name.
 std::string SignalName(int signal);
 
-// How long whom is left in peace.
+// How long the policy waits before each step.
 struct StopLimits {
   // From the first failure on: the others may end by themselves; the library gives them ABORTED with the dead peer's
   // name.
@@ -46,7 +46,7 @@ struct StopLimits {
 // still run must be sent, or 0.
 //
 // In a fixed launch the first failure is the end. In an elastic one workers come and go, and those that fail are
-// replaced: the end is the coordinator's word (JobOver), or that nobody is left.
+// replaced: it ends when the coordinator says so (JobOver), or no worker is left.
 class StopPolicy {
  public:
   // A fixed launch of so many workers.
@@ -57,8 +57,8 @@ class StopPolicy {
   // One more worker is about to be started: returns its number, counted from 0.
   int Add();
   // The coordinator says that nothing more is to be started for the job, which it heard about at the end of worker
-  // `index`. `failed`: the job has failed, and the others, who were told so, are given a while to end by
-  // themselves; otherwise its program is finishing, and they are left in peace. Whether it has failed is said once.
+  // `index`. `failed`: the job has failed, and the others, which know it, get a while to end by themselves; otherwise
+  // its program is finishing, and they are left alone. Whether it has failed is said once.
   void JobOver(int index, bool failed, absl::Duration now);
 
   // Elastic: the coordinator says that the job went on in another epoch when it had lost worker `index`, which has
@@ -73,10 +73,10 @@ class StopPolicy {
   int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
   // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on, once; a second SIGINT kills.
   int StopRequested(int signal, absl::Duration now);
-  // The launcher lost the process that stands for it: nobody waits for the result.
+  // The launcher lost the process that stands for it: the result is not awaited any more.
   int Abandoned();
-  // All have ended, and worker `index` is known to be the cause: of those that ended with a code, as who has only heard
-  // of a failure does, it is the one that failed first. False: it did not end so.
+  // All have ended, and worker `index` is known to be the cause: of those that ended with a code, as a worker does that
+  // only learned of a failure, it is the one that failed first. False: it did not end so.
   bool Blame(int index);
   // The clock has come to deadline().
   int DeadlineReached(absl::Duration now);

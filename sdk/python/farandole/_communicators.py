@@ -1,4 +1,5 @@
-"""mpi4py's communicators, as far as they say who is meant. This package does not import mpi4py: who has one did."""
+"""mpi4py's communicators, as far as they name ranks. This package does not import mpi4py: a program that has a
+communicator has imported it."""
 
 import sys
 from typing import Any, List, Optional

@@ -9,7 +9,7 @@ from ._library import OK, SURFACE_MS, failure, ffi, interruptible, lib
 
 
 class Follower(Protocol):
-    """Holds what belongs to an epoch: names, groups, submissions, arenas."""
+    """Holds the objects of an epoch: names, groups, submissions, arenas."""
 
     def leave_epoch(self) -> None:
         """Lets go of it; may be told again before enter_epoch."""
@@ -81,7 +81,7 @@ def wanted_change() -> Optional[Change]:
 
 
 def depart(grace_ms: int, reason: str) -> None:
-    """Tells the coordinator that somebody else will end this process. RuntimeError: not in an elastic job."""
+    """Tells the coordinator that another program will end this process. RuntimeError: not in an elastic job."""
     code = lib.farandole_depart(grace_ms, reason.encode(errors="replace")[:1024])
     if code != OK:
         raise failure(code)

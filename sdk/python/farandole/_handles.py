@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, forked, lib
 
-# Memory that the library may still read or write although nobody waits for it: (handle, what to keep alive).
+# Memory that the library may still read or write although no thread waits for it: (handle, objects to keep alive).
 _borrowed: List[Tuple[int, Any]] = []
 _borrowed_lock = threading.RLock()  # an object's __del__ may run inside any of the functions below
 
@@ -18,7 +18,7 @@ def keep(handle: int, memory: Any) -> None:
 
 
 def sweep() -> None:
-    """Lets go of what is complete. Called at each asynchronous submission; free when there is nothing."""
+    """Releases completed handles. Called at each asynchronous submission; free when there is nothing."""
     if not _borrowed:
         return
     with _borrowed_lock:
@@ -32,7 +32,7 @@ def sweep() -> None:
 
 
 def borrowed_count() -> int:
-    """Number of submissions that nobody waits for."""
+    """Number of submissions without a waiting thread."""
     return len(_borrowed)
 
 
@@ -153,8 +153,8 @@ def at_once(call: Callable[..., "Handle"], *arguments: Any) -> Any:
 
 
 def run(submit: Callable[..., int], memory: Any, *arguments: Any) -> None:
-    """Submits what waits for itself, and finishes it. `memory` is what the library borrows. Raises the submission's
-    exception, and KeyboardInterrupt."""
+    """Submits a call that waits for itself, and finishes it. `memory` is what the library borrows. Raises the
+    submission's exception, and KeyboardInterrupt."""
     try:
         handle = submit(*arguments)
     except BaseException as error:

@@ -74,7 +74,7 @@ def direct(name: str) -> Callable[..., int]:
 
     `types` has the numbers of the element types, `name` is encoded or None. The code is the library's, or NOT_DIRECT where
     the library cannot read an array as it is, and nothing was submitted. An exception: a signal's handler raised it, or
-    an argument has no C form; then rescue() of _handles keeps what was submitted.
+    an argument has no C form; then rescue() of _handles keeps the submitted tensors.
     """
     make: Any = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3

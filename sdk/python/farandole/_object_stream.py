@@ -56,7 +56,7 @@ class _Receiver(io.RawIOBase):
         return count
 
     def drain(self) -> None:
-        """Receives what nobody reads, so that the sender is not left alone."""
+        """Receives the remaining pieces and drops them, so that the sender is not left alone."""
         while not self.is_over:
             self._next()
 

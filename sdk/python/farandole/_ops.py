@@ -30,8 +30,8 @@ class Adapter(Protocol):
         """Of a contiguous array. ValueError: of no supported kind."""
 
     def contiguous(self, array: Any, reduction: Optional[Reduction] = None) -> Any:
-        """The array itself if it is contiguous where it can travel from, else a copy that is; `reduction`: what is to be
-        done with it besides. ValueError: of no supported kind."""
+        """The array itself if it is contiguous where it can travel from, else a copy that is; `reduction`: the
+        reduction that will run on it. ValueError: of no supported kind."""
 
     def empty(self, like: Any, shape: Sequence[int]) -> Any:
         """A new contiguous array of the element type of `like`, in the same memory."""

@@ -55,7 +55,7 @@ def program_path() -> str:
 
 
 def launcher_path() -> str:
-    """Where `farandole` is for who wants to run it. FileNotFoundError: it is nowhere."""
+    """The path of the `farandole` command, for programs that run it. FileNotFoundError: it is nowhere."""
     found = os.environ.get("FARANDOLE_PROGRAM") or program_path() or shutil.which("farandole")
     if not found:
         raise FileNotFoundError(

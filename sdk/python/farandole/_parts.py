@@ -37,6 +37,6 @@ def submit_part(
 
 
 def part_name(name: Optional[str], number: int) -> Optional[str]:
-    """The name of one of the submissions. The first has the call's own on every rank, whatever its tensors are, so the
-    ranks can compare them."""
+    """The name of one of the submissions. The first has the call's own on every rank, for any tensors, so the ranks can
+    compare them."""
     return f"{name}.{number}" if name and number > 0 else name

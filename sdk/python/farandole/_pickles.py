@@ -1,4 +1,4 @@
-"""Pickling objects for other processes, and making them of pickles, on whatever devices their tensors were."""
+"""Pickling objects for other processes, and making them of pickles, for tensors on any device."""
 
 import io
 import pickle

@@ -19,10 +19,10 @@ def init(
     """Joins the job, and returns when all its workers have. Does nothing if this process has joined already.
 
     The launcher's environment says which job (see worker/farandole.h); without one the process is a job of size 1.
-    `comm`: who are to be a job of their own, this process among them: numbers of the launch (under mpirun or srun, its
-    ranks), whose order is that of the ranks, or an mpi4py communicator; None or []: all. `process_sets`: sets to
-    register now, the same on all ranks but for those that are made of communicators; or "dynamic" (always possible
-    here). An elastic job has them in each epoch in which all their ranks exist.
+    `comm`: the processes that become a job of their own, this one among them: numbers of the launch (under mpirun or
+    srun, its ranks), whose order is that of the ranks, or an mpi4py communicator; None or []: all. `process_sets`: sets
+    to register now, the same on all ranks except for those that are made of communicators; or "dynamic" (always
+    possible here). An elastic job has them in each epoch in which all their ranks exist.
 
     ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
     who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
@@ -137,7 +137,7 @@ def is_initialized() -> bool:
 
 def _failure() -> Optional[bytes]:
     """The sentence of the program's exception that ends this process; None: it ends in order."""
-    # The interpreter keeps the exception that it has printed, whatever sys.excepthook the program has set.
+    # The interpreter keeps the exception that it has printed, with every sys.excepthook that the program may have set.
     exception, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
     if exception is None or trace is None:
         return None
@@ -155,7 +155,7 @@ _MAIN_CODE = ("<module>", "_run_module_as_main")
 
 
 def _at_exit() -> None:
-    # Peers are told now, after the program's own clean-up: they end later than who is the cause.
+    # Inform peers now, after the program's own clean-up: they end later than the rank that is the cause.
     if forked():
         return
     try:

@@ -122,7 +122,7 @@ def latest(directory: str, name: str = "checkpoint") -> Optional[str]:
 def load(path: str, map_location: Any = "cpu", weights_only: bool = True) -> Any:
     """Reads a state that save() has written, tensors onto `map_location`.
 
-    `weights_only`: only tensors and plain values; False runs whatever code the file holds. CheckpointError: it cannot
+    `weights_only`: only tensors and plain values; False runs any code that the file holds. CheckpointError: it cannot
     be read; path and reason are named.
     """
     torch = _torch()

@@ -48,7 +48,7 @@ def _gpu_of_thread() -> Callable[[], None]:
 
 
 class _Pass:
-    """One pass of a loader in a thread of its own, at most `ahead` batches ahead of who takes them."""
+    """One pass of a loader in a thread of its own, at most `ahead` batches ahead of the consumer."""
 
     def __init__(self, batches: Iterable[Any], ahead: int) -> None:
         self._batches = batches
@@ -93,9 +93,9 @@ class _Pass:
 class AsyncDataLoaderMixin:
     """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
 
-    The thread uses the CUDA GPU of whoever begins the pass, and its default stream. A pass is read while it is taken;
-    one that is left early ends with the next one, or with close_async_loader(). The
-    loop raises the exceptions of _iterate.
+    The thread uses the CUDA GPU of the thread that begins the pass, and its default stream. A pass is read while it is
+    taken; one that is left early ends with the next one, or with close_async_loader(). The loop raises the exceptions
+    of _iterate.
     """
 
     def __init__(

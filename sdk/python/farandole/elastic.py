@@ -101,7 +101,7 @@ class State:
         HostsUpdatedInterrupt, on all ranks at once: they do. EpochEnded: a worker has died.
         """
         if not _epochs.is_elastic():
-            # Nobody but the program itself may have said so.
+            # Only the program itself may have set it.
             if self._updates:
                 raise HostsUpdatedInterrupt(skip_sync=self._updates == HostUpdateResult.removed)
             return
@@ -181,7 +181,7 @@ class ObjectState(State):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The program's own attributes, of whatever type it has given them."""
+            """The program's own attributes, with the types that it has given them."""
 
     def save(self) -> None:
         self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}

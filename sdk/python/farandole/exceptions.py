@@ -25,7 +25,7 @@ class HostsUpdatedInterrupt(RuntimeError):
     """Workers come or go, and all ranks have agreed to leave this epoch: elastic.run goes on in the next one."""
 
     def __init__(self, skip_sync: bool = False) -> None:
-        """`skip_sync`: workers only go, in order, so that those who remain have one state already."""
+        """`skip_sync`: workers only go, in order, so that the remaining ones have one state already."""
         super().__init__("workers leave the job" if skip_sync else "workers join the job")
         self.skip_sync = skip_sync
 

@@ -167,9 +167,9 @@ def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet =
     or of equal parts of it on all ranks, copies nothing, and is several times as fast as that of other arrays.
 
     Collective: all ranks of the set call it with the same name, shape and element type, in the same order among their
-    calls. The memory stays as long as an array refers to it. It serves one epoch: when that has ended by an error,
-    copy what is to live. ValueError: ranks ask for different sizes. NotImplementedError: the set's ranks are on
-    several hosts, or on one of them but exchange data over the network. QuotaError: a rank has not so much memory.
+    calls. The memory stays as long as an array refers to it. It serves one epoch: if the epoch has ended by an error,
+    copy the arrays that must live. ValueError: ranks ask for different sizes. NotImplementedError: the set's ranks are
+    on several hosts, or on one of them but exchange data over the network. QuotaError: a rank has not so much memory.
     """
     kind = numpy.dtype(dtype)
     count = int(numpy.prod(shape, dtype=numpy.int64))

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// Members of a running epoch report members on other hosts to whom they have lost the connection, while the
+// Members of a running epoch report members on other hosts to which they have lost the connection, while the
 // coordinator hears both: the network between their hosts may have failed. So both may accuse each other, and all
 // accusations are judged together with those of epochs before. Owned by its RunningEpoch.
 class Accusations {
@@ -26,8 +26,8 @@ class Accusations {
   absl::Time deadline() const { return deadline_; }
   // The members to lose so that all that are left reach each other: all members of as few hosts as can be found by
   // taking each time the host with the most broken links, of this epoch and of those before; of equals the one with
-  // fewer members, then the one whose first rank is higher. Empty: whoever was concerned has left. Forgets what was
-  // said, which `links` then has.
+  // fewer members, then the one whose first rank is higher. Empty: the members concerned have left. Forgets the
+  // accusations, which `links` then has.
   std::vector<Roster::Loss> Judge(const Roster& roster, BrokenLinks* links, absl::Time now);
 
  private:

@@ -12,11 +12,11 @@
 namespace farandole {
 
 // Pairs of hosts of one job of which one has lately complained that it cannot reach the other, in this epoch or in one
-// before: a host that is cut off may be believed once, against one other host, but not against each in turn. Not
+// before. A complaint of a host that is cut off counts once, against one other host, but not against each in turn. Not
 // durable. Owned by its Job.
 class BrokenLinks {
  public:
-  // Whether a link has healed is known to nobody, since not all pairs of hosts talk in an epoch.
+  // Whether a link has healed is unknown, since not all pairs of hosts talk in an epoch.
   static constexpr absl::Duration kForgotten = absl::Minutes(2);
   static constexpr size_t kMost = 4096;
 

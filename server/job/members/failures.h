@@ -27,7 +27,7 @@ class Failures {
   // A run's terms; no process of it has ended yet.
   void Configure(const v1::Elastic& terms);
 
-  // The launcher says that a process has ended. False: it has said so before.
+  // The launcher says that a process has ended. False: it has reported it before.
   bool NoteExit(uint32_t launch_index);
   bool HasExited(uint32_t launch_index) const { return exits_.contains(launch_index); }
 

@@ -86,23 +86,23 @@ class Lobby {
   // By order of joining.
   const absl::btree_map<uint64_t, Worker>& workers() const { return workers_; }
 
-  // For whom it waits: "waits for 1 of 2 workers: joined is worker 4711 on host a".
+  // The workers that it waits for: "waits for 1 of 2 workers: joined is worker 4711 on host a".
   std::string WaitingSentence() const;
   // The sentence after a wait in vain: "only 1 of 2 workers joined within 60 s: worker 4711 on host a".
   std::string TimeoutSentence() const;
   // "worker 4711 on host a, worker 4712 on host b (its stream is not open yet)", at most eight and a count.
   std::string NameWorkers() const;
-  // When it will have waited in vain; InfiniteFuture: nobody has joined. Stays when all have gone away again.
+  // When it will have waited in vain; InfiniteFuture: no worker has joined. Stays when all have gone away again.
   absl::Time Timeout() const { return timeout_at_; }
   // It waits until `at` at the latest, unless its time has passed already.
   void HastenTimeout(absl::Time at);
-  // The timeout has passed, and those who wait go on to wait.
+  // The timeout has passed, and the waiting workers go on to wait.
   void Expire();
-  // From `now` on, waits for as long as `wait` for somebody to come; only where nobody has joined.
+  // From `now` on, waits for as long as `wait` for a worker to come; only if none has joined.
   void Await(absl::Time now, absl::Duration wait, uint32_t wanted_size);
-  // Whether those who wait must be told again now; moves the time on.
+  // Whether the waiting workers must get a notice now; moves the time on.
   bool IsNoticeDue(absl::Time now);
-  // The earliest of: the timeout, the next notice, the open limit of somebody.
+  // The earliest of: the timeout, the next notice, a worker's limit to open its stream.
   absl::Time Deadline() const;
 
  private:

@@ -34,14 +34,14 @@ class LostWorkers {
 
   // A worker was lost just now.
   void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
-  // Its process has ended, or lives: it is forgotten. (Not worth a write of the record: nobody minds one too many
-  // there.)
+  // Its process has ended, or lives: it is forgotten. (Not worth a write of the record: one too many there does no
+  // harm.)
   void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
   void Clear() { losses_.clear(); }
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;
   v1::ListLostResponse List(absl::Time now) const;
-  // As BarredHosts; nobody was lost later than `now`.
+  // As BarredHosts; no worker was lost later than `now`.
   void Save(absl::Duration wall_ahead, v1::JobRecord* record) const;
   void Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead);
 

@@ -20,12 +20,12 @@
 
 namespace farandole {
 
-// The members of one epoch by rank: their streams, and when each was last heard of. Owned by its RunningEpoch, and when
-// that has ended, in an elastic job, by its Survivors.
+// The members of one epoch by rank: their streams, and when the coordinator last heard each. Owned by its RunningEpoch,
+// and when that has ended, in an elastic job, by its Survivors.
 //
-// A live member is silent when neither its beat has advanced, in anybody's heartbeat, nor its own stream has said
-// anything, for the silence limit. The end of a stream is no death: it gives the member one more silence limit to be
-// heard of.
+// A live member is silent if, for the silence limit, neither its beat has advanced in any heartbeat, nor its own stream
+// has had a message. The end of a stream is no death: it gives the member one more silence limit to send a sign of
+// life.
 class Roster {
  public:
   // In one sentence.
@@ -35,7 +35,7 @@ class Roster {
     v1::Member member;
     // 0: none is open.
     StreamId stream = 0;
-    // When it was last heard of. A member is watched for silence once it was here (see Watch).
+    // When the coordinator last heard it. A member is watched for silence once it was here (see Watch).
     absl::Time heard;
     std::optional<uint64_t> beat;
     uint64_t batches = 0;
@@ -91,7 +91,7 @@ class Roster {
   // The member's silence does not count any more.
   void Unwatch(uint32_t rank);
   void MarkLost(uint32_t rank, const std::string& claim) { seats_[rank].lost = claim; }
-  // Nobody is silent before `judged_from`.
+  // No member counts as silent before `judged_from`.
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
 
   // The first of `count` ranks, named: "rank 1 (worker 4711 on host a), rank 2 (...)", at most eight and a count.
@@ -109,7 +109,7 @@ class Roster {
   bool IsFinishing() const { return finished_ > 0; }
   // The watched members that are silent at `now`, the longest silent first.
   std::vector<Loss> Silent(absl::Time now) const;
-  // When the next one will be, if nothing is heard of it.
+  // When the next member will count as lost, if the coordinator hears none.
   absl::Time Deadline() const;
   // Collectives per second, over the last heartbeats about rank 0.
   double BatchesPerSecond() const;
@@ -130,7 +130,7 @@ class Roster {
   size_t remaining_;
   size_t finished_ = 0;
   size_t drained_ = 0;
-  // Watched ranks by when they were heard of, the longest silent first.
+  // Watched ranks by the time of their last sign of life, the longest silent first.
   std::set<std::pair<absl::Time, uint32_t>> watched_;
   std::vector<bool> is_watched_;
   absl::Time judged_from_ = absl::InfinitePast();

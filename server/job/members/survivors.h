@@ -25,10 +25,11 @@ namespace farandole {
 class Survivors {
  public:
   // After an epoch that was seen to end. It awaits each member that neither left for good nor is drained or lost, for
-  // as long as the member is heard of, and while others wait for the next epoch (SetMissed), for `return_limit`.
+  // as long as the coordinator hears the member, and while others wait for the next epoch (SetMissed), for
+  // `return_limit`.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
-  // After a restart of the coordinator: nobody is watched before it has shown itself; who has not until `until` is
-  // lost.
+  // After a restart of the coordinator: no member is watched before it has shown itself; members that have not until
+  // `until` are lost.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Duration window,
             absl::Time now);
   Survivors(const Survivors&) = delete;
@@ -43,7 +44,7 @@ class Survivors {
   // Some left for good and were not drained: the program is over.
   bool IsFinishing() const { return roster_->IsFinishing(); }
 
-  // Someone who is awaited opens a stream anew; the one that it had before, or 0.
+  // An awaited member opens a stream anew; the one that it had before, or 0.
   StreamId Attach(uint32_t rank, StreamId stream, absl::Time now);
   // The present stream of a rank has ended. Why the rank is lost by that, "" if it is not.
   std::string Detach(uint32_t rank, const std::string& evidence, absl::Time now);
@@ -54,7 +55,7 @@ class Survivors {
   std::string Accuse(uint32_t rank, const std::string& claim);
   // The rank's process waits for the next epoch; the stream that it had in the last one, or 0.
   StreamId Return(uint32_t rank);
-  // Whether somebody waits for those who are awaited.
+  // Whether workers wait for the awaited ones.
   void SetMissed(bool is_missed, absl::Time now);
   // It does not wait any more, and has the silence limit to come again.
   void Await(uint32_t rank, absl::Time now);
@@ -62,7 +63,7 @@ class Survivors {
   void Leave(uint32_t rank, bool returns, absl::Time now);
   void Drain(uint32_t rank);
   void Lose(uint32_t rank, const std::string& reason);
-  // The coordinator itself did not run for a while: nobody is lost by silence until `judged_from`.
+  // The coordinator itself did not run for a while: no member is lost by silence until `judged_from`.
   void Excuse(absl::Time judged_from);
 
   // The awaited members that are lost by silence or absence.
@@ -81,7 +82,7 @@ class Survivors {
   const v1::Epoch epoch_;
   const std::unique_ptr<Roster> roster_;
   const absl::Duration return_limit_;
-  // A member that has not joined again by then is lost; InfiniteFuture: nobody waits for it.
+  // A member that has not joined again by then is lost; InfiniteFuture: no worker waits for it.
   absl::Time return_until_ = absl::InfiniteFuture();
   absl::btree_set<uint32_t> awaited_;
   absl::btree_set<uint32_t> back_;

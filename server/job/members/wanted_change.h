@@ -12,8 +12,9 @@
 
 namespace farandole {
 
-// When the members of a running epoch are told that workers wait to join, or ranks are to leave. Newcomers are told of
-// after the join window, which begins with the first, and of ranks that are to leave at once. Owned by its Job.
+// When the members of a running epoch learn that workers wait to join, or that ranks are to leave. The members learn of
+// newcomers after the join window, which begins with the first, and of ranks that are to leave at once. Owned by its
+// Job.
 class WantedChange {
  public:
   // `serial` is the last that was used in the epoch.

@@ -37,8 +37,8 @@ class GroupTable {
   //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
   absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
                        std::vector<uint32_t>* removed);
-  // `rank` has left: whatever waits for it, and whatever comes after, is answered with an error that starts with `who`
-  // ("rank 1 (worker 4711 on host a)").
+  // `rank` has left: every submission that waits for it, and every later one, is answered with an error that starts
+  // with `who` ("rank 1 (worker 4711 on host a)").
   void Leave(const std::string& who, Notices* notices);
   // Forgets the unanswered requests of `rank`, which will send them again.
   void Forget(uint32_t rank);
@@ -49,7 +49,7 @@ class GroupTable {
   absl::Status Adopt(const v1::Group& group);
   // A refusal that a member was told before the coordinator's restart.
   void AdoptRefusal(const v1::GroupAssigned& refused);
-  // Takes a group out without asking anybody.
+  // Takes a group out without asking its ranks.
   void Drop(uint32_t number) { groups_.erase(number); }
 
   v1::CoordinatorMessage Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const;

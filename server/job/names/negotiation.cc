@@ -45,7 +45,7 @@ bool Negotiation::IsComplete(const Key& key, const Pending& pending) const {
   const size_t wanted = pending.disputants > 0 ? std::min<size_t>(pending.disputants, ranks.size()) : ranks.size();
   size_t heard = pending.ballot.count();
   if (heard >= wanted) return true;
-  // In a dispute everybody speaks who has submitted the tensor, also before joining.
+  // In a dispute every rank speaks that has submitted the tensor, also before joining.
   if (std::get<2>(key) != 0) return false;
   for (const auto& [rank, joins] : joined_) {
     const bool is_excused = joins >= std::get<4>(key) && absl::c_binary_search(ranks, rank);

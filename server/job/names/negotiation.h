@@ -48,7 +48,7 @@ class Negotiation {
   void Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices);
   // The slot's name is free again; a name that waits for a slot gets one.
   void Retire(uint32_t slot, Notices* notices);
-  // The group is gone: so are its slots, and what waits in it is answered.
+  // The group is gone: so are its slots, and its waiting submissions are answered.
   void RemoveGroup(uint32_t group, Notices* notices);
   // A slot that a member knows from before the coordinator's restart; nothing where its group is gone.
   //   INVALID_ARGUMENT  another member knows the number as something else (both named), or a bound is exceeded, or the
@@ -92,9 +92,9 @@ class Negotiation {
   };
   using Name = std::pair<uint32_t, std::string>;
 
-  // `rank` has joined: what waits for it alone is decided.
+  // `rank` has joined: submissions that wait for it alone are decided.
   void Join(uint32_t rank, uint32_t joins, Notices* notices);
-  // Whether all have spoken of it who are waited for.
+  // Whether all awaited ranks have stated it.
   bool IsComplete(const Key& key, const Pending& pending) const;
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
@@ -108,7 +108,7 @@ class Negotiation {
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);
-  // `is_decided`: the ranks have disagreed; else this rank alone is told no.
+  // `is_decided`: the ranks have disagreed; else the answer goes to this rank alone.
   v1::CoordinatorMessage MismatchFor(const Key& key, const std::string& claim, bool is_decided) const;
   // The answer that an earlier life of the coordinator sent the rank's peers on the same statement.
   std::optional<v1::CoordinatorMessage> ToldBefore(const v1::Ready& ready) const;

@@ -13,20 +13,20 @@
 namespace farandole {
 
 // Answers that a rank may not have got: they were decided while it had no stream, or were sent on one that has broken.
-// A rank that comes back sends again what was not answered; such a message gets the answer that was decided, and is not
-// counted as a new one. Bounded by what a rank may have unanswered, and by kMostSent. Owned by its RunningEpoch.
+// A rank that comes back sends its unanswered messages again; such a message gets the answer that was decided, and is
+// not counted as a new one. Bounded by what a rank may have unanswered, and by kMostSent. Owned by its RunningEpoch.
 class OwedAnswers {
  public:
-  // Of what was sent to a rank on its present stream the newest are kept.
+  // Keeps the newest messages sent to a rank on its present stream.
   static constexpr size_t kMostSent = 4096;
 
-  // Keeps a Mismatch or a GroupAssigned without an error; whatever else is sent needs no second delivery.
+  // Keeps a Mismatch or a GroupAssigned without an error; other messages need no second delivery.
   void Add(uint32_t rank, const std::shared_ptr<const v1::CoordinatorMessage>& message);
-  // Notes what is sent on the rank's stream: a Mismatch, which the rank may not get, or the slot of a name, whose
+  // Notes a message sent on the rank's stream: a Mismatch, which the rank may not get, or the slot of a name, whose
   // mismatches are over with it.
   void Sent(uint32_t rank, const std::shared_ptr<const v1::CoordinatorMessage>& message);
-  // The rank has a new stream: what was sent on the last one may not have come. Which groups it has not heard of is
-  // found out anew.
+  // The rank has a new stream: messages sent on the last one may not have come. The groups that the
+  // rank lacks are determined anew.
   void Renew(uint32_t rank);
   // The rank's message has crossed its answer, which was sent on the present stream.
   bool HasCrossed(uint32_t rank, const v1::WorkerMessage& message) const;

@@ -35,7 +35,7 @@ class Reattachment {
 
   // `rank` is back and knows these groups; what it asked for before it will ask for again.
   void Return(uint32_t rank, const v1::Hello& hello);
-  // `rank` has left the epoch meanwhile: nobody waits for it any more.
+  // `rank` has left the epoch meanwhile: no rank waits for it any more.
   void Leave(uint32_t rank);
   // RESOURCE_EXHAUSTED: the rank has said too much already.
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
@@ -46,7 +46,7 @@ class Reattachment {
   void AwaitRepeats(const GroupTable& groups, absl::Time now);
   // Everybody is back, and nothing is awaited any more.
   bool IsSettled(absl::Time now) const { return missing_.empty() && until_ <= now; }
-  // When those who are missing are lost, or the wait for repeated messages ends.
+  // When the missing members are lost, or the wait for repeated messages ends.
   absl::Time Deadline() const { return until_; }
 
   // Brings the tables to where the members are: a group whose assignment or removal reached only some of them is owed

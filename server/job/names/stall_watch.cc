@@ -13,7 +13,7 @@ namespace {
 
 // The oldest gatherings that one notice looks at; many more than it names.
 constexpr size_t kMostGatherings = 256;
-// Over the limit, and not known yet who is to blame.
+// Over the limit, and the rank to blame is not known yet.
 constexpr absl::Duration kRetryTime = absl::Seconds(5);
 
 // A worker may say any number; a year is as good as forever, and sums of times stay finite.
@@ -163,7 +163,7 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
 void StallWatch::FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now) {
   const Stalls::value_type* oldest = nullptr;
   for (const Stalls::value_type& entry : stalls) {
-    // Where nobody is missing, the tensor is under way.
+    // If no rank is missing, the tensor is under way.
     if (entry.second.missing.empty()) continue;
     if (oldest == nullptr || entry.second.oldest < oldest->second.oldest) oldest = &entry;
   }
@@ -252,7 +252,7 @@ std::string StallWatch::ShowCycle(const std::vector<uint32_t>& cycle,
 }
 
 std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
-  // The longest wait of each rank. A missing rank that waits for nobody keeps the others waiting.
+  // The longest wait of each rank. A missing rank that waits for no other keeps the others waiting.
   absl::btree_map<uint32_t, Stalls::const_iterator> wait_of;
   for (auto it = stalls.begin(); it != stalls.end(); ++it) {
     for (const uint32_t rank : it->second.waiting) {

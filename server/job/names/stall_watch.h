@@ -18,12 +18,12 @@
 
 namespace farandole {
 
-// Names who blocks whom. A tensor is stalled when some rank of its group waits for it for longer than the stall warning
-// and another has not submitted it. When a report or the negotiation shows one, all members are asked what they do; a
-// second later at the latest the answers are joined into one notice, which says first which ranks wait for each other.
-// A notice about the same tensors and missing ranks is repeated a stall warning later, and then at distances that
-// double. Where there is a limit, who is missing for longer is to be lost. Owned by
-// its RunningEpoch; borrows that epoch's other parts, which must outlive it.
+// Names the ranks that block others. A tensor is stalled when some rank of its group waits for it for longer than the
+// stall warning and another has not submitted it. When a report or the negotiation shows one, all members are asked
+// what they do; a second later at the latest the answers are joined into one notice, which says first which ranks wait
+// for each other. A notice about the same tensors and missing ranks is repeated a stall warning later, and then at
+// distances that double. If there is a limit, ranks that are missing for longer are lost. Owned by its RunningEpoch;
+// borrows that epoch's other parts, which must outlive it.
 class StallWatch {
  public:
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
@@ -38,7 +38,7 @@ class StallWatch {
 
   // Takes a report of `rank`, asked for or not; within the proto's bounds.
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
-  // Does what is due: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
+  // Takes the due steps: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
   // The coordinator itself did not run for a while: no stall counts for the limit that was before.
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
@@ -57,7 +57,7 @@ class StallWatch {
   using Tensor = std::pair<uint32_t, std::string>;
   struct Stall {
     v1::OpType op = v1::OP_TYPE_ALLREDUCE;
-    // When the first and the last of those who wait began to.
+    // When the first and the last of the waiting ranks began to wait.
     absl::Time oldest = absl::InfiniteFuture();
     absl::Time youngest = absl::InfinitePast();
     absl::btree_set<uint32_t> waiting;
@@ -70,15 +70,15 @@ class StallWatch {
   absl::Time NextInquiry() const;
   void Ask(absl::Time now, Notices* notices);
   std::string Conclude(absl::Time now, Notices* notices);
-  // Whatever anybody waits for, with who is missing, and then only what is stalled at `now`.
+  // All tensors that ranks wait for, with the missing ranks, and then only those that are stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
   // Looks for who keeps others waiting, beginning with the stall that has lasted longest, if it is over the limit.
   void FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now);
-  // Of those missing in `stall`, and of those whom they wait for themselves in turn: who does nothing. Empty where
-  // somebody did not say what it does; all that are missing in `stall` where each waits for another.
+  // Of the ranks missing in `stall`, and of those that they wait for themselves in turn: the idle ones. Empty if a rank
+  // did not say what it does; all that are missing in `stall` if each waits for another.
   absl::btree_set<uint32_t> ToBlame(const Stalls& waits, const Stall& stall) const;
-  // Whether `rank` has joined, so that nobody waits for it.
+  // Whether `rank` has joined, so that no rank waits for it.
   bool HasJoined(uint32_t rank) const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
   // The work of a missing rank instead: "rank 1 (last submitted loss 60 s ago)".

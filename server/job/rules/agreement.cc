@@ -140,8 +140,8 @@ constexpr Field kDevice = {
     [](const v1::Ready& a, const v1::Ready& b) { return a.device() == b.device() && FirstUnequalDevice(a, b) < 0; },
     ShowDevices};
 
-// The fields that the ranks' statements of an op must have in common, in the order in which differences are told. The
-// device is in every list of an op that moves elements, because it is in every signature.
+// The fields that the ranks' statements of an op must have in common, in the order in which differences are reported.
+// The device is in every list of an op that moves elements, because it is in every signature.
 std::vector<Field> MakeFields(const OpTraits& traits) {
   std::vector<Field> fields = {kOp};
   if (traits.tensors == OpTraits::Tensors::kNone) return fields;

@@ -19,8 +19,7 @@ absl::Status CheckJoin(const v1::JoinRequest& request);
 absl::Status CheckReportExit(const v1::ReportExitRequest& request);
 absl::Status CheckHello(const v1::Hello& hello);
 // A message after hello, on the stream of a worker whose epoch has `size` ranks (0: it is in none). The content of a
-// Ready is not checked beyond its name: what is wrong with a tensor is told to all ranks of its group (see
-// agreement.h).
+// Ready is not checked beyond its name: errors in a tensor are for all ranks of its group (see agreement.h).
 absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size);
 
 }  // namespace farandole

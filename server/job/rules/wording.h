@@ -12,8 +12,8 @@
 
 namespace farandole {
 
-// How a job's sentences name things. All functions are pure and bounded: whatever a worker sends, the text stays short,
-// is valid UTF-8 and stays on one line.
+// How a job's sentences name things. All functions are pure and bounded: for any input of a worker, the text stays
+// short, is valid UTF-8 and stays on one line.
 
 // `text` without control characters and broken UTF-8 (each becomes '?'), cut to `limit` bytes (then it ends in "...").
 std::string Plain(absl::string_view text, size_t limit = 200);

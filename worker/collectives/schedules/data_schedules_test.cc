@@ -65,7 +65,7 @@ TEST(RingAllgatherTest, EveryRankHoldsAllPiecesInOrder) {
   }
 }
 
-// The rows that `from` has for `to`; some ranks have nothing for anybody, and some nothing for themselves.
+// The rows that `from` has for `to`; some ranks have none for any rank, and some none for themselves.
 int64_t CountFor(int from, int to, int64_t most) { return (from * 5 + to * 3) % (most + 1); }
 
 void ExpectEveryRankHoldsWhatIsForIt(int size, int64_t most, int most_peers) {

@@ -10,10 +10,9 @@ namespace farandole {
 
 // For few ranks: everybody sends every share of the elements to the share's
 // owner, which combines all contributions at once, in the order of positions,
-// and sends the result to all. Elements go through this in segments of at most
-// `most_share` elements a rank; while a segment's results travel, the next one's
-// contributions do. Two rounds for one segment, one more for each other one;
-// scratch is at most (size - 1) * most_share. most_share > 0.
+// and sends the result to all. Segments of at most `most_share` elements a rank pass through it; while a segment's
+// results travel, the next one's contributions do. Two rounds for one segment, one more for each other one; scratch is
+// at most (size - 1) * most_share. most_share > 0.
 //
 // Equal to the bit on all ranks and from run to run: each element is
 // 0 + 1 + ... + (size - 1), wherever it lies in the batch; floats of 8 and 16

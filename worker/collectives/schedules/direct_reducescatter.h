@@ -10,7 +10,7 @@
 namespace farandole {
 
 // Every rank contributes all elements; position p ends with the result of the p-th of the shares, whose lengths are
-// `counts`, in its place in the working buffer; what is elsewhere in it then is of no use.
+// `counts`, in its place in the working buffer; the rest of the buffer is then undefined.
 //
 // For few ranks: everybody sends every share to its owner, which combines all contributions at once, in the order of
 // positions, as DirectAllreduce does. Shares go through this in slices of at most `most_slice` elements; scratch is at

@@ -8,8 +8,8 @@
 namespace farandole {
 
 // For many elements on many ranks: a ring reducescatter over even shares, then a
-// ring allgather of them. 2 (size - 1) rounds; each rank sends about twice its
-// elements whatever the size is; scratch is one share.
+// ring allgather of them. 2 (size - 1) rounds; each rank sends about twice its elements for any size; scratch is one
+// share.
 //
 // Each share is computed by one rank and copied by the others, so the result is
 // equal to the bit on all ranks. The order of additions depends on where an

@@ -35,8 +35,7 @@ struct Step {
   int peer = 0;
   // Read by a send, written by the others; never empty.
   Piece piece;
-  // Reduce: what is combined, from the left, each with as many elements as
-  // `piece`, which may be one of them.
+  // Reduce: the operands, combined from the left, each with as many elements as `piece`, which may be one of them.
   std::vector<Piece> sources;
   // Reduce: the sources are all that the ranks contribute, so that the
   // average's division and the postscale are applied now, before rounding.

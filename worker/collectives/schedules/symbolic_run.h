@@ -14,9 +14,8 @@
 namespace farandole {
 
 // Runs the schedules of all ranks of one collective on expressions in place of
-// numbers, for tests. Values are interned: two are equal only if they are one
-// expression over the ranks' contributions, with equal order of operands and
-// equal grouping, and so equal to the bit whatever the contributions are.
+// numbers, for tests. Values are interned: two are equal only if they are one expression over the ranks' contributions,
+// with equal order of operands and equal grouping, and so equal to the bit for all contributions.
 //
 // A send completes only together with its receive, which is the strictest
 // transport there may be: what runs here cannot deadlock on a real one. At most
@@ -41,10 +40,9 @@ class SymbolicRun {
   // Fills the rank's input buffer, which is empty at first.
   void SetInput(int rank, std::vector<Value> values);
 
-  // Runs all ranks to the end. INTERNAL, with rank and round: a step leaves its
-  // buffer, or writes into the input; steps of a round are in each other's way; a transfer is matched by
-  // one of another length, or never; a rank's contribution is counted twice; what
-  // is reduced is nothing, or finished already, or of different elements.
+  // Runs all ranks to the end. INTERNAL, with rank and round: a step leaves its buffer, or writes into the input; steps
+  // of a round conflict; a transfer is matched by one of another length, or never; a rank's contribution is counted
+  // twice; a reduction has no operand, or one that is finished already or has different elements.
   absl::Status Run();
 
   // Whether the value is finished and has the contribution of every rank for

@@ -92,8 +92,8 @@ class FakeGpus {
   void RefuseModules();
   // No stream gets on.
   void HoldStreams(bool hold);
-  // Streams take nothing more, as behind some thousand calls that wait for what hangs: whoever gives them more waits,
-  // until a communicator is aborted.
+  // Streams take nothing more, as behind some thousand calls that wait for hanging work: a thread that gives them more
+  // waits, until a communicator is aborted.
   void FillStreams();
   // Waits until so many threads do.
   void AwaitBlocked(int threads);
@@ -109,7 +109,7 @@ class FakeGpus {
   void Launch(CudaStream stream, const FakeGraph& graph);
   // Nothing of it runs any more.
   void Destroy(std::unique_ptr<FakeGraph> graph);
-  // Names of the calls since the last one, but for those that only look.
+  // Names of the calls since the last one, except for those that only look.
   std::vector<std::string> TakeCalls();
   // The number of allocations, connections and references: 0 when all is over.
   int live() const;

@@ -14,7 +14,7 @@ uint64_t FakeGraph::Record(CudaStream stream) {
 }
 
 bool FakeGraph::IsJoined() const {
-  std::map<CudaStream, uint64_t> last;  // 0: something that nobody can wait for
+  std::map<CudaStream, uint64_t> last;  // 0: an event that no stream can wait for
   std::set<uint64_t> awaited;
   for (const Node& node : nodes_) {
     if (node.awaited == 0) last[node.stream] = node.recorded;

@@ -24,7 +24,7 @@ using Kind = FakeNcclCall::Kind;
 constexpr int kInvalidArgument = 4;
 constexpr int kInvalidUsage = 5;
 constexpr uint64_t kNobodysId = 0;
-// How often somebody has to ask before what was begun has settled, at most.
+// How many queries it takes, at most, until a call that was begun has settled.
 constexpr int kMostLooks = 4;
 
 // Sends and receives, which concern pairs of ranks only.
@@ -319,7 +319,7 @@ struct FakeNcclCalls {
     fake.memory_[reinterpret_cast<uintptr_t>(*memory)] = std::move(block);
     return 0;
   }
-  // At once, whatever is still enqueued.
+  // At once, with work still enqueued.
   static int MemFree(void* memory) {
     FakeGpus& fake = TheFakeGpus();
     const std::lock_guard<std::mutex> lock(fake.mutex_);

@@ -7,9 +7,9 @@ namespace farandole {
 
 class FakeGpus;
 
-// The part of FakeGpus that is NCCL: communicators that do not block, whose calls are enqueued only when somebody has
-// asked about them a few times, and collectives that run when all ranks' streams have come to them. Ranks whose calls
-// differ are a failed check.
+// The part of FakeGpus that is NCCL: communicators that do not block, whose calls are enqueued only after a few queries
+// about them, and collectives that run when all ranks' streams have reached them. Ranks whose calls differ are a failed
+// check.
 void FillFakeNccl(NcclLibrary* nccl);
 
 // Those that are there, for the functions behind the tables; and whether the calling thread is in a context of theirs.

@@ -36,7 +36,7 @@ absl::StatusOr<int> FindNcclVersion(const std::string& nccl_path, bool nccl_bloc
 // The same as v1::Member.gpu_transport: "nccl 2.30.7".
 absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool nccl_blocks);
 
-// The GPU of one worker in one epoch, and what is done on it. Thread-safe; Start is called with the engine's role.
+// The GPU of one worker in one epoch, and the collectives on it. Thread-safe; Start is called with the engine's role.
 class GpuCollectives {
  public:
   // `host` and `sets` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank

@@ -20,7 +20,7 @@ class NcclCalls {
  public:
   // Enqueues the packing and the calls, in the batch's stream of the communicator's GPU.
   absl::Status Enqueue(const Collective& collective, NcclCommunicator& communicator);
-  // To be called when the communicator has settled: enqueues what follows the calls.
+  // Call it when the communicator has settled: enqueues the work behind the calls.
   absl::Status Deliver(const Collective& collective, Gpu& gpu);
 
  private:

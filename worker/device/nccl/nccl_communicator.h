@@ -28,16 +28,16 @@ int NcclTypeOf(DType dtype);
 // own wait cannot be given up.
 bool AwaitStream(Gpu& gpu, CudaStream stream, const std::function<bool()>& give_up);
 
-// One of NCCL's communicators, among the ranks of a group, on this rank's GPU. No call waits for a peer: what was begun
-// has settled when IsSettled says so, and nothing else is begun before. After the first error all calls fail with it.
-// Calls are made by one thread at a time, but Look and Abort, which may come from any.
+// One of NCCL's communicators, among the ranks of a group, on this rank's GPU. No call waits for a peer: a call that
+// was begun has settled when IsSettled says so, and no other is begun before. After the first error all calls fail with
+// it. Calls are made by one thread at a time, but Look and Abort, which may come from any.
 class NcclCommunicator {
  public:
   static constexpr size_t kMostFused = size_t{256} << 20;
 
   NcclCommunicator(const NcclLibrary* nccl, std::shared_ptr<Gpu> gpu) : nccl_(*nccl), gpu_(std::move(gpu)) {}
-  // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort. Where CUDA graphs hold
-  // it, NCCL has it wait until they are gone: nobody waits for that here.
+  // In order where nothing has failed and peers do so too, within kLeaveLimit; else as Abort. If CUDA graphs hold it,
+  // NCCL waits until they are gone: no thread waits for that here.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -60,19 +60,19 @@ class NcclCommunicator {
   void SetCaptured();
   // Runs NCCL's calls as one group. `call` is the name of most of them.
   absl::Status Enqueue(absl::string_view call, absl::FunctionRef<int(NcclComm)> calls);
-  // Whether what was begun last is enqueued in its stream, or the connection made.
+  // Whether the call begun last is enqueued in its stream, or the connection made.
   //   ABORTED: a peer is gone, or Abort was called
   absl::StatusOr<bool> IsSettled();
-  // From any thread: OK, or what has failed, though nobody asks NCCL for anything.
+  // From any thread: OK, or the failure, even if no other thread asks NCCL.
   absl::Status Look();
-  // A pause before IsSettled is asked again: NCCL rings nobody when it has got on. Connecting takes it seconds,
-  // enqueueing microseconds.
+  // A pause before the next call of IsSettled: NCCL does not signal progress. Connecting takes it seconds, enqueueing
+  // microseconds.
   static void Pause(bool is_connecting);
   // The reduction that multiplies inputs of a floating-point type by `factor` and adds them up.
   absl::StatusOr<int> ScaledSum(DType dtype, double factor);
   // Whether there is memory for fused batches: NCCL is of 2.19 or later, and the batch has no more than kMostFused.
   bool HasFusionMemory(size_t bytes) const { return nccl_.ncclMemAlloc != nullptr && bytes <= kMostFused; }
-  // Memory for one batch of several tensors, at least as large, until the communicator's stream has come to the next
+  // Memory for one batch of several tensors, at least as large, until the communicator's stream has reached the next
   // one's. It is NCCL's, and registered, so that switches and network cards may read and write there; it grows with the
   // batches. All ranks use it for the same collectives, since NCCL does not look for ranks whose memory is not
   // registered.

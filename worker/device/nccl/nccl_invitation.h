@@ -20,7 +20,7 @@ struct NcclInvitation {
   // Whose communicators all are to make by splits of that one.
   ProcessSets sets;
 
-  // How long each is for so many ranks, as those receive it who know nothing else.
+  // How long each is for so many ranks, for receivers that know nothing else.
   static size_t BytesFor(size_t ranks);
   // Of very many sets the last are left out.
   std::string Pack(size_t ranks) const;

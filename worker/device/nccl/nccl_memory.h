@@ -10,8 +10,8 @@
 
 namespace farandole {
 
-// Memory of a GPU that is NCCL's, and used in one stream. It is freed when that is done with it; where the stream
-// hangs, it is lost: better that than what a kernel may still write to is somebody else's.
+// Memory of a GPU that is NCCL's, and used in one stream. It is freed when the stream is done with it; if the stream
+// hangs, it is lost: a kernel may still write to it, so it must not serve another purpose.
 class NcclMemory {
  public:
   // RESOURCE_EXHAUSTED: there is not so much

@@ -154,7 +154,7 @@ class Connection {
     }
   }
 
-  // Adds what comes next to `received_`, which then has `most` bytes at most; false: it was the end.
+  // Adds the next bytes to `received_`, which then has `most` bytes at most; false: it was the end.
   absl::StatusOr<bool> Receive(size_t most) {
     char bytes[4096];
     ssize_t count = 0;
@@ -194,7 +194,7 @@ void NcclRas::Ask(Say say) {
     state->Run(say);
     state->is_asking.store(false);
   });
-  // Where there are no more threads, nobody needs this one.
+  // If there are no more threads, do without this one.
   if (!runs) state_->is_asking.store(false);
 }
 
@@ -224,7 +224,7 @@ std::vector<std::string> NcclRasFindings(const std::string& status) {
   std::vector<std::string> others;
   std::vector<std::string> faults;
   bool is_below = false;
-  // Both are there where nothing is wrong, too: told with what is below.
+  // NCCL prints both even if nothing is wrong: report them with the lines below.
   absl::string_view heading;
   for (size_t at = 0; at < lines.size(); ++at) {
     const absl::string_view line = absl::StripTrailingAsciiWhitespace(lines[at]);

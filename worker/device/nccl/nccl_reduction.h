@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// How NCCL is to reduce, and what is done before and after by kernels of ours (Gpu::ScaleAll).
+// The reduction that NCCL is to run, and the work that kernels of ours do before and after it (Gpu::ScaleAll).
 struct NcclReduction {
   // ncclRedOp_t. Where `factor` is not 1, the sum of inputs that are multiplied by it.
   int op = 0;

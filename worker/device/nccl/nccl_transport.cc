@@ -223,8 +223,8 @@ NcclTransport::~NcclTransport() {
   if (aborting_.joinable()) aborting_.join();
 }
 
-// Of what is being split NCCL waits for the thread that does it, which may wait for what runs on the GPU: that is told
-// before, and what the split makes afterwards, which is there then.
+// A split that is under way may wait for collectives on the GPU, and NCCL's abort of the new communicator waits for the
+// split. So communicators that have run, and the parent (group 0), come before those that a split has just made.
 std::vector<std::shared_ptr<NcclCommunicator>> NcclTransport::InOrderOfAbortLocked() const {
   std::vector<std::shared_ptr<NcclCommunicator>> ordered;
   const auto add = [&](bool (*is_next)(uint32_t group, bool has_run)) {
@@ -248,7 +248,8 @@ void NcclTransport::Abort(const absl::Status& reason) {
   aborting_ = QuietThread([nccl = nccl_, communicators, reason] {
     // NCCL goes back to the GPU that the thread had before.
     const Gpu::Scope scope(communicators[0]->gpu());
-    // As a group, in which all are told before the memory of one is freed: that waits for the kernels of the others.
+    // As a group, so that all are aborted before the memory of one is freed: freeing waits for the kernels of the
+    // others.
     nccl->ncclGroupStart();
     for (const auto& communicator : communicators) communicator->Abort(reason);
     nccl->ncclGroupEnd();

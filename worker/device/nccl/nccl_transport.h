@@ -75,7 +75,7 @@ class NcclTransport {
   const Starter host_;
   const OwnGpu own_gpu_;
   const Sets sets_;
-  // Guards what follows, but for the watch, for other threads.
+  // Guards the members below, except for the watch, for other threads.
   std::mutex mutex_;
   // By process set.
   std::map<uint32_t, std::shared_ptr<NcclCommunicator>> communicators_;

@@ -12,11 +12,11 @@
 namespace farandole {
 
 // libfarandole_gloo.so, which has the GlooTransport and lies beside the program or library that this code is part of.
-// It is loaded only where somebody asks for the transport, since it needs Gloo's library and all that needs; and it
-// stays loaded. It is of the same build, so that both sides know the same types.
+// It is loaded only if a setting asks for the transport, since it needs Gloo's library and all dependencies of that;
+// and it stays loaded. It is of the same build, so that both sides know the same types.
 class GlooLibrary {
  public:
-  // To be logged, once, by whoever makes a transport.
+  // Log it once for each transport that is made.
   static constexpr absl::string_view kWarning =
       "FARANDOLE_TRANSPORT=gloo: bulk data travels over connections that are not authenticated; use it only on "
       "networks "

@@ -19,8 +19,8 @@ namespace farandole {
 
 // The transport between ranks of different hosts whose bytes Gloo moves, over its TCP device: for networks that are
 // declared trusted. **Gloo's connections are not authenticated**: each pair of ranks that talks opens a port for a
-// moment, and whoever connects to it first is taken for the peer, and can read and write what is reduced. TcpTransport
-// has no such door (docs/decisions/0003-tcp-between-hosts.md). The maker of a GlooTransport logs GlooLibrary::kWarning,
+// moment. The first process to connect to it passes for the peer, and can read and write the tensors. TcpTransport has
+// no such door (docs/decisions/0003-tcp-between-hosts.md). The maker of a GlooTransport logs GlooLibrary::kWarning,
 // once.
 //
 // Owned by the rank's engine; threads as Transport says. For each peer that is used there are a connection of Gloo's, a

@@ -13,12 +13,12 @@
 namespace farandole {
 
 // Broadcast of a group on several hosts. One rank of each host, its head, takes part in a binomial tree of hosts (the
-// root is the head of its own, else the host's first rank); it stages what comes, chunk by chunk, and the others of its
+// root is the head of its own, else the host's first rank); it stages the data, chunk by chunk, and the others of its
 // host copy it from there. Data goes straight into a single tensor; several are packed.
 class BroadcastOverHosts final : public Operation {
  public:
   // `transport` reaches all heads. `local` is that of this host, and may be null for a rank that is alone there;
-  // `locals` are the group's ranks on it by their local index. `packed` is memory that grows to what is needed. All but
+  // `locals` are the group's ranks on it by their local index. `packed` is memory that grows as needed. All but
   // `locals` outlive the operation.
   BroadcastOverHosts(Transport* transport, ShmTransport* local, const Collective& collective, const GroupShape& shape,
                      std::vector<int> locals, std::vector<char>* packed);

@@ -122,7 +122,7 @@ void HostsAllreduce::StartSends() {
 bool HostsAllreduce::CanComplete(int64_t chunk) {
   if (chunk == received_turn_.parts || chunk == combined_) return false;
   const Exchange& exchange = ExchangeOf(chunk);
-  // In one phase the result takes the place of what is sent.
+  // In one phase the result replaces the data that is sent.
   const bool is_free = !shares_->has_one_phase() || (sent_turn_.parts > chunk && AllComplete(exchange.parts_out));
   return is_free && AllComplete(exchange.parts_in);
 }

@@ -25,7 +25,7 @@ class HostsAllreduce final : public Operation {
   // Chunks in progress, as many as a rank has stages.
   static constexpr int64_t kAhead = 4;
   // How many chunks' parts a rank sends before the results of the first of them: enough that the network has work while
-  // hosts add, and few enough that what is on its way stays in the caches.
+  // hosts add, and few enough that the data in flight stays in the caches.
   static constexpr int64_t kPartsBeforeResults = 2;
 
   // `transport` reaches all owners and outlives the operation, as `received`, which is memory for what they send.

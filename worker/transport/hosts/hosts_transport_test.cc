@@ -35,7 +35,7 @@ struct Ground {
   ~Ground() {
     for (void* piece : memory) std::free(piece);
   }
-  // Of a rank that shares memory with those of its host, or with nobody.
+  // Of a rank that shares memory with those of its host, or with no rank.
   std::unique_ptr<HostsTransport> Make(int rank, bool shares_memory, OnLost on_lost) {
     auto tcp = std::make_unique<TcpTransport>(rank, hosts.size(), &network.port(rank), &network.sockets(rank));
     if (!shares_memory) {

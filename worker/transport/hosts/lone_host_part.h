@@ -18,7 +18,7 @@ class LoneHostPart final : public HostPart {
   // Chunks that may be in progress.
   static constexpr int64_t kPlaces = 4;
 
-  // `packed`, which outlives it, grows to what is needed.
+  // `packed`, which outlives it, grows as needed.
   LoneHostPart(const Collective& collective, const ExchangeShares& shares, std::vector<char>* packed);
 
   bool CanContribute(int64_t chunk) override { return is_direct_ || chunk < collected_ + kPlaces; }

@@ -12,7 +12,7 @@ namespace farandole {
 namespace {
 
 size_t RegionBytes(size_t bytes) {
-  // 4 KiB, but for some kernels of 64-bit ARM.
+  // 4 KiB, except for some kernels of 64-bit ARM.
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) & ~(page - 1);
 }

@@ -18,7 +18,8 @@ namespace farandole {
 class Arena {
  public:
   // `number`: of this arena, in the epoch. `memory` has Bytes(ranks.size(), bytes); shared by ranks that are threads of
-  // one process, in tests. `ranks`: who has a region, by their index on the host, ascending; `rank` is one of them.
+  // one process, in tests. `ranks`: the owners of regions, by their index on the host, ascending; `rank` is one of
+  // them.
   Arena(uint64_t number, std::shared_ptr<EpochMemory> memory, std::vector<int> ranks, int rank, size_t bytes);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

@@ -23,7 +23,7 @@ struct Placement {
   bool operator==(const Placement& other) const { return arena == other.arena && offsets == other.offsets; }
 };
 
-// The arenas of one rank in one epoch. It does not keep them: who has made one does, as long as tensors lie there.
+// The arenas of one rank in one epoch. It does not keep them: the maker of an arena does, as long as tensors lie there.
 // Thread-safe: one lock, held briefly.
 class ArenaTable {
  public:

@@ -22,8 +22,8 @@ class EpochMemory {
   EpochMemory(const EpochMemory&) = delete;
   EpochMemory& operator=(const EpochMemory&) = delete;
 
-  // Makes sure that a part of it, which begins at a page, is there: what is only mapped fails at its first use, by a
-  // signal. RESOURCE_EXHAUSTED: the machine, or the process's control group, has not so much left.
+  // Makes sure that a part of it, which begins at a page, has memory: the first use of a page that is only mapped can
+  // fail by a signal. RESOURCE_EXHAUSTED: the machine, or the process's control group, has not so much left.
   absl::Status Reserve(size_t offset, size_t bytes);
   // Forked children inherit this part, which begins at a page, and nothing else. A child's writes there are its own.
   // A page that it has not written yet shows what the ranks write: fork(2) copies nothing, so it is no slower for it.

@@ -260,7 +260,7 @@ absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Meeting& m
   for (int attempt = 1;; ++attempt) {
     Knock knock = {meeting, endpoint, name, rank};
     const absl::StatusOr<int> fd = knock.Try();
-    // Cut off in the middle, which the first rank does to who is slow, as processes are on a machine that is too busy.
+    // Cut off in the middle: the first rank does that to slow peers, and on a busy machine processes are slow.
     if (fd.ok() || !knock.was_cut_off || attempt == kMostKnocks) return fd;
     if (absl::Status status = meeting.give_up(); !status.ok()) return status;
   }

@@ -89,7 +89,7 @@ absl::StatusOr<bool> ShmArenaAllreduce::Advance() {
     ScalePiece();
     return false;
   }
-  // Without a prescale all inputs are there: each rank has said so before the log could tell anybody of the batch.
+  // Without a prescale all inputs are there: each rank has stated so before the log could name the batch.
   if (next_ < end_ && (collective_.prescale == 1.0 || PeersReached(1))) {
     ReducePiece();
     if (next_ < end_) return false;

@@ -18,8 +18,8 @@ namespace farandole {
 
 // The transport between ranks of one host, through memory that all of them map (or that is private, where the ranks are
 // threads of one process). Runs allreduce, broadcast and allgather natively: staged in chunks, reduced in the order of
-// the ranks, so that results are equal to the bit on all ranks and from run to run. Nobody writes into another's memory
-// but its own stages and channels, and where all tensors of a batch lie in an arena, its share of that.
+// the ranks, so that results are equal to the bit on all ranks and from run to run. A rank writes into no memory of
+// others except for its own stages and channels, and, if all tensors of a batch lie in an arena, its share of that.
 class ShmTransport final : public Transport {
  public:
   // `memory`: ShmLayout::Bytes(bells.size()) bytes. `bells`: by rank. `arenas`: those that collectives name; null:
@@ -49,7 +49,7 @@ class ShmTransport final : public Transport {
   void UseStage(uint64_t sequence, uint64_t chunk, absl::Span<const int> readers, size_t slot_bytes = kStageBytes);
   // Copies into this rank's stages.
   StageCopier& copier() { return copier_; }
-  // Rings the bells of the ranks, but this one's.
+  // Rings the bells of the other ranks.
   void Ring(absl::Span<const int> ranks);
 
   static uint64_t ProgressWord(uint64_t sequence, uint64_t chunks) { return sequence << 20 | chunks; }

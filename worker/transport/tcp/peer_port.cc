@@ -194,7 +194,7 @@ void PeerPort::Welcome(int fd) {
 }
 
 void PeerPort::OnReadable(Guests::iterator guest) {
-  // Not a byte more: what follows is the next owner's.
+  // Not a byte more: the next bytes are for the next owner.
   const size_t wanted = guest->proven ? 1 : kPeerClaimBytes + sizeof(PeerMac);
   const size_t had = guest->bytes.size();
   guest->bytes.resize(wanted);

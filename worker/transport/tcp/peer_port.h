@@ -67,9 +67,9 @@ class PeerPort {
   const std::string& who(int rank) const;
 
   // Any thread, after Enter, once per peer and purpose: has the connection made. The lower rank connects, to all of the
-  // peer's addresses at once, and the first that proves itself wins; what is closed or refused is tried again. The
-  // higher rank waits for it. `on_done` is called once, on the port's thread, with a connected, proven, non-blocking,
-  // close-on-exec, TCP_NODELAY socket that is then the caller's, or
+  // peer's addresses at once, and the first that proves itself wins; addresses that are closed or refused are tried
+  // again. The higher rank waits for it. `on_done` is called once, on the port's thread, with a connected, proven,
+  // non-blocking, close-on-exec, TCP_NODELAY socket that is then the caller's, or
   //   DEADLINE_EXCEEDED  not reached by `deadline`, which may be infinite; the sentence names the peer, and each
   //   address with what was wrong
   void Connect(int peer, Purpose purpose, absl::Time deadline, OnDone on_done);
@@ -126,7 +126,7 @@ class PeerPort {
   // In the order of their coming.
   Guests guests_;
   int unproven_ = 0;
-  // Chosen connections that nobody has asked for yet; and all that were ever chosen, so that no second one comes.
+  // Chosen connections that no caller has asked for yet; and all that were ever chosen, so that no second one comes.
   std::map<Key, int> arrived_;
   std::set<Key> chosen_;
   std::map<Key, Waiter> waiters_;

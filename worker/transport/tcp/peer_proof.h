@@ -19,7 +19,7 @@ namespace farandole {
 //   acceptor   its MAC for kAcceptor              32 bytes
 //   connector  kPeerChosen                        one byte, on one of the connections that it has tried
 //
-// The connector proves itself first, so that a stranger gets random bytes and an end, whatever it says. The MAC is
+// The connector proves itself first, so that a stranger gets random bytes and an end for anything it sends. The MAC is
 // HMAC-SHA256 over a label, the side, both nonces and the whole claim: recorded bytes prove nothing on another
 // connection, and one side's cannot be turned back on it.
 using PeerNonce = std::array<unsigned char, 32>;

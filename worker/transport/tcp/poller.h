@@ -8,7 +8,7 @@ namespace farandole {
 class Poller {
  public:
   virtual ~Poller() = default;
-  // Finds out what is ready now, without blocking; true if anything is.
+  // Finds out which sockets are ready now, without blocking; true if any is.
   virtual bool Poll() = 0;
   // From now on the rank's bell is rung (Doorbell::Summon) once when a connection is or becomes ready, until the next
   // Poll. To be called after the bell's attention was set and Poll found nothing, and before the sleep.

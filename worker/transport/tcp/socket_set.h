@@ -17,7 +17,7 @@
 namespace farandole {
 
 // The sockets of one rank to other hosts, owned by its worker. The holder of the engine's role polls them; when it
-// rests, one thread waits for it and rings its bell. Calls come from the holder of the role, but for Wake.
+// rests, one thread waits for it and rings its bell. The holder of the role makes all calls except Wake.
 class SocketSet final : public Poller {
  public:
   using OnReady = std::function<void(bool readable, bool writable)>;
@@ -31,8 +31,8 @@ class SocketSet final : public Poller {
   SocketSet& operator=(const SocketSet&) = delete;
 
   // Calls `on_ready` from Poll, and only from there, for as long as `fd` can be read (level-triggered), and written
-  // where that is wanted. An error or a hang-up is reported as both, whatever is wanted, until the fd is removed. The
-  // fd stays the caller's, who removes it before closing it.
+  // where that is wanted. An error or a hang-up is reported as both, even if neither is wanted, until the fd is
+  // removed. The fd stays the caller's, who removes it before closing it.
   //   RESOURCE_EXHAUSTED  the system watches no further descriptor (fs.epoll.max_user_watches) or has no memory
   absl::Status Add(int fd, OnReady on_ready);
   // Initially only reading is wanted. Cheap where nothing changes. Allowed in callbacks, as Add and Remove.
@@ -42,7 +42,7 @@ class SocketSet final : public Poller {
   // in the set.
   void Remove(int fd);
 
-  // Calls on_ready of what is ready now.
+  // Calls on_ready of the sockets that are ready now.
   bool Poll() override;
   void Rest() override;
   // Any thread: rings the bell, for what reached this rank in another way than by a socket of the set.
@@ -70,7 +70,7 @@ class SocketSet final : public Poller {
   // Holds set_fd_ as EPOLLONESHOT, and is what the loop watches: so Rest is one call, and the loop's thread does not
   // wake while the role polls.
   int rest_fd_ = -1;
-  // Set by Rest, cleared by whoever disarms: the next Poll, or the ring.
+  // Set by Rest, cleared when it is disarmed: by the next Poll, or the ring.
   std::atomic<bool> rests_{false};
   absl::flat_hash_map<int, std::unique_ptr<Socket>> sockets_;
   // Removed while events of theirs may be in the hands of a Poll.

@@ -24,8 +24,8 @@ constexpr size_t kBytesPerTurn = 512 << 10;
 // Bytes of a long receive that must be there before the poll reports it: a third less CPU time for 64 MiB over loopback
 // than with each piece reported, and up to twice as quick (docs/decisions/0003-tcp-between-hosts.md).
 constexpr size_t kLowWater = 1 << 20;
-// A peer that has acknowledged nothing for so long is lost. One that takes nothing may be waiting for others, who have
-// much to move over a slow network: so it is longer than for what leaders say to each other.
+// A peer that has acknowledged nothing for so long is lost. A peer that takes nothing may be waiting for others, which
+// have much to move over a slow network: so the limit is longer than for messages between leaders.
 constexpr int kSilenceSeconds = 60;
 // Small transfers that one call of the system moves together.
 constexpr size_t kTransfersPerCall = 16;
@@ -200,10 +200,10 @@ void TcpTransport::OnReady(Peer* peer, bool readable, bool writable) {
 }
 
 void TcpTransport::OnUnwanted(Peer* peer) {
-  // The peer is ahead, and often the receive comes soon: so the set is told only when it says it again.
+  // The peer is ahead, and often the receive comes soon: so stop watching only when the set reports it again.
   if (!std::exchange(peer->readable, true)) return;
   if (peer->wants_read) return WantRead(peer, false);
-  // A connection that has ended says so for ever. The transport reads its remaining bytes on demand.
+  // A connection that has ended is reported again and again. The transport reads its remaining bytes on demand.
   sockets_->Remove(peer->fd);
   peer->removed = true;
 }

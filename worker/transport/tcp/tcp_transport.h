@@ -48,8 +48,8 @@ class TcpTransport final : public Transport {
 
  private:
   static constexpr size_t kLengthBytes = 8;
-  // One direction of a connection: transfers that are not complete, in the order of their start, and how far the first
-  // one's length has got.
+  // One direction of a connection: transfers that are not complete, in the order of their start, and how much of the
+  // first one's length has arrived.
   struct Lane {
     std::deque<Transfer*> transfers;
     unsigned char length[kLengthBytes] = {};

@@ -22,7 +22,7 @@ namespace farandole {
 namespace {
 
 constexpr absl::Duration kLimit = absl::Seconds(30);
-// Of waits that end by it, after what is said by then, also on a machine that has much else to do.
+// A limit that ends waits after all messages have come, also on a busy machine.
 constexpr absl::Duration kAnswerLimit = absl::Seconds(1);
 
 TransportSet MakeTcpSet(int size) {
@@ -139,7 +139,7 @@ TEST_F(TcpTransportTest, ALargeTransferWaitsForItsReader) {
   std::string bytes(64 << 20, 'x');
   Transfer send = {1, bytes.data(), bytes.size()};
   transports_[0]->Send(&send);
-  // Nobody reads: what the system holds is bounded.
+  // No peer reads: the system holds a bounded amount.
   while (*transports_[0]->Progress()) {
   }
   EXPECT_FALSE(send.complete);

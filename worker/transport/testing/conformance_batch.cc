@@ -107,7 +107,7 @@ ConformanceMemory::ConformanceMemory(const ConformanceBatch& batch, uint64_t seq
   for (size_t position = 0; position < by_position_.size(); ++position) FillRank(static_cast<int>(position));
 }
 
-// A rank that has joined has nothing for anybody, but others may have something for it.
+// A rank that has joined has no data for any rank, but others may have some for it.
 void ConformanceMemory::FillAlltoallRank(size_t position) {
   Rank& rank = by_position_[position];
   int64_t sent = 0;
@@ -146,7 +146,7 @@ void ConformanceMemory::FillRank(int position) {
   if (batch_.op == OpType::kBarrier) return;
   const std::vector<int64_t> counts = gathers ? std::vector<int64_t>{own} : batch_.counts;
   const char* from = rank.contribution.data();
-  // Of a reducescatter, what is for others has no output.
+  // Of a reducescatter, the parts for other ranks have no output.
   const auto is_output = [&](size_t i) {
     return batch_.op != OpType::kReducescatter || i == static_cast<size_t>(position);
   };

@@ -19,7 +19,7 @@ namespace farandole {
 
 // All ranks of one epoch, in this process.
 struct TransportSet {
-  // The objects that the transports borrow, dropped after them. Shared with nobody; it is a shared_ptr to forget the
+  // The objects that the transports borrow, dropped after them. Has no other owner; it is a shared_ptr to forget the
   // type.
   std::shared_ptr<void> foundation;
   // By rank.
@@ -40,8 +40,8 @@ using StartOperation = std::function<absl::StatusOr<std::unique_ptr<Operation>>(
 StartOperation StartAsEngine(const TransportSet& set);
 
 // Advances an operation to its end as the engine of `rank` does: while nothing moves it yields `most_yields` times,
-// then sleeps at the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as where nobody
-// rings.
+// then sleeps at the doorbell. Errors: those of the operation; DEADLINE_EXCEEDED after half a minute, as if no bell
+// rang.
 absl::Status Drive(Operation& operation, const TransportSet& set, int rank, int most_yields);
 
 // Ends the epoch as the engines of all ranks do when they learn that it has ended. Any thread.

@@ -24,7 +24,7 @@ class InprocFabric {
   InprocFabric& operator=(const InprocFabric&) = delete;
 
   int size() const { return size_; }
-  // The bell of a rank, for whatever else concerns the rank, too. Any thread.
+  // The bell of a rank, which other parts of the rank ring too. Any thread.
   Doorbell& doorbell(int rank) { return doorbells_[rank]; }
 
   // The queue between two ranks; made by the first call of its writer. The thread that has rank `from`'s engine role.

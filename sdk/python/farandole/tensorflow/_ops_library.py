@@ -33,8 +33,8 @@ def _load() -> Any:
 
 
 def _let_them_overlap() -> None:
-    """Has tf.function keep the ops although nothing uses their outputs, but run them in whatever order they become ready:
-    ordered as written, two ranks whose programs differ in that order would wait for each other forever."""
+    """Has tf.function keep the ops although nothing uses their outputs, but run them in the order in which they become
+    ready: ordered as written, two ranks whose programs differ in that order would wait for each other forever."""
     from tensorflow.python.framework import auto_control_deps
 
     auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = frozenset(

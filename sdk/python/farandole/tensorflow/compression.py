@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 class Compressor:
-    """To be derived from, for a form of one's own; the class itself is what the operations take."""
+    """Derive a class from it for a form of your own; the operations take the class itself."""
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> Tuple[tf.Tensor, Any]:

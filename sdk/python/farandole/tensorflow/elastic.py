@@ -31,7 +31,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TensorFlowState(ObjectState):
-    """A state of variables, and of whatever else the program needs to go on, each an attribute."""
+    """A state of variables, and of everything else that the program needs to go on, each an attribute."""
 
     def __init__(self, variables: Optional[Iterable[Any]] = None, session: Any = None, **kwargs: Any) -> None:
         """`variables`: by default those of v1's graph; `session`: v1's, in which they are read and written."""
@@ -69,7 +69,7 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A state of a Keras model, its optimizer, and of whatever else the program needs to go on."""
+    """A state of a Keras model, its optimizer, and of everything else that the program needs to go on."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
         """`optimizer`: by default the model's. Both are built before, as their variables are the state."""

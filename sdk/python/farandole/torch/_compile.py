@@ -16,7 +16,7 @@ def _keep_out() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Tells the compiler as soon as somebody imports it, which few programs do."""
+    """Tells the compiler as soon as a program imports it, which few programs do."""
 
     def find_spec(self, fullname: str, _path: Any, _target: Any = None) -> Optional[Any]:
         """None but for the compiler, as others find it."""

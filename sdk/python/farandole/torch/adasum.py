@@ -30,7 +30,7 @@ class DistributedSteps(NotCopied):
     _compression: Type
 
     def combine(self, named: Named, compression: Type) -> None:
-        """To be called once: what is combined."""
+        """Call it once: it returns the combined tensor."""
         self._named, self._compression = named, compression
         # Each of these takes part in each step, also while this rank has frozen it: another one may train it.
         self._trained: Set[torch.Tensor] = {parameter for _, parameter in named if parameter.requires_grad}

@@ -9,7 +9,7 @@ from .powersgd import PowerSGD
 
 
 class Compressor:
-    """To be derived from, for a form of one's own; the class itself is what DistributedOptimizer takes."""
+    """Derive a class from it for a form of your own; DistributedOptimizer takes the class itself."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:

@@ -23,8 +23,8 @@ Exchange = Generator[Handle, Any, torch.Tensor]
 
 
 class GradientExchange:
-    """Reduces gradients by operations of its own, and remembers what is of use for the next step. To be derived from;
-    an object is what DistributedOptimizer takes, and serves one optimizer.
+    """Reduces gradients by operations of its own, and remembers values for the next step. To be derived from; an object
+    is what DistributedOptimizer takes, and serves one optimizer.
 
     Its memory is not part of the optimizer's state: it is lost with the process, and stays where another state
     is loaded.
@@ -34,9 +34,9 @@ class GradientExchange:
         """The ranks are others than before, or have had different numbers of steps: forgets what ranks must know alike."""
 
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
-        """Reduces a dense gradient, which does not change meanwhile. All ranks do so with equal names and shapes, but for
-        those that have joined; these contribute to operations what join() says. `name` is the parameter's, and unique.
-        Where the first operation is refused it is called again: until then it changes nothing.
+        """Reduces a dense gradient, which does not change meanwhile. All ranks do so with equal names and shapes,
+        except for those that have joined; these contribute to operations as join() says. `name` is the parameter's, and
+        unique. Where the first operation is refused it is called again: until then it changes nothing.
         """
         raise NotImplementedError
 

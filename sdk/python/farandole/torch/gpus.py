@@ -51,7 +51,7 @@ def place(tensor: torch.Tensor) -> Place:
 
 
 def agree() -> None:
-    """As settle(), on all ranks at once: NCCL's kernels end also where a peer has aborted them and this rank has not heard
+    """As settle(), on all ranks at once: NCCL's kernels end also if a peer has aborted them and this rank does not know
     of it yet, but such a peer does not come to a barrier. Nothing where no rank has tensors in a GPU."""
     settle()
     if lib.farandole_gpu_transport()[0] != b"\0":
@@ -65,8 +65,8 @@ def wait() -> None:
 
 
 def settle() -> None:
-    """To be called before results are kept: waits until GPUs have done what they were given. Where the epoch has ended
-    meanwhile, NCCL's kernels have left whatever was there.
+    """To be called before results are kept: waits until GPUs have done what they were given. If the epoch has ended
+    meanwhile, NCCL's kernels have left the outputs undefined.
 
     EpochEnded: so it is.
     """

@@ -34,15 +34,15 @@ class Place:
         self.view: Optional[torch.Tensor] = None
 
     def _is_free(self) -> bool:
-        """Whether nobody has the gradient of an earlier step, which lay here. Its storage may also have moved, as
-        share_memory_() does it."""
+        """Whether the program has released the gradient of an earlier step, which lay here. Its storage may also have
+        moved, as share_memory_() does it."""
         self.view = None
         return _users(self._storage._cdata) == self._own_users and self._storage.data_ptr() == self._address
 
     def settle(self, parameter: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-        """Moves a gradient that autograd has made anew, because there was none, into its place, and returns what is
-        the gradient now. It stays where it is if it does not fit, or if somebody still has the gradient of an earlier
-        step, which lies there."""
+        """Moves a gradient that autograd has made anew, because there was none, into its place, and returns the present
+        gradient. It stays where it is if it does not fit, or if the program still has the gradient of an earlier step,
+        which lies there."""
         home = self._home
         if (
             grad.layout is not torch.strided

@@ -48,7 +48,7 @@ class Int8(GradientExchange):
         sent, error = self._encode(f"{name}.parts", parts)
         received, _ = yield ops.alltoall_async(sent, None, f"{name}.parts", terms.process_set)
         if len(received) < size:
-            # Others have joined: their parts of the sum are nobody's.
+            # Others have joined: no rank adds up their parts of the sum.
             return (yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set))
         total = self._decode(received, blocks).sum(dim=0, keepdim=True)
         if terms.op == Average:

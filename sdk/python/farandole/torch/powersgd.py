@@ -19,7 +19,7 @@ class _Memory:
         self.error: Optional[torch.Tensor] = None
 
     def keep(self, right: torch.Tensor) -> None:
-        """Begins the next step with these columns, but for those that say nothing: of zeros, or not finite."""
+        """Begins the next step with these columns, except for useless ones: of zeros, or not finite."""
         norms = right.norm(dim=0)
         self.right = torch.where(torch.isfinite(norms) & (norms > 0), right, self.start)
 
@@ -117,6 +117,6 @@ def _orthonormal(matrix: torch.Tensor) -> torch.Tensor:
         for _ in range(2):  # the second removes what rounding has left
             column -= _product(before, _product(before.t(), column))
         rest = column.norm()
-        # Also what is not finite stays so.
+        # Values that are not finite stay so, too.
         column.copy_(torch.where(rest <= least * norm, torch.zeros_like(column), column / rest))
     return result

@@ -72,7 +72,7 @@ class Reducer:
     def enter_epoch(self) -> None:
         """Begins afresh, with the ranks of the present epoch."""
         settings = self.settings
-        # Alone there is nobody to reduce with, and outside of the set nothing to do.
+        # Alone there is no rank to reduce with, and outside of the set nothing to do.
         self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
         if self.active:
             self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set), 0)
@@ -87,7 +87,7 @@ class Reducer:
                 self._watch(gradient)
 
     def leave_epoch(self) -> None:
-        """Drops gradients, which may be half reduced, or of a step that is not to be finished."""
+        """Drops gradients, which may be half reduced, or of a step that will not be finished."""
         self._reset()
         self.synchronized = False
         if self.active:
@@ -155,7 +155,7 @@ class Reducer:
             gradient.passes_left = passes
 
     def abandon(self) -> None:
-        """Waits for what travels, whatever becomes of it; the next backward pass begins a step."""
+        """Waits for the tensors on their way, with any outcome; the next backward pass begins a step."""
         for unit in self._units:
             with contextlib.suppress(ValueError, RuntimeError):
                 while self._collect(unit, is_wanted=False):
@@ -415,7 +415,7 @@ class Reducer:
         return False
 
     def _take(self, unit: Unit, output: Any) -> None:
-        """Gives the parameters what has come the long way."""
+        """Gives the parameters the gradients that were sent as copies."""
         if isinstance(unit.sent, GeneratorType):
             self._deliver(unit.parameter, output)
         elif isinstance(unit.handle, ops.SparseHandle):

@@ -135,9 +135,9 @@ def _begin_gradients(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.
 
 
 def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
-    """load_state_dict, which gives counters and factors the parameter's element type and device: they would then be others
-    than those of whoever has saved them, and on a GPU be waited for in each step. And it makes new groups, of which a
-    learning rate scheduler that was given the optimizer before it was wrapped would not know: the old ones stay."""
+    """load_state_dict, which gives counters and factors the parameter's element type and device: they would then differ
+    from those that were saved, and on a GPU each step would wait for them. And it makes new groups, of which a learning
+    rate scheduler that was given the optimizer before it was wrapped would not know: the old ones stay."""
     groups, states = optimizer.param_groups, optimizer.state
     optimizer.load_state_dict(state)
     loaded_groups, loaded_states = [dict(group) for group in optimizer.param_groups], dict(optimizer.state)

@@ -157,8 +157,8 @@ def _gather(input: torch.Tensor, eps: float) -> torch.Tensor:
     ValueError: no rank has any.
     """
     # One exchange. Sums of squares, which an allreduce could add up, would lose the variance of channels that are far from
-    # zero. Ranks without elements give no row: the kernel that combines rows takes no count of 0, and how many rows have
-    # come the host knows from the negotiation, while what is in them it would have to wait for.
+    # zero. Ranks without elements give no row: the kernel that combines rows takes no count of 0. The host knows the
+    # number of rows from the negotiation, while it would have to wait for their contents.
     channels = input.size(1)
     if input.numel() > 0:
         mean, scale = torch.batch_norm_stats(input, eps)
@@ -192,8 +192,8 @@ def _combine(everyone: torch.Tensor, running: Optional[_Running], eps: float) ->
 
 
 class _NormalizeOnGpu(torch.autograd.Function):
-    """As _Normalize, by the kernels of torch.nn.SyncBatchNorm: they read 16-bit inputs as they are, and keep no copy. Nothing
-    here asks for what is in a tensor, and nothing is copied from the host."""
+    """As _Normalize, by the kernels of torch.nn.SyncBatchNorm: they read 16-bit inputs as they are, and keep no copy.
+    Nothing here asks for the contents of a tensor, and nothing is copied from the host."""
 
     @staticmethod
     def forward(

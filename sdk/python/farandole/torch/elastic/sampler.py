@@ -1,4 +1,4 @@
-"""A sampler that shares what is left of a pass over a dataset among the workers of the present epoch."""
+"""A sampler that shares the rest of a pass over a dataset among the workers of the present epoch."""
 
 import random
 from typing import Any, Dict, Iterator, List, Sequence, Set, Sized
@@ -11,7 +11,7 @@ from ...basics import rank, size
 class ElasticSampler(Sampler):
     """Gives each sample of a dataset to one rank, once a pass, also where workers come or go within the pass.
 
-    To be part of a TorchState, which shares out anew what is left. All ranks take the same steps: after each of them
+    Make it part of a TorchState, which shares the rest out anew. All ranks take the same steps: after each of them
     record_batch, and after a pass, not before it, set_epoch; commit after either. A batch is what the sampler gave
     next, so the order must be kept: BatchSampler and DataLoader do.
     """
@@ -56,7 +56,7 @@ class ElasticSampler(Sampler):
         self.record_batch(0, len(indices))
 
     def get_indices(self, batch_idx: int, batch_size: int) -> List[int]:
-        """The indices of this rank's batch of that number, counted from where what is left was shared out."""
+        """The indices of this rank's batch of that number, counted from the point at which the rest was shared out."""
         return self._share()[batch_idx * batch_size : (batch_idx + 1) * batch_size]
 
     @property
@@ -80,11 +80,11 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def reset(self) -> None:
-        """Shares what is left among the ranks of the present epoch."""
+        """Shares the rest among the ranks of the present epoch."""
         self.share_out(rank(), size())
 
     def share_out(self, own_rank: int, num_replicas: int) -> None:
-        """Shares what is left among so many ranks, of which this is one."""
+        """Shares the rest among so many ranks, of which this is one."""
         self.rank = own_rank
         self.num_replicas = num_replicas
         self._taken = 0

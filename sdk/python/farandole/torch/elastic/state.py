@@ -77,7 +77,7 @@ class _StateDictKeeper(StateHandler):
         self._saved = _snapshot(self.value.state_dict(), self._saved)
 
     def restore(self) -> None:
-        # A copy: what was saved stays so.
+        # A copy, so that the saved value stays as it is.
         self.value.load_state_dict(_snapshot(self._saved))
 
     def sync(self) -> None:
@@ -145,7 +145,7 @@ def _handler_of(value: Any) -> Optional[StateHandler]:
 
 
 class TorchState(ObjectState):
-    """A state of models, optimizers and whatever else the program needs to go on, each an attribute.
+    """A state of models, optimizers and everything else that the program needs to go on, each an attribute.
 
         state = TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=0)
 

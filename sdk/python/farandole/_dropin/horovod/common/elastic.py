@@ -9,7 +9,8 @@ from farandole.exceptions import HorovodInternalError, HostsUpdatedInterrupt  # 
 
 
 class Notifications:
-    """Tells states of changes that the program itself has heard of. Those of the coordinator they hear by themselves."""
+    """Tells states of changes that the program itself has learned of. Those of the coordinator they hear by
+    themselves."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

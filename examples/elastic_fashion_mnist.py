@@ -29,7 +29,7 @@ def parse_arguments() -> argparse.Namespace:
 
 @hvd.elastic.run
 def train(state: Any, train_data: FashionMnist, test_data: FashionMnist, arguments: argparse.Namespace) -> None:
-    """All passes, or what is left of them. It is called again in each new set of workers."""
+    """All passes, or the rest of them. It is called again in each new set of workers."""
     if hvd.rank() == 0:
         done = state.sampler.processed_num
         print(f"{hvd.size()} workers, pass {state.passes + 1} from image {done} on", flush=True)

@@ -12,7 +12,7 @@ FEATURES, CLASSES, STEPS, BATCH = 20, 4, 300, 64
 
 
 def make_task(count: int, seed: int) -> tuple:
-    """Features [count, 20] and labels [count]; the directions are the same whatever the seed."""
+    """Features [count, 20] and labels [count]; the directions are the same for every seed."""
     directions = tf.random.stateless_normal([FEATURES, CLASSES], seed=[0, 0])
     features = tf.random.stateless_normal([count, FEATURES], seed=[seed, 1])
     return features, tf.argmax(features @ directions, 1)

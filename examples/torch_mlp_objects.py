@@ -15,7 +15,7 @@ FEATURES, CLASSES = 20, 4
 
 
 def make_task(count: int, seed: int) -> tuple:
-    """Features [count, 20] and labels [count]; the directions are the same whatever the seed."""
+    """Features [count, 20] and labels [count]; the directions are the same for every seed."""
     directions = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(0))
     features = torch.randn(count, FEATURES, generator=torch.Generator().manual_seed(seed))
     return features, (features @ directions).argmax(1)

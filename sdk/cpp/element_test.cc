@@ -1,4 +1,5 @@
-// The SDK's conversions against those of the worker library, for every number of 8 and 16 bits and what lies between.
+// The SDK's conversions against those of the worker library, for every number of 8 and 16 bits and the points between
+// them.
 #include "farandole/element.h"
 
 #include <cstring>

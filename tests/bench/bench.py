@@ -98,7 +98,7 @@ def _picture(results: report.Results) -> str:
 
 
 def _raw(results: report.Results) -> str:
-    """Every round's figure, for whoever wants to look closer."""
+    """Every round's figure, for a closer look."""
     cells = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
     training = [{"model": each.model, "seconds": times} for each, times in results.training]
     rest = {"bursts": results.bursts, "hosts": results.hosts, "cpu": results.cpu, "facts": results.facts}

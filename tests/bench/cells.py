@@ -46,7 +46,7 @@ class Cell(NamedTuple):
         return self.count_bytes * self.tensors > 32 << 10
 
     def order(self) -> Dict[str, object]:
-        """The order to a rank, but for the steps."""
+        """The order to a rank, except for the steps."""
         return {
             "do": "collective",
             "kind": self.kind,

@@ -45,7 +45,7 @@ class Contender:
     def __init__(self, command: Sequence[str], environment: Dict[str, str], directory: pathlib.Path) -> None:
         self._events: "queue.Queue[Optional[Event]]" = queue.Queue()
         self._other_output: List[str] = []
-        # Descendants have it in their environment, whatever session or parent they have by then.
+        # Descendants have it in their environment, in every session and under every parent.
         self._mark = uuid.uuid4().hex
         # pylint: disable-next=subprocess-popen-preexec-fn
         self.process = subprocess.Popen(
@@ -72,7 +72,7 @@ class Contender:
         self._events.put(None)
 
     def drop_events(self) -> None:
-        """Forgets what it has told so far."""
+        """Forgets the lines so far."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._events.get_nowait()

@@ -98,7 +98,7 @@ class TrialFailed(Exception):
 
 
 class Results:
-    """The times of all trials by what they measured, and what is to be told of some of them."""
+    """The times of all trials by their subject, and the lines of the report about them."""
 
     def __init__(self) -> None:
         self.times: Dict[str, List[float]] = {}

@@ -29,7 +29,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 # Importing torch, eight times at once, on two busy cores.
 START_SECONDS = 120
-# An order's steps are chosen to take a second or two; whoever takes so long hangs.
+# An order's steps are chosen to take a second or two; one that takes so long hangs.
 ORDER_SECONDS = 120
 END_SECONDS = 30
 
@@ -295,7 +295,7 @@ def go_overhead() -> str:
 
 
 def require_programs() -> None:
-    """Says what is missing."""
+    """Names the missing ones."""
     for program in (FARANDOLE, PYTHON):
         if not os.access(program, os.X_OK):
             sys.exit(f"bench: {program} is missing; run `make install`")

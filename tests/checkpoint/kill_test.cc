@@ -39,7 +39,7 @@ char ReadLetter() {
   return letter;
 }
 
-// Is told by letters at which of its calls from then on it is to be killed.
+// Learns by letters at which of its later calls it must be killed.
 void ArmWhenTold() {
   const bool after = ReadLetter() == 'a';
   KillAtFileCall(ReadLetter() - '0', after);

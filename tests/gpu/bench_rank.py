@@ -1,7 +1,7 @@
 """A rank of bench.py: `farandole run -np N python bench_rank.py REPORT [--device cpu] [--quick]`.
 
 Measures Farandole and torch.distributed (NCCL on GPUs, Gloo on the host) in turns in the same processes, on the same
-tensors. Rank 0 writes REPORT, in JSON: what was measured to the seconds of each round, of both.
+tensors. Rank 0 writes REPORT, in JSON: each measurement with the seconds of each round, of both.
 """
 
 import argparse

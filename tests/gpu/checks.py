@@ -4,8 +4,8 @@
 same with FARANDOLE_NCCL_SPLIT=1. `training`:
 DistributedOptimizer beside one process. `compiled`: the same with torch.compile. `compressed`: with gradients in fewer
 bytes. `graphs`: CUDA graphs beside collectives, and with them. `death`: a rank is killed while collectives are on their
-way; the others are told. `elastic`: a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where there
-are fewer.
+way; the others get an error. `elastic`: a rank is killed, and the job goes on in a new epoch. Ranks share a GPU where
+there are fewer.
 """
 
 import argparse
@@ -230,7 +230,7 @@ def compressed(device: torch.device) -> None:
 
 
 def death(device: torch.device) -> None:
-    """The last rank is killed; the others hear of it, however much they have enqueued."""
+    """The last rank is killed; the others learn of it, however much they have enqueued."""
     tensor = torch.ones(1 << 20, device=device)
     matrix = torch.eye(WIDTHS[device.type], device=device)
     hvd.allreduce_(tensor, name="first")

@@ -124,7 +124,7 @@ def movements(device: torch.device, dtype: torch.dtype) -> None:
 
 
 def late_tensors(device: torch.device) -> None:
-    """They come to be in the stream long after the call, and what follows the call finds its result."""
+    """They come to be in the stream long after the call, and work behind the call finds its result."""
     streams = [torch.cuda.Stream(device), torch.cuda.current_stream(device)] if device.type == "cuda" else [None]
     for stream in streams:
         with torch.cuda.stream(stream):

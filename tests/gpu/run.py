@@ -21,7 +21,7 @@ LIMIT_S = 120
 LIMITS_S = {"compiled": 240}
 # Of checks that want some.
 VARIABLES: Dict[str, Dict[str, str]] = {"splits": {"FARANDOLE_NCCL_SPLIT": "1"}}
-# In lines that are to be seen whatever comes of the check.
+# In lines that are visible in every outcome of the check.
 MEASURED = " MiB of the GPU "
 # So that a hang says what hangs, and ends before the limit.
 SETTINGS = {"NCCL_DEBUG": "WARN", "FARANDOLE_STALL_WARNING_MS": "10000", "FARANDOLE_STALL_LIMIT_MS": "60000"}

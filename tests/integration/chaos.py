@@ -1,4 +1,4 @@
-"""Histories of elastic jobs (`programs/chaotic.py` writes them), and what must be true of them whatever has happened."""
+"""Histories of elastic jobs (`programs/chaotic.py` writes them), and invariants that hold after every misfortune."""
 
 import collections
 import json
@@ -43,8 +43,8 @@ class Histories:
 
 
 def check(histories: Histories, samples: int, least: int, most: int) -> None:
-    """Fails unless the histories keep what is promised: sums are right and equal, no epoch is mixed up, nothing that a
-    survivor had committed is lost, and each sample is used once in a pass."""
+    """Fails unless the histories keep the promises: sums are right and equal, no epoch is mixed up, no committed state
+    of a survivor is lost, and each sample is used once in a pass."""
     steps = collections.defaultdict(list)
     for line in histories.of("step"):
         steps[line["step"], line["epoch"]].append(line)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of whole jobs: programs of .venv/bin/farandole, which leave nothing behind whatever a test does."""
+"""Fixtures of the tests of whole jobs: programs of .venv/bin/farandole, which leave nothing behind in any outcome."""
 
 import pathlib
 import sys
@@ -19,7 +19,7 @@ PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
 @pytest.fixture
 def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., Program]]:
-    """Starts a command with environment variables of its own; whatever still runs of it is killed after the test."""
+    """Starts a command with environment variables of its own; its remaining processes are killed after the test."""
     harness.require_cli()
     started: List[Program] = []
 

@@ -60,7 +60,7 @@ class ElasticJob:
             self.workers[index].expect(pattern, seconds)
 
     def expect_steps(self, size: int, *indices: int) -> None:
-        """Waits until each of these workers has told of steps in an epoch of that size, after what it has told so far."""
+        """Waits until each of these workers has written steps in an epoch of that size, after the lines so far."""
         marks = [len(self.workers[index].output) for index in indices]
         for index, mark in zip(indices, marks):
             self.workers[index].expect(rf"step \d+ of {size}\b", START_SECONDS, mark)

@@ -48,7 +48,7 @@ def _make_key(path: pathlib.Path) -> None:
 
 
 class SshKeys:
-    """A host's key, a user's key, and what ssh and sshd are told about them, in a directory of their own."""
+    """A host's key, a user's key, and the configurations of ssh and sshd for them, in a directory of their own."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class SshKeys:
         return self.directory / f"tmp.{address}"
 
     def write_client(self, hosts: Sequence[str], port: int) -> None:
-        """Makes ssh's configuration: it knows these hosts, all at this port, and nobody else."""
+        """Makes ssh's configuration: it knows these hosts, all at this port, and no others."""
         key = (self.directory / "host.pub").read_text(encoding="ascii").strip()
         names = (f"[{host}]:{port}" if port != 22 else host for host in hosts)
         self.known_hosts.write_text("".join(f"{name} {key}\n" for name in names), encoding="ascii")
@@ -106,7 +106,8 @@ class SshServer:
         self._await_log("Server listening on")
 
     def _await_log(self, text: str) -> None:
-        """sshd says so when it can be reached; its log is a file, whose growth inotify would tell no sooner than this."""
+        """sshd writes a line when it can be reached; its log is a file, whose growth inotify would show no sooner than
+        this."""
         with subprocess.Popen(
             ["tail", "--follow", "--lines=+1", f"--pid={self._process.pid}", str(self.log)],
             stdout=subprocess.PIPE,
@@ -155,7 +156,7 @@ class Aliases:
 
 class Namespaces:
     """Hosts 10.213.N.2, ... in network namespaces of their own, bridged with this machine (10.213.N.1), each with its own
-    sshd. They share the file system; they are told apart by their networks only."""
+    sshd. They share the file system; only their networks differ."""
 
     PORT = 22
 
@@ -198,12 +199,12 @@ class Namespaces:
         return ["--ssh-config", str(self.keys.config), "--hosts", hosts]
 
     def cut_off(self, index: int) -> None:
-        """Takes a host off the network: nothing comes through any more, and nobody is told."""
+        """Takes a host off the network: nothing comes through any more, without an error at either end."""
         _ip("link", "set", f"{self.tag}v{index}", "down")
 
     def cut(self, one: int, other: "int | None") -> None:
-        """Lets nothing through between two hosts, or between a host and this machine (None), and nobody is told: each
-        takes the other to be at an address of the link that nobody has."""
+        """Lets nothing through between two hosts, or between a host and this machine (None), without an error at either
+        end: each takes the other to be at an unused address of the link."""
         self._misdirect(one, self._address(other), True)
         self._misdirect(other, self._address(one), True)
 

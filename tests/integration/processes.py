@@ -12,8 +12,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def marked(name: str, value: str) -> List[int]:
-    """Processes that have this variable in their environment, as descendants inherit it, whatever session or parent they
-    have by then. Zombies have no environment any more."""
+    """Processes that have this variable in their environment, as descendants inherit it, in every session and under
+    every parent. Zombies have no environment any more."""
     found = []
     for directory in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # ended meanwhile

@@ -42,7 +42,7 @@ def _segments() -> Set[str]:
 
 
 def _without_owner(segments: Set[str]) -> Set[str]:
-    """Those that no process maps; what is mapped is another program's, beside the tests."""
+    """Those that no process maps; mapped ones belong to another program, beside the tests."""
     for maps in pathlib.Path("/proc").glob("[0-9]*/maps") if segments else ():
         try:
             text = maps.read_text(encoding="utf-8", errors="replace")

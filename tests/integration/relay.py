@@ -6,7 +6,7 @@ from typing import List, Tuple
 
 
 class Relay:
-    """Listens on loopback and connects whoever comes with the target."""
+    """Listens on loopback and connects each client with the target."""
 
     def __init__(self, target: str) -> None:
         host, port = target.rsplit(":", 1)
@@ -26,7 +26,7 @@ class Relay:
                 return
             try:
                 far = socket.create_connection(self._target)
-            except OSError:  # the target is not there; who comes tries again
+            except OSError:  # the target is not there; the client tries again
                 near.close()
                 continue
             with self._lock:

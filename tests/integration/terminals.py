@@ -60,7 +60,7 @@ class Terminal:
             return True
         try:
             read = os.read(self._fd, 65536)
-        except OSError:  # so a terminal says that nobody has it open any more
+        except OSError:  # so a terminal reports that no process has it open any more
             return False
         self.written += read
         self._stream.feed(read)

@@ -41,7 +41,7 @@ def prepare(directory: pathlib.Path) -> None:
 
 
 class Play:
-    """One job, and what is done to it."""
+    """One job, and the misfortunes of it."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Play:
         return chaos.Histories(self.directory / "history")
 
     def wait(self, until: Callable[[chaos.Histories], bool], what: str) -> None:
-        """Waits until the histories say so."""
+        """Waits until the histories show it."""
         deadline = time.monotonic() + ON_SECONDS
         while not until(self.histories()):
             assert self.run.is_running(), f"the job has ended:\n{self.run.output[-6000:]}"
@@ -79,7 +79,7 @@ class Play:
         self.wait(lambda found: found.steps(found.last_epoch()) >= wanted.get(found.last_epoch(), more), "no step")
 
     def await_replacements(self) -> None:
-        """Waits until whoever was killed has been replaced."""
+        """Waits until the killed worker has been replaced."""
         self.acts.append("await replacements")
         size = MOST - len(self.leaving)
         self.wait(lambda found: len(found.members(found.last_epoch())) >= size, f"fewer than {size} workers")
@@ -95,7 +95,7 @@ class Play:
         return (self.kill, self.kill, self.kill_two, self.stop, self.replace_coordinator, self.leave)
 
     def strike(self) -> None:
-        """Does one thing; somebody always stays."""
+        """Does one thing; at least one worker always stays."""
         self.random.choice(self.acts_to_choose_from())()
 
     def play(self) -> None:

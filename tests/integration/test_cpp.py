@@ -13,7 +13,7 @@ from elastic_jobs import ElasticJob
 from programs_run import SOON_SECONDS, START_SECONDS, Program
 
 PROGRAMS = harness.ROOT / ".venv" / "lib" / "cpp"
-# Of a coordinator that does not take a busy machine for a loss: who is killed is missed by its peers at once.
+# Of a coordinator that does not take a busy machine for a loss: its peers miss a killed worker at once.
 PATIENT = {"FARANDOLE_SILENCE_LIMIT_MS": "8000"}
 
 Start = Callable[..., Program]

@@ -1,4 +1,5 @@
-"""Elastic jobs of real processes: whoever is killed, stopped, drained or added, no step is lost or done twice."""
+"""Elastic jobs of real processes: for every worker that is killed, stopped, drained or added, no step is lost or done
+twice."""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ from coordinators import Coordinator
 from elastic_jobs import ElasticJob
 from programs_run import START_SECONDS, Program
 
-# Of a coordinator that does not take a busy machine for a loss: who is killed is missed by its peers at once.
+# Of a coordinator that does not take a busy machine for a loss: its peers miss a killed worker at once.
 PATIENT = {"FARANDOLE_SILENCE_LIMIT_MS": "8000"}
 
 Start = Callable[..., Program]
@@ -62,7 +63,7 @@ def test_worker_may_die_while_its_epoch_is_left(start: Start, serve: Serve, tmp_
     job = ElasticJob(start, serve(**PATIENT), "elastic_stepping", tmp_path, "--die", "save", sizes=(1, 3, 4))
     job.expect_steps(3, 0, 1, 2)
     (tmp_path / "die-0").touch()
-    job.add()  # for whom all leave
+    job.add()  # the worker for which all leave
     job.expect_steps(3, 1, 2, 3)
     finish(job, tmp_path, 3, 1, 2, 3)
 

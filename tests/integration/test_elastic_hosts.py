@@ -18,7 +18,7 @@ from hosts import Aliases, Namespaces
 from programs_run import Program
 
 RUN = [str(harness.CLI), "run"]
-# A worker that goes on until it is told to leave, and then leaves in order.
+# A worker that goes on until it must leave, and then leaves in order.
 STAYING = "trap 'echo left $FARANDOLE_LAUNCH_INDEX; exit 0' TERM; echo staying; sleep 1000 & wait"
 
 

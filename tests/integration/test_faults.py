@@ -1,6 +1,6 @@
 """The fault matrix: who fails and how, what all the others say of it, within how long, and that nothing stays behind.
 
-`--write-faults` writes what was seen to docs/faults.md; `--rounds N` plays it N times.
+`--write-faults` writes the outcomes to docs/faults.md; `--rounds N` plays it N times.
 """
 
 import json
@@ -28,7 +28,7 @@ SIZE = 4
 WHO = {"worker": 3, "leader of a host": 2, "rank 0": 0}
 # Nanoseconds.
 JUMPS = {"-1 minute": -60 * 10**9, "-2 hours": -7200 * 10**9, "+2 hours": 7200 * 10**9}
-# Seen by a process of the same host, or by one that had a connection to it; whoever is first.
+# Seen by a process of the same host, or by one that had a connection to it, in either order.
 DIED = r"(its process ended without leaving the job|connection (to|of) rank \d)"
 
 
@@ -78,7 +78,7 @@ class Job:
         self.run.require_end(0)
 
     def expect_from(self, ranks: Iterator[int], pattern: str, seconds: float) -> "tuple[str, float]":
-        """Waits until each rank has said it; returns the last one's words, and when it came."""
+        """Waits until each rank has written it; returns the last one's words, and when it came."""
         said = ""
         for rank in ranks:
             said = self.run.expect(rf"\[{rank}\] (\w+: .*{pattern}.*)", seconds, self.since).group(1)
@@ -234,7 +234,7 @@ def test_full_disk_at_a_checkpoint_keeps_the_earlier_one(
     disk, state = tmp_path / "disk", tmp_path / "state"
     disk.mkdir()
     program = PROGRAM.with_name("full_disk.py")
-    # A mount that nobody else sees, and that ends with the last process in it.
+    # A mount that no other process sees, and that ends with the last process in it.
     script = 'mount -t tmpfs -o size=1m none "$2" || exit 9; "$1" run -np 1 --state-dir "$3" "$4" "$5" "$2" || exit 8; '
     script += '"$1" checkpoint verify --state-dir "$3"; code=$?; ls -A "$2"; exit $code'
     arguments = [str(harness.CLI), str(disk), str(state), sys.executable, str(program)]
@@ -339,7 +339,7 @@ def train_for_a_while(running: Job) -> float:
 
 
 def expect_silence_seen(running: Job, note: Callable[..., None], after: str) -> None:
-    """Stops the last rank, whom the others must name."""
+    """Stops the last rank, which the others must name."""
     running.strike(lambda: os.kill(running.pids[SIZE - 1], signal.SIGSTOP))
     said, seconds = running.expect_from(others(SIZE - 1), f"rank {SIZE - 1} .*nothing was heard of it", SOON_SECONDS)
     os.kill(running.pids[SIZE - 1], signal.SIGCONT)

@@ -31,7 +31,7 @@ def worker(name: str, *arguments: object) -> List[str]:
 
 
 def mpirun_over(hosts: Namespaces, *slots: int) -> List[str]:
-    """mpirun with so many processes on the first, second, ... host. MPI's own shared memory is told apart by the hosts'
+    """mpirun with so many processes on the first, second, ... host. MPI's own shared memory differs by the hosts'
     names, which these hosts have in common."""
     where = ",".join(f"{name}:{count}" for name, count in zip(hosts.names, slots))
     agent = ["--mca", "plm_rsh_agent", f"ssh -F {hosts.keys.config}", "--mca", "btl", "self,tcp"]
@@ -182,7 +182,7 @@ def test_only_its_user_can_read_what_the_hosts_tell_each_other(
             assert token not in read_if_there(pathlib.Path("/proc", pid, name)), (
                 f"{name} of process {pid} has the token"
             )
-    # Open MPI's session directories, in which PMIx keeps what is told, and the temporary one.
+    # Open MPI's session directories, in which PMIx keeps its exchange, and the temporary one.
     places = [run.directory / "tmp", *(two_hosts.keys.temporary(host) for host in two_hosts.names)]
     holders = [path for place in places for path in place.rglob("*") if path.is_file() and token in read_if_there(path)]
     assert holders, "it is looked for where it is"

@@ -1,5 +1,5 @@
-"""The checks of tests/gpu, which want GPUs, with tensors of the host: that they hold, and that a machine without one is
-told so."""
+"""The checks of tests/gpu, which want GPUs, with tensors of the host: that they hold, and that a machine without one
+gets a sentence."""
 
 import pathlib
 import subprocess

@@ -64,7 +64,7 @@ def test_workers_fill_the_hosts_in_order(start: Callable[..., Program], aliases:
 def test_the_environment_is_the_launchers_but_for_what_is_a_hosts(
     start: Callable[..., Program], aliases: Aliases
 ) -> None:
-    """And NCCL is told the interfaces that workers use."""
+    """And NCCL gets the interfaces that workers use."""
     script = 'echo "$NCCL_DEBUG" "$MINE" "${CUDA_VISIBLE_DEVICES:-its own}" "$NCCL_SOCKET_IFNAME" "$HOSTNAME"'
     options = ("-np", "1", "--network-interfaces", "127.0.0.0/8", *aliases.options(1))
     given = {"NCCL_DEBUG": "WARN", "MINE": "a  b", "CUDA_VISIBLE_DEVICES": "7", "HOSTNAME": "launchers"}

@@ -19,7 +19,7 @@ RATE = 0.06
 
 
 def command(directory: pathlib.Path, workers: int) -> Sequence[str]:
-    """The demo with the same batches and rates, whatever the number of workers."""
+    """The demo with the same batches and rates, for any number of workers."""
     checkpoints = directory / f"checkpoints{workers}"
     # The demo multiplies both by the number of workers.
     share = ["--batch-size", str(BATCH // workers), "--lr", str(RATE / workers), "--warmup-steps", "0"]

@@ -1,4 +1,5 @@
-"""A shared coordinator with TLS: jobs attach to it by its certificate, and whoever has another is told in one sentence."""
+"""A shared coordinator with TLS: jobs attach to it by its certificate, and a job with another one gets an error in one
+sentence."""
 
 import pathlib
 import subprocess

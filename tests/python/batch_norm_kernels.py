@@ -1,7 +1,7 @@
 """The kernels of PyTorch that have no form for the CPU, by its other operations.
 
-Of Normalization.cu and Normalization.cuh of PyTorch 2.4 to 2.15: what they take and give, which types they refuse, and what
-comes of counts that are 0. None waits for a device.
+Of Normalization.cu and Normalization.cuh of PyTorch 2.4 to 2.15: their inputs and outputs, the types that they refuse,
+and their results for counts that are 0. None waits for a device.
 """
 
 from typing import Optional, Tuple

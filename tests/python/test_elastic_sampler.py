@@ -1,4 +1,4 @@
-"""ElasticSampler: every sample once a pass, whatever comes and goes."""
+"""ElasticSampler: every sample once a pass, however workers come and go."""
 
 import random
 from collections import Counter
@@ -53,7 +53,7 @@ def test_every_sample_is_processed_once_across_joins_and_losses(seed: int) -> No
         uncommitted = Counter()
         for number in range(chance.randrange(1, 8)):
             uncommitted.update(step(ranks, shares, number * batch, batch))
-            if chance.random() < 0.4:  # a commit; what comes after it is lost with the epoch
+            if chance.random() < 0.4:  # a commit; later samples are lost with the epoch
                 committed += uncommitted
                 uncommitted, state = Counter(), ranks[-1].state_dict()
     assert committed == Counter(range(count))

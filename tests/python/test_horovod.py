@@ -72,7 +72,8 @@ def test_the_launcher_speaks_by_the_name_by_which_it_was_called(name: str, tmp_p
     said += lines("no-such-program")
     said += lines("sh", "-c", "kill -9 $PPID; sleep 1000")
     assert [line for line in said if not line.startswith(f"{name}: ")] == []
-    # The command line, its coordinator, the run's start, its end, what cannot be started, and the launcher's guard.
+    # The command line, its coordinator, the run's start, its end, programs that cannot be started, and the launcher's
+    # guard.
     for words in (
         "without effect",
         ": coordinator:",

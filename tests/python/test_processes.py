@@ -264,7 +264,7 @@ def test_ctrl_c_ends_a_wait_within_a_second_and_the_job_may_go_on(job: Job) -> N
 
 
 def test_ctrl_c_ends_init_within_a_second() -> None:
-    # Nobody listens on port 1: init tries again until its time is over.
+    # No server listens on port 1: init tries again until its time is over.
     result = alone(
         """
 import os, signal, threading, time

@@ -1,4 +1,4 @@
-"""In which order the library is told of a GPU's streams, where tensors come from one and are waited for in another."""
+"""The order in which the library learns of a GPU's streams, when tensors come from one and another waits for them."""
 
 from typing import Any, List, Tuple
 
@@ -7,7 +7,7 @@ from farandole import _handles
 
 
 class Library:
-    """Notes what is called; submissions are 7, 8, ..., and complete when they are waited for."""
+    """Notes the calls; submissions are 7, 8, ..., and complete when they are waited for."""
 
     def __init__(self) -> None:
         self.calls: List[Tuple[Any, ...]] = []

@@ -29,7 +29,7 @@ std::string Scratch(const std::string& name) {
   return std::string(getenv("TEST_TMPDIR")) + "/" + test->name() + "." + name;
 }
 
-// Workers that step; all read their letters from one named pipe, which whoever comes first takes.
+// Workers that step; all read their letters from one named pipe, and the first to come takes one.
 class LaunchedTest : public ::testing::Test {
  protected:
   LaunchedTest() { FD_CHECK_EQ(mkfifo(Scratch("letters").c_str(), 0600), 0); }

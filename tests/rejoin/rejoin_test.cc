@@ -68,7 +68,8 @@ class RejoinTest : public ::testing::Test {
                                   << child.text() << "\nthe coordinator:\n"
                                   << coordinator_->text();
   }
-  // One of them has said it: who is the first to hear of a change has all leave, also those that have not heard yet.
+  // One of them has said it: the first worker to learn of a change has all leave, also those that do not know of it
+  // yet.
   void ExpectsOfOne(const std::vector<int>& indices, const std::string& words) {
     std::string all;
     for (const int index : indices) all += worker(index).text();
@@ -210,7 +211,7 @@ TEST_F(RejoinTest, AStoppedWorkerIsMissedAndComesBackAsANewcomer) {
 
 TEST_F(RejoinTest, WhoDiesBeforeItHasMetItsPeersEndsTheirEpochAtOnce) {
   size_ = 3;
-  // First as the host's first rank, to whom the others come, then as the last.
+  // First as the host's first rank, to which the others come, then as the last.
   Start(0, 2);
   Start(1);
   Start(2);

@@ -124,7 +124,7 @@ void ElasticEpoch::Begin() {
   for (ElasticProcess* member : members_) member->TakeSteps(most);
 }
 
-// Each gives one; what comes of it is right only if all are in the same step.
+// Each gives one; the sum is right only if all are in the same step.
 void ElasticEpoch::Step() {
   const int64_t step = members_.front()->steps();
   size_t sum = 0;

@@ -19,10 +19,10 @@ struct ElasticSite;
 
 // An epoch of a simulated elastic job. Its members meet, get the most advanced state,
 // and add up step by step for as long as all of them are there and reach each other. It tells the coordinator what they
-// see, and holds the epoch to what is promised of each one.
+// see, and holds the epoch to the promises about each one.
 class ElasticEpoch {
  public:
-  // As its first member hears of it.
+  // As its first member sees it.
   ElasticEpoch(ElasticSite* site, const v1::Epoch& epoch);
 
   // A member hears that the epoch has formed; its rank.

@@ -147,7 +147,7 @@ void ElasticSimulation::Replace(const ElasticProcess& process) {
 void ElasticSimulation::LoseHost() {
   const std::string host = AnyHost();
   Tell(absl::StrCat(host, " is lost"));
-  // Nobody hears of it but by silence.
+  // The coordinator notices it only by silence.
   CutFromCoordinator(host, 1000 * kSecond);
   for (size_t i = 0; i < processes_.size(); ++i) {
     ElasticProcess& process = *processes_[i];

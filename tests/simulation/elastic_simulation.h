@@ -18,10 +18,9 @@ namespace farandole {
 // started anew, hosts that are lost and cut from each other or from the coordinator, drains, and a coordinator that
 // crashes, or has its wall clock set.
 //
-// Invariants: all members of an epoch hear the same of it, and nobody is in it twice; its rank 0 was in the epoch
-// before where anybody was; a step adds up what all its members give, and no step that a survivor had done is done
-// again; and when the misfortunes are over, all that live take steps in one epoch, but for those for whom there is no
-// place.
+// Invariants: all members of an epoch hear the same of it, and none is in it twice; its rank 0 was in the epoch before
+// if any member was; a step adds up the values of all its members, and no step that a survivor had done is done again;
+// and when the misfortunes are over, all living workers take steps in one epoch, except for spares.
 class ElasticSimulation {
  public:
   struct Scale {
@@ -58,7 +57,7 @@ class ElasticSimulation {
   void Crash();
   void StepClock();
   void Drain();
-  // Whether all that live are in one epoch, but for spares, and it has taken steps.
+  // Whether all living workers are in one epoch, except for spares, and it has taken steps.
   bool IsSettled() const;
   // Each second.
   void LookForSettled(bool* is_settled);

@@ -14,7 +14,7 @@ struct Seeds {
   // Whether the test writes the events.
   bool is_told = false;
 
-  // True: the argument was `--seed=N`, which is told, or `--seeds=FIRST-LAST`.
+  // True: the argument was `--seed=N`, which it prints, or `--seeds=FIRST-LAST`.
   bool Take(absl::string_view argument);
 };
 

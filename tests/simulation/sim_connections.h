@@ -24,9 +24,9 @@ class SimConnections {
 
   SimConnections(SimEpoch* epoch, int rank, std::shared_ptr<SimProcess> process, std::function<void()> wake);
 
-  // Whether all are there whom this rank must meet before it can begin; else who is not, as -1 or a rank.
+  // Whether all ranks are there that this rank must meet before it can begin; else the missing one, as -1 or a rank.
   int Missing() const;
-  // Begins; once, when nobody is missing.
+  // Begins; once, when no rank is missing.
   void Meet(std::vector<std::string> who, OnLost on_lost);
 
   ReadyChannel& channel();

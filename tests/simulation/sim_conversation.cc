@@ -158,7 +158,7 @@ void SimConversation::Partition(int64_t for_ns) {
   partitioned_until_ns_ = VirtualTime::NowNs() + for_ns;
   if (stream_ == 0) return;
   coordinator_->End(std::exchange(stream_, 0), "its stream broke");
-  ++attempts_;  // what is said on the broken stream is not heard
+  ++attempts_;  // messages on the broken stream are lost
   RetryAfter(absl::UnavailableError("the network is cut"), [this] { OpenStream(); });
 }
 

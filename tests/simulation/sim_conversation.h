@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// Processes by id, for those who watch them.
+// Processes by id, for those that watch them.
 using ProcessTable = std::map<int64_t, std::shared_ptr<SimProcess>>;
 
 // A worker's conversation with a SimCoordinator: joins, opens the stream, and opens it again when it breaks, until the
@@ -48,7 +48,7 @@ class SimConversation final : public Conversation {
  private:
   // Runs `event` later, unless the conversation is over.
   void Later(int64_t delay_ns, std::function<void()> event);
-  // The same for a moment: what is said of an earlier stream does not count.
+  // The same for a moment: messages of an earlier stream do not count.
   void Join();
   void OpenStream();
   void OnClosed(uint64_t attempt, const absl::Status& status);

@@ -16,8 +16,8 @@
 namespace farandole {
 
 // A coordinator with one job: the real core, with a store that takes its time, and streams that keep order. A crash
-// loses what was not yet durable, with all that would have been said because of it. As SteadyNow, the clock of a life
-// begins at the wall clock's time and does not step.
+// loses the state that was not yet durable, with all messages that it would have caused. As SteadyNow, the clock of a
+// life begins at the wall clock's time and does not step.
 class SimCoordinator {
  public:
   SimCoordinator(VirtualTime* time, std::string job);
@@ -25,7 +25,7 @@ class SimCoordinator {
   bool is_up() const { return job_ != nullptr; }
   void Crash();
   void Restart();
-  // Somebody sets the wall clock of the coordinator's machine.
+  // Sets the wall clock of the coordinator's machine.
   void StepWallClock(absl::Duration step) { wall_ahead_ += step; }
 
   // Where the coordinator's words about a stream go; called in the worker's process.

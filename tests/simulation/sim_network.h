@@ -37,7 +37,7 @@ class SimNetwork {
   // How long something takes from now.
   int64_t Delay(const std::string& a, const std::string& b);
   void Add(const std::shared_ptr<SimConnection>& connection);
-  // Breaks one of the connections between hosts; gives the pids at its ends, or nobody.
+  // Breaks one of the connections between hosts; returns the pids at its ends, or none.
   std::vector<int64_t> BreakAny();
 
  private:
@@ -54,7 +54,7 @@ class SimNetwork {
 };
 
 // Bytes between two processes, in order and both ways. As over TCP a receiver that does not read stops the sender, and
-// the end of a process ends the connection. Shared by its ends and by what is on its way.
+// the end of a process ends the connection. Shared by its ends and by the bytes on their way.
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
  public:
   // `window`: bytes that may be unread. Between hosts that are cut from each other for longer than
@@ -64,9 +64,9 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
 
   // `on_news`: something has come, or there is room. A side may attach later than the other.
   void Attach(int side, const std::shared_ptr<SimProcess>& process, std::function<void()> on_news);
-  // Gives what was taken. An error: nothing will be.
+  // Returns how many bytes it took. An error: nothing will be.
   absl::StatusOr<size_t> Send(int side, absl::string_view bytes);
-  // Gives what has come, at most `most`. An error, which says why: nothing will come.
+  // Returns the bytes that have come, at most `most`. An error, which says why: nothing will come.
   absl::StatusOr<size_t> Receive(int side, char* to, size_t most);
   void Close(int side);
   void Break(const std::string& how);
@@ -74,7 +74,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   int64_t silence_limit_ns() const { return silence_limit_ns_; }
   const std::array<std::string, 2>& hosts() const { return hosts_; }
   bool IsBetween(const std::pair<std::string, std::string>& hosts) const;
-  // The processes at its ends, where both are attached and it is open; else nobody.
+  // The processes at its ends, if both are attached and it is open; else none.
   std::vector<int64_t> Pids() const;
 
  private:

@@ -12,8 +12,8 @@
 
 namespace farandole {
 
-// A process of the simulation: what is delivered to it waits while it is stopped, and is lost once it is dead. Shared
-// by its worker and by events on their way to it.
+// A process of the simulation: its deliveries wait while it is stopped, and are lost once it is dead. Shared by its
+// worker and by events on their way to it.
 class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(VirtualTime* time, int64_t pid, std::string host) : time_(time), pid_(pid), host_(std::move(host)) {}
@@ -59,7 +59,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
 // Delays for what must arrive in the order in which it was sent.
 class InOrder {
  public:
-  // A delay from now that is at least `delay_ns`, and not before what came earlier.
+  // A delay from now that is at least `delay_ns`, and not before earlier deliveries.
   int64_t Next(int64_t delay_ns) {
     const int64_t now_ns = VirtualTime::NowNs();
     last_ns_ = std::max(last_ns_, now_ns + delay_ns);

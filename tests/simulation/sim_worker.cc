@@ -89,8 +89,8 @@ void SimWorker::Look() {
   if (engine_ == nullptr) return;
   engine_->Attend();
   if (!outcome_.has_value()) Train();
-  // The engine has its data thread woken for what came up while the role was given back, and as long as a batch runs;
-  // it looks, rests the sockets, and sleeps.
+  // The engine has its data thread woken for work that came up while the role was given back, and as long as a batch
+  // runs; it looks, rests the sockets, and sleeps.
   for (int passes = 0; passes < kPasses && place_->HasRung(rank_); ++passes) {
     place_->Answer(rank_);
     engine_->Attend();

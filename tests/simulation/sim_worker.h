@@ -79,7 +79,7 @@ class SimWorker {
   absl::StatusOr<std::unique_ptr<Operation>> StartCollective(const Collective& collective);
   void Train();
   bool SubmitNext();
-  // Takes what is complete; false: some are not.
+  // Takes complete submissions; false: some are not.
   bool Collect();
   void Check(const Pending& pending, const absl::Status& status);
   float Expected(const TrainingPlan::Tensor& tensor, size_t index, int64_t element) const;

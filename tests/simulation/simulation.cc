@@ -243,9 +243,9 @@ void Simulation::CheckEnd() {
   }
 }
 
-// After a restart of the coordinator a job runs until its workers have had time to come back; who has joined and is
-// killed before its stream is open counts until it should be; a stopped worker's launch is not over; and where some
-// have left and one is killed, whoever joins before that is known is taken for one of the same program.
+// After a restart of the coordinator a job runs until its workers have had time to come back; a worker that has joined
+// and is killed before its stream is open counts until it should be; a stopped worker's launch is not over; and if some
+// have left and one is killed, a worker that joins before that is known passes for one of the same program.
 bool Simulation::LingersOn() const {
   bool is_alive = false;
   for (const auto& worker : workers_) is_alive = is_alive || !worker->process().is_dead();
@@ -271,7 +271,7 @@ void Simulation::CheckOutcome(const SimWorker& worker) {
   if (worst_ <= Fault::kRestart) {
     return site_.Violate(absl::StrCat("nothing worse than a restart of the coordinator happened: ", worker.Describe()));
   }
-  // Before the epoch has formed, those who wait are told how many came.
+  // Before the epoch has formed, the waiting workers learn how many came.
   if (worker.rank() < 0) return;
   if (absl::IsUnavailable(*outcome)) return;
   if (!absl::IsAborted(*outcome) && worker.has_met()) {

@@ -15,14 +15,13 @@
 
 namespace farandole {
 
-// Whole launches of one job in one thread and in virtual time, with what goes wrong in them, all from a seed: the
+// Whole launches of one job in one thread and in virtual time, with misfortunes in them, all from a seed: the
 // coordinator's core and the workers' link, table, engine, orderer, pages, tree of leaders and schedules are the real
 // ones; processes, network and disk are not.
 //
-// Invariants: nothing hangs; results are right, and batches the same on all ranks; a launch in which nothing worse
-// happens than a restart of the coordinator, a step of its wall clock or a short cut between hosts trains to its end on
-// all ranks; whoever ends with an error names a process first to which something was done; a step has one checkpoint at
-// most.
+// Invariants: nothing hangs; results are right, and batches the same on all ranks; a launch whose worst misfortune is a
+// restart of the coordinator, a step of its wall clock or a short cut between hosts trains to its end on all ranks; a
+// process that ends with an error names first a process that met a misfortune; a step has one checkpoint at most.
 class Simulation {
  public:
   explicit Simulation(uint32_t seed);

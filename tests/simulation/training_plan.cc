@@ -14,12 +14,12 @@ TrainingPlan TrainingPlan::Random(VirtualTime* time, int workers, bool disagreem
     for (int64_t name = 0; name < names; ++name) {
       if (time->OneIn(4)) continue;
       Tensor tensor;
-      // A name keeps its op, as in a program; what goes with it may change.
+      // A name keeps its op, as in a program; its other terms may change.
       tensor.op = kOps[name % 5];
       tensor.name = absl::StrCat("t", name);
       tensor.count = time->OneIn(3) ? time->Between(0, 20) : time->Between(1, 3000);
       tensor.root = static_cast<int>(time->Between(0, workers - 1));
-      // A rank that is told so and leaves at once may be seen to leave before the others are told.
+      // A rank that gets the error and leaves at once may be seen to leave before the others have theirs.
       if (disagreements && &step != &plan.steps.back() && workers > 1 && tensor.op == OpType::kAllreduce &&
           time->OneIn(20))
         tensor.odd_rank = static_cast<int>(time->Between(0, workers - 1));

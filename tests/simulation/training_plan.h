@@ -18,7 +18,7 @@ struct TrainingPlan {
     OpType op = OpType::kAllreduce;
     int64_t count = 0;
     int root = 0;
-    // The rank whose shape differs, so that all are told so; -1: none.
+    // The rank whose shape differs, so that all get an error; -1: none.
     int odd_rank = -1;
   };
   using Step = std::vector<Tensor>;

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// The time of a simulation, what is to happen in it, and its chances, all from one seed. One thread.
+// The time of a simulation, its future events, and its chances, all from one seed. One thread.
 class VirtualTime {
  public:
   explicit VirtualTime(uint32_t seed);
@@ -28,7 +28,7 @@ class VirtualTime {
   // Both inclusive.
   int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
   bool OneIn(int times) { return Between(1, times) == 1; }
-  // By how much somebody sets a wall clock: seconds, or hours, either way.
+  // By how much a wall clock is set: seconds, or hours, either way.
   absl::Duration ClockStep() { return OneIn(2) ? absl::Seconds(Between(-90, 90)) : absl::Hours(Between(-48, 48)); }
   std::mt19937& random() { return random_; }
 

@@ -1,4 +1,4 @@
-"""The documentation: its site builds, its links lead somewhere, and what is drawn from the code is as the code is."""
+"""The documentation: its site builds, its links lead somewhere, and pages drawn from the code are as the code is."""
 
 import pathlib
 import re

@@ -12,8 +12,8 @@ namespace farandole {
 inline namespace sdk {
 
 // Memory of zeros that the ranks of one host reduce in place, several times as fast as other memory: an
-// AllreduceInPlace of tensors that lie at equal offsets on all ranks copies nothing. It serves one epoch: when that has
-// ended by an error, copy what is to live. Unmapped when this goes, which no tensor in it may outlive.
+// AllreduceInPlace of tensors that lie at equal offsets on all ranks copies nothing. It serves one epoch: if the epoch
+// has ended by an error, copy the tensors that must live. Unmapped when this goes, which no tensor in it may outlive.
 class Arena {
  public:
   Arena() = default;

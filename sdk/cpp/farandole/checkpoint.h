@@ -21,7 +21,7 @@ struct CheckpointPlace {
 };
 
 // The right to write one checkpoint, which only rank 0 gets: write the file at path(), then Commit(). One is open at a
-// time in a process. Its destructor removes what was not committed.
+// time in a process. Its destructor removes an uncommitted checkpoint.
 class CheckpointWriter {
  public:
   // PERMISSION_DENIED: not rank 0. ALREADY_EXISTS: there is one of this name and step. FAILED_PRECONDITION: another is

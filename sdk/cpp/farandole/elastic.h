@@ -164,7 +164,7 @@ class SigtermWatch {
   ~SigtermWatch() {
     if (is_set_) signal(SIGTERM, SIG_DFL);
   }
-  // Whether a signal has come and nobody was told yet.
+  // Whether a signal has come that was not reported yet.
   static bool Take() {
     const bool came = Came() != 0;
     Came() = 0;

@@ -13,8 +13,8 @@ inline namespace sdk {
 // begin of the order, or with `drop_last` left out. The order depends on seed and pass only, the same on every machine
 // (SplitMix64, Steele et al. 2014, and Fisher and Yates).
 //
-// In an elastic job, Skip() tells how many samples of the pass all ranks together are done with: the rest is what is
-// shared out, also among another number of ranks.
+// In an elastic job, Skip() tells how many samples of the pass all ranks together are done with: the rest is shared
+// out, also among another number of ranks.
 class DistributedSampler {
  public:
   struct Options {

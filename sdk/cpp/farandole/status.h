@@ -93,7 +93,7 @@ class [[nodiscard]] StatusOr {
 };
 
 // Where `status` is an error, prints its sentence to stderr and ends the process, as programs do that cannot go on:
-// with code 0 where the job has no place for it any more (CANCELLED), else with 1. The other ranks hear of it.
+// with code 0 where the job has no place for it any more (CANCELLED), else with 1. The other ranks get it.
 inline void ExitOnError(const Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "farandole: %s\n", status.message().c_str());

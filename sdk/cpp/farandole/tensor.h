@@ -50,7 +50,7 @@ class Shape {
   }
 
  private:
-  // One more than are allowed, so that the library sees and refuses what is too much.
+  // One more than are allowed, so that the library sees the excess and refuses it.
   static constexpr size_t kSlots = kMostDimensions + 1;
   int64_t dims_[kSlots];
   int32_t ndim_ = 0;
@@ -69,8 +69,8 @@ struct IsViewable<Container, kIsMutable, std::void_t<decltype(std::data(std::dec
   static constexpr bool value = !kIsMutable || (kOutlives && !std::is_const_v<Element>);
 };
 
-// A view of elements that the caller owns: contiguous, in the order of C. Made from whatever has std::data and
-// std::size (std::vector, std::array, std::span, a C array), or from a pointer, with a shape where that is not [size].
+// A view of elements that the caller owns: contiguous, in the order of C. Made from any type with std::data and
+// std::size (std::vector, std::array, std::span, a C array), or from a pointer, with a shape if that is not [size].
 // `Pointer` is const void* in ConstTensor, which operations read, and void* in MutableTensor, which they write.
 template <typename Pointer>
 class BasicTensor {

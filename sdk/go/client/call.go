@@ -142,7 +142,7 @@ func (c *Client) tlsFault(ctx context.Context, told *status.Status) error {
 		return nil
 	}
 	if err == nil {
-		// A peer that wants a certificate says so after the handshake; any other one sends its settings.
+		// A peer that requires a certificate says so after the handshake; any other one sends its settings.
 		_, err = peer.Read(make([]byte, 1))
 	}
 	return c.options.TLS.explain(address, err)

@@ -101,7 +101,7 @@ type Worker struct {
 	State                         string
 	Incarnation, HostID, Hostname string
 	PID                           int
-	// Silence is how long ago it was last heard of.
+	// Silence is the time since its last sign of life.
 	Silence time.Duration
 	Batches uint64
 	// Missed: it had left before the program of another worker failed, which may have missed it.

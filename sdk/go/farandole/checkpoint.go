@@ -130,7 +130,8 @@ func (j *Job) save(directory string, step int64, options CheckpointOptions, writ
 }
 
 // FindCheckpoint gives the path and the step of a checkpoint of a name ("": of any) in the job's catalogue: that of the
-// step, or with -1 the newest. Without a coordinator it looks at what is in the directory. ErrNotFound: there is none.
+// step, or with -1 the newest. Without a coordinator it looks at the files of the directory. ErrNotFound: there is
+// none.
 func (j *Job) FindCheckpoint(directory, name string, step int64) (path string, found int64, err error) {
 	place, text := C.CString(directory), C.CString(name)
 	defer C.free(unsafe.Pointer(place))

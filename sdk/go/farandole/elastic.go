@@ -194,8 +194,8 @@ func (j *Job) Change() (Change, error) {
 	}, nil
 }
 
-// Depart tells the coordinator that somebody else will end this process after the grace, for a reason in one sentence:
-// its rank is drained, and leaves at the next Commit or Check. ErrNotRunning: the job is not elastic.
+// Depart tells the coordinator that another program will end this process after the grace, for a reason in one
+// sentence: its rank is drained, and leaves at the next Commit or Check. ErrNotRunning: the job is not elastic.
 func (j *Job) Depart(grace time.Duration, reason string) error {
 	text := C.CString(reason)
 	defer C.free(unsafe.Pointer(text))

@@ -178,9 +178,9 @@ func ScatterAsync[T Number](job *Job, in []T, root int, given ...Option) (*Gathe
 }
 
 // Scatter gives each rank of the process set its part of the root's rows (first dimension): ScatteredRows of them, in the
-// order of the ranks. The other ranks' slices have the root's element type and shape but for the first dimension, which may
-// be 0; their elements do not count. root is a rank of the job, also within a process set. Options: Name, In, Shape, not
-// that of a scalar. Errors as of Allreduce; ErrMismatch also where root is not in the set.
+// order of the ranks. The other ranks' slices have the root's element type and shape except for the first dimension,
+// which may be 0; their elements do not count. root is a rank of the job, also within a process set. Options: Name, In,
+// Shape, not that of a scalar. Errors as of Allreduce; ErrMismatch also where root is not in the set.
 func Scatter[T Number](ctx context.Context, job *Job, in []T, root int, given ...Option) (Gathered[T], error) {
 	handle, err := scatter(job, in, root, patience(ctx), given)
 	if err != nil {

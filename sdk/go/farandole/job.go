@@ -42,7 +42,7 @@ type Options struct {
 	FusionThreshold int64
 	// JoinTimeout is how long Init waits for the other workers (FARANDOLE_JOIN_TIMEOUT_MS).
 	JoinTimeout time.Duration
-	// StallWarning is how long a tensor may wait before the coordinator names who is late (FARANDOLE_STALL_WARNING_MS).
+	// StallWarning is how long a tensor may wait before the coordinator names the late ranks (FARANDOLE_STALL_WARNING_MS).
 	StallWarning time.Duration
 	// OutageLimit is how long the coordinator may be away (FARANDOLE_OUTAGE_LIMIT_MS).
 	OutageLimit time.Duration
@@ -58,7 +58,7 @@ type Options struct {
 type Job struct {
 	mu    sync.Mutex
 	place place
-	// Submissions that are pending, the oldest first, and of them those whose Done somebody has asked for.
+	// Submissions that are pending, the oldest first, and of them those whose Done was called.
 	pending  list
 	watched  []*Handle
 	watching bool

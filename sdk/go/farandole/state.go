@@ -153,7 +153,7 @@ func (e *encoded) encode() ([]byte, error) {
 }
 
 func (e *encoded) decode(content []byte) error {
-	// gob leaves out what is zero, so that what was there would stay.
+	// gob leaves out zeros, so that the old values would stay.
 	reflect.ValueOf(e.pointer).Elem().SetZero()
 	if err := gob.NewDecoder(bytes.NewReader(content)).Decode(e.pointer); err != nil {
 		return fmt.Errorf("farandole: a state of %T cannot be read: %w", e.pointer, err)

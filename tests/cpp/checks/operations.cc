@@ -168,7 +168,7 @@ CHECK_OF_ALL_RANKS(AlltoallOfEveryTypeGivesEachItsRows) {
   ForEach(AllTypes(), [&job](auto zero) {
     using T = decltype(zero);
     const int size = job.size();
-    // Rank r gets r + 1 rows of each, which say who has given them.
+    // Rank r gets r + 1 rows of each, which show the rank that has given them.
     std::vector<int64_t> splits;
     int64_t rows = 0;
     for (int rank = 0; rank < size; ++rank) rows += splits.emplace_back(rank + 1);

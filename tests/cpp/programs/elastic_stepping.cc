@@ -3,7 +3,7 @@
 //
 //   elastic_stepping DIRECTORY
 //
-// Each rank gives 12 / size() * step, so the sum does not depend on who takes part.
+// Each rank gives 12 / size() * step, so the sum is the same for any number of ranks.
 #include <unistd.h>
 
 #include <cstdio>

@@ -77,7 +77,7 @@ void CheckGradients(Job& job) {
     for (auto& [name, parameter] : parameters) parameter.mutable_grad() = at::Tensor();
     const uint64_t before = ExitOnError(job.Counters()).submissions;
     backward(all.slice(0, 2 * job.rank(), 2 * job.rank() + 2));
-    // They are on their way before anybody waits: two weights and two biases.
+    // They are on their way before a thread waits: two weights and two biases.
     REQUIRE(ExitOnError(job.Counters()).submissions - before == 4);
     ExitOnError(reducer.Synchronize());
     std::vector<at::Tensor> found;

@@ -30,7 +30,7 @@ func requireError(t *testing.T, err, kind error, words ...string) {
 	}
 }
 
-// follow waits until a job is as is asked for.
+// follow waits until a job is as the caller wants.
 func follow(t *testing.T, ctx context.Context, watch *client.Watch, what string, isSo func(client.Details) bool) client.Details {
 	t.Helper()
 	for {

@@ -26,7 +26,7 @@ def train(state: hvd.elastic.ObjectState) -> None:
 
 hvd.init(process_sets=[first, both])
 mine = hvd.elastic.ObjectState(stop=False)
-# Collective: a newcomer would meet nobody.
+# Collective: a newcomer would meet no other rank.
 mine.more = [hvd.add_process_set([0, 1])] if int(os.environ["FARANDOLE_LAUNCH_INDEX"]) < 3 else []
 train(mine)
 print("done", flush=True)

@@ -3,9 +3,10 @@ twice is seen in the sum.
 
     elastic_stepping.py DIRECTORY [--die WHERE]
 
-Each rank gives 12 / size() * step, so the sum does not depend on who takes part. WHERE a worker that has a file
-DIRECTORY/die-INDEX kills itself, once: in `reset` (of a new epoch), in `sync` (the second half of its state), in
-`step` (with a submission pending) or in `save` (of the state with which an epoch is left). WHERE is `hang`: it waits for ever before a step, and its library lives.
+Each rank gives 12 / size() * step, so the sum is the same for any number of ranks. WHERE a worker that has a file
+DIRECTORY/die-INDEX kills itself, once: in `reset` (of a new epoch), in `sync` (the second half of its state), in `step`
+(with a submission pending) or in `save` (of the state with which an epoch is left). WHERE is `hang`: it waits for ever
+before a step, and its library lives.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Steps until a file appears, and fails as its test wishes: SIGUSR1 ends the process without a word, SIGUSR2 raises in the
 training code, SIGALRM takes memory until there is no more. Rank 0 writes a byte for every 20 steps to the named pipe
-"pulse" beside that file, where there is one. The launch's last worker joins when somebody has opened the named pipe
-"door" there, where there is one."""
+"pulse" beside that file, where there is one. The launch's last worker joins when the test has opened the named pipe
+"door" there, if there is one."""
 
 import os
 import pathlib

@@ -43,7 +43,7 @@ def bare(directory: str) -> None:
 
 
 def split_death() -> None:
-    """Rank 2 has no part in what is made."""
+    """Rank 2 is not in the new set."""
     hvd.add_process_set([0, 1])
     if hvd.rank() == 1:
         ctypes.CDLL(str(harness.FAKE_LIBRARIES)).fake_die_in_split()

@@ -1,4 +1,4 @@
-"""Trains with a DataLoader of two processes until it is told that the epoch has ended."""
+"""Trains with a DataLoader of two processes until it learns that the epoch has ended."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Ranks that disagree are told so, and go on."""
+"""Ranks that disagree get an error, and go on."""
 
 import farandole.numpy as hvd
 import numpy as np

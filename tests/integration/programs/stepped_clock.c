@@ -1,7 +1,7 @@
 // A preloaded library with which a test sets the wall clock of single processes: the file STEPPED_CLOCK holds the
 // nanoseconds, an int64_t, by which theirs is ahead of the machine's. CLOCK_MONOTONIC stays as it is. Waits until a
-// time of the wall clock follow it as the kernel's do: who waits when it is set waits until the new clock shows the
-// time.
+// time of the wall clock follow it as the kernel's do: a thread that waits when it is set waits until the new clock
+// shows the time.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

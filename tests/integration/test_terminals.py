@@ -148,27 +148,54 @@ def test_a_line_without_its_end_reaches_a_pipe_and_is_not_mixed(start: Callable[
         assert len(own) <= 2, run.output
 
 
-def test_bars_in_a_file_are_the_last_states_of_rank_0_and_the_ends_of_all(gates: Gates, tmp_path: pathlib.Path) -> None:
-    log = tmp_path / "log"
-    with open(log, "wb") as file:
-        command = [*RUN, "-np", "2", "--state-dir", str(tmp_path / "state"), *gates.command("bar")]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-    try:
-        while b"[0] epoch:   0%" not in log.read_bytes():  # it appears while rank 0 waits
-            assert process.poll() is None, log.read_bytes()
-        for gate in gates.ranks:
-            gate.let_through(4)
-        assert process.wait(60) == 0, log.read_bytes()
-    finally:
+@pytest.fixture
+def run_into_file(
+    tmp_path: pathlib.Path,
+) -> Iterator[Callable[[List[str]], "tuple[subprocess.Popen[bytes], pathlib.Path]"]]:
+    """Starts a command on two ranks, which write into a file."""
+    started: "List[subprocess.Popen[bytes]]" = []
+
+    def run(command: List[str]) -> "tuple[subprocess.Popen[bytes], pathlib.Path]":
+        log = tmp_path / "log"
+        with open(log, "wb") as file:
+            arguments = [*RUN, "-np", "2", "--state-dir", str(tmp_path / "state"), *command]
+            started.append(subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=file))
+        return started[-1], log
+
+    yield run
+    for process in started:
         process.kill()
         process.wait()
+
+
+def test_bars_in_a_file_are_the_last_states_of_rank_0_and_the_ends_of_all(
+    gates: Gates, run_into_file: Callable[..., "tuple[subprocess.Popen[bytes], pathlib.Path]"]
+) -> None:
+    process, log = run_into_file(gates.command("bar"))
+    while b"[0] epoch:   0%" not in log.read_bytes():  # it appears while rank 0 waits
+        assert process.poll() is None, log.read_bytes()
+    for gate in gates.ranks:
+        gate.let_through(4)
+    assert process.wait(60) == 0, log.read_bytes()
     text = log.read_bytes().decode()
-    assert "[1] epoch:   0%" not in text and "\x1b" not in text, text
-    assert (
-        sorted(line.rpartition("\r")[2][:15] for line in text.splitlines(keepends=False) if line)
-        == sorted(line[:15] for line in ("[0] epoch: 100%", "[1] epoch: 100%"))
-        or text.count("100%") == 2
-    ), text
+    assert "[1] epoch:   0%" not in text and "\x1b" not in text and text.count("100%") == 2, text
+    shown = [line.rpartition("\r")[2] for line in text.split("\n")]
+    for rank in range(2):
+        assert sum(line.startswith(f"[{rank}] epoch: 100%") for line in shown) == 1, text
+
+
+def test_rich_in_a_file_is_as_without_a_launcher(
+    gates: Gates, run_into_file: Callable[..., "tuple[subprocess.Popen[bytes], pathlib.Path]"]
+) -> None:
+    process, log = run_into_file(gates.command("rich"))
+    for gate in gates.ranks:
+        gate.let_through(3)
+    assert process.wait(60) == 0, log.read_bytes()
+    lines = log.read_bytes().decode().splitlines()
+    for rank in range(2):
+        own = [line[4:] for line in lines if line.startswith(f"[{rank}] ")]
+        assert [line.split()[0] for line in own] == ["above", "first", "second", "after"], lines
+        assert all("100%" in line for line in own[1:3]) and not any("\x1b" in line for line in own), lines
 
 
 def test_a_shells_job_control_and_keys_reach_the_workers(terminal: Callable[..., Terminal], gates: Gates) -> None:

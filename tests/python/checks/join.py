@@ -141,6 +141,26 @@ def an_optimizer_goes_on_without_who_has_joined() -> None:
 
 
 @check
+def ranks_that_train_other_layers_may_join_before_the_first_step() -> None:
+    """Rank r has r batches; only the last rank trains the second layer. The others learn of that in each step."""
+    size, rank = hvd.size(), hvd.rank()
+    shared, last = torch.nn.Linear(40, 30), torch.nn.Linear(40, 30)
+    for layer in (shared, last):
+        hvd.broadcast_parameters(layer.state_dict(), root_rank=0)
+    last.requires_grad_(rank == size - 1)
+    starts = [layer.weight.detach().clone() for layer in (shared, last)]
+    named = [(f"{name}.weight", layer.weight) for name, layer in (("shared", shared), ("last", last))]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight for _, weight in named], lr=1.0), named)
+    for _ in range(rank):
+        optimizer.zero_grad()
+        sum(layer(torch.full((1, 40), float(size))).sum() for layer in (shared, last)).backward()
+        optimizer.step()
+    hvd.join()
+    for layer, start, wanted in zip((shared, last), starts, (sum(size - 1 - step for step in range(rank)), rank)):
+        torch.testing.assert_close(start - layer.weight, torch.full_like(start, float(wanted)), rtol=1e-4, atol=1e-4)
+
+
+@check
 def sets_do_not_wait_for_who_has_joined() -> None:
     if hvd.size() < 3:
         return

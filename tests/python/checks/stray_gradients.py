@@ -180,3 +180,101 @@ def combined_steps_follow_groups_and_frozen_parameters() -> None:
         loop.optimizer.step()
     loop.model.add_module("late", late)
     expect_same_bits(loop)
+
+
+FROZEN: Dict[str, Dict[str, Any]] = {
+    "alone": {},
+    "in a list of groups": {"groups": "lists"},
+    "in a number of groups": {"groups": 2},
+    "in more groups than parameters": {"groups": 99},
+    "compressed": {"compression": hvd.Compression.bf16},
+    "int8": {"compression": hvd.Compression.int8},
+    "with op=Adasum": {"op": hvd.Adasum},
+}
+
+
+@check.each(*FROZEN)
+def a_layer_is_frozen_on_one_rank_when_the_optimizer_is_wrapped(kind: str) -> None:
+    """Horovod: the others wait for ever."""
+    options = dict(FROZEN[kind])
+
+    def wrap(model: nn.Module, is_frozen: bool) -> Any:
+        model[0].requires_grad_(not is_frozen)
+        if options.get("groups") == "lists":
+            parameters = list(model.parameters())
+            return hvd.DistributedOptimizer(
+                torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+                named_parameters=model.named_parameters(),
+                groups=[parameters[:2], parameters[2:5]],
+            )
+        inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        return hvd.DistributedOptimizer(inner, named_parameters=model.named_parameters(), **options)
+
+    loop = Loop(True)
+    before = loop.first().detach().clone()
+    loop.optimizer = wrap(loop.model, hvd.rank() == 0)
+    for step in range(STEPS):
+        if step == 3:  # a rank may change its mind
+            loop.model[0].requires_grad_(hvd.rank() != hvd.size() - 1)
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        expect_same_bits(loop)
+    assert hvd.size() == 1 or not torch.equal(loop.first(), before), "the ranks that train it have not"
+
+
+@check.each("alone", "in a list of groups", "with op=Adasum")
+def a_layer_that_all_have_frozen_is_trained_by_one_rank_for_one_step(kind: str) -> None:
+    """As where layers are thawed by what a rank has measured. Horovod: that rank's step is its own."""
+    options: Dict[str, Any] = {"op": hvd.Adasum} if kind == "with op=Adasum" else {}
+    loop = Loop(True)
+    parameters = list(loop.model.parameters())
+    loop.model[2].requires_grad_(False)
+    if kind == "in a list of groups":
+        options["groups"] = [parameters[:2], parameters[2:]]
+    inner = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+    loop.optimizer = hvd.DistributedOptimizer(inner, named_parameters=loop.model.named_parameters(), **options)
+    before = loop.model[2].weight.detach().clone()
+    for step in range(STEPS):
+        loop.model[2].requires_grad_(step == 3 and hvd.rank() == hvd.size() - 1)
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+        expect_same_bits(loop)
+        assert torch.equal(loop.model[2].weight, before) == (step < 3), step
+
+
+@check.each("frozen", "unused")
+def a_table_with_sparse_gradients_is_left_out_on_one_rank_at_first(kind: str) -> None:
+    """Only the ranks that use it know that its gradients are sparse."""
+    torch.manual_seed(0)
+    table = nn.Embedding(10, 4, sparse=True)
+    before = table.weight.detach().clone()
+    table.weight.requires_grad_(not (kind == "frozen" and hvd.rank() == 0))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters())
+    for step in range(3):
+        optimizer.zero_grad()
+        if hvd.rank() > 0 or step == 2:
+            table.weight.requires_grad_(True)
+            table(torch.tensor([hvd.rank(), 5])).sum().backward()
+        optimizer.step()
+        everyone = hvd.allgather(table.weight.detach().unsqueeze(0))
+        assert all(torch.equal(each, everyone[0]) for each in everyone)
+    rows = {5, *range(hvd.size())}
+    changed = {row for row in range(10) if not torch.equal(table.weight[row], before[row])}
+    assert changed == rows, (changed, rows)
+
+
+@check
+def ranks_whose_optimizers_have_other_parameters_are_told() -> None:
+    """Horovod: each waits for the other's."""
+    if hvd.size() == 1:
+        return
+    for options in ({"op": hvd.Adasum}, {"groups": 1}):
+        model = nn.ModuleDict({"shared": nn.Linear(2, 2), ("first" if hvd.rank() == 0 else "second"): nn.Linear(2, 2)})
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), **options
+        )
+        sum(layer(torch.ones(1, 2)).sum() for layer in model.values()).backward()
+        expect_error(ValueError, optimizer.step, "first.", "rank 0 trains", "rank 1")
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size(), "the job goes on"

@@ -10,6 +10,7 @@ from ..reduce_ops import Adasum
 from . import ops
 from .gradients import unnamed
 from .horovod_attributes import NotCopied
+from .participation import Part, Participation, Parts
 
 Named = List[Tuple[str, torch.Tensor]]
 
@@ -32,6 +33,7 @@ class DistributedSteps(NotCopied):
     def combine(self, named: Named, compression: Type) -> None:
         """Call it once: it returns the combined tensor."""
         self._named, self._compression = named, compression
+        self._participation = Participation(self.process_set)
         # Each of these takes part in each step, also while this rank has frozen it: another one may train it.
         self._trained: Set[torch.Tensor] = {parameter for _, parameter in named if parameter.requires_grad}
 
@@ -39,6 +41,16 @@ class DistributedSteps(NotCopied):
     def _parameter_names(self) -> Dict[torch.Tensor, str]:
         """The name of each parameter, as Horovod's has it."""
         return {parameter: name for name, parameter in self._named}
+
+    @property
+    def _requires_update(self) -> Set[torch.Tensor]:
+        """Parameters that take part in each step."""
+        return set(self._trained)
+
+    @property
+    def _handles(self) -> Dict[torch.Tensor, Any]:
+        """Nothing travels between two steps."""
+        return {}
 
     def synchronize(self) -> None:
         """Nothing to wait for: gradients do not travel."""
@@ -61,7 +73,7 @@ class DistributedSteps(NotCopied):
         ValueError: ranks disagree about a parameter. EpochEnded: a worker has died or left.
         """
         self._follow()
-        self._trained.update(parameter for _, parameter in self._named if parameter.requires_grad)
+        self._find_trained()
         trained = [(name, parameter) for name, parameter in self._named if parameter in self._trained]
         starts = [parameter.detach().clone() for _, parameter in trained]
         self._wrapped._opt_called = True  # for schedulers that were made with it, which ask
@@ -83,6 +95,20 @@ class DistributedSteps(NotCopied):
         super().add_param_group(param_group)
         self._follow()
 
+    def _find_trained(self) -> None:
+        """Adds the parameters that this rank, or another one, has begun to train."""
+        known = len(self._trained)
+        self._trained.update(parameter for _, parameter in self._named if parameter.requires_grad)
+        if len(self._trained) > known:
+            self._participation.note_change()
+        if self._participation.is_open and self.process_set.included() and self.process_set.size() > 1:
+            merged = self._participation.agree(self._describe) or {}
+            self._trained.update(parameter for name, parameter in self._named if name in merged)
+            self._participation.note_change()
+
+    def _describe(self) -> Parts:
+        return {name: Part(name, parameter in self._trained) for name, parameter in self._named}
+
     def _follow(self) -> None:
         """Adds the parameters of groups that have come another way, as through the optimizer that was wrapped."""
         known = {id(parameter) for _, parameter in self._named}
@@ -90,3 +116,4 @@ class DistributedSteps(NotCopied):
             for position, parameter in enumerate(group["params"]):
                 if id(parameter) not in known:
                     self._named.append((unnamed(index, position), parameter))
+                    self._participation.begin()

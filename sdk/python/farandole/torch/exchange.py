@@ -18,6 +18,18 @@ class Terms(NamedTuple):
     process_set: ProcessSet
 
 
+class Settings(NamedTuple):
+    """How gradients are reduced."""
+
+    compression: Any
+    op: int
+    prescale: float
+    postscale: float
+    sparse_as_dense: bool
+    process_set: ProcessSet
+    gradient_arena: bool
+
+
 # Gives operations that were begun, takes their outputs, and returns the reduced gradient.
 Exchange = Generator[Handle, Any, torch.Tensor]
 

@@ -1,6 +1,6 @@
 """Gradients of parameters, and which of them travel together: what the Reducer keeps of each."""
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -12,6 +12,14 @@ from .gradient_arena import Place
 
 _UNNAMED = "noname."
 
+# How a program that changes gradients while they travel is mended.
+CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
+differ from now on. Change gradients (clip, unscale, zero) where they are reduced:
+    optimizer.synchronize()
+    ...
+    with optimizer.skip_synchronize():
+        optimizer.step()  # with a GradScaler: scaler.step(optimizer)"""
+
 
 def unnamed(group: int, position: int) -> str:
     """The name of a parameter without one, by its place in the optimizer's groups."""
@@ -21,7 +29,18 @@ def unnamed(group: int, position: int) -> str:
 class Gradient:
     """One parameter's gradient."""
 
-    __slots__ = ("parameter", "name", "passes_left", "unit", "hook", "place", "sparse_dim", "sent", "version")
+    __slots__ = (
+        "parameter",
+        "name",
+        "passes_left",
+        "unit",
+        "hook",
+        "place",
+        "sparse_dim",
+        "sent",
+        "version",
+        "is_awaited",
+    )
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
         self.parameter = parameter
@@ -29,10 +48,15 @@ class Gradient:
         self.passes_left = passes  # backward passes until it travels
         self.unit: "Unit"
         self.hook: Any = None  # None until the parameter is trained for the first time
+        self.is_awaited = False  # another rank trains it
         self.place: Optional[Place] = None
         self.sparse_dim = 0  # how many of its dimensions were sparse; 0: it was never sparse
         self.sent: Optional[torch.Tensor] = None  # the gradient that travels
         self.version = 0  # of it, when it was sent
+
+    def takes_part(self) -> bool:
+        """Whether it travels in each step, since a rank has trained the parameter."""
+        return self.hook is not None or self.is_awaited
 
     def settled(self) -> torch.Tensor:
         """The gradient, in its place if it has one."""
@@ -69,6 +93,22 @@ class Gradient:
             self.parameter.grad = None
 
 
+def name_unknown(
+    groups: Sequence[Dict[str, Any]], known: Dict[torch.Tensor, Gradient]
+) -> List[Tuple[str, torch.Tensor]]:
+    """The parameters of an optimizer's groups that are not known, with names by their places there."""
+    taken = {gradient.name for gradient in known.values()}
+    named = []
+    for index, group in enumerate(groups):
+        for position, parameter in enumerate(group["params"]):
+            if parameter not in known:
+                name = unnamed(index, position)
+                while name in taken:
+                    name += "+"
+                named.append((name, parameter))
+    return named
+
+
 class Unit:
     """The gradients that travel together: one gradient, or a group of them.
 
@@ -95,6 +135,22 @@ class Unit:
     def is_sent(self) -> bool:
         """Whether it travels."""
         return self.number != 0 or self.handle is not None
+
+
+class Grouping:
+    """Which gradients travel together: those of the parameters in a list, or a number of lists of neighbours."""
+
+    def __init__(self, groups: Union[int, Sequence[Sequence[torch.Tensor]]]) -> None:
+        self._groups = groups
+
+    def split(self, gradients: Sequence[Gradient]) -> List[List[Gradient]]:
+        """The groups, without gradients that are not among these."""
+        if isinstance(self._groups, int):
+            total, count = len(gradients), min(self._groups, len(gradients))
+            return [list(gradients[total * i // count : total * (i + 1) // count]) for i in range(count)]
+        known = {gradient.parameter: gradient for gradient in gradients}
+        groups = [[known[parameter] for parameter in group if parameter in known] for group in self._groups]
+        return [group for group in groups if group]
 
 
 class Taken:

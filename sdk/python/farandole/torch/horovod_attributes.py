@@ -57,7 +57,7 @@ class HorovodAttributes(NotCopied):
     @property
     def _requires_update(self) -> Set[torch.Tensor]:
         """Parameters that take part in each step, as they have been trained; none where nothing travels."""
-        return {gradient.parameter for gradient in self._reducer.gradients() if gradient.hook is not None}
+        return {gradient.parameter for gradient in self._reducer.gradients() if gradient.takes_part()}
 
     @property
     def _allreduce_delay(self) -> Dict[torch.Tensor, int]:

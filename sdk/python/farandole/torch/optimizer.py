@@ -12,10 +12,11 @@ from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from .adasum import DistributedSteps
 from .compression import Compression
-from .exchange import GradientExchange
-from .gradients import unnamed
+from .exchange import GradientExchange, Settings
+from .gradients import Grouping, unnamed
 from .horovod_attributes import HorovodAttributes
-from .reducer import Reducer, Settings
+from .loss import reduce_loss
+from .reducer import Reducer
 
 Named = List[Tuple[str, torch.Tensor]]
 Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
@@ -95,7 +96,7 @@ class _Distributed(HorovodAttributes):
             loss = closure()
             self._reducer.follow(self.param_groups)
             self._reducer.synchronize()
-            return self._reducer.reduce_loss(loss)
+            return reduce_loss(loss, self._reducer.settings) if self._reducer.active else loss
 
         return synchronized
 
@@ -184,29 +185,26 @@ def _name_parameters(
     return [first[id(parameter)] for name, parameter in named if first.get(id(parameter), (None,))[0] == name]
 
 
-def _make_groups(groups: Groups, named: Named) -> List[List[torch.Tensor]]:
-    """The groups that `groups` means, as lists of the optimizer's parameters."""
-    parameters = [parameter for _, parameter in named if parameter.requires_grad]
+def _make_grouping(groups: Groups, named: Named) -> Optional[Grouping]:
+    """The meaning of the argument. ValueError: it has none."""
     if groups is None:
-        return []
+        return None
     if isinstance(groups, int):
         if groups <= 0:
             raise ValueError(f"groups should be a positive integer or a list of lists of torch.Tensor, not {groups}")
-        count = min(groups, len(parameters))
-        return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
+        return Grouping(groups)
     if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
         raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor")
     if not all(isinstance(parameter, torch.Tensor) for group in groups for parameter in group):
         raise ValueError("groups must consist of torch.Tensor.")
-    known = {id(parameter) for parameter in parameters}
-    result = [[parameter for parameter in group if id(parameter) in known] for group in groups]
-    seen = [id(parameter) for group in result for parameter in group]
+    known = {id(parameter) for _, parameter in named}
+    seen = [id(parameter) for group in groups for parameter in group if id(parameter) in known]
     if len(set(seen)) < len(seen):
         raise ValueError("A parameter can only appear once in groups")
-    return [group for group in result if group]
+    return Grouping(groups) if seen else None
 
 
-def _check_compression(compression: Any, op: int, groups: Sequence[Any]) -> Any:
+def _check_compression(compression: Any, op: int, grouping: Optional[Grouping]) -> Any:
     """The meaning of the argument. ValueError: it does not go with the others."""
     if isinstance(compression, type) and issubclass(compression, GradientExchange):
         compression = compression()
@@ -214,7 +212,7 @@ def _check_compression(compression: Any, op: int, groups: Sequence[Any]) -> Any:
         kind = type(compression).__name__
         if op not in (Average, Sum):
             raise ValueError(f"compression={kind} needs op=Average or Sum, not {NAMES[op]}")
-        if groups:
+        if grouping is not None:
             raise ValueError(f"compression={kind} takes each gradient by itself; leave out groups and num_groups")
     return compression
 
@@ -246,8 +244,7 @@ def DistributedOptimizer(
     are combined (see adasum.py).
     gradient_predivide_factor: with Average, gradients are divided by it before, and the sum by size / it after.
     groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of
-    neighbours.
-        num_groups is its older form.
+    neighbours; num_groups is its older form. Those of the first step travel in step().
     sparse_as_dense: makes sparse gradients dense. Else their indices and values travel, and they stay sparse; they can
     be averaged and summed only.
     process_set: whose ranks take part; all others keep their own gradients.
@@ -255,8 +252,9 @@ def DistributedOptimizer(
     the second step on (default: FARANDOLE_GRADIENT_ARENA, which is on). A gradient that is kept beyond the next
     zero_grad() stays what it was.
 
-    Parameters that backward does not reach, or that a rank has frozen since, take part with a gradient of zero, so ranks
-    may use different parts of a model; what all ranks have frozen stays as it is. ValueError: an argument is wrong.
+    Parameters that backward does not reach, or that a rank has frozen, take part with a gradient of zero where another
+    rank trains them; what all ranks have frozen stays as it is. Ranks agree about that in the first step, and in each step
+    as long as one of them does not train all parameters. ValueError: an argument is wrong.
     """
     if isinstance(optimizer, (_Distributed, DistributedSteps)):
         raise ValueError("the optimizer is a DistributedOptimizer already")
@@ -267,9 +265,9 @@ def DistributedOptimizer(
         warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
     named = _name_parameters(optimizer, named_parameters)
-    grouped = _make_groups(groups, named)
+    grouping = _make_grouping(groups, named)
     _check_passes(backward_passes_per_step)
-    compression = _check_compression(compression, op, grouped)
+    compression = _check_compression(compression, op, grouping)
     distributed = _derive(optimizer, _Distributed if op != Adasum else DistributedSteps)
     distributed.op, distributed.process_set = op, process_set
     distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
@@ -286,6 +284,6 @@ def DistributedOptimizer(
         _options.gradient_arena() if gradient_arena is None else gradient_arena,
     )
     distributed._reducer = Reducer(settings, backward_passes_per_step)
-    distributed._reducer.add(named, grouped)
+    distributed._reducer.add(named, grouping)
     distributed._reducer.follow(distributed.param_groups)
     return distributed

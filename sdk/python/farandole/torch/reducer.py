@@ -1,46 +1,35 @@
 """Allreduce of gradients while backward runs: the part of DistributedOptimizer that does not know torch.optim."""
 
 import contextlib
-import numbers
 import operator
 import warnings
 import weakref
 from types import GeneratorType
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
 from .. import _epochs, _handles, _ops
 from .._library import failure, forked, lib
 from ..exceptions import EpochEnded, InvalidRequest
-from ..process_sets import ProcessSet, group_of
+from ..process_sets import group_of
 from ..reduce_ops import Average, Sum
 from . import gpus, ops
 from .compression import Compression
-from .exchange import GradientExchange, Terms
+from .exchange import GradientExchange, Settings, Terms
 from .gradient_arena import place_all
-from .gradients import Gradient, Taken, Unit, check_parameter, explained, in_memory_order, unnamed
-
-
-class Settings(NamedTuple):
-    """How gradients are reduced."""
-
-    compression: Any
-    op: int
-    prescale: float
-    postscale: float
-    sparse_as_dense: bool
-    process_set: ProcessSet
-    gradient_arena: bool
-
-
-# How a program that changes gradients while they travel is mended.
-_CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
-differ from now on. Change gradients (clip, unscale, zero) where they are reduced:
-    optimizer.synchronize()
-    ...
-    with optimizer.skip_synchronize():
-        optimizer.step()  # with a GradScaler: scaler.step(optimizer)"""
+from .gradients import (
+    CHANGED,
+    Gradient,
+    Grouping,
+    Taken,
+    Unit,
+    check_parameter,
+    explained,
+    in_memory_order,
+    name_unknown,
+)
+from .participation import Participation, parts_of
 
 
 class Reducer:
@@ -49,6 +38,10 @@ class Reducer:
     def __init__(self, settings: Settings, passes: int) -> None:
         """`passes`: backward passes whose gradients are added up before they travel."""
         self._units: List[Unit] = []
+        self._grouping: Optional[Grouping] = None
+        # Gradients stay here until step(): ranks have not agreed yet which of them travel together.
+        self._holds = False
+        self._participation = Participation(settings.process_set)
         self.settings = settings
         self._terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
         self._passes = passes
@@ -56,7 +49,7 @@ class Reducer:
         self._reduction = (settings.op, settings.prescale, settings.postscale)
         self._streams = _handles.Streams()  # that have given gradients which go the short way
         self._gradients: Dict[torch.Tensor, Gradient] = {}
-        self._submitted = 0
+        self._submitted = 0  # units that travel, or are held
         self._frozen: List[Gradient] = []  # those of frozen parameters that take part in this step
         self._told = False  # that the program has changed a gradient that travels
         self.synchronized = False  # by synchronize(), for the step that follows
@@ -80,11 +73,15 @@ class Reducer:
                 settings.compression.begin_epoch()
             for gradient in self._gradients.values():
                 check_parameter(gradient.name, gradient.parameter)
+                gradient.is_awaited = False
                 if gradient.hook is not None and not gradient.parameter.requires_grad:
                     # A worker that has come meanwhile does not know that it was trained once.
                     gradient.hook.remove()
                     gradient.hook = None
                 self._watch(gradient)
+            if self._grouping is not None:
+                self._form_units(self._grouping)
+                self._holds = True
 
     def leave_epoch(self) -> None:
         """Drops gradients, which may be half reduced, or of a step that will not be finished."""
@@ -95,44 +92,58 @@ class Reducer:
                 gradient.parameter.grad = gradient.place = None
             self._unplaced = list(self._added)
 
-    def add(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]] = ()) -> None:
-        """Watches parameters from now on; those of a group travel together. ValueError: a parameter of no supported
-        kind."""
+    def add(self, named: Sequence[Tuple[str, torch.Tensor]], grouping: Optional[Grouping] = None) -> None:
+        """Watches parameters from now on. `grouping`: which of them travel together. ValueError: a parameter of no
+        supported kind."""
         for name, parameter in named:
             if self.active:
                 check_parameter(name, parameter)
             self._gradients[parameter] = Gradient(parameter, name, self._passes)
         new = [self._gradients[parameter] for _, parameter in named]
-        grouped = set()
-        for group in groups:
-            members = [self._gradients[parameter] for parameter in group]
-            grouped.update(members)
-            self._units.append(Unit(members, f"allreduce.group.{members[0].name}"))
-        self._units.extend(
-            Unit([gradient], f"allreduce.{gradient.name}") for gradient in new if gradient not in grouped
-        )
+        self._units.extend(Unit([gradient], f"allreduce.{gradient.name}") for gradient in new)
         if self.active:
             for gradient in new:
                 self._watch(gradient)
+        if grouping is not None:
+            self._grouping, self._holds = grouping, self.active
+            self._form_units(grouping)
         if new:
             self._added.append(new)
             self._unplaced.append(new)
+            self._participation.begin()
+
+    def _form_units(self, grouping: Grouping) -> None:
+        """Makes the units of all gradients anew. Nothing travels."""
+        groups = grouping.split([gradient for gradient in self._gradients.values() if gradient.takes_part()])
+        grouped = {gradient for group in groups for gradient in group}
+        self._units = [Unit(group, f"allreduce.group.{group[0].name}") for group in groups]
+        self._units.extend(
+            Unit([gradient], f"allreduce.{gradient.name}")
+            for gradient in self._gradients.values()
+            if gradient not in grouped
+        )
+
+    def _agree(self) -> None:
+        """Learns which parameters other ranks train, and what of their gradients only those know."""
+        for gradient in self._gradients.values():
+            self._watch(gradient)
+        merged = self._participation.agree(lambda: parts_of(self.gradients()))
+        if merged is not None:
+            for gradient in self._gradients.values():
+                part = merged.get(gradient.name)
+                if part is not None:
+                    gradient.is_awaited, gradient.sparse_dim = True, part.sparse_dim
+            self._participation.note_change()
+            if self._holds and self._grouping is not None:
+                self._form_units(self._grouping)
+        self._holds = False
 
     def follow(self, groups: Sequence[Dict[str, Any]]) -> None:
         """Adds those parameters of the optimizer's groups that it does not know; names go by their places there."""
         parameters = [parameter for group in groups for parameter in group["params"]]
         if len(parameters) == len(self._followed) and all(map(operator.is_, parameters, self._followed)):
             return
-        taken = {gradient.name for gradient in self._gradients.values()}
-        named = []
-        for index, group in enumerate(groups):
-            for position, parameter in enumerate(group["params"]):
-                if parameter not in self._gradients:
-                    name = unnamed(index, position)
-                    while name in taken:
-                        name += "+"
-                    named.append((name, parameter))
-        self.add(named)
+        self.add(name_unknown(groups, self._gradients))
         self._followed = parameters
 
     def _watch(self, gradient: Gradient) -> None:
@@ -140,6 +151,7 @@ class Reducer:
             # A parameter outlives its optimizer: the hook must not keep it alive, nor act for one that is gone.
             gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self, gradient))
             weakref.finalize(self, gradient.hook.remove)
+            self._participation.note_change()
 
     @property
     def passes(self) -> int:
@@ -175,6 +187,9 @@ class Reducer:
         """Has a gradient travel now, with those of its group, without further backward passes; returns what travels."""
         unit = self._gradients[parameter].unit
         if not unit.is_sent():
+            if self._holds:
+                self._agree()
+                unit = self._gradients[parameter].unit
             errors: List[Exception] = []
             self._complete(unit, errors)
             if errors:
@@ -196,7 +211,7 @@ class Reducer:
             self.settings.compression.begin_epoch()
 
     def outstanding(self) -> bool:
-        """Whether gradients are travelling."""
+        """Whether gradients are travelling, or ready to."""
         return self._submitted > 0
 
     def on_gradient(self, gradient: Gradient) -> None:
@@ -213,14 +228,18 @@ class Reducer:
         if left == 0:
             unit = gradient.unit
             unit.waiting -= 1
-            if unit.waiting == 0:
-                try:
-                    self._submit(unit)
-                except EpochEnded:
-                    self._vacate()
-                    raise
-                except InvalidRequest as error:
-                    raise explained(error) from None
+            if unit.waiting > 0:
+                return
+            if self._holds:
+                self._submitted += 1
+                return
+            try:
+                self._submit(unit)
+            except EpochEnded:
+                self._vacate()
+                raise
+            except InvalidRequest as error:
+                raise explained(error) from None
 
     def _submit(self, unit: Unit) -> None:
         gradient = unit.gradients[0]
@@ -262,7 +281,9 @@ class Reducer:
         grad = unit.parameter.grad
         if grad.layout is torch.sparse_coo and not settings.sparse_as_dense and len(unit.gradients) == 1:
             # The factors are those of an average, and cancel out.
-            unit.gradients[0].sparse_dim = grad.sparse_dim()
+            if unit.gradients[0].sparse_dim != grad.sparse_dim():
+                unit.gradients[0].sparse_dim = grad.sparse_dim()
+                self._participation.note_change()
             unit.handle = ops.sparse_allreduce_async(grad, unit.name, settings.op, settings.process_set)
             return
         if isinstance(settings.compression, GradientExchange):
@@ -306,6 +327,11 @@ class Reducer:
             return
         errors: List[Exception] = []
         try:
+            if self._participation.is_open:
+                try:
+                    self._agree()
+                except EpochEnded as error:
+                    errors.append(error)
             for unit in self._units:
                 if not unit.number and unit.handle is None:
                     self._complete(unit, errors)
@@ -356,11 +382,10 @@ class Reducer:
         self._unplaced = list(self._added)
 
     def _complete(self, unit: Unit, errors: List[Exception]) -> None:
-        """Submits what the hooks have not, if this rank has ever trained it: another one may do so now. Adds to the
-        errors."""
+        """Submits what the hooks have not, if any rank has ever trained it: one may do so now. Adds to the errors."""
         for gradient in unit.gradients:
             self._watch(gradient)
-        if all(gradient.hook is None for gradient in unit.gradients):
+        if not any(gradient.takes_part() for gradient in unit.gradients):
             return
         try:
             for gradient in unit.gradients:
@@ -432,7 +457,7 @@ class Reducer:
         gradient.parameter.grad = gradient.sent
         if not self._told:
             self._told = True
-            warnings.warn(_CHANGED.format(gradient.name), RuntimeWarning, stacklevel=6)
+            warnings.warn(CHANGED.format(gradient.name), RuntimeWarning, stacklevel=6)
 
     @staticmethod
     def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
@@ -459,19 +484,6 @@ class Reducer:
     def __del__(self) -> None:
         if not forked():
             self._reset()
-
-    def reduce_loss(self, loss: Any) -> Any:
-        """The loss over all ranks, as gradients are: what an optimizer must see that decides by it. A loss that is
-        no number, as None, and other reductions pass as they are."""
-        if not self.active or self.settings.op not in (Average, Sum):
-            return loss
-        if not isinstance(loss, (torch.Tensor, numbers.Real)):
-            return loss
-        tensor = loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
-        reduced = ops.allreduce_async(
-            tensor, None, "allreduce.loss", self.settings.op, process_set=self.settings.process_set
-        ).synchronize()
-        return reduced if isinstance(loss, torch.Tensor) else reduced.item()
 
 
 def _weak_hook(reducer: Reducer, gradient: Gradient) -> Callable[[torch.Tensor], None]:

@@ -29,6 +29,7 @@ SIZES = {
     "state": (1, 2, 3, 4),
     "optimizer": (1, 2, 3, 4),
     "idioms": (1, 2, 3),
+    "random_loops": (1, 2, 3),
     "stray_gradients": (1, 2, 3),
     "training": (1, 2, 3, 4),
     "horovod_names": (1, 2, 3, 4),

@@ -7,6 +7,7 @@ import pickle
 import warnings
 from typing import Any, Callable, List
 
+import farandole.torch as hvd
 import torch
 from harness import Checks
 from torch import nn
@@ -248,6 +249,15 @@ def the_state_goes_to_a_new_optimizer(loop: Loop) -> None:
         loop.optimizer.step()
 
 
+def grow(grad: torch.Tensor) -> None:
+    """To a larger size. In memory that the ranks share torch refuses it, as the guide for Horovod's users tells."""
+    lies_in_arena = hvd.size() > 1 and not grad.untyped_storage().resizable()
+    try:
+        grad.resize_(2 * grad.numel()).zero_()
+    except RuntimeError as error:
+        assert lies_in_arena and "not resizable" in str(error), error
+
+
 def share_data(grad: torch.Tensor) -> None:
     grad.data = torch.ones_like(grad)
 
@@ -256,6 +266,7 @@ def share_data(grad: torch.Tensor) -> None:
 AFTERWARDS = {
     "requires_grad_": lambda grad: grad.requires_grad_(),
     "resize_": lambda grad: grad.resize_(2),
+    "resize_ to a larger size": grow,
     "set_": lambda grad: grad.set_(torch.ones(grad.shape, dtype=grad.dtype)),
     "share_memory_": lambda grad: grad.share_memory_(),
     "t_": lambda grad: grad.t_(),

@@ -1,5 +1,6 @@
 """Starting from one state: parameters, optimizer state, objects."""
 
+import copy
 import io
 from typing import Any, Dict, List
 
@@ -155,6 +156,35 @@ def who_holds_an_optimizers_groups_still_does_when_its_state_has_come() -> None:
         scheduler.step()
     torch.testing.assert_close(optimizer.param_groups[0]["lr"], 0.1 * 0.1**2)
     expect_same_everywhere(model.state_dict())
+
+
+@check.each("average", "adasum")
+def a_state_that_the_wrapper_or_the_wrapped_has_loaded_is_that_of_both(kind: str) -> None:
+    """Horovod: the wrapped optimizer and its scheduler are cut off."""
+    model = make_model(0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
+    op = hvd.Adasum if kind == "adasum" else hvd.Average
+    optimizer = hvd.DistributedOptimizer(inner, named_parameters=model.named_parameters(), op=op)
+    step(model, optimizer, 1)
+    saved = copy.deepcopy(optimizer.state_dict())
+    for loads in (optimizer, inner):
+        saved["param_groups"][0]["lr"] = 0.8
+        loads.load_state_dict(copy.deepcopy(saved))
+        before = model[0].weight.detach().clone()
+        scheduler.step()
+        step(model, optimizer, 1)
+        assert optimizer.param_groups is inner.param_groups and optimizer.state is inner.state
+        assert optimizer.param_groups[0]["lr"] == 0.4 and not torch.equal(model[0].weight, before)
+        expect_same_everywhere(model.state_dict())
+    for given in (optimizer, inner):
+        given.param_groups = [{**group, "lr": 0.0} for group in given.param_groups]
+        before = model[0].weight.detach().clone()
+        step(model, optimizer, 1)
+        assert torch.equal(model[0].weight, before) and optimizer.param_groups is inner.param_groups
+        given.param_groups[0]["lr"] = 0.5
+        step(model, optimizer, 1)
+        assert not torch.equal(model[0].weight, before)
 
 
 @check

@@ -9,13 +9,13 @@ from ..process_sets import ProcessSet
 from ..reduce_ops import Adasum
 from . import ops
 from .gradients import unnamed
-from .horovod_attributes import NotCopied
 from .participation import Part, Participation, Parts
+from .wrapping import SharesGroups
 
 Named = List[Tuple[str, torch.Tensor]]
 
 
-class DistributedSteps(NotCopied):
+class DistributedSteps(SharesGroups):
     """Goes before an optimizer's own class: the methods that differ.
 
     Adasum weighs the changes that the ranks' own steps make to each parameter, which hold learning rate, momentum and
@@ -26,7 +26,6 @@ class DistributedSteps(NotCopied):
     process_set: ProcessSet
     gradient_predivide_factor: float
     sparse_as_dense: bool
-    _wrapped: torch.optim.Optimizer
     _named: Named
     _compression: Type
 
@@ -92,6 +91,7 @@ class DistributedSteps(NotCopied):
 
     def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's; the new parameters' changes are combined too."""
+        self.share_groups()
         super().add_param_group(param_group)
         self._follow()
 
@@ -111,6 +111,7 @@ class DistributedSteps(NotCopied):
 
     def _follow(self) -> None:
         """Adds the parameters of groups that have come another way, as through the optimizer that was wrapped."""
+        self.share_groups()
         known = {id(parameter) for _, parameter in self._named}
         for index, group in enumerate(self.param_groups):
             for position, parameter in enumerate(group["params"]):

@@ -1,6 +1,6 @@
 """The attributes that libraries read of Horovod's optimizers, to know one and to see what travels."""
 
-from typing import Any, Dict, NoReturn, Set, Tuple
+from typing import Any, Dict, Set, Tuple
 
 import torch
 
@@ -8,6 +8,7 @@ from .._handles import Handle
 from .._library import lib
 from .gradients import Unit
 from .reducer import Reducer
+from .wrapping import SharesGroups
 
 
 class Travelling(Handle):
@@ -33,18 +34,7 @@ class Travelling(Handle):
         return grads[0] if len(grads) == 1 else grads
 
 
-class NotCopied:
-    """Refuses to be copied or pickled."""
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        del protocol
-        raise TypeError(
-            "a DistributedOptimizer cannot be copied or pickled, as it reduces the gradients of this process's model: copy "
-            "the model, wrap an optimizer of the copy, and give that the state_dict() of this one"
-        )
-
-
-class HorovodAttributes(NotCopied):
+class HorovodAttributes(SharesGroups):
     """Attributes of Horovod's _DistributedOptimizer, for reading; they are made when they are asked for."""
 
     _reducer: Reducer

@@ -29,7 +29,6 @@ class _Distributed(HorovodAttributes):
     process_set: ProcessSet
     gradient_predivide_factor: float
     sparse_as_dense: bool
-    _wrapped: torch.optim.Optimizer
     _reducer: Reducer
     _should_synchronize: bool = True
 
@@ -44,6 +43,7 @@ class _Distributed(HorovodAttributes):
 
         ValueError: ranks disagree about a gradient. EpochEnded: a worker has died or left.
         """
+        self.share_groups()
         self._reducer.follow(self.param_groups)
         self._reducer.synchronize()
         self._reducer.synchronized = True
@@ -94,6 +94,7 @@ class _Distributed(HorovodAttributes):
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def synchronized() -> Any:
             loss = closure()
+            self.share_groups()
             self._reducer.follow(self.param_groups)
             self._reducer.synchronize()
             return reduce_loss(loss, self._reducer.settings) if self._reducer.active else loss
@@ -117,6 +118,7 @@ class _Distributed(HorovodAttributes):
     def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's; the new parameters' gradients are reduced too. (Those that come another way, as through the
         optimizer that was wrapped, are seen in the next step.)"""
+        self.share_groups()
         super().add_param_group(param_group)
         self._reducer.follow(self.param_groups)
 
@@ -137,7 +139,7 @@ def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
     distributed = made.__new__(made)
     # Not through the constructor, which would lose state and defaults. A learning rate scheduler may have put a `step` of the old one there.
     distributed.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
-    distributed._wrapped = optimizer
+    distributed.share_with(optimizer)
     return distributed
 
 

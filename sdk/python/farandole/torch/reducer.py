@@ -225,6 +225,7 @@ class Reducer:
                 f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})"
             )
         gradient.passes_left = left
+        self.synchronized = False  # if it was for a step, that was left out
         if left == 0:
             unit = gradient.unit
             unit.waiting -= 1

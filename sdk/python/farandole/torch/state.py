@@ -1,6 +1,5 @@
 """Starting all ranks from one state."""
 
-import contextlib
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
@@ -11,6 +10,7 @@ from ..objects import broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from . import ops
 from .tensor_stream import broadcast_all, describe, expect_agreement
+from .wrapping import keeping_groups
 
 
 def broadcast_parameters(
@@ -138,14 +138,8 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
     """load_state_dict, which gives counters and factors the parameter's element type and device: they would then differ
     from those that were saved, and on a GPU each step would wait for them. And it makes new groups, of which a learning
     rate scheduler that was given the optimizer before it was wrapped would not know: the old ones stay."""
-    groups, states = optimizer.param_groups, optimizer.state
-    optimizer.load_state_dict(state)
-    loaded_groups, loaded_states = [dict(group) for group in optimizer.param_groups], dict(optimizer.state)
-    for kept, loaded in zip([*groups, states], [*loaded_groups, loaded_states]):
-        kept.clear()
-        kept.update(loaded)
-    with contextlib.suppress(AttributeError):  # of one that shows those of another
-        optimizer.param_groups, optimizer.state = groups, states
+    with keeping_groups(optimizer):
+        optimizer.load_state_dict(state)
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):

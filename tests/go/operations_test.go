@@ -20,7 +20,7 @@ var checks = join(
 	elementChecks(func(value float64) farandole.BFloat16 { return farandole.ToBFloat16(float32(value)) }),
 	elementChecks(func(value float64) farandole.Float8E4M3 { return farandole.ToFloat8E4M3(float32(value)) }),
 	elementChecks(func(value float64) farandole.Float8E5M2 { return farandole.ToFloat8E5M2(float32(value)) }),
-	operationChecks, gonumChecks, handleChecks, epochChecks,
+	operationChecks, groupedChecks, gonumChecks, handleChecks, epochChecks,
 )
 
 func join(lists ...[]check) []check {

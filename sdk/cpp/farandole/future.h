@@ -67,6 +67,45 @@ class Submission {
   Status error_;
 };
 
+// The submissions of one grouped call, in the order in which they were made; it is complete when all are. Moves.
+class Submissions {
+ public:
+  Submissions() = default;
+  explicit Submissions(std::vector<Submission> all) : all_(std::move(all)) {}
+  explicit Submissions(Status error) { all_.emplace_back(std::move(error)); }
+
+  bool is_held() const {
+    return std::any_of(all_.begin(), all_.end(), [](const Submission& one) { return one.is_held(); });
+  }
+  bool IsComplete() const {
+    return std::all_of(all_.begin(), all_.end(), [](const Submission& one) { return one.IsComplete(); });
+  }
+  // As Submission's, for all of them: the first error, or OK.
+  Status Wait(int64_t timeout_ms) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::max<int64_t>(timeout_ms, 0));
+    Status first;
+    for (Submission& one : all_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+      Status status = one.Wait(timeout_ms < 0 ? -1 : std::max<int64_t>(left, 0));
+      if (status.code() == StatusCode::kStillPending) return status;
+      if (first.ok() && !status.ok()) first = std::move(status);
+    }
+    return first;
+  }
+  Status Finish() {
+    Status first = Wait(-1);
+    Release();
+    return first;
+  }
+  void Release() {
+    for (Submission& one : all_) one.Release();
+  }
+  std::vector<Submission> TakeAll() && { return std::move(all_); }
+
+ private:
+  std::vector<Submission> all_;
+};
+
 // The rows that an allgather, alltoall, gather or scatter has brought: memory of the library, which lives as long as
 // this.
 class Gathered {
@@ -123,19 +162,47 @@ class Gathered {
 // How a complete submission becomes a result. Each has `Result`, and Take, which gets it when it is complete and well.
 struct TakeNothing {
   using Result = Status;
+  using Pending = Submission;
   static constexpr bool kIsLeft = false;
   Result Take(Submission&&) { return Status(); }
 };
 struct TakeGathered {
   using Result = StatusOr<Gathered>;
+  using Pending = Submission;
   static constexpr bool kIsLeft = true;
   Shape shape;
   DType dtype = DType::kU8;
   int32_t group = 0;
   Result Take(Submission&& submission) { return Gathered::Take(std::move(submission), shape, dtype, group); }
 };
+// Of a grouped call without results.
+struct TakeNothingOfAll {
+  using Result = Status;
+  using Pending = Submissions;
+  static constexpr bool kIsLeft = false;
+  Result Take(Submissions&&) { return Status(); }
+};
+// Of a grouped call with a result for each of its tensors.
+struct TakeEachGathered {
+  using Result = StatusOr<std::vector<Gathered>>;
+  using Pending = Submissions;
+  static constexpr bool kIsLeft = true;
+  std::vector<TakeGathered> each;
+  Result Take(Submissions&& submissions) {
+    std::vector<Submission> all = std::move(submissions).TakeAll();
+    std::vector<Gathered> taken;
+    // A call without tensors has one submission and no result.
+    for (size_t i = 0; i < each.size(); ++i) {
+      StatusOr<Gathered> one = each[i].Take(std::move(all[i]));
+      if (!one.ok()) return one.status();
+      taken.push_back(*std::move(one));
+    }
+    return taken;
+  }
+};
 struct TakeLastRank {
   using Result = StatusOr<int>;
+  using Pending = Submission;
   static constexpr bool kIsLeft = false;
   std::unique_ptr<int32_t> last;  // the library writes there
   Result Take(Submission&&) { return static_cast<int>(*last); }
@@ -152,8 +219,9 @@ template <typename Taker>
 class [[nodiscard]] BasicFuture {
  public:
   using Result = typename Taker::Result;
+  using Pending = typename Taker::Pending;
 
-  explicit BasicFuture(Submission submission, Taker taker = {})
+  explicit BasicFuture(Pending submission, Taker taker = {})
       : submission_(std::move(submission)), taker_(std::move(taker)) {}
   BasicFuture(BasicFuture&&) noexcept = default;
   // Waits for the operation that it had before.
@@ -196,7 +264,7 @@ class [[nodiscard]] BasicFuture {
     if (submission_.is_held()) static_cast<void>(submission_.Finish());
   }
 
-  Submission submission_;
+  Pending submission_;
   Taker taker_;
 };
 
@@ -235,6 +303,8 @@ class [[nodiscard]] Continued {
 
 using Future = BasicFuture<TakeNothing>;
 using GatherFuture = BasicFuture<TakeGathered>;
+using GroupedFuture = BasicFuture<TakeNothingOfAll>;
+using GroupedGatherFuture = BasicFuture<TakeEachGathered>;
 using JoinFuture = BasicFuture<TakeLastRank>;
 
 // Waits for all of them. The first error, or OK.

@@ -117,7 +117,8 @@ class Job {
     return AllreduceAsync(AsConst(tensor), tensor, call);
   }
 
-  // Several tensors of one element type as one: all are reduced together, or none. As many outputs as inputs.
+  // Several tensors of one element type as one: all are reduced together, or none. As many outputs as inputs; all ranks
+  // give as many tensors, of which there may be none.
   Status GroupedAllreduce(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
                           const Call& call = {}) {
     return Grouped(inputs, outputs, call, kNoLimit).Wait();
@@ -139,6 +140,15 @@ class Job {
   }
   GatherFuture AllgatherAsync(const ConstTensor& input, const Call& call = {}) {
     return GatherToAll(input, call, kAtOnce);
+  }
+
+  // Allgather of several tensors, of any element types, in one call: results in their order. All ranks give as many
+  // tensors, of the same types and but for the first dimension shapes, or each gets INVALID_ARGUMENT.
+  StatusOr<std::vector<Gathered>> GroupedAllgather(const std::vector<ConstTensor>& inputs, const Call& call = {}) {
+    return GatherEach(inputs, call, kNoLimit).Wait();
+  }
+  GroupedGatherFuture GroupedAllgatherAsync(const std::vector<ConstTensor>& inputs, const Call& call = {}) {
+    return GatherEach(inputs, call, kAtOnce);
   }
 
   // Gives the first splits[0] rows to the set's rank 0, the next splits[1] to rank 1, ...; what this rank gets comes in
@@ -201,6 +211,15 @@ class Job {
   Future ReducescatterAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     return ReduceAndScatter(input, output, call, kAtOnce);
   }
+  // Reducescatter of several tensors, of any element types, in one call. As many outputs as inputs, on all ranks alike.
+  Status GroupedReducescatter(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
+                              const Call& call = {}) {
+    return ReduceAndScatterEach(inputs, outputs, call, kNoLimit).Wait();
+  }
+  GroupedFuture GroupedReducescatterAsync(const std::vector<ConstTensor>& inputs,
+                                          const std::vector<MutableTensor>& outputs, const Call& call = {}) {
+    return ReduceAndScatterEach(inputs, outputs, call, kAtOnce);
+  }
   // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size.
   int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
     const int64_t size = std::max(functions_->group_size(call.group()), 1);
@@ -223,7 +242,11 @@ class Job {
 
   // From now on this thread's tensors are in the memory of GPU `gpu`, and `stream` (a cudaStream_t) gives them; -1: in
   // the host's memory. farandole_use_stream in worker/farandole.h has the rules.
-  Status UseStream(int gpu, void* stream) { return Told(functions_->use_stream(gpu, stream)); }
+  Status UseStream(int gpu, void* stream) {
+    const int code = functions_->use_stream(gpu, stream);
+    if (code == FARANDOLE_OK) IsThreadOnGpu() = gpu >= 0;
+    return Told(code);
+  }
 
   // ---- Looking at it ----
 
@@ -247,7 +270,13 @@ class Job {
  private:
   static constexpr int64_t kAtOnce = 0;
   static constexpr int64_t kNoLimit = -1;
+  static constexpr int64_t kNoElements[] = {0};
 
+  // Whether this thread's tensors are in a GPU, which a grouped call states to the other ranks.
+  static bool& IsThreadOnGpu() {
+    static thread_local bool is_on_gpu = false;
+    return is_on_gpu;
+  }
   Status Told(int code) const { return StatusOf(*functions_, code); }
   Future Submitted(farandole_handle handle) const { return Future(Submission(functions_, handle)); }
   template <typename Tensor>
@@ -278,31 +307,96 @@ class Job {
     return CheckTypes(input, output, call);
   }
 
+  static Status CheckNumbers(size_t inputs, size_t outputs) {
+    if (inputs == outputs) return Status();
+    return Status(StatusCode::kInvalidArgument, "a grouped operation got " + std::to_string(inputs) + " inputs and " +
+                                                    std::to_string(outputs) + " outputs; it needs as many of each");
+  }
+
   template <typename Input>
   Future Grouped(const std::vector<Input>& inputs, const std::vector<MutableTensor>& outputs, const Call& call,
                  int64_t wait_ms) {
-    if (inputs.size() != outputs.size() || inputs.empty()) {
-      return Future(Submission(Status(StatusCode::kInvalidArgument,
-                                      "a grouped operation got " + std::to_string(inputs.size()) + " inputs and " +
-                                          std::to_string(outputs.size()) + " outputs; it needs one or more of each")));
-    }
+    Status status = CheckNumbers(inputs.size(), outputs.size());
+    if (status.ok()) status = call.Check();
     // Kept, so that a call allocates nothing.
     static thread_local std::vector<farandole_tensor> tensors;
     tensors.clear();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (Status status = CheckPair(inputs[i], outputs[i], call); !status.ok()) {
-        return Future(Submission(std::move(status)));
-      }
-      if (inputs[i].dtype() != inputs[0].dtype()) {
-        return Future(Submission(Status(StatusCode::kInvalidArgument,
-                                        std::string("a grouped operation has tensors of ") + NameOf(inputs[0].dtype()) +
-                                            " and of " + NameOf(inputs[i].dtype()) + "; make a call for each type")));
+    for (size_t i = 0; i < inputs.size() && status.ok(); ++i) {
+      status = CheckPair(inputs[i], outputs[i], call);
+      if (status.ok() && inputs[i].dtype() != inputs[0].dtype()) {
+        status = Status(StatusCode::kInvalidArgument, std::string("a grouped operation has tensors of ") +
+                                                          NameOf(inputs[0].dtype()) + " and of " +
+                                                          NameOf(inputs[i].dtype()) + "; make a call for each type");
       }
       tensors.push_back({inputs[i].data(), outputs[i].data(), inputs[i].shape().begin(), inputs[i].shape().ndim()});
     }
+    if (!status.ok()) return Future(Submission(std::move(status)));
+    // A call without tensors says so to the other ranks, by a tensor without elements.
+    const farandole_part none = {nullptr, 0, 0};
+    if (inputs.empty()) tensors.push_back({nullptr, nullptr, kNoElements, 1});
     return Submitted(functions_->grouped_allreduce(call.name(), tensors.data(), static_cast<int32_t>(tensors.size()),
-                                                   Number(inputs[0]), call.op(), call.prescale(), call.postscale(),
-                                                   call.group(), wait_ms, nullptr));
+                                                   inputs.empty() ? FARANDOLE_F32 : Number(inputs[0]), call.op(),
+                                                   call.prescale(), call.postscale(), call.group(), wait_ms,
+                                                   inputs.empty() ? &none : nullptr));
+  }
+
+  // The submissions of a grouped call whose operation takes one tensor at a time. `submit(name, tensor, wait_ms, part)`
+  // makes one of them; `tensor` is a number, or -1 for the only submission of a call without tensors.
+  template <typename Submit>
+  Submissions SubmitEach(const std::vector<ConstTensor>& inputs, const Call& call, int64_t wait_ms, Submit submit) {
+    std::vector<farandole_member> members;
+    for (const ConstTensor& input : inputs) {
+      members.push_back({input.shape().begin(), input.shape().ndim(), Number(input), IsThreadOnGpu() ? 1 : 0});
+    }
+    farandole_part part = {members.data(), static_cast<int32_t>(members.size()), 0};
+    std::vector<Submission> all;
+    const int count = static_cast<int>(inputs.size());
+    for (int i = 0; i < std::max(count, 1); ++i) {
+      // The first has the call's own name on every rank, whatever its tensors are, so that ranks can compare them.
+      const bool is_named = call.name() != nullptr && *call.name() != '\0';
+      const std::string name = is_named && i > 0 ? std::string(call.name()) + "." + std::to_string(i) : "";
+      const int64_t wait = i + 1 < count ? kAtOnce : wait_ms;
+      const farandole_handle handle =
+          submit(i > 0 ? name.c_str() : call.name(), count == 0 ? -1 : i, wait, count == 1 ? nullptr : &part);
+      if (i == 0) part.first = handle;
+      all.emplace_back(functions_, handle);
+      if (handle < 0) break;
+    }
+    return Submissions(std::move(all));
+  }
+
+  GroupedGatherFuture GatherEach(const std::vector<ConstTensor>& inputs, const Call& call, int64_t wait_ms) {
+    Status status = call.Check();
+    std::vector<TakeGathered> each;
+    for (const ConstTensor& input : inputs) {
+      if (status.ok()) status = CheckOne(input, call);
+      each.push_back({input.shape(), input.dtype(), call.group()});
+    }
+    if (!status.ok()) return GroupedGatherFuture(Submissions(std::move(status)));
+    const ConstTensor nothing(nullptr, {0}, DType::kF32);
+    const auto submit = [&](const char* name, int at, int64_t wait, const farandole_part* part) {
+      const ConstTensor& input = at < 0 ? nothing : inputs[static_cast<size_t>(at)];
+      return functions_->allgather(name, input.data(), input.shape().begin(), input.shape().ndim(), Number(input),
+                                   call.group(), wait, part);
+    };
+    return GroupedGatherFuture(SubmitEach(inputs, call, wait_ms, submit), {std::move(each)});
+  }
+
+  GroupedFuture ReduceAndScatterEach(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
+                                     const Call& call, int64_t wait_ms) {
+    Status status = CheckNumbers(inputs.size(), outputs.size());
+    if (status.ok()) status = call.Check();
+    for (size_t i = 0; i < inputs.size() && status.ok(); ++i) status = CheckShare(inputs[i], outputs[i], call);
+    if (!status.ok()) return GroupedFuture(Submissions(std::move(status)));
+    const ConstTensor nothing(nullptr, {0}, DType::kF32);
+    const auto submit = [&](const char* name, int at, int64_t wait, const farandole_part* part) {
+      const ConstTensor& input = at < 0 ? nothing : inputs[static_cast<size_t>(at)];
+      void* const output = at < 0 ? nullptr : outputs[static_cast<size_t>(at)].data();
+      return functions_->reducescatter(name, input.data(), output, input.shape().begin(), input.shape().ndim(),
+                                       Number(input), call.op(), call.prescale(), call.postscale(), call.group(), wait,
+                                       part);
+    };
+    return GroupedFuture(SubmitEach(inputs, call, wait_ms, submit));
   }
 
   GatherFuture GatherToAll(const ConstTensor& input, const Call& call, int64_t wait_ms) {
@@ -337,18 +431,21 @@ class Job {
                                            input.shape().ndim(), Number(input), root, call.group(), wait_ms));
   }
 
-  Future ReduceAndScatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
+  // Of a reducescatter.
+  Status CheckShare(const ConstTensor& input, const MutableTensor& output, const Call& call) const {
     Status status = CheckTypes(input, output, call);
-    if (status.ok() && input.shape().ndim() > 0) {
-      const int64_t rows = *input.shape().begin();
-      const int64_t row = rows == 0 ? 0 : input.shape().count() / rows;
-      const int64_t share = RowsOfShare(rows, call);
-      if (functions_->group_rank(call.group()) >= 0 && output.shape().count() != share * row) {
-        status = Status(StatusCode::kInvalidArgument, "the output has shape " + output.shape().ToString() +
-                                                          ", and this rank's part of " + input.shape().ToString() +
-                                                          " has " + std::to_string(share) + " rows");
-      }
-    }
+    if (!status.ok() || input.shape().ndim() == 0) return status;
+    const int64_t rows = *input.shape().begin();
+    const int64_t row = rows == 0 ? 0 : input.shape().count() / rows;
+    const int64_t share = RowsOfShare(rows, call);
+    if (functions_->group_rank(call.group()) < 0 || output.shape().count() == share * row) return status;
+    return Status(StatusCode::kInvalidArgument, "the output has shape " + output.shape().ToString() +
+                                                    ", and this rank's part of " + input.shape().ToString() + " has " +
+                                                    std::to_string(share) + " rows");
+  }
+
+  Future ReduceAndScatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
+    Status status = CheckShare(input, output, call);
     if (!status.ok()) return Future(Submission(std::move(status)));
     return Submitted(functions_->reducescatter(call.name(), input.data(), output.data(), input.shape().begin(),
                                                input.shape().ndim(), Number(input), call.op(), call.prescale(),

@@ -282,20 +282,27 @@ farandole_go_outcome farandole_go_allreduce(farandole_go_terms terms, const void
   return outcome;
 }
 
-farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, const void* const* inputs,
-                                                    void* const* outputs, const int64_t* counts, int32_t tensors,
+/* The shape of the tensor that a grouped call without tensors submits. */
+static const int64_t no_elements[1] = {0};
+
+farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, const farandole_go_group* group,
                                                     int64_t wait_ms) {
   struct name name;
   const char* text = name_of(&terms, &name);
-  farandole_tensor* group = malloc(sizeof(farandole_tensor) * (size_t)(tensors + 1));
-  for (int32_t i = 0; i < tensors; ++i) {
-    const farandole_tensor tensor = {inputs[i], outputs[i], counts + i, 1};
-    group[i] = tensor;
+  farandole_tensor* tensors = malloc(sizeof(farandole_tensor) * (size_t)(group->tensors + 1));
+  const farandole_tensor nothing = {NULL, NULL, no_elements, 1};
+  const farandole_part none = {NULL, 0, 0};
+  tensors[0] = nothing;
+  const int64_t* dims = group->dims;
+  for (int32_t i = 0; i < group->tensors; dims += group->ndims[i++]) {
+    const farandole_tensor tensor = {group->inputs[i], group->outputs[i], dims, group->ndims[i]};
+    tensors[i] = tensor;
   }
-  const farandole_handle handle = table.grouped_allreduce(text, group, tensors, terms.dtype, terms.reduce_op,
-                                                          terms.prescale, terms.postscale, terms.group, wait_ms, NULL);
+  const farandole_handle handle =
+      table.grouped_allreduce(text, tensors, group->tensors > 0 ? group->tensors : 1, terms.dtype, terms.reduce_op,
+                              terms.prescale, terms.postscale, terms.group, wait_ms, group->tensors > 0 ? NULL : &none);
   const farandole_go_outcome outcome = settled(handle, wait_ms);
-  free(group);
+  free(tensors);
   free(name.allocated);
   return outcome;
 }
@@ -368,6 +375,69 @@ farandole_go_outcome farandole_go_scatter(farandole_go_terms terms, const void* 
       of_value(table.scatter(text, input, terms.shape, terms.ndim, terms.dtype, root, terms.group, wait_ms));
   free(name.allocated);
   return outcome;
+}
+
+/* One submission of a grouped call. */
+typedef farandole_handle (*submit_one)(const farandole_go_terms* terms, const char* name, const void* input,
+                                       void* output, int64_t wait_ms, const farandole_part* part);
+
+static farandole_handle gather_one(const farandole_go_terms* terms, const char* name, const void* input, void* output,
+                                   int64_t wait_ms, const farandole_part* part) {
+  (void)output;
+  return table.allgather(name, input, terms->shape, terms->ndim, terms->dtype, terms->group, wait_ms, part);
+}
+
+static farandole_handle scatter_one(const farandole_go_terms* terms, const char* name, const void* input, void* output,
+                                    int64_t wait_ms, const farandole_part* part) {
+  return table.reducescatter(name, input, output, terms->shape, terms->ndim, terms->dtype, terms->reduce_op,
+                             terms->prescale, terms->postscale, terms->group, wait_ms, part);
+}
+
+static farandole_go_outcome submit_each(farandole_go_terms* terms, const farandole_go_group* group,
+                                        farandole_handle* handles, int64_t wait_ms, submit_one submit) {
+  struct name name;
+  const char* text = name_of(terms, &name);
+  /* The number of a further submission is added to the name, so there is room for it. */
+  char* numbered = text == NULL ? NULL : malloc((size_t)terms->name_bytes + 16);
+  farandole_member* members = malloc(sizeof(farandole_member) * (size_t)(group->tensors + 1));
+  const int64_t* dims = group->dims;
+  for (int32_t i = 0; i < group->tensors; dims += group->ndims[i++]) {
+    const farandole_member member = {dims, group->ndims[i], terms->dtype, 0};
+    members[i] = member;
+  }
+  farandole_part part = {members, group->tensors, 0};
+  const int32_t count = group->tensors > 0 ? group->tensors : 1;
+  farandole_go_outcome outcome = {count, NULL, FARANDOLE_OK};
+  dims = group->tensors > 0 ? group->dims : no_elements;
+  for (int32_t i = 0; i < count; ++i) {
+    terms->ndim = group->tensors > 0 ? group->ndims[i] : 1;
+    memcpy(terms->shape, dims, sizeof(int64_t) * (size_t)terms->ndim);
+    dims += terms->ndim;
+    /* The first has the call's own name on every rank, whatever its tensors are, so that ranks can compare them. */
+    if (i > 0 && text != NULL) snprintf(numbered, (size_t)terms->name_bytes + 16, "%s.%d", text, (int)i);
+    handles[i] = submit(terms, i > 0 ? numbered : text, group->tensors > 0 ? group->inputs[i] : NULL,
+                        group->tensors > 0 && group->outputs != NULL ? group->outputs[i] : NULL,
+                        i + 1 < count ? 0 : wait_ms, group->tensors == 1 ? NULL : &part);
+    if (i == 0) part.first = handles[0];
+    if (handles[i] >= 0) continue;
+    outcome = of_value(handles[i]);
+    outcome.value = i;
+    break;
+  }
+  free(members);
+  free(numbered);
+  free(name.allocated);
+  return outcome;
+}
+
+farandole_go_outcome farandole_go_grouped_allgather(farandole_go_terms terms, const farandole_go_group* group,
+                                                    farandole_handle* handles, int64_t wait_ms) {
+  return submit_each(&terms, group, handles, wait_ms, gather_one);
+}
+
+farandole_go_outcome farandole_go_grouped_reducescatter(farandole_go_terms terms, const farandole_go_group* group,
+                                                        farandole_handle* handles, int64_t wait_ms) {
+  return submit_each(&terms, group, handles, wait_ms, scatter_one);
 }
 
 farandole_go_outcome farandole_go_poll(farandole_handle handle) { return of_value(table.poll(handle)); }

@@ -75,10 +75,6 @@ farandole_go_outcome farandole_go_depart(int64_t grace_ms, const char* reason);
 /* Submissions. Where `wait_ms` is not 0 the call waits: the code is then FARANDOLE_OK with the value 0, or that of the
  * error, or FARANDOLE_STILL_PENDING with the handle as the value. With 0 the handle is the value. */
 farandole_go_outcome farandole_go_allreduce(farandole_go_terms terms, const void* input, void* output, int64_t wait_ms);
-/* `inputs`, `outputs` and `counts` have `tensors` entries; each tensor has one dimension. */
-farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, const void* const* inputs,
-                                                    void* const* outputs, const int64_t* counts, int32_t tensors,
-                                                    int64_t wait_ms);
 farandole_go_outcome farandole_go_broadcast(farandole_go_terms terms, const void* input, void* output, int32_t root,
                                             int64_t wait_ms);
 farandole_go_outcome farandole_go_reducescatter(farandole_go_terms terms, const void* input, void* output,
@@ -92,6 +88,27 @@ farandole_go_outcome farandole_go_alltoall(farandole_go_terms terms, const void*
 
 farandole_go_outcome farandole_go_gather(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms);
 farandole_go_outcome farandole_go_scatter(farandole_go_terms terms, const void* input, int32_t root, int64_t wait_ms);
+
+/* The tensors of a grouped call: of each its input, its output (or NULL in place of all) and its number of dimensions,
+ * and the dimensions of all one after the other. */
+typedef struct farandole_go_group {
+  const void* const* inputs;
+  void* const* outputs;
+  const int32_t* ndims;
+  const int64_t* dims;
+  int32_t tensors;
+} farandole_go_group;
+
+/* As farandole_go_allreduce for all tensors together. */
+farandole_go_outcome farandole_go_grouped_allreduce(farandole_go_terms terms, const farandole_go_group* group,
+                                                    int64_t wait_ms);
+/* Grouped calls whose operation takes one tensor at a time: a submission for each tensor, or one where there is none.
+ * `handles` has room for all; their number is the value. Where one is refused, the value is the number of those before
+ * it. The last one waits. */
+farandole_go_outcome farandole_go_grouped_allgather(farandole_go_terms terms, const farandole_go_group* group,
+                                                    farandole_handle* handles, int64_t wait_ms);
+farandole_go_outcome farandole_go_grouped_reducescatter(farandole_go_terms terms, const farandole_go_group* group,
+                                                        farandole_handle* handles, int64_t wait_ms);
 
 /* The value is 1 where the handle is complete, well or not, and 0 where it is pending. */
 farandole_go_outcome farandole_go_poll(farandole_handle handle);

@@ -112,47 +112,20 @@ func AllreduceInPlaceAsync[T Number](job *Job, data []T, given ...Option) (*Hand
 	return AllreduceAsync(job, data, data, given...)
 }
 
-// group holds the tensors of a grouped call as C sees them.
-type group struct {
-	inputs, outputs []unsafe.Pointer
-	counts          []C.int64_t
-}
-
-func (g *group) submit(terms C.farandole_go_terms, waitMs C.int64_t) C.farandole_go_outcome {
-	return C.farandole_go_grouped_allreduce(terms, unsafe.SliceData(g.inputs), unsafe.SliceData(g.outputs),
-		unsafe.SliceData(g.counts), C.int32_t(len(g.counts)), waitMs)
-}
-
-// groupOf describes the tensors; the library copies the description.
-func groupOf[T Number](pinner *runtime.Pinner, ins, outs [][]T) (*group, error) {
-	if len(ins) != len(outs) {
-		return nil, mismatch("a grouped allreduce needs as many outputs as inputs: there are %d inputs and %d outputs", len(ins), len(outs))
-	}
-	made := &group{make([]unsafe.Pointer, len(ins)), make([]unsafe.Pointer, len(ins)), make([]C.int64_t, len(ins))}
-	for i, in := range ins {
-		if err := requireEqual("a grouped allreduce", len(in), len(outs[i])); err != nil {
-			pinner.Unpin()
-			return nil, err
-		}
-		made.inputs[i], made.outputs[i] = pinned(pinner, in, outs[i])
-		made.counts[i] = C.int64_t(len(in))
-	}
-	return made, nil
-}
-
-// GroupedAllreduce is Allreduce for several tensors as one: all are reduced together, or none. Their shapes are those of
-// slices, [len]. Options: Name, Reduce (not Adasum), Prescale, Postscale, In. It allocates the list of the tensors.
+// GroupedAllreduce is Allreduce for several tensors as one: all are reduced together, or none. All ranks give as many
+// tensors; there may be none. Options: Name, Reduce (not Adasum), Prescale, Postscale, In, Shapes. It allocates the list of
+// the tensors.
 func GroupedAllreduce[T Number](ctx context.Context, job *Job, ins, outs [][]T, given ...Option) error {
-	terms, err := options[T](job, 0, given)
-	if err != nil {
-		return err
-	}
 	var pinner runtime.Pinner
-	tensors, err := groupOf(&pinner, ins, outs)
+	tensors, err := groupOf(job, &pinner, ins, outs, given)
+	if err == nil {
+		err = tensors.requireEqual("GroupedAllreduce", ins, outs)
+	}
 	if err != nil {
+		pinner.Unpin()
 		return err
 	}
-	return job.finish(ctx, tensors.submit(terms, patience(ctx)), &pinner)
+	return job.finish(ctx, tensors.allreduce(patience(ctx)), &pinner)
 }
 
 // GroupedAllreduceInPlace is GroupedAllreduce whose outputs take the inputs' places.
@@ -162,17 +135,17 @@ func GroupedAllreduceInPlace[T Number](ctx context.Context, job *Job, data [][]T
 
 // GroupedAllreduceAsync is GroupedAllreduce that returns at once.
 func GroupedAllreduceAsync[T Number](job *Job, ins, outs [][]T, given ...Option) (*Handle, error) {
-	terms, err := options[T](job, 0, given)
-	if err != nil {
-		return nil, err
-	}
 	job.sweep()
 	var pinner runtime.Pinner
-	tensors, err := groupOf(&pinner, ins, outs)
+	tensors, err := groupOf(job, &pinner, ins, outs, given)
+	if err == nil {
+		err = tensors.requireEqual("GroupedAllreduceAsync", ins, outs)
+	}
 	if err != nil {
+		pinner.Unpin()
 		return nil, err
 	}
-	return job.launch(tensors.submit(terms, 0), &pinner, nil)
+	return job.launch(tensors.allreduce(0), &pinner, nil)
 }
 
 // GroupedAllreduceInPlaceAsync is GroupedAllreduceInPlace that returns at once.

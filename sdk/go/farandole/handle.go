@@ -21,8 +21,9 @@ const (
 // often as it wants. A handle that nobody waits for costs nothing: the job lets go of its memory when it is complete.
 type Handle struct {
 	job *Job
-	// The library's number of it.
-	id C.farandole_handle
+	// The library's number of it, and those of the further submissions of a grouped call.
+	id   C.farandole_handle
+	rest []C.farandole_handle
 	// Fetches the result of an operation that has one, before the library forgets it.
 	collect func(id C.farandole_handle) error
 	// Of job.pending.
@@ -128,7 +129,17 @@ func (h *Handle) await(timeoutMs C.int64_t) bool {
 	if outcome.code == C.FARANDOLE_STILL_PENDING {
 		return false
 	}
-	h.settle(errorOf(outcome))
+	err := errorOf(outcome)
+	for _, id := range h.rest {
+		outcome := C.farandole_go_wait(id, timeoutMs)
+		if outcome.code == C.FARANDOLE_STILL_PENDING {
+			return false
+		}
+		if further := errorOf(outcome); err == nil {
+			err = further
+		}
+	}
+	h.settle(err)
 	return true
 }
 
@@ -151,6 +162,9 @@ func (h *Handle) settle(err error) {
 		err = h.collect(h.id)
 	}
 	C.farandole_go_release(h.id)
+	for _, id := range h.rest {
+		C.farandole_go_release(id)
+	}
 	h.isDone, h.err, h.collect = true, err, nil
 	h.pinner.Unpin()
 	if h.done != nil {

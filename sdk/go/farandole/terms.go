@@ -38,9 +38,10 @@ type Option struct {
 	number float64
 	set    *ProcessSet
 	// A shape's dimensions: a few beside the number of them, which need no memory of their own, or many.
-	ndim int
-	few  [4]int
-	many []int
+	ndim   int
+	few    [4]int
+	many   []int
+	shapes [][]int
 }
 
 type optionKind uint8
@@ -52,6 +53,7 @@ const (
 	optionPostscale
 	optionSet
 	optionShape
+	optionShapes
 )
 
 // Name identifies the tensor on all ranks: at most 512 bytes. A name may be pending once at a time. Without one,
@@ -79,6 +81,10 @@ func Shape(dims ...int) Option {
 	}
 	return option
 }
+
+// Shapes gives the shapes of a grouped call's tensors, as Shape does for one; without it, each is [len]. It is borrowed for
+// the time of the call.
+func Shapes(shapes ...[]int) Option { return Option{kind: optionShapes, shapes: shapes} }
 
 func (o *Option) dims() []int {
 	if o.many != nil {

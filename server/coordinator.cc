@@ -19,11 +19,11 @@
 #include "server/edge/admin_service.h"
 #include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
+#include "server/edge/listen_address.h"
 #include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
 #include "server/edge/output_router.h"
 #include "server/edge/worker_service.h"
-#include "server/listen_address.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_registry.h"
@@ -79,7 +79,9 @@ absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& opt
     return status;
   }
   GrpcServerOptions grpc_options;
-  grpc_options.listen = address->Text();
+  grpc_options.listen = *address;
+  grpc_options.clients = OptionsForThisProcess();
+  grpc_options.clients.token_deadline = options.token_deadline;
   grpc_options.tls_certificate = options.tls_cert_pem;
   grpc_options.tls_key = options.tls_key_pem;
   if (has_files) {
@@ -107,6 +109,7 @@ absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const Coordinato
   HttpEdgeOptions edge;
   edge.host = address->host;
   edge.port = address->port;
+  edge.host_names = options.http_hosts;
   edge.timeout = absl::ToChronoMilliseconds(options.http_timeout);
   return edge;
 }
@@ -208,15 +211,16 @@ class Coordinator::Parts {
   }
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
-    router_ =
-        std::make_unique<CallRouter>(&tenants_, loops_.get(), &output_router_, &metrics_, options_.stream_queue_limit);
+    absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Open(grpc_options, &tenants_, &metrics_);
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
+                                           options_.stream_queue_limit);
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_);
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
-    absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-        GrpcServer::Start(grpc_options, {worker_service_.get(), monitor_service_.get(), admin_service_.get()});
-    if (!server.ok()) return server.status();
-    server_ = *std::move(server);
+    const absl::Status started = server_->Start({worker_service_.get(), monitor_service_.get(), admin_service_.get()});
+    if (!started.ok()) return started;
     server_->SetServing(true);
     serving_ = true;
     return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +19,8 @@ struct CoordinatorOptions {
   std::string state_dir;
   // HOST:PORT of the HTTP edge, on loopback; "": none.
   std::string http;
+  // Names under which browsers reach the HTTP edge, by a proxy.
+  std::vector<std::string> http_hosts;
   // PEM files; both or none.
   std::string tls_cert;
   std::string tls_key;
@@ -31,6 +34,8 @@ struct CoordinatorOptions {
   size_t job_loops = 2;
   // How long a client of the HTTP edge may take for a request.
   absl::Duration http_timeout = absl::Seconds(10);
+  // How long a connection to the port of gRPC may take until a call with a known token is made on it.
+  absl::Duration token_deadline = absl::Seconds(10);
   // Messages that may wait for a worker that does not read its stream.
   size_t stream_queue_limit = 10000;
 };

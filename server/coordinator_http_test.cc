@@ -61,6 +61,12 @@ TEST_F(CoordinatorHttpTest, HealthIsOpenAndMetricsNeedAnAdminToken) {
   EXPECT_EQ(Get("/nothing", coordinator_->token()).result_int(), 404u);
 }
 
+TEST_F(CoordinatorHttpTest, TwentyWrongTokensDoNotLockMetrics) {
+  Start();
+  for (int i = 0; i < 21; ++i) EXPECT_EQ(Get("/metrics", "wrong").result_int(), i < 20 ? 401u : 429u) << i;
+  EXPECT_EQ(Get("/metrics", coordinator_->token()).result_int(), 200u);
+}
+
 TEST_F(CoordinatorHttpTest, MetricsCountWhatHappened) {
   Start();
   const auto workers = Train("train", 2);

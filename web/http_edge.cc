@@ -1,5 +1,7 @@
 #include "web/http_edge.h"
 
+#include <map>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/steady_timer.hpp"
+#include "web/connection_places.h"
 #include "web/http_session.h"
 
 namespace farandole {
@@ -66,9 +69,11 @@ class HttpEdge::State {
   }
 
   void Take(tcp::socket socket) {
-    ++connections_;
-    const auto session = std::make_shared<HttpSession>(std::move(socket), options_, site_, [this] { --connections_; });
-    if (connections_ <= options_.max_connections) {
+    const bool has_place = places_.size() < options_.max_connections || CutWeakest();
+    const auto session = std::make_shared<HttpSession>(std::move(socket), options_, site_, &places_,
+                                                       [this](ConnectionPlaces::Id id) { End(id); });
+    sessions_[session->id()] = session;
+    if (has_place) {
       session->Serve();
     } else {
       session->Turn(
@@ -76,11 +81,26 @@ class HttpEdge::State {
     }
   }
 
+  bool CutWeakest() {
+    const auto weakest = sessions_.find(places_.Weakest());
+    if (weakest == sessions_.end()) return false;
+    if (const std::shared_ptr<HttpSession> session = weakest->second.lock()) session->Cut();
+    places_.Remove(weakest->first);
+    sessions_.erase(weakest);
+    return true;
+  }
+
+  void End(ConnectionPlaces::Id id) {
+    places_.Remove(id);
+    sessions_.erase(id);
+  }
+
   const HttpEdgeOptions options_;
   const HttpSite site_;
   uint16_t port_ = 0;
-  // Of the thread. Sessions lie in the context, and count themselves out when it ends.
-  size_t connections_ = 0;
+  // Of the thread. Sessions lie in the context, and take themselves out when it ends.
+  ConnectionPlaces places_;
+  std::map<ConnectionPlaces::Id, std::weak_ptr<HttpSession>> sessions_;
   boost::asio::io_context io_{1};
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;

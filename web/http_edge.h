@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "web/http_message.h"
@@ -20,15 +21,18 @@ struct HttpEdgeOptions {
   // How long a client may take for one request, and for reading one reply; a connection that is idle for this long is
   // closed.
   std::chrono::milliseconds timeout{10'000};
-  // Most connections at a time; one more is answered 503 and closed.
+  // Names under which browsers reach the edge, by a proxy; beside its address and localhost.
+  std::vector<std::string> host_names;
+  // Most connections at a time. One more takes the place of the one that has been awaited for the longest to send a
+  // request; where all are being answered, it is answered 503 and closed.
   size_t max_connections = 256;
   size_t max_header_bytes = 8 << 10;
   size_t max_body_bytes = 64 << 10;
 };
 
 // The HTTP port of the coordinator: HTTP/1.1 without TLS, one thread of its own. Requests beyond a limit are answered
-// 400, 413 or 431; a client that is too slow is cut off. Every request that was given to a route must be answered
-// before the edge's end. Owned by the coordinator.
+// 400, 413 or 431, for another host 421; a client that is too slow is cut off. Every request that was given to a route
+// must be answered before the edge's end. Owned by the coordinator.
 class HttpEdge {
  public:
   // UNAVAILABLE: the address cannot be listened on (the system's words).

@@ -1,6 +1,8 @@
 #include "web/http_edge.h"
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -69,6 +71,12 @@ class HttpEdgeTest : public ::testing::Test {
     site.routes.push_back(DirectRoute("GET", "/open", HttpAccess::kNobody, echo));
     site.routes.push_back(DirectRoute("POST", "/tenant", HttpAccess::kTenant, echo));
     site.routes.push_back(DirectRoute("GET", "/admin", HttpAccess::kAdmin, echo));
+    site.routes.push_back(
+        {"GET", "/never", HttpAccess::kNobody, [this](const HttpRequest&, const HttpIdentity&, HttpAnswer answer) {
+           const std::lock_guard<std::mutex> lock(mutex_);
+           unanswered_ = std::move(answer);
+           asked_.notify_all();
+         }});
     site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
     site.routes.push_back({"GET", "/later", HttpAccess::kTenant,
                            [this](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
@@ -85,7 +93,7 @@ class HttpEdgeTest : public ::testing::Test {
   // The whole answer to one request, which asks for the connection's end.
   std::string Ask(const std::string& line, const std::string& headers = "", const std::string& body = "") {
     Connection connection(edge_->port());
-    connection.Send(line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers + "\r\n" + body);
+    connection.Send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers + "\r\n" + body);
     return connection.ReadAll();
   }
 
@@ -97,6 +105,10 @@ class HttpEdgeTest : public ::testing::Test {
   }
 
   HttpEdgeOptions options_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  // Of /never, which the test answers.
+  HttpAnswer unanswered_;
   // Of the edge's thread; each answers one request.
   std::vector<std::thread> helpers_;
   std::unique_ptr<HttpEdge> edge_;
@@ -143,8 +155,8 @@ TEST_F(HttpEdgeTest, AnAnswerMayComeLaterFromAnotherThread) {
   Start();
   Connection connection(edge_->port());
   for (int i = 0; i < 20; ++i) {
-    connection.Send("GET /later HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer tenant\r\n\r\n");
-    EXPECT_THAT(connection.ReadUntil(" \n"), HasSubstr("\r\n\r\nteam 127.0.0.1 x \n"));
+    connection.Send("GET /later HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tenant\r\n\r\n");
+    EXPECT_THAT(connection.ReadUntil(" \n"), HasSubstr("\r\n\r\nteam 127.0.0.1 localhost \n"));
   }
 }
 
@@ -164,7 +176,7 @@ TEST_F(HttpEdgeTest, AConnectionServesRequestAfterRequest) {
   Start();
   Connection connection(edge_->port());
   for (int i = 0; i < 3; ++i) {
-    connection.Send("GET /open?" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    connection.Send("GET /open?" + std::to_string(i) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT_THAT(connection.ReadUntil(" \n"), HasSubstr("GET /open " + std::to_string(i)));
   }
 }
@@ -197,19 +209,52 @@ TEST_F(HttpEdgeTest, ASlowClientIsCutOff) {
   EXPECT_EQ(connection.ReadAll(), "");
 }
 
-TEST_F(HttpEdgeTest, OneConnectionTooManyIsTurnedAwayAndPlaceIsMadeAgain) {
+TEST_F(HttpEdgeTest, AConnectionThatIsAwaitedGivesItsPlaceToTheNext) {
+  options_.max_connections = 2;
+  Start();
+  Connection silent(edge_->port());
+  Connection known(edge_->port());
+  const std::string request = "POST /tenant HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tenant\r\n\r\n";
+  known.Send(request);
+  EXPECT_THAT(known.ReadUntil(" \n"), StartsWith("HTTP/1.1 200"));
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200")) << i;
+  EXPECT_EQ(silent.ReadAll(), "") << "it was the weakest";
+  known.Send(request);
+  EXPECT_THAT(known.ReadUntil(" \n"), StartsWith("HTTP/1.1 200")) << "a token was shown on it";
+}
+
+TEST_F(HttpEdgeTest, WhereAllAreBeingAnsweredOneMoreIsTurnedAway) {
   options_.max_connections = 1;
   Start();
+  Connection first(edge_->port());
+  first.Send("GET /never HTTP/1.1\r\nHost: localhost\r\n\r\n");
   {
-    Connection first(edge_->port());
-    first.Send("GET /open HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_THAT(first.ReadUntil(" \n"), StartsWith("HTTP/1.1 200"));
-    EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 503"));
+    std::unique_lock<std::mutex> lock(mutex_);
+    asked_.wait(lock, [this] { return unanswered_ != nullptr; });
   }
-  // The edge sees the first connection's end in its own time.
-  std::string answer = Ask("GET /open");
-  while (answer.rfind("HTTP/1.1 503", 0) == 0) answer = Ask("GET /open");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 503"));
+  unanswered_(HttpReply());
+}
+
+TEST_F(HttpEdgeTest, SilentConnectionsKeepNobodyOut) {
+  Start();
+  std::vector<std::unique_ptr<Connection>> silent;
+  for (size_t i = 0; i < 2 * options_.max_connections; ++i)
+    silent.push_back(std::make_unique<Connection>(edge_->port()));
+  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, ARequestForAnotherHostIsMisdirected) {
+  options_.host_names = {"farandole.example"};
+  Start();
+  const auto status_for = [this](const std::string& host) {
+    Connection connection(edge_->port());
+    connection.Send("GET /open HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n\r\n");
+    return connection.ReadAll().substr(9, 3);
+  };
+  EXPECT_EQ(status_for("farandole.example"), "200");
+  EXPECT_EQ(status_for("127.0.0.1:7071"), "200");
+  EXPECT_EQ(status_for("evil.example:7071"), "421");
 }
 
 TEST_F(HttpEdgeTest, APortInUseIsSaid) {

@@ -33,33 +33,38 @@ HttpReply HttpError(unsigned status, const std::string& sentence) {
   return reply;
 }
 
-void AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
+HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
+  const auto refuse = [&answer](HttpReply reply) {
+    answer(std::move(reply));
+    return HttpAccess::kNobody;
+  };
   const auto same_path = [&](const HttpRoute& route) { return IsOfPath(route, request.path); };
   const auto known = std::find_if(site.routes.begin(), site.routes.end(), same_path);
-  if (known == site.routes.end()) return answer(HttpError(404, "there is nothing at " + request.path));
+  if (known == site.routes.end()) return refuse(HttpError(404, "there is nothing at " + request.path));
   const auto route = std::find_if(site.routes.begin(), site.routes.end(), [&](const HttpRoute& candidate) {
     return same_path(candidate) && candidate.method == request.method;
   });
   if (route == site.routes.end()) {
     HttpReply reply = HttpError(405, request.path + " answers " + known->method + ", not " + request.method);
     reply.headers.emplace_back("Allow", known->method);
-    return answer(std::move(reply));
+    return refuse(std::move(reply));
   }
   HttpCaller caller;
   if (route->needs != HttpAccess::kNobody) {
     caller = site.caller_of(request);
-    if (caller.refusal.has_value()) return answer(*std::move(caller.refusal));
+    if (caller.refusal.has_value()) return refuse(*std::move(caller.refusal));
     if (caller.identity.access == HttpAccess::kNobody) {
       HttpReply reply =
           HttpError(401, request.path + " needs the header `Authorization: Bearer TOKEN` with a known token");
       reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"farandole\"");
-      return answer(std::move(reply));
+      return refuse(std::move(reply));
     }
     if (route->needs == HttpAccess::kAdmin && caller.identity.access != HttpAccess::kAdmin) {
-      return answer(HttpError(403, request.path + " needs an admin token"));
+      return refuse(HttpError(403, request.path + " needs an admin token"));
     }
   }
   route->serve(request, caller.identity, std::move(answer));
+  return caller.identity.access;
 }
 
 }  // namespace farandole

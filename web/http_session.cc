@@ -13,6 +13,7 @@
 #include "boost/beast/http/field.hpp"
 #include "boost/beast/http/read.hpp"
 #include "boost/beast/http/write.hpp"
+#include "web/host_name.h"
 
 namespace farandole {
 namespace {
@@ -69,15 +70,33 @@ HttpReply RefuseUnreadable(const HttpEdgeOptions& options, const boost::system::
   return HttpError(400, "the request is no HTTP/1.1: " + error.message());
 }
 
+std::string AddressOf(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  return error ? "" : peer.address().to_string();
+}
+
 }  // namespace
 
 HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpEdgeOptions& options, const HttpSite& site,
-                         std::function<void()> ended)
-    : stream_(std::move(socket)), options_(options), site_(site), ended_(std::move(ended)) {}
+                         ConnectionPlaces* places, std::function<void(ConnectionPlaces::Id)> ended)
+    : stream_(std::move(socket)),
+      options_(options),
+      site_(site),
+      places_(places),
+      ended_(std::move(ended)),
+      peer_(AddressOf(stream_.socket())),
+      id_(places->Add(peer_)) {}
 
-HttpSession::~HttpSession() { ended_(); }
+HttpSession::~HttpSession() { ended_(id_); }
+
+void HttpSession::Cut() {
+  boost::system::error_code ignored;
+  stream_.socket().close(ignored);
+}
 
 void HttpSession::Serve() {
+  places_->SetAwaited(id_, is_known_);
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(options_.max_header_bytes));
   parser_->body_limit(options_.max_body_bytes);
@@ -106,18 +125,24 @@ void HttpSession::OnRead(const boost::system::error_code& error) {
 // The reply may come on another thread, and later: until then nothing is read from or written to the connection.
 void HttpSession::Answer() {
   const bool keep_alive = parser_->get().keep_alive();
-  boost::system::error_code ignored;
-  const auto peer = stream_.socket().remote_endpoint(ignored);
-  const HttpRequest request = Translate(parser_->get(), ignored ? "" : peer.address().to_string());
+  places_->SetAnswering(id_);
+  const HttpRequest request = Translate(parser_->get(), peer_);
+  if (!IsOwnHost(request.host, options_.host_names)) {
+    Write(HttpError(421, "the header Host names " + request.host +
+                             ", which is not known as this service; --http-host adds a name"),
+          /*keep_alive=*/false);
+    return;
+  }
   // shared: by the answer's copies. The session itself comes back to the edge's thread, where alone it may end.
   const auto held = std::make_shared<std::shared_ptr<HttpSession>>(shared_from_this());
-  AnswerHttp(site_, request, [held, keep_alive](HttpReply reply) {
+  const HttpAccess access = AnswerHttp(site_, request, [held, keep_alive](HttpReply reply) {
     std::shared_ptr<HttpSession> self = std::exchange(*held, nullptr);
     FD_CHECK(self != nullptr);
     const auto executor = self->stream_.get_executor();
     boost::asio::post(
         executor, [self = std::move(self), keep_alive, reply = std::move(reply)] { self->Write(reply, keep_alive); });
   });
+  is_known_ = access != HttpAccess::kNobody;
 }
 
 void HttpSession::Write(const HttpReply& reply, bool keep_alive) {
@@ -146,6 +171,7 @@ void HttpSession::OnWritten(const boost::system::error_code& error) {
 
 // A socket that is closed with unread bytes in it is reset, and the client may lose the reply.
 void HttpSession::Linger() {
+  places_->SetAwaited(id_, /*is_known=*/false);
   boost::system::error_code ignored;
   stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   stream_.expires_after(kLingerTime);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
@@ -11,6 +12,7 @@
 #include "boost/beast/http/message.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
+#include "web/connection_places.h"
 #include "web/http_edge.h"
 #include "web/http_message.h"
 
@@ -20,15 +22,19 @@ namespace farandole {
 // under way on it, one at a time: it ends with the last. The edge's thread only.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // `options` and `site` outlive the session; `ended` is called when it ends.
+  // `options`, `site` and `places` outlive the session; `ended` is called when it ends.
   HttpSession(boost::asio::ip::tcp::socket socket, const HttpEdgeOptions& options, const HttpSite& site,
-              std::function<void()> ended);
+              ConnectionPlaces* places, std::function<void(ConnectionPlaces::Id)> ended);
   ~HttpSession();
 
   // Serves the connection until its end.
   void Serve();
   // Answers once, whatever is asked, and closes.
   void Turn(const HttpReply& reply);
+  // Closes it at once: its place is another's now.
+  void Cut();
+
+  ConnectionPlaces::Id id() const { return id_; }
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -44,7 +50,13 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::beast::tcp_stream stream_;
   const HttpEdgeOptions& options_;
   const HttpSite& site_;
-  const std::function<void()> ended_;
+  ConnectionPlaces* const places_;
+  const std::function<void(ConnectionPlaces::Id)> ended_;
+  // The client's address.
+  const std::string peer_;
+  const ConnectionPlaces::Id id_;
+  // A known token came with the last request.
+  bool is_known_ = false;
   boost::beast::flat_buffer buffer_;
   // One parser and one response for each request.
   std::optional<Parser> parser_;

@@ -71,30 +71,34 @@ HttpReply TooMany() {
 
 HttpCaller SignIn::CallerOf(const HttpRequest& request) {
   if (!request.token.empty()) {
-    if (!limit_.MayTry(request.peer, clock_())) return {{}, TooMany()};
     HttpIdentity identity = identity_of_(request.token);
-    if (identity.access == HttpAccess::kNobody) limit_.CountWrong(request.peer, clock_());
-    return {std::move(identity), std::nullopt};
+    if (identity.access != HttpAccess::kNobody) return {std::move(identity), std::nullopt};
+    if (!CountWrong(request.peer)) return {{}, TooMany()};
+    return {};
   }
   if (request.session.empty()) return {};
   const std::optional<std::string> token = sessions_.Find(request.session, clock_());
   return {token.has_value() ? identity_of_(*token) : HttpIdentity(), std::nullopt};
 }
 
+bool SignIn::CountWrong(const std::string& peer) {
+  const absl::Time now = clock_();
+  if (!limit_.MayTry(peer, now)) return false;
+  limit_.CountWrong(peer, now);
+  return true;
+}
+
 HttpReply SignIn::Form() { return FormWith(200, ""); }
 
 HttpReply SignIn::Open(const HttpRequest& request) {
   if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
-  if (!limit_.MayTry(request.peer, clock_())) {
-    HttpReply reply = FormWith(429, kTooManyTokens);
-    reply.headers.emplace_back("Retry-After", "5");
-    return reply;
-  }
   const std::string token = FormValue(request.body, "token");
   if (token.empty()) return FormWith(400, "The form has no token.");
   if (identity_of_(token).access == HttpAccess::kNobody) {
-    limit_.CountWrong(request.peer, clock_());
-    return FormWith(401, "This token is not known to the coordinator.");
+    if (CountWrong(request.peer)) return FormWith(401, "This token is not known to the coordinator.");
+    HttpReply reply = FormWith(429, kTooManyTokens);
+    reply.headers.emplace_back("Retry-After", "5");
+    return reply;
   }
   HttpReply reply = Redirect("/");
   reply.headers.emplace_back("Set-Cookie", Cookie(request, sessions_.Open(token, clock_()), SessionTable::kLifetime));

@@ -15,8 +15,9 @@ namespace farandole {
 // which no script can read and no other site can send. Tokens are never in an address, and never in the log. Owned by
 // whoever owns the edge; the edge's thread only.
 //
-// A client that has shown too many wrong tokens is answered 429, also for a right one: otherwise it could go on trying.
-// Sessions that are open go on.
+// A right token is never refused because of others' wrong ones: many clients may share an address, and no limit makes a
+// token of 256 random bits harder to guess. An address that shows too many wrong ones is answered 429 for them, which
+// tells a program that is set up wrongly to slow down.
 class SignIn {
  public:
   // `identity_of` compares a token in constant time with those that are known.
@@ -36,6 +37,9 @@ class SignIn {
   HttpReply Page(const HttpRequest& request);
 
  private:
+  // False: this address has shown too many.
+  bool CountWrong(const std::string& peer);
+
   const std::function<HttpIdentity(const std::string&)> identity_of_;
   const std::function<absl::Time()> clock_;
   SessionTable sessions_;

@@ -17,7 +17,7 @@ class WrongTokenLimit {
   static constexpr double kPerSecond = 1;
   static constexpr size_t kMostPeers = 1024;
 
-  // Whether a token of this client is to be looked at now.
+  // Whether a wrong token of this client is within the limit now.
   bool MayTry(const std::string& peer, absl::Time now) const;
   void CountWrong(const std::string& peer, absl::Time now);
   size_t peers() const { return debts_.size(); }

@@ -1,5 +1,7 @@
 #include "deploy/cli/serve_command.h"
 
+#include <sys/resource.h>
+
 #include <csignal>
 #include <ctime>
 #include <iostream>
@@ -74,6 +76,14 @@ absl::Status PrepareStateHome(const ServeOptions& options) {
   return MakePrivateDirectory(state_home.path);
 }
 
+// Each worker has a connection: a shell's usual limit of 1,024 descriptors would be reached by a job of a thousand.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // SIGTERM and SIGINT, which from the first instance on no thread gets any more: they wait until they are asked for. It
 // stays so after the instance's end, so that one more signal at the last moment does not kill a process that has
 // drained.
@@ -132,6 +142,7 @@ int RunServe(const ServeOptions& options) {
   if (!coordinator_options.ok()) return Report(coordinator_options.status());
   if (absl::Status status = PrepareLog(options); !status.ok()) return Report(status);
   if (absl::Status status = PrepareStateHome(options); !status.ok()) return Report(status);
+  RaiseDescriptorLimit();
   const EndSignals signals;
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(*coordinator_options);
   if (!coordinator.ok()) return Report(coordinator.status());

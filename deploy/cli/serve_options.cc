@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/log_record.h"
 #include "base/nearest_name.h"
 #include "deploy/cli/config_file.h"
@@ -33,6 +34,10 @@ constexpr ServeSetting kSettings[] = {
      &O::state_dir},
     {"--http", "FARANDOLE_HTTP", "HOST:PORT", "",
      "Where the status page, /api/v1, /metrics and /healthz are served, on loopback; by default nowhere", &O::http},
+    {"--http-host", "FARANDOLE_HTTP_HOST", "NAME,...", "",
+     "Names under which browsers reach --http by a proxy; requests for other hosts are refused, but for addresses and "
+     "localhost",
+     &O::http_host},
     {"--tls-cert", "FARANDOLE_TLS_CERT", "FILE", "", "Certificate chain, PEM", &O::tls_cert},
     {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM", &O::tls_key},
     {"--log-level", "FARANDOLE_LOG_LEVEL", kLogLevels, "info", "Least level of the lines on stderr", &O::log_level},
@@ -163,6 +168,7 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   if (coordinator.state_dir.empty()) coordinator.state_dir = ServeDirectory(DefaultStateHome().path);
   coordinator.listen = options.listen;
   coordinator.http = options.http;
+  coordinator.http_hosts = absl::StrSplit(options.http_host, ',', absl::SkipEmpty());
   coordinator.tls_cert = options.tls_cert;
   coordinator.tls_key = options.tls_key;
   coordinator.job_loops = options.job_loops;

@@ -1,29 +1,16 @@
 #include "server/edge/call_router.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/bearer_token.h"
+#include "server/edge/token_check.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxJobNameBytes = 128;
-
-// The token of the call's `authorization: Bearer TOKEN`. UNAUTHENTICATED: there is none.
-absl::StatusOr<std::string> TokenOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) {
-    return absl::UnauthenticatedError("the call carries no token: set the metadata `authorization: Bearer TOKEN`");
-  }
-  std::optional<std::string> token = BearerToken({found->second.data(), found->second.size()});
-  if (!token) return absl::UnauthenticatedError("the metadata `authorization` is not `Bearer TOKEN`");
-  return *std::move(token);
-}
 
 }  // namespace
 
@@ -38,9 +25,12 @@ absl::Status CheckJobName(absl::string_view name) {
 }
 
 absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context) {
-  const absl::StatusOr<std::string> token = TokenOf(context);
+  const auto authorization = context.client_metadata().find("authorization");
+  const absl::StatusOr<std::string> token =
+      TokenOf(authorization == context.client_metadata().end() ? nullptr : &authorization->second);
   absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
   if (!access.ok()) metrics_->CountDeniedCall();
+  if (access.ok()) listener_->OnToken(context.peer());
   return access;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
+#include "server/edge/client_listener.h"
 #include "server/edge/output_router.h"
 #include "server/edge/status.h"
 #include "server/loop/job_loops.h"
@@ -30,9 +31,10 @@ absl::Status CheckJobName(absl::string_view name);
 // coordinator; any thread; what it points to outlives it.
 class CallRouter {
  public:
-  CallRouter(const Tenants* tenants, JobLoops* loops, OutputRouter* output_router, Metrics* metrics,
-             size_t stream_queue_limit = kStreamQueueLimit)
+  CallRouter(const Tenants* tenants, ClientListener* listener, JobLoops* loops, OutputRouter* output_router,
+             Metrics* metrics, size_t stream_queue_limit = kStreamQueueLimit)
       : tenants_(tenants),
+        listener_(listener),
         loops_(loops),
         output_router_(output_router),
         metrics_(metrics),
@@ -75,6 +77,7 @@ class CallRouter {
 
  private:
   const Tenants* const tenants_;
+  ClientListener* const listener_;
   JobLoops* const loops_;
   OutputRouter* const output_router_;
   Metrics* const metrics_;

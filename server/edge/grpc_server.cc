@@ -1,5 +1,7 @@
 #include "server/edge/grpc_server.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -8,14 +10,26 @@
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/edge/process_memory.h"
+#include "server/edge/token_check.h"
 #include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
 
 constexpr int kMaxMessageBytes = 16 << 20;
-// A worker has one stream and few calls; one process with many workers (a test, a proxy) still fits.
-constexpr int kMaxStreamsPerConnection = 16384;
+// A worker has one stream and few calls, a page's reader a few.
+constexpr int kMaxStreamsPerConnection = 128;
+// gRPC shares so much of the memory that this process may have among all connections' buffers.
+constexpr double kBufferShare = 0.4;
+constexpr uint64_t kLeastBufferBytes = 64 << 20;
+// A call's headers; a token has 256 bytes at most.
+constexpr int kMaxHeaderBytes = 8 << 10;
+// From a connection to the end of its TLS handshake.
+constexpr int kHandshakeTimeoutMs = 5'000;
+// A connection without a call, of a client that will open another when it needs one.
+constexpr int kIdleConnectionMs = 600'000;
 // The silence limit (2.5 s) finds dead workers; pings only clean up connections whose other end is gone.
 constexpr int kKeepaliveTimeMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
@@ -41,39 +55,67 @@ void PrepareLibrary() {
   });
 }
 
+// Without TLS: gRPC looks at tokens only where the credentials say who may connect, which is this host.
 std::shared_ptr<grpc::ServerCredentials> Credentials(const GrpcServerOptions& options) {
-  if (options.tls_certificate.empty()) return grpc::InsecureServerCredentials();
+  if (options.tls_certificate.empty()) return grpc::experimental::LocalServerCredentials(LOCAL_TCP);
   grpc::SslServerCredentialsOptions tls;
   tls.pem_key_cert_pairs.push_back({options.tls_key, options.tls_certificate});
   return grpc::SslServerCredentials(tls);
 }
 
+void SetBounds(grpc::ServerBuilder* builder) {
+  grpc::ResourceQuota quota("farandole");
+  const auto share = static_cast<uint64_t>(kBufferShare * static_cast<double>(MemoryOfProcess()));
+  quota.Resize(static_cast<size_t>(std::max(share, kLeastBufferBytes)));
+  builder->SetResourceQuota(quota);
+  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  const std::pair<const char*, int> arguments[] = {
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection},
+      {GRPC_ARG_MAX_METADATA_SIZE, kMaxHeaderBytes},
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
+      {GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs},
+      {GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs},
+      {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs},
+      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+      {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs},
+  };
+  for (const auto& [name, value] : arguments) builder->AddChannelArgument(name, value);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
-                                                              const std::vector<grpc::Service*>& services) {
-  PrepareLibrary();
-  std::unique_ptr<GrpcServer> server(new GrpcServer());
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, Credentials(options), &server->port_);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  // Two coordinators on one port would share its connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-  for (grpc::Service* service : services) builder.RegisterService(service);
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", options.listen,
-        options.tls_certificate.empty() ? "" : "; if the address is free, the TLS certificate does not fit its key"));
-  }
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
+                                                             Metrics* metrics) {
+  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics));
+  absl::StatusOr<std::unique_ptr<ClientListener>> listener =
+      ClientListener::Open(options.listen, options.clients, metrics);
+  if (!listener.ok()) return listener.status();
+  server->listener_ = *std::move(listener);
   return server;
+}
+
+absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
+  PrepareLibrary();
+  grpc::ServerBuilder builder;
+  const std::shared_ptr<grpc::ServerCredentials> credentials = Credentials(options_);
+  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_));
+  using ConnectionType = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(ConnectionType::FROM_FD, credentials);
+  SetBounds(&builder);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve on ", options_.listen.Text(), ": the TLS certificate does not fit its key"));
+  }
+  listener_->Start([acceptor = acceptor_.get()](int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = descriptor;
+    acceptor->HandleNewConnection(&connection);
+  });
+  return absl::OkStatus();
 }
 
 GrpcServer::~GrpcServer() { Stop(absl::ZeroDuration()); }
@@ -83,6 +125,7 @@ void GrpcServer::SetServing(bool serving) {
 }
 
 void GrpcServer::Stop(absl::Duration grace) {
+  listener_->Stop();
   if (server_ == nullptr) return;
   server_->Shutdown(gpr_time_from_nanos(absl::ToInt64Nanoseconds(grace), GPR_TIMESPAN));
   server_->Wait();

@@ -8,39 +8,53 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
+#include "server/edge/client_listener.h"
+#include "server/edge/listen_address.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/tenants.h"
 
 namespace farandole {
 
 struct GrpcServerOptions {
-  // HOST:PORT; port 0: any free one.
-  std::string listen;
-  // PEM; both empty: no TLS.
+  ListenAddress listen;
+  // PEM; both empty: no TLS, which is for loopback only.
   std::string tls_certificate;
   std::string tls_key;
+  ClientListenerOptions clients;
 };
 
-// The port on which the services are offered, with grpc.health.v1 and server reflection beside them. Owned by the
+// The port on which the services are offered, with grpc.health.v1 and server reflection beside them. A call whose token
+// is not known is refused before its message. gRPC's buffers have a bound for all connections together. Owned by the
 // coordinator.
 class GrpcServer {
  public:
-  // `services` outlive the server. UNAVAILABLE: the address cannot be listened on, or the certificate does not fit its
-  // key.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
-                                                           const std::vector<grpc::Service*>& services);
+  // `tenants` and `metrics` outlive the server. UNAVAILABLE: the address cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Open(const GrpcServerOptions& options, const Tenants* tenants,
+                                                          Metrics* metrics);
+  // `services` outlive the server. To be called once. UNAVAILABLE: the certificate does not fit its key.
+  absl::Status Start(const std::vector<grpc::Service*>& services);
   // Stops at once.
   ~GrpcServer();
 
-  int port() const { return port_; }
+  int port() const { return listener_->port(); }
+  // Where the server learns which connections have shown a token.
+  ClientListener* listener() { return listener_.get(); }
   // Sets the answer of grpc.health.v1, for the server ("") and each service.
   void SetServing(bool serving);
   // Takes no new call; cancels those that are not finished after `grace`; returns when none is left.
   void Stop(absl::Duration grace);
 
  private:
-  GrpcServer() = default;
+  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics)
+      : options_(options), tenants_(tenants), metrics_(metrics) {}
 
+  const GrpcServerOptions options_;
+  const Tenants* const tenants_;
+  Metrics* const metrics_;
+  std::unique_ptr<ClientListener> listener_;
+  // The listener's thread calls it: it goes after that has ended.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
 };
 
 }  // namespace farandole

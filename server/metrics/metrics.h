@@ -55,6 +55,7 @@ class Metrics {
   void CountStoreError() { store_errors_->Increment(); }
   void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
   void CountDeniedCall() { denied_calls_->Increment(); }
+  void CountRefusedConnection() { refused_connections_->Increment(); }
   void CountStreamOpened() { streams_->Increment(); }
   void CountStreamEnded() { streams_->Decrement(); }
   void ObserveStep(absl::Duration took) { step_seconds_->Observe(absl::ToDoubleSeconds(took)); }
@@ -100,6 +101,7 @@ class Metrics {
   prometheus::Counter* store_errors_;
   prometheus::Counter* mailbox_refusals_;
   prometheus::Counter* denied_calls_;
+  prometheus::Counter* refused_connections_;
   prometheus::Gauge* streams_;
   prometheus::Gauge* mailbox_events_;
   prometheus::Histogram* step_seconds_;

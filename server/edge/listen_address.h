@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_LISTEN_ADDRESS_H_
-#define FARANDOLE_SERVER_LISTEN_ADDRESS_H_
+#ifndef FARANDOLE_SERVER_EDGE_LISTEN_ADDRESS_H_
+#define FARANDOLE_SERVER_EDGE_LISTEN_ADDRESS_H_
 
 #include <cstdint>
 #include <string>
@@ -31,4 +31,4 @@ absl::Status CheckBindable(const ListenAddress& address, absl::string_view flag)
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_LISTEN_ADDRESS_H_
+#endif  // FARANDOLE_SERVER_EDGE_LISTEN_ADDRESS_H_

@@ -1,4 +1,4 @@
-#include "server/listen_address.h"
+#include "server/edge/listen_address.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,0 +1,128 @@
+#ifndef FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_
+#define FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/edge/listen_address.h"
+#include "server/metrics/metrics.h"
+
+namespace farandole {
+
+struct ClientListenerOptions {
+  // How long a connection may take until a call with a known token is made on it.
+  absl::Duration token_deadline = absl::Seconds(10);
+  // A connection without a token that is older than this gives its place to the next one.
+  absl::Duration patience = absl::Seconds(1);
+  // Most connections without a token, of one address and of all.
+  size_t most_strangers_of_address = 256;
+  size_t most_strangers = 1024;
+  // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.
+  size_t most_waiting = 4096;
+  // A connection whose descriptor is not below this is closed: the kernel gives the lowest free number, so that all
+  // below are in use, and those above are for the store.
+  int descriptor_limit = 1024;
+};
+
+// The bounds for this process by how many descriptors it may have: without those that the store and the HTTP edge need,
+// and so that strangers and those that wait hold three eighths of the rest at most.
+ClientListenerOptions OptionsForThisProcess();
+
+// Listens for gRPC's connections, in a thread of its own. A connection is a stranger until a call with a known token is
+// made on it. Strangers are few and short: beyond their number the oldest gives way, and no stranger outlives the
+// deadline. Connections with a token have no bound but the descriptors. Owned by GrpcServer.
+class ClientListener {
+ public:
+  // Listens at all addresses that the host stands for; 0.0.0.0 stands for those of IPv6 as well.
+  // UNAVAILABLE: an address cannot be listened on (the system's words).
+  static absl::StatusOr<std::unique_ptr<ClientListener>> Open(const ListenAddress& address,
+                                                              const ClientListenerOptions& options, Metrics* metrics);
+  // Stops.
+  ~ClientListener();
+
+  int port() const { return port_; }
+  // From now on connections are taken: `serve(descriptor)` owns them, and is called on the listener's thread.
+  void Start(std::function<void(int)> serve);
+  // Takes no connection any more.
+  void Stop();
+
+  // Any thread. A call with a known token was made on the connection from `peer`, as gRPC names it
+  // ("ipv4:127.0.0.1:4242").
+  void OnToken(const std::string& peer);
+
+ private:
+  // A connection that was given to gRPC and has shown no token. `descriptor` is a second one of the same socket.
+  struct Stranger {
+    int descriptor = -1;
+    std::string peer;
+    std::string address;
+    absl::Time since;
+  };
+  // A connection that waits for a place.
+  struct Waiting {
+    int descriptor = -1;
+    std::string peer;
+  };
+  struct Address {
+    size_t strangers = 0;
+    std::deque<Waiting> waiting;
+  };
+  using Strangers = std::list<Stranger>;
+
+  ClientListener(const ClientListenerOptions& options, Metrics* metrics) : options_(options), metrics_(metrics) {}
+
+  absl::Status Listen(const ListenAddress& address);
+  void Watch(int descriptor, uint32_t events);
+  void Run();
+  int WaitMilliseconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AcceptFrom(int listener);
+  void Advance(absl::Time now);
+  void Take(int descriptor, std::string peer, const std::string& address);
+  // Closes the connection that has waited for the longest, of the address that has most of them.
+  void DropWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasPlace(const Address& address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes place for one more stranger of the address by the end of the oldest, where that is old enough.
+  bool MakePlace(const std::string& name, const Address& address, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: no descriptor was free, and the connection is closed.
+  bool Admit(const Waiting& connection, const std::string& address, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The descriptors of those that have a place now.
+  std::vector<int> AdmitWaiting(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The socket stays open for gRPC, or ends for it, too.
+  void Forget(Strangers::iterator stranger, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnHangUp(int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ClientListenerOptions options_;
+  Metrics* const metrics_;
+  int port_ = 0;
+  std::vector<int> listeners_;
+  int poll_ = -1;
+  int wake_ = -1;
+  std::function<void(int)> serve_;
+  std::thread thread_;
+
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  std::mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // The oldest first.
+  Strangers strangers_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Strangers::iterator> by_peer_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Address> addresses_ ABSL_GUARDED_BY(mutex_);
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_

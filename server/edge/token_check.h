@@ -1,0 +1,36 @@
+#ifndef FARANDOLE_SERVER_EDGE_TOKEN_CHECK_H_
+#define FARANDOLE_SERVER_EDGE_TOKEN_CHECK_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/security/auth_metadata_processor.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/tenants.h"
+
+namespace farandole {
+
+// Looks at the token of a call when its headers have come, before the server takes a byte of its message: a call
+// without a known token costs no memory. Calls of grpc.health.v1 need no token, those of server reflection an admin
+// token. Called by gRPC's threads; what it points to outlives the server.
+class TokenCheck : public grpc::AuthMetadataProcessor {
+ public:
+  TokenCheck(const Tenants* tenants, Metrics* metrics) : tenants_(tenants), metrics_(metrics) {}
+
+  // It only looks into a table.
+  bool IsBlocking() const override { return false; }
+  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: reflection without an admin token.
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
+                       OutputMetadata* response) override;
+
+ private:
+  const Tenants* const tenants_;
+  Metrics* const metrics_;
+};
+
+// The token of the value of the metadata `authorization`; null: the call has none. UNAUTHENTICATED: there is no token.
+absl::StatusOr<std::string> TokenOf(const grpc::string_ref* authorization);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_TOKEN_CHECK_H_

@@ -1,0 +1,44 @@
+#ifndef FARANDOLE_WEB_CONNECTION_PLACES_H_
+#define FARANDOLE_WEB_CONNECTION_PLACES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace farandole {
+
+// The connections that the HTTP edge has, and which of them gives its place to a new one: idle connections cannot keep
+// others out. Pure. Owned by the edge; its thread only.
+class ConnectionPlaces {
+ public:
+  using Id = uint64_t;
+
+  // A new connection from `address`, which is awaited to send a request.
+  Id Add(const std::string& address);
+  void Remove(Id id);
+  // The connection's request is being answered, or the next is awaited; `is_known`: a known token came with the last.
+  void SetAnswering(Id id);
+  void SetAwaited(Id id, bool is_known);
+
+  // Of the connections that are awaited, the one that has been for the longest: of those without a known token, from
+  // the address that has most of these; where there are none, of the others. 0: all are being answered.
+  Id Weakest() const;
+  size_t size() const { return connections_.size(); }
+
+ private:
+  struct Connection {
+    std::string address;
+    bool is_known = false;
+    bool is_awaited = true;
+    // Of when it was awaited last.
+    uint64_t turn = 0;
+  };
+
+  std::map<Id, Connection> connections_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WEB_CONNECTION_PLACES_H_

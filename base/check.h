@@ -7,9 +7,9 @@
 
 // Claims about our own code. Faults of the world (bad input, a dead peer, a full disk) are an absl::Status instead.
 //
-// Where the claim does not hold, `FD_CHECK(claim) << "more"` writes "FILE:LINE: check failed: claim more" to standard
-// error and aborts; the comparisons add both values. Operands are evaluated once, the streamed text only on failure.
-// On in every build. Any thread.
+// If the claim does not hold, `FD_CHECK(claim) << "more"` writes "FILE:LINE: check failed: claim more" to standard
+// error and aborts; the comparisons add both values. Operands are evaluated once, the streamed text only on failure. On
+// in every build. Any thread.
 #define FD_CHECK(claim)          \
   __builtin_expect(!!(claim), 1) \
       ? (void)0                  \

@@ -93,7 +93,7 @@ absl::string_view Name(ReduceOp op);
 constexpr bool IsFloating(DType dtype) { return TraitsOf(dtype).kind == DTypeTraits::Kind::kFloating; }
 
 // Turns a number from outside into the enum.
-// Errors: INVALID_ARGUMENT where no value has this number.
+// Errors: INVALID_ARGUMENT if no value has this number.
 absl::StatusOr<DType> DTypeFromInt(int value);
 absl::StatusOr<ReduceOp> ReduceOpFromInt(int value);
 

@@ -27,7 +27,7 @@ std::optional<LogFormat> ParseLogFormat(absl::string_view word);
 struct LogRecord {
   absl::Time time;
   LogLevel level = LogLevel::kInfo;
-  // "" where it is not known, or the line is about no job.
+  // "" if it is not known, or the line is about no job.
   std::string tenant;
   std::string job;
   // -1: of no rank.

@@ -13,7 +13,7 @@ namespace farandole {
 size_t EditDistance(absl::string_view a, absl::string_view b);
 
 // The one of `names` that `word` was most likely meant to be: that of the smallest EditDistance, the first of those
-// that are equally near. "" where none is near: half of the word would have to change.
+// that are equally near. "" if none is near: half of the word would have to change.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& names);
 
 }  // namespace farandole

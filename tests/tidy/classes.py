@@ -20,7 +20,7 @@ LARGE: Dict[str, Size] = {
     "deploy Launch": Size(52, 600),
     "sdk Job": Size(80, 600),  # the public calls: each op in all its forms
     "worker Engine": Size(52, 800),
-    "worker SubmissionTable": Size(88, 1150),
+    "worker SubmissionTable": Size(80, 950),
 }
 
 _HEAD = re.compile(

@@ -14,7 +14,7 @@
 namespace farandole {
 namespace {
 
-// As ints, which is what the functions return.
+// As ints, the return type of the functions.
 constexpr int kOk = FARANDOLE_OK;
 constexpr int kPending = FARANDOLE_STILL_PENDING;
 

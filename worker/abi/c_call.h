@@ -40,7 +40,7 @@ Result WithWorker(Result otherwise, const Use& use) {
   return use(*process.worker());
 }
 
-// The same for what `call` names and code of the program runs within: no lock is held, and the worker lives on.
+// The same while `call` runs code of the program: no lock is held, and the worker lives on.
 template <typename Use>
 int WithLastingWorker(const char* call, const Use& use) {
   if (Process().is_forked_child()) return Code(NotRunning());

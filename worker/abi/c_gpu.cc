@@ -29,7 +29,7 @@ absl::Status AwaitOutputs(Submission& submission) {
   if (!submission.done.is_set()) return absl::OkStatus();
   if (submission.gpu->ordinal() != current.gpu) return submission.gpu->Await(submission.done);
   absl::Status waits = submission.gpu->Wait(current.stream, submission.done);
-  // A stream that captures a graph cannot wait for what is not in it, and must not free it either.
+  // A stream that captures a graph cannot wait for work outside of the graph, and must not free memory of it either.
   if (waits.ok()) submission.gpu_result.FreeAfter(current.stream);
   return waits;
 }
@@ -47,7 +47,7 @@ absl::StatusOr<bool> SettleOnGpu(Worker& worker, int64_t handle, absl::StatusOr<
   Submission* submission = complete.ok() ? worker.engine().Completed(handle) : nullptr;
   if (submission != nullptr && submission->gpu != nullptr) {
     absl::Status status = AwaitOutputs(*submission);
-    // NCCL's kernels end also where peers are gone, with whatever is there.
+    // NCCL's kernels end even if peers are gone; their results are then undefined.
     if (status.ok()) status = worker.engine().table().ended();
     if (!status.ok()) complete = std::move(status);
   }

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 #include "worker/member/worker.h"
 
 namespace farandole {
@@ -23,7 +23,7 @@ absl::Status CopyResult(Worker& worker, int64_t handle, void* output);
 // The error of a handle that is not that of a result.
 absl::Status NoResult(int64_t handle);
 
-// Of a handle that is complete: whether nothing of it is left to be done on a GPU.
+// Of a complete handle: whether its work on a GPU is done.
 bool IsOverOnGpu(Worker& worker, int64_t handle);
 
 }  // namespace farandole

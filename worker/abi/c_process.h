@@ -14,16 +14,16 @@
 #include "absl/time/time.h"
 #include "worker/abi/turn.h"
 #include "worker/core/lineage.h"
-#include "worker/engine/timeline.h"
+#include "worker/engine/submissions/timeline.h"
 #include "worker/launch/options.h"
 #include "worker/launch/pmix_exchange.h"
 #include "worker/member/worker.h"
 
 namespace farandole {
 
-// The process's one Worker, behind the C interface, and what outlives it. Calls hold `mutex` shared; what changes the
-// worker has its turn, and holds `mutex` exclusively for the moment in which the pointer changes. While code of the
-// program may run, in `interrupted`, no lock is held: it may call the library.
+// The process's one Worker, behind the C interface, and the state that outlives it. Calls hold `mutex` shared; a call
+// that changes the worker has its turn, and holds `mutex` exclusively for the moment in which the pointer changes.
+// While code of the program may run, in `interrupted`, no lock is held: it may call the library.
 class CProcess {
  public:
   CProcess();
@@ -46,7 +46,7 @@ class CProcess {
   // `interrupted`: that stops the worker, after this has returned.
   absl::Status Stop(const Interrupted& interrupted);
   bool is_stopping() const { return is_stopping_.load(); }
-  // As farandole_depart; FAILED_PRECONDITION where the worker's job is not elastic.
+  // As farandole_depart; FAILED_PRECONDITION if the worker's job is not elastic.
   absl::Status Depart(Worker& worker, absl::Duration grace, const std::string& reason);
   bool is_elastic() const { return is_elastic_.load(); }
   // Stopped at the latest by Stop.
@@ -68,7 +68,7 @@ class CProcess {
   // Goes on to the next epoch where one ends before its peers have met.
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker(const Interrupted& interrupted);
   absl::Status Replace(absl::StatusOr<std::unique_ptr<Worker>> worker);
-  // As the settings say; what cannot be attached or written is no reason not to train.
+  // By the settings; a failure to attach or to write does not stop the training.
   void AttachProfiler();
   void StartTimeline();
   void Warn(int rank, absl::string_view sentence) const;

@@ -11,8 +11,8 @@
 namespace farandole {
 
 // A call that waits for others and meanwhile runs code of the program on its thread: handlers of signals, by
-// `interrupted`. That code may call the library again, but it must not begin another such call, whose end might need
-// the outer one's. Lives on the stack of the call.
+// `interrupted`. That code may call the library again, but it must not begin another such call, which might have to
+// wait for the outer one. Lives on the stack of the call.
 class BlockingCall {
  public:
   // `name` is static: "init()".
@@ -54,7 +54,7 @@ class Turn {
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  // No thread's: it is nobody's turn.
+  // No thread has the turn.
   std::thread::id owner_;
   bool owner_wants_stop_ = false;
   int waiting_to_stop_ = 0;

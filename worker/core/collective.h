@@ -12,7 +12,7 @@ namespace farandole {
 
 struct GpuBatch;
 
-// Whether the op combines what the ranks contribute.
+// Whether the op combines the ranks' contributions.
 inline bool Reduces(OpType op) { return TraitsOf(op).reduces; }
 
 // One piece of this rank's contiguous memory: `count` elements at `input` give the same number at `output`. The two are
@@ -55,7 +55,7 @@ struct Collective {
   // output. Alltoall: one, whose input has the elements for position 0, then for position 1, ..., and whose output has
   // `count` elements; its own count is that of the input. Barrier: none. Empty where `contributes` is false.
   absl::Span<const Fragment> fragments;
-  // Allreduce: not 0 where all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
+  // Allreduce: not 0 if all ranks' fragments lie in the arena of this number, at equal offsets, each its own output,
   // and all ranks have submitted them already. Then every rank contributes. Only the transport of one host has arenas.
   uint64_t arena = 0;
   // False: the rank has joined; it contributes the identity of the reduction, or no rows, and drops the result.
@@ -74,9 +74,9 @@ inline bool IsAdasum(const Collective& collective) {
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Does what can be done now, at most about 100 us of work, and never blocks. Returns true when the collective is
-  // complete on this rank: its outputs are written, and no rank reads its inputs any more. ABORTED and others end the
-  // epoch.
+  // Does the work that can be done now, at most about 100 us of it, and never blocks. Returns true when the collective
+  // is complete on this rank: its outputs are written, and no rank reads its inputs any more. ABORTED and others end
+  // the epoch.
   virtual absl::StatusOr<bool> Advance() = 0;
   // Whether the last Advance got anything done; the engine yields and sleeps only if not.
   virtual bool moved() const = 0;

@@ -38,7 +38,7 @@ class alignas(64) Doorbell {
   // Owner's process: wakes all sleeping threads, in any state of attention.
   void RingAll();
 
-  // Owner: says who attends from now on. Data is to be checked after it and before Sleep.
+  // Owner: says who attends from now on. Check the data after it and before Sleep.
   void SetAttention(Attention attention) {
     // Peers look at the word with all that they publish, so it is not written without need.
     const uint32_t wanted = static_cast<uint32_t>(attention);
@@ -49,7 +49,7 @@ class alignas(64) Doorbell {
   void BeginPolling() {
     if (attention_.load() != static_cast<uint32_t>(Attention::kUnconcerned)) SetAttention(Attention::kPolling);
   }
-  // Owner, any thread: if the rank was unconcerned, its data thread is to be woken from now on.
+  // Owner, any thread: if the rank was unconcerned, rings wake its data thread from now on.
   void Concern() {
     uint32_t unconcerned = static_cast<uint32_t>(Attention::kUnconcerned);
     if (attention_.load() == unconcerned) {
@@ -60,7 +60,7 @@ class alignas(64) Doorbell {
   void StateCpu();
   // The CPU that the owner stated last; -1: none so far.
   int cpu() const { return static_cast<int>(cpu_.load()) - 1; }
-  // Owner: to be read before the last check of the data.
+  // Owner: read it before the last check of the data.
   uint32_t Ticket() const { return bell_.load(); }
   // Owner: sleeps until a ring that came after `ticket` was read, at most `limit`. `who` is kDriverAsleep or
   // kDataThreadAsleep.

@@ -20,7 +20,7 @@ class Hosts {
   static absl::StatusOr<Hosts> WithIds(absl::Span<const std::string> ids);
   // `sizes`: ranks of each host, at least one.
   static Hosts WithSizes(absl::Span<const int> sizes);
-  // Every rank on a host of its own: what may not share memory.
+  // Every rank on a host of its own: for ranks that may not share memory.
   static Hosts Apart(int size);
 
   int size() const { return static_cast<int>(host_of_.size()); }

@@ -13,7 +13,7 @@ namespace farandole {
 struct Lineage {
   // The incarnation that the process had in the last epoch of which it was a member; "": it was in none.
   std::string predecessor;
-  // Whether this process writes to the log what concerns the whole job while no epoch has given it a rank.
+  // Whether this process writes the lines about the whole job to the log while no epoch has given it a rank.
   bool speaks = false;
   // How long the coordinator may be unreachable at a join; zero: the join timeout.
   absl::Duration patience;

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/quiet_thread.h"
-#include "base/relax.h"
+#include "worker/core/relax.h"
 #include "worker/engine/running_batch.h"
 
 namespace farandole {
@@ -42,7 +42,8 @@ size_t MostAsked(uint32_t max_slots) { return std::max<size_t>(1, max_slots / 2)
 Orderer::Options OrdererOptions(const EngineOptions& options) {
   Orderer::Options orderer;
   orderer.fusion_bytes = options.fusion_bytes;
-  // The rest is for names that are added while all others are in use, and for what the coordinator has not heard of.
+  // The rest is for names that are added while all others are in use, and for names that the coordinator does not know
+  // yet.
   orderer.slots = std::max<size_t>(1, size_t{options.max_slots} * 3 / 4);
   return orderer;
 }
@@ -83,7 +84,7 @@ absl::StatusOr<int64_t> Engine::Submit(const Request& request) {
 
 void Engine::Kick() {
   if (options_.rank != 0 && !relays_ && !table_.HasUnposted() && !MustMeet()) return;
-  // Rank 0 orders what its own submission completes; whoever has the role sees to it, if it is awake.
+  // Rank 0 orders what its own submission completes; the holder of the role sees to it, if it is awake.
   if (role_.try_lock()) {
     bell_.SetAttention(Attention::kPolling);
     if (options_.rank == 0) OrderPass();
@@ -156,7 +157,7 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   };
   if (!done() && limit_ns != 0) Await(done, limit_ns);
   if (!is_captured || done()) return table_.DoneWaiting(submission, release);
-  table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // who asks again hears of it
+  table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // a later query finds it
   return false;
 }
 
@@ -296,15 +297,15 @@ void Engine::LeaveRole() {
   }
   bell_.SetAttention(IdleAttention());
   const bool serves = relays_ && channel_->ServesOthers();
-  // As above: what could not be passed on is tried once more, and what comes from now on rings. Where nobody waits for
-  // it, that would wake a thread for each small collective, before the rank itself comes back for the next.
+  // As above: retry the call that could not be passed on; later ones ring the bell. If no thread waits for it, that
+  // would wake a thread for each small collective, before the rank itself comes back for the next.
   if (relays_ && (serves || table_.pending() > 0 || attends_always_.load()) && !aborted_.load()) {
     RelayPass();
     if (!aborted_.load()) channel_->Rest();
   }
   role_.unlock();
   if (table_.has_waiters()) table_.Notify();
-  // A ring for room in the channel, that came before the bell's new state, woke nobody.
+  // A ring for room in the channel that came before the bell's new state woke no thread.
   if (table_.HasUnposted()) table_.FlushPosts();
   // Work may have come between the last pass and the bell's new state, or a submission found the role taken: the
   // data thread takes it up.
@@ -394,7 +395,7 @@ bool Engine::OrderPass() {
     const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||
                                unappended_->kind == Entry::Kind::kDispute ||
                                unappended_->kind == Entry::Kind::kRootHasJoined;
-    // Groups that were removed meanwhile concern nobody; notices concern all.
+    // Groups that were removed meanwhile are ignored; notices go to all ranks.
     const absl::Span<const int> concerned = orderer_.ranks(is_collective ? unappended_->group : 0);
     if (!channel_->TryAppend(*unappended_, concerned)) return moved;
     if (unappended_->kind == Entry::Kind::kBatch && !concerned.empty() && concerned.front() == 0)
@@ -443,7 +444,7 @@ bool Engine::ReadLog() {
 void Engine::OnLeft(int rank) {
   table_.OnLeft(rank, options_.who[rank]);
   if (rank != options_.rank) return;
-  // Only now: who waits for it in Leave finds that nothing can be submitted any more.
+  // Only now: the thread that waits in Leave finds that nothing can be submitted any more.
   has_left_.store(true);
   table_.Notify();
 }

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "worker/core/clock.h"
 #include "worker/core/collective.h"
-#include "worker/engine/submission_table.h"
+#include "worker/engine/submissions/submission_table.h"
 #include "worker/order/orderer.h"
 #include "worker/order/ready_channel.h"
 
@@ -31,13 +31,13 @@ struct EngineOptions {
   // By rank, for sentences: "rank 1 (pid 4711 on host a)".
   std::vector<std::string> who;
   int64_t fusion_bytes = 64 << 20;
-  // How often who waits looks before it yields: about a microsecond. Where ranks share cores, another one has to run
-  // first, and each look costs its time slice.
+  // How often a waiting thread looks before it yields: about a microsecond. Where ranks share cores, another one has to
+  // run first, and each look costs its time slice.
   int checks_before_yield = 32;
-  // How long who waits yields before it sleeps.
+  // How long a waiting thread yields before it sleeps.
   int64_t yield_ns = 50'000;
-  // Each rank of this host can have a core of its own. Then who waits beside another rank, on one CPU, sleeps at once:
-  // yielding moves neither, and whoever is woken goes to a CPU that is idle.
+  // Each rank of this host can have a core of its own. A thread that shares its CPU with another waiting rank sleeps at
+  // once: yielding moves neither, while the kernel wakes a sleeper on an idle CPU.
   bool has_own_core = true;
   // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
   bool has_data_thread = true;
@@ -58,14 +58,14 @@ using CollectiveStarter = std::function<absl::StatusOr<std::unique_ptr<Operation
 
 // Runs one rank's collectives in one epoch. A thread that waits for a result takes the engine's role (one thread at a
 // time has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The
-// engine's own data thread does it for what nobody waits for. Public calls are thread-safe.
+// engine's own data thread drives submissions that no thread waits for. Public calls are thread-safe.
 class Engine {
  public:
   // `channel` and `link` outlive it; `link` is null for a rank alone. `stop_transport` ends what the transport does,
   // from any thread.
   Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
          std::function<void(const absl::Status&)> stop_transport, ControlLink* link);
-  // Ends what is pending.
+  // Ends the pending submissions.
   ~Engine();
 
   // As SubmissionTable::Submit.
@@ -156,7 +156,7 @@ class Engine {
   void FailAll();
   // Whether there may be more for this rank in the log: not after it has left, unless it is needed.
   bool ReadsOn() const { return !has_left_.load() || channel_->IsNeeded(); }
-  // Gives the role back, and has somebody attend to what is left.
+  // Gives the role back, and wakes a thread for the remaining work.
   void LeaveRole();
   bool HasWork() const;
   // Whether something is to be done about offers of this rank or of others.
@@ -180,8 +180,8 @@ class Engine {
   int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
   Entry entry_;
   std::unique_ptr<RunningBatch> running_;
-  // Until then nobody sleeps at once for the sake of another CPU, since the last time has not helped; and how long it
-  // was that nobody did.
+  // Until then no thread sleeps at once to free its CPU, since the last attempt did not help; and the length of that
+  // pause.
   int64_t next_move_ns_ = 0;
   int64_t move_pause_ns_ = 0;
 

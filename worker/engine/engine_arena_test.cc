@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kCount = 50'000;
 constexpr size_t kBytes = 8 * kCount * sizeof(float);
 
-// Arenas of ranks of one host, who are threads of this process.
+// Arenas of ranks of one host; the ranks are threads of this process.
 class TestArena {
  public:
   TestArena(TestEpoch* epoch, const std::vector<int>& ranks, int first_rank, uint64_t number) {

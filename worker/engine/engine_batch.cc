@@ -101,7 +101,7 @@ absl::Status Engine::StartBatch(const Entry& entry) {
     const int64_t factor = entry.op == OpType::kBroadcast ? static_cast<int64_t>(SizeOf(submission->dtype)) : 1;
     for (const Fragment& fragment : submission->fragments) {
       const Fragment part = {fragment.input, fragment.output, fragment.count * factor};
-      // CUDA does not copy over the border of what was allocated by itself, though addresses go on there.
+      // CUDA does not copy across the border between two allocations, even if their addresses are adjacent.
       if (submission->gpu != nullptr) {
         running.fragments.push_back(part);
       } else {
@@ -309,8 +309,8 @@ void Engine::FailAll() {
 
 void Engine::Abort(const absl::Status& reason) {
   if (is_ending_.exchange(true)) return;
-  // Before any waiting thread hears of it, and ends the process. A rank that shuts down has left before, or its peers
-  // see its end.
+  // Before a waiting thread sees it, and ends the process. A rank that shuts down has left before, or its peers see its
+  // end.
   if (!stopping_.load()) channel_->StateEnd(reason);
   table_.End(reason);
   stop_transport_(reason);

@@ -27,7 +27,7 @@ class OnOneCpu {
   cpu_set_t before_;
 };
 
-// The waiting rank would yield for a minute. A ring changes the ticket only where somebody sleeps.
+// The waiting rank would yield for a minute. A ring changes the ticket only if a thread sleeps.
 TEST(EngineCpuTest, WhoWaitsBesideAnotherRankOnOneCpuSleepsAtOnce) {
   const OnOneCpu here;
   TestEpoch::Options options;

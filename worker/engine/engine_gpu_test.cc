@@ -453,7 +453,7 @@ TEST_P(EngineGpuTest, TheTimeThatCollectivesTakeOnTheGpuIsMeasuredWhereSomebodyW
   epoch_->OnEachRank(reduce);
   const int64_t after = MonotonicNs();
   EXPECT_EQ(times_.size(), 3u * size());
-  // The host hears of a point in a stream a little later than it is reached.
+  // The host learns a little later that a stream has reached a point.
   constexpr int64_t kLateNs = 100'000'000;
   for (const Time& time : times_) {
     EXPECT_EQ(time.label, "'t'");

@@ -98,7 +98,7 @@ TEST_P(EngineGraphTest, ACapturedStepRunsAgainAndAgainWithNothingNegotiated) {
       for (auto& tensor : tensors) ASSERT_THAT(tensor->values, testing::Each(wanted));
     }
     EXPECT_EQ(epoch_->engine(rank).counters().batches, batches);
-    // And what is not captured goes on beside it.
+    // Collectives that are not captured go on beside it.
     auto other = Tensor(rank, "other", 5);
     Fill(rank, *other, [rank] { return static_cast<float>(rank); });
     ASSERT_TRUE(epoch_->Run(rank, *other).ok());

@@ -36,7 +36,7 @@ class Step {
     Add("small", OpType::kAllreduce, {3});
     Add("large", OpType::kAllreduce, {kRows * kColumns});
     Add("larger", OpType::kAllreduce, {100'003});
-    // A name that ranks which have joined never hear of.
+    // A name that joined ranks never see.
     Add(absl::StrCat("new", suffix), OpType::kAllreduce, {kRows, kColumns});
     Add("", OpType::kAllreduce, {500});
     Add("part", OpType::kReducescatter, {kRows, kColumns});

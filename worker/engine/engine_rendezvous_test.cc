@@ -68,7 +68,7 @@ TEST_P(EngineRendezvousTest, EveryKindOfSmallCollectiveIsAsByTheLog) {
   });
 }
 
-// One rank waits at once, where the others submit and wait later, or have submitted something else before.
+// One rank waits at once, while the others submit and wait later, or have submitted something else before.
 TEST_P(EngineRendezvousTest, WhoWaitsAtOnceMeetsThoseWhoDoNot) {
   TestEpoch epoch({size()});
   epoch.OnEachRank([&](int rank) {
@@ -173,7 +173,7 @@ TEST_P(EngineRendezvousTest, WhoWaitsHearsThatAnotherHasLeft) {
   });
 }
 
-// A rank that leaves while its own offer is open does not wait for those who will never answer it.
+// A rank that leaves while its own offer is open does not wait for ranks that will never answer it.
 TEST_P(EngineRendezvousTest, WhoLeavesDoesNotWaitForItsOwnOffer) {
   TestEpoch epoch({size()});
   epoch.OnEachRank([&](int rank) { RunSum(epoch, rank, "t", Sum()); });

@@ -99,7 +99,7 @@ TEST_P(EngineRowsTest, AnAlltoallGivesEachRankItsRowsAndHowManyEachHasGiven) {
         tensor.splits.push_back(rows_for(rank, to));
         tensor.values.insert(tensor.values.end(), rows_for(rank, to) * 2, rank * 100.0f + to);
       }
-      // A row that nobody gets.
+      // A row that no rank gets.
       tensor.values.resize(tensor.values.size() + 2, -1.0f);
       tensor.shape = {static_cast<int64_t>(tensor.values.size()) / 2, 2};
       std::vector<int64_t> rows;

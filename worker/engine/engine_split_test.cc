@@ -140,7 +140,7 @@ TEST_P(EngineSplitTest, WhoHadACollectiveBeforeKeepsItsCommunicator) {
 TEST_P(EngineSplitTest, WhatRanksHaveRemovedMeanwhileIsEndedWhereItIsMade) {
   const uint32_t stays = AddSet({0, 2});
   const uint32_t removed = AddSet({1, 2, 3});
-  // Rank 0 has not heard of it yet. Rank 2 has a GPU, and the others have nothing to forget it in.
+  // Rank 0 does not know of it yet. Rank 2 has a GPU, and the others have nothing to forget it in.
   ReduceAll({stays});
   for (int rank = 1; rank < kSize; ++rank) {
     epoch_->engine(rank).table().OnGroupRemoved(removed);

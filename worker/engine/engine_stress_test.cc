@@ -17,7 +17,7 @@
 namespace farandole {
 namespace {
 
-// Bounds the test, also under sanitizers; what is left of the seeds is for another run.
+// Bounds the test, also under sanitizers; another run takes the remaining seeds.
 constexpr absl::Duration kLimit = absl::Seconds(8);
 
 struct Group {
@@ -25,7 +25,7 @@ struct Group {
   std::vector<int> ranks;
 };
 
-// One collective of the program, the same on all ranks of its group but for what a mismatch changes.
+// One collective of the program, the same on all ranks of its group except for a mismatch.
 struct Step {
   std::string name;
   OpType op = OpType::kAllreduce;

@@ -3,8 +3,8 @@
 
 #include "absl/status/status.h"
 #include "worker/device/nccl/gpu_collectives.h"
-#include "worker/engine/submission.h"
-#include "worker/engine/submission_table.h"
+#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/submission_table.h"
 
 namespace farandole {
 

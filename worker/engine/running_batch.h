@@ -8,7 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "worker/core/collective.h"
 #include "worker/device/gpu_batch.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 

@@ -18,9 +18,9 @@
 
 namespace farandole {
 
-// The coordinator's part in a test of engines, without streams: gathers what ranks state, gives slots, and says who
-// differs. It reads what ranks say, and answers, on a thread of its own; the conversation with each rank keeps its
-// order, and a seed decides whose turn it is. Thread-safe.
+// The coordinator's part in a test of engines, without streams: gathers the ranks' statements, gives slots, and names
+// ranks that differ. It reads the ranks' messages, and answers, on a thread of its own; the conversation with each rank
+// keeps its order, and a seed decides which rank has its turn. Thread-safe.
 class TestCoordinator {
  public:
   TestCoordinator(int size, uint32_t seed);

@@ -11,7 +11,7 @@
 #include "worker/collectives/schedule_operation.h"
 #include "worker/collectives/start_collective.h"
 #include "worker/engine/gpu_request.h"
-#include "worker/engine/test_requests.h"
+#include "worker/engine/submissions/test_requests.h"
 #include "worker/transport/hosts/hosts_transport.h"
 #include "worker/transport/shm/shm_transport.h"
 #include "worker/transport/tcp/tcp_transport.h"
@@ -149,7 +149,7 @@ void TestEpoch::OnEachRank(const std::function<void(int rank)>& work) {
   for (int rank = 0; rank < size_; ++rank) {
     threads.emplace_back([this, &work, rank] {
       work(rank);
-      // The others must not wait for what the failed rank has not done.
+      // The others must not wait for collectives that the failed rank has not run.
       if (::testing::Test::HasFatalFailure()) AbortAll(absl::AbortedError("a rank of the test has failed"));
     });
   }

@@ -76,7 +76,7 @@ class TestEpoch {
   TestCoordinator& coordinator() { return coordinator_; }
   ArenaTable& arenas(int rank) { return *arenas_[rank]; }
 
-  // Runs `work(rank)` on a thread for each rank, and returns when all have. Where one has failed, the epoch is ended.
+  // Runs `work(rank)` on a thread for each rank, and returns when all have. If one has failed, the epoch is ended.
   void OnEachRank(const std::function<void(int rank)>& work);
   // Tells all ranks of a group and waits until they know it.
   uint32_t AddGroup(const std::vector<int>& ranks);
@@ -105,7 +105,7 @@ class TestEpoch {
   const int size_;
   TestCoordinator coordinator_;
   std::unique_ptr<TestRelay> relay_;
-  // Where there are several hosts.
+  // If there are several hosts.
   std::vector<std::unique_ptr<PeerPort>> ports_;
   std::vector<std::unique_ptr<ArenaTable>> arenas_;
   std::vector<std::unique_ptr<Transport>> transports_;

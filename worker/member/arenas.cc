@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSurfaceNs = 100'000'000;
 // All ranks have said that they come.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
-// So that regions of all ranks together stay within what a file can have.
+// So that regions of all ranks together stay within the largest size of a file.
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
 }  // namespace

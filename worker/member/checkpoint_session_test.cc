@@ -152,7 +152,8 @@ class CheckpointSessionTest : public testing::Test {
 TEST_F(CheckpointSessionTest, ACommitWhoseAnswerWasLostIsFoundInTheCatalogueWhateverTheNextAttemptIsAnswered) {
   std::vector<std::string> committed;
   for (const grpc::StatusCode code : Codes()) {
-    // The first is carried out, and its answer lost; the second meets somebody else, who knows nothing of it.
+    // The coordinator carries out the first, and its answer is lost; the second reaches another coordinator, which does
+    // not know of it.
     fates_ = {{true, grpc::StatusCode::UNAVAILABLE}, {false, code}};
     const absl::StatusOr<std::string> path = Save();
     ASSERT_TRUE(path.ok()) << code << ": " << path.status();

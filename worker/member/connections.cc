@@ -115,7 +115,7 @@ absl::Status Connections::Meet(Meeting meeting) {
                      " do not share memory (hosts differ also where containers do not share their process and network "
                      "namespaces)"));
   }
-  // Nobody needs the network.
+  // No rank needs the network.
   if (bulk_hosts_.count() == 1) port_.reset();
   const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
   const auto arrivals = std::make_shared<Arrivals>(peers.size());

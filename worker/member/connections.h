@@ -65,8 +65,8 @@ class Connections {
   bool ShareMemory(absl::Span<const int> ranks) const;
   // By the ranks' index on their host.
   std::vector<int> LocalIndices(absl::Span<const int> ranks) const;
-  // More memory of `bytes` bytes for ranks that share memory, ascending, who all call this, one call at a time: the
-  // first of them gives its own to the others, who have none. Errors as of HostDoor and EpochMemory::Map.
+  // More memory of `bytes` bytes for ranks that share memory, ascending. All of them call this, one call at a time: the
+  // first gives its own memory to the others, which have none. Errors as of HostDoor and EpochMemory::Map.
   absl::StatusOr<std::unique_ptr<EpochMemory>> Share(absl::Span<const int> ranks, std::unique_ptr<EpochMemory> own,
                                                      size_t bytes, absl::Time deadline,
                                                      std::function<absl::Status()> give_up);

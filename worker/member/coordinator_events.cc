@@ -88,7 +88,7 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
     const v1::ChangeWanted& wanted = message.change_wanted();
     if (wanted.epoch() == epoch_.number() && wanted.serial() > change_wanted_.serial()) change_wanted_ = wanted;
   } else if (message.has_waiting()) {
-    // At once it is no news; from the second time on somebody is late.
+    // The first time it is no news; from the second time on a rank is late.
     if (speaks_ && waited_before_) log_.Write(LogLevel::kInfo, rank_, message.waiting().sentence());
     waited_before_ = true;
   } else if (engine_ == nullptr) {
@@ -153,7 +153,7 @@ void CoordinatorLink::OnTick() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!has_epoch_) return;
   ++beat_;
-  // Between two epochs, too: nobody knows whether the host's other ranks still are in the old one.
+  // Also between two epochs: the host's other ranks may still be in the old one.
   if (engine_ == nullptr || course_ != Course::kRuns) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
   channel_->Beat({beat_, now, engine_->counters().batches, conversation_->IsAttached()});

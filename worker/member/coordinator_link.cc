@@ -52,7 +52,7 @@ constexpr uint32_t kProtocolVersion = 1;
 // The look for stalls; signs of life, too, where the coordinator does not want more.
 constexpr absl::Duration kLongestTick = absl::Milliseconds(500);
 constexpr auto kSurface = std::chrono::milliseconds(100);
-// Longer than the coordinator takes to hear of a death from the host where it happened.
+// Longer than the coordinator takes to learn of a death from the host on which it happened.
 constexpr int64_t kVerdictLimitNs = 2'000'000'000;
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(5);
 constexpr char kDeathEvidence[] = "its process ended without leaving the job";
@@ -113,7 +113,7 @@ CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& li
       speaks_(lineage.speaks),
       gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
                   options.nccl_ras),
-      // In an elastic job the coordinator judges who is to be lost for it.
+      // In an elastic job the coordinator decides which rank counts as lost for it.
       stalls_(absl::ToInt64Nanoseconds(options.stall_warning),
               options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit)) {}
 
@@ -246,7 +246,7 @@ void CoordinatorLink::OnPeerExit(int rank) {
     early_exits_.push_back(rank);
   } else {
     if (channel_->HasLeft(rank)) return;
-    // The end of who has heard of the epoch's end is not its cause.
+    // A rank that ends because the epoch has ended is not the cause.
     const absl::Status stated = channel_->StatedEnd(rank);
     lost.set_ended_by(std::string(stated.message()));
     engine_->Abort(stated.ok() ? Death(rank) : stated);
@@ -289,7 +289,7 @@ void CoordinatorLink::Leave(const std::string& reason, const std::string& failur
     leave.set_epoch(has_epoch_ ? epoch_.number() : 0);
     ended = course_ == Course::kFailed || course_ == Course::kFinished;
   }
-  // Where the coordinator has ended the job itself, nobody waits for the word.
+  // If the coordinator has ended the job itself, do not wait for its reason.
   conversation_->Leave(std::move(leave), ended ? absl::ZeroDuration() : kLeaveTimeout);
 }
 

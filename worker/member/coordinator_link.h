@@ -66,20 +66,20 @@ class CoordinatorLink final : public ControlLink {
   Course course() const;
   // Whether this worker has the lowest rank of those that outlive the epoch, as far as the coordinator has said.
   bool LeadsSurvivors() const;
-  // Once the epoch has formed: watches the processes of this host's other ranks. Those that end before Connect are
-  // reported; the coordinator knows who has left.
+  // Once the epoch has formed: watches the processes of this host's other ranks. Ranks that end before Connect are
+  // reported; the coordinator knows which ranks have left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
   // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus);
-  // Any thread: the connection to a rank of another host is lost, who has not left. The coordinator is told; it may
-  // know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2 s, the
-  // epoch ends with `verdict`. `evidence` as in PeerLost.
+  // Any thread: the connection is lost to a rank of another host that has not left. Reports it to the coordinator,
+  // which may know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2
+  // s, the epoch ends with `verdict`. `evidence` as in PeerLost.
   void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
   // Tells the coordinator that this worker leaves; no events any more. Once. All as in v1::Leave.
   void Leave(const std::string& reason, const std::string& failure = "", bool returns = false,
              const std::vector<int>& left = {});
-  // Tells the coordinator that somebody else will end this process; as v1::Departing.
+  // Tells the coordinator that another program will end this process; as v1::Departing.
   void Depart(absl::Duration grace, const std::string& reason);
   // The coordinator's last message on workers that are to come or to go; its serial is 0 where there was none.
   v1::ChangeWanted change_wanted() const;

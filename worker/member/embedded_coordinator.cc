@@ -54,7 +54,7 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
           "the processes of this job have no directory to meet in: neither XDG_STATE_HOME nor HOME is set");
     }
     directory = absl::StrCat(options.state_home, "/farandole/launches");
-    std::error_code failed;  // mkdir says what.
+    std::error_code failed;  // mkdir's errno says why.
     std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), failed);
   }
   if (directory.empty()) directory = absl::StrCat(options.temporary, "/farandole-", geteuid());
@@ -65,7 +65,7 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
   return directory;
 }
 
-// The directory of this library; "" where the system does not say.
+// The directory of this library; "" if the system does not say.
 std::string OwnDirectory() {
   Dl_info found = {};
   if (dladdr(reinterpret_cast<const void*>(&OwnDirectory), &found) == 0 || found.dli_fname == nullptr) return "";
@@ -134,7 +134,7 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
 
 // Reads the coordinator's record. NOT_FOUND: there is none yet.
 absl::StatusOr<std::string> ReadPublished(const std::string& file) {
-  // A network file system would remember for a minute that there was no such file; whoever opens its directory asks
+  // A network file system would remember for a minute that there was no such file; opening its directory makes it look
   // again.
   std::error_code ignored;
   std::filesystem::directory_iterator(std::filesystem::path(file).parent_path(), ignored);
@@ -182,7 +182,7 @@ absl::StatusOr<std::string> HearHere(const WorkerOptions& options, const Interru
   const int changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   inotify_add_watch(changes, directory->c_str(), IN_MOVED_TO);
   absl::StatusOr<pid_t> started = -1;
-  // A second init of this process finds what the first has started.
+  // A second init of this process finds the coordinator that the first has started.
   if (options.launch->rank == 0 && absl::IsNotFound(ReadPublished(file).status())) {
     started = StartCoordinator(options, file);
   }
@@ -221,7 +221,7 @@ absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique
     return absl::IsDeadlineExceeded(heard.status()) ? NothingIsStarted(options) : heard;
   }
   absl::StatusOr<std::string> heard = HearHere(options, interrupted);
-  // The others would wait for what never comes.
+  // The others would wait for a message that never comes.
   const absl::Status pinned = (*pmix)->Pin(heard.ok() ? *heard : EncodeLaunchFailure(heard.status().message()));
   return heard.ok() && !pinned.ok() ? pinned : heard;
 }

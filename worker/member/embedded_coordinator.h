@@ -14,7 +14,7 @@ namespace farandole {
 // certificate, token and job. Rank 0 starts it, `farandole job-coordinator`, once in a process; it ends with rank 0's
 // process, after it has told the others. Where it is stands in a file in a directory that is this user's alone. On one
 // host all ranks read it there. Over several, rank 0 pins it to `pmix`, which is opened unless it is open already, and
-// which is to stay open until the process exits. Where a launch over several hosts has no PMIx, but one name on all of
+// which is to stay open until the process exits. If a launch over several hosts has no PMIx, but one name on all of
 // them, the file is in the user's state directory, which all are to share.
 //   INVALID_ARGUMENT     the launch is on several hosts, whose processes cannot tell each other of a coordinator
 //   FAILED_PRECONDITION  the program is not found or does not start, or the directory is not private; the text says why

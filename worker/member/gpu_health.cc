@@ -9,7 +9,7 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// After so long without a sample nobody knows what a GPU does.
+// After so long without a sample the state of the GPU is unknown.
 constexpr int64_t kSampleLimitNs = 20 * kSecondNs;
 // As the coordinator bounds them (server/job/rules/bounds.cc).
 constexpr size_t kMostNameBytes = 96;

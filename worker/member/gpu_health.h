@@ -49,7 +49,7 @@ class GpuHealth {
   //   INTERNAL           the GPU says that something has failed on it
   //   DEADLINE_EXCEEDED  work has been there for longer than the stall limit
   absl::Status Look(int64_t now_ns);
-  // A status to send, if there is news. One without a GPU takes the last one back: nobody knows what the GPU does.
+  // A status to send, if there is news. Without a GPU, withdraws the last sample: the state of the GPU is unknown.
   std::optional<v1::GpuStatus> TakeStatus(int64_t now_ns);
 
  private:
@@ -64,7 +64,7 @@ class GpuHealth {
   std::unique_ptr<GpuLookout> lookout_;
   // 0: no sample counts.
   int64_t last_sample_ns_ = 0;
-  // The ages at which the GPU's driver, and what is enqueued there, were last warned of; 0: they were not.
+  // The ages at which the GPU's driver, and the work enqueued there, were last warned of; 0: never.
   int64_t warned_driver_ns_ = 0;
   int64_t warned_work_ns_ = 0;
 };

@@ -24,7 +24,7 @@ class GpuHealthTest : public ::testing::Test {
     ++looks_;
     return late_;
   }
-  // The lookout's thread looks with what is set now; its findings come with a later question.
+  // The lookout's thread samples with the settings of this moment; a later question returns its findings.
   absl::Status See(absl::StatusOr<GpuWatch::Late> late, int64_t now_ns) {
     int before;
     {

@@ -26,7 +26,7 @@ class GroupRequests {
 
   // Asks for a group of these ranks, or for the end of group `remove`. Shared with the waiting caller.
   std::shared_ptr<const Request> Add(uint64_t epoch, const std::vector<int>& ranks, uint32_t remove);
-  // The coordinator answers the oldest one. False: nobody has asked.
+  // The coordinator answers the oldest one. False: no thread has asked.
   bool Answer(const v1::GroupAssigned& answer);
   // Unanswered, in their order.
   const std::deque<std::shared_ptr<Request>>& pending() const { return pending_; }

@@ -23,7 +23,7 @@ bool HostPulses::Look(absl::FunctionRef<Sight(int rank)> see, int64_t now_ns, in
     Rank& known = ranks_[rank - first_];
     if (sight.pulse.beat != known.beat) {
       known.beat = sight.pulse.beat;
-      // Since the last look, whatever the other process' clock says.
+      // Since the last look, by this process' clock.
       known.advanced_ns = std::clamp(sight.pulse.beat_ns, looked_ns_, now_ns);
     }
     const int64_t age_ns = now_ns - known.advanced_ns;

@@ -15,9 +15,9 @@ class StallReporter {
   // `limit_ns` 0: a tensor may be pending for any time.
   StallReporter(int64_t warning_ns, int64_t limit_ns) : warning_ns_(warning_ns), limit_ns_(limit_ns) {}
 
-  // Whether the coordinator is to be told now. `age_ns`: of the oldest pending tensor.
+  // Whether to tell the coordinator now. `age_ns`: of the oldest pending tensor.
   bool IsReportDue(int64_t age_ns, int64_t now_ns);
-  // The coordinator has found out what the tensor waits for.
+  // The coordinator has found out which ranks the tensor waits for.
   void SetCause(const std::string& sentence) { cause_ = sentence; }
   // DEADLINE_EXCEEDED: the tensor is older than the limit. `who`: this worker.
   absl::Status CheckLimit(int64_t age_ns, absl::string_view who) const;

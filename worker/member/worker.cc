@@ -16,9 +16,10 @@ namespace {
 constexpr size_t kMostFailureBytes = 1024;
 // EngineOptions::checks_before_yield (docs/decisions/0009-small-messages.md).
 constexpr int kChecksOnSharedCores = 3;
-// Peers have all been told of the epoch within milliseconds; who does not come for so long is gone or out of reach.
+// Peers learn of the epoch within milliseconds of each other; a peer that does not come for so long is gone or out of
+// reach.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(30);
-// Where the job can go on without them. The coordinator has counted as lost by then whom it does not hear.
+// Where the job can go on without them. By then the coordinator has counted silent workers as lost.
 constexpr absl::Duration kElasticMeetTimeout = absl::Seconds(10);
 // How long the coordinator may need to say that the epoch has ended, of which this worker has seen it: longer than it
 // takes to miss a host.
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lin
   if (!alone.ok()) return alone.status();
   worker->connections_ = *std::move(alone);
   worker->who_ = {"rank 0"};
-  // If there is none, GpuCollectives says what is missing.
+  // If there is none, GpuCollectives says why.
   worker->gpu_transport_ = FindGpuTransport(worker->options_.nccl_library, worker->options_.nccl_blocks);
   worker->MakeEngine(lineage->next_handles, EngineOptions().max_slots);
   return worker;
@@ -237,7 +238,7 @@ absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   if (link_ != nullptr) {
     const std::string reason(status.message());
     const std::string failed = failure();
-    // Peers that still need this rank do not hear of its end by the log.
+    // Peers that still need this rank do not learn of its end from the log.
     link_->Leave(reason, failed.empty() ? reason : failed, /*returns=*/false, engine_->table().left());
   }
   engine_->Abort(absl::AbortedError(absl::StrCat(who_[rank_numbers_.rank], " has shut down")));
@@ -265,7 +266,7 @@ absl::Status Worker::MoveOn(Lineage* lineage, bool* job_over, const Interrupted&
   if (ended.ok() || !failed.empty()) {
     link_->Leave("", failed, /*returns=*/true);
   } else if (AwaitWord(interrupted).ok()) {
-    // Nobody but this worker knows; its peers must hear of it.
+    // Only this worker knows; tell its peers.
     link_->Leave("", std::string(ended.message()), /*returns=*/true);
   }
   lineage->speaks = link_->LeadsSurvivors();

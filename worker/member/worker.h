@@ -16,7 +16,7 @@
 #include "worker/core/lineage.h"
 #include "worker/device/nccl/gpu_collectives.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/timeline.h"
+#include "worker/engine/submissions/timeline.h"
 #include "worker/launch/options.h"
 #include "worker/member/arenas.h"
 #include "worker/member/checkpoint_session.h"
@@ -29,13 +29,12 @@ namespace farandole {
 using Interrupted = std::function<bool()>;
 
 // One process's part in one epoch of a job: the conversation with the coordinator, the connections with peers, and the
-// engine. Thread-safe but for Start, MoveOn, Shutdown and destruction, of which one runs at a time; destruction when no
-// other call runs, too.
+// engine. Thread-safe except for Start, MoveOn, Shutdown and destruction: one of these runs at a time, and destruction
+// when no other call runs.
 class Worker {
  public:
-  // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`,
-  // which says what the process was before, is kept up to date also where this fails.
-  // `timeline` outlives the worker.
+  // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`, the
+  // process's history, is kept up to date also if this fails. `timeline` outlives the worker.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
                                                        const Interrupted& interrupted);
   ~Worker();
@@ -44,8 +43,8 @@ class Worker {
   void Fail(const std::string& words);
   // Leaves the job. Afterwards submissions end with ABORTED until destruction.
   absl::Status Shutdown(const Interrupted& interrupted);
-  // Leaves the epoch, in order where it has not ended, to join the job's next one: `lineage` gets what that is begun
-  // with. Afterwards submissions end with ABORTED until destruction.
+  // Leaves the epoch, in order if it has not ended, to join the job's next one: `lineage` gets the state that the next
+  // epoch begins with. Afterwards submissions end with ABORTED until destruction.
   //   ABORTED    interrupted, and nothing else has happened; or `*job_over`: the job has failed
   //   CANCELLED  `*job_over`: the job has finished
   absl::Status MoveOn(Lineage* lineage, bool* job_over, const Interrupted& interrupted);

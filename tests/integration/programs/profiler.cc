@@ -1,11 +1,11 @@
-// A profiler's library, as NVTX's own headers have it: says on stderr what it is told of the domain "farandole".
+// A profiler's library, as NVTX's own headers have it: writes the calls for the domain "farandole" to stderr.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 
-#include "worker/engine/profiler_ranges.h"
+#include "worker/engine/submissions/profiler_ranges.h"
 
 // Farandole's own declarations of the headers.
 using farandole::NvtxAttributes;

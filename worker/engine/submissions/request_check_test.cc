@@ -1,4 +1,4 @@
-#include "worker/engine/request_check.h"
+#include "worker/engine/submissions/request_check.h"
 
 #include <string>
 #include <vector>

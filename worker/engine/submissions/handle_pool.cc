@@ -1,4 +1,4 @@
-#include "worker/engine/handle_pool.h"
+#include "worker/engine/submissions/handle_pool.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/engine/submission_table.h"
+#include "worker/engine/submissions/submission_table.h"
 #include "worker/kernels/scale.h"
 
 namespace farandole {
@@ -39,7 +39,7 @@ bool SubmissionTable::EnterCaptured() {
   for (const Captured& one : entering) {
     Submission* submission = pool_.Find(one.handle);
     if (submission == nullptr || submission->complete.load()) continue;
-    Name* name = FindName(submission->group, submission->name);
+    Name* name = names_.Find(submission->group, submission->name);
     if (name == nullptr) continue;
     const auto at = std::find(name->waiting.begin(), name->waiting.end(), submission);
     if (at == name->waiting.end()) continue;  // it has gone with another one that has no name either
@@ -58,8 +58,7 @@ bool SubmissionTable::EnterCaptured() {
 
 void SubmissionTable::Enter(Submission* submission, Name* name) {
   if (submission->op == OpType::kJoin) {
-    joining_ = submission;
-    has_joined_ = true;
+    join_.Begin(submission);
     name->posted.push_back(submission);
     Describe(*submission, 0, 0, 0, 0);
     return PostJoin();
@@ -68,7 +67,7 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
   if (name->slot != 0) {
     submission->slot = name->slot;
     name->posted.push_back(submission);
-    PostOne(submission);
+    Send(MakePost(*submission));
     return;
   }
   name->waiting.push_back(submission);
@@ -86,17 +85,15 @@ void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& sta
   if (held_.empty()) return;
   const std::vector<Submission*> held = held_.TakeAfter(first.handle);
   for (Submission* submission : held) {
-    Name* name = FindName(submission->group, submission->name);
+    Name* name = names_.Find(submission->group, submission->name);
     status.ok() ? Enter(submission, name) : Finish(submission, name, status);
   }
   if (!held.empty()) PostJoin();
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
-  name->slot = slot;
   EndAsking(name);
-  name->told.reset();
-  slots_[slot] = name;
+  names_.SetSlot(name, slot);
   if (rank_ == 0) {
     news_.push_back(SlotAdded{slot, name->group});
     has_news_.store(true);
@@ -104,7 +101,7 @@ void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
 }
 
 size_t SubmissionTable::WritePayload(const Submission& submission, char* payload) {
-  if (!Reduces(submission.op) && groups_[submission.group].position != submission.root) return 0;
+  if (!Reduces(submission.op) && names_.group(submission.group).position != submission.root) return 0;
   size_t bytes = 0;
   for (const Fragment& fragment : submission.fragments) {
     // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
@@ -146,24 +143,9 @@ Post SubmissionTable::MakePost(const Submission& submission) {
   return post;
 }
 
-void SubmissionTable::Send(const Post& post) {
-  if (offered_ == nullptr && unposted_.empty() && channel_->TryPost(post)) return;
-  unposted_.push_back(post);
-  unposted_count_.store(unposted_.size());
-}
-
 void SubmissionTable::PostJoin() {
-  if (joining_ == nullptr || is_join_posted_ || offered_ != nullptr || !held_.empty()) return;
-  for (const auto& [number, group] : groups_) {
-    for (const auto& [key, name] : group.names) {
-      if (!name->waiting.empty()) return;
-    }
-  }
-  Post post;
-  post.kind = Post::Kind::kJoin;
-  post.count = returned_;
-  is_join_posted_ = true;
-  Send(post);
+  if (!join_.IsDue() || offer_.submission() != nullptr || !held_.empty() || names_.HasWaiting()) return;
+  Send(join_.TakePost());
 }
 
 void SubmissionTable::PostLeave() {
@@ -171,26 +153,15 @@ void SubmissionTable::PostLeave() {
   Post post;
   post.kind = Post::Kind::kLeave;
   CloseRendezvous();
-  if (offered_ == nullptr) return Send(post);
-  // Not behind what waits for the rendezvous, whose outcome may wait for what others do when they hear of this.
-  unposted_.push_front(post);
-  FlushLocked();
+  if (offer_.submission() == nullptr) return Send(post);
+  // Not behind the submissions in the rendezvous, whose outcome may depend on what other ranks do once they read this
+  // post.
+  posts_.SendFirst(post, /*is_offering=*/true);
 }
 
 bool SubmissionTable::FlushPosts() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return FlushLocked();
-}
-
-bool SubmissionTable::FlushLocked() {
-  bool any = false;
-  const auto may_go = [this] { return offered_ == nullptr || unposted_.front().kind == Post::Kind::kLeave; };
-  while (!unposted_.empty() && may_go() && channel_->TryPost(unposted_.front())) {
-    unposted_.pop_front();
-    any = true;
-  }
-  unposted_count_.store(unposted_.size());
-  return any;
+  return posts_.Flush(offer_.submission() != nullptr);
 }
 
 }  // namespace farandole

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_BASE_RELAX_H_
-#define FARANDOLE_BASE_RELAX_H_
+#ifndef FARANDOLE_WORKER_CORE_RELAX_H_
+#define FARANDOLE_WORKER_CORE_RELAX_H_
 
 namespace farandole {
 
@@ -9,4 +9,4 @@ void Relax();
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_BASE_RELAX_H_
+#endif  // FARANDOLE_WORKER_CORE_RELAX_H_

@@ -1,4 +1,4 @@
-#include "worker/engine/request_check.h"
+#include "worker/engine/submissions/request_check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,7 @@ absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorView& 
   bool is_empty = false;
   for (int64_t dim : tensor.shape) {
     is_empty = is_empty || dim == 0;
-    // Without the zeros, since what is left of an empty tensor's shape is multiplied as well.
+    // Without the zeros, since the remaining dimensions of an empty tensor are multiplied as well.
     if (dim == 0) continue;
     if (bytes > kMaxBytes / dim) bytes = kMaxBytes + 1;
     if (bytes > kMaxBytes) break;

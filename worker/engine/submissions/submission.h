@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSION_H_
-#define FARANDOLE_WORKER_ENGINE_SUBMISSION_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_H_
 
 #include <atomic>
 #include <cstdint>
@@ -131,4 +131,4 @@ uint64_t SignatureOf(const Submission& submission);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSION_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_H_

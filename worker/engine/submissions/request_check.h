@@ -1,9 +1,9 @@
-#ifndef FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_
-#define FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_REQUEST_CHECK_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_REQUEST_CHECK_H_
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 
@@ -17,4 +17,4 @@ absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_REQUEST_CHECK_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_REQUEST_CHECK_H_

@@ -1,4 +1,4 @@
-#include "base/relax.h"
+#include "worker/core/relax.h"
 
 namespace farandole {
 

@@ -1,10 +1,10 @@
-#ifndef FARANDOLE_WORKER_ENGINE_HELD_PARTS_H_
-#define FARANDOLE_WORKER_ENGINE_HELD_PARTS_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HELD_PARTS_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HELD_PARTS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 
@@ -28,4 +28,4 @@ class HeldParts {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_HELD_PARTS_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HELD_PARTS_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_ENGINE_PROFILER_RANGES_H_
-#define FARANDOLE_WORKER_ENGINE_PROFILER_RANGES_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_PROFILER_RANGES_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_PROFILER_RANGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-// As nvToolsExt.h has them, which is needed to check this file (tests/integration/test_profiler.py), and not to build
-// it: NVTX is headers only, and a profiler puts its functions into the tables of whoever includes them.
+// The declarations of nvToolsExt.h. tests/integration/test_profiler.py needs that header to check this file; the build
+// does not: NVTX is headers only, and a profiler puts its functions into the tables of the library that includes them.
 struct NvtxAttributes {
   uint16_t version = 3;
   uint16_t size = sizeof(NvtxAttributes);
@@ -52,4 +52,4 @@ class ProfilerRanges {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_PROFILER_RANGES_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_PROFILER_RANGES_H_

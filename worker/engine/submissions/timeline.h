@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_ENGINE_TIMELINE_H_
-#define FARANDOLE_WORKER_ENGINE_TIMELINE_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TIMELINE_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TIMELINE_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "worker/device/gpu_watch.h"
-#include "worker/engine/profiler_ranges.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/profiler_ranges.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 
@@ -43,9 +43,9 @@ class Timeline {
 
   // Replaces the file at PathOf, and ends another one that is being written; the same one goes on.
   // `marks_cycles`: the beginning of each batch is marked.
-  //   INVALID_ARGUMENT: the file cannot be written; what is written goes on
+  //   INVALID_ARGUMENT: the file cannot be written; the file that is being written goes on
   absl::Status Start(const std::string& path, bool marks_cycles, int rank, const std::string& who);
-  // Writes what waits and ends the file; no more if none was started.
+  // Writes the buffered events and ends the file; does nothing if none was started.
   void Stop();
 
   // Before the first submission: they are ranges for a profiler from now on.
@@ -109,4 +109,4 @@ class Timeline {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_TIMELINE_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TIMELINE_H_

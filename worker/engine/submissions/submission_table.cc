@@ -1,15 +1,14 @@
-#include "worker/engine/submission_table.h"
+#include "worker/engine/submissions/submission_table.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "worker/engine/request_check.h"
+#include "worker/engine/submissions/request_check.h"
 
 namespace farandole {
 namespace {
@@ -49,29 +48,25 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
       clock_(clock),
       arenas_(arenas),
       timeline_(timeline),
-      most_asked_(most_asked),
-      pool_(next_handles) {
-  Group& all = groups_[0];
-  all.ranks.resize(size);
-  std::iota(all.ranks.begin(), all.ranks.end(), 0);
-  all.position = rank;
-}
+      names_(rank, size, most_asked),
+      pool_(next_handles),
+      posts_(channel) {}
 
 absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
   const absl::string_view name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   if (!ended_.ok()) return ended_;
-  auto found = groups_.find(request.group);
-  if (found == groups_.end()) {
+  Group* const found = names_.FindGroup(request.group);
+  if (found == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": there is no process set ", request.group, " in this epoch"));
   }
-  Group& group = found->second;
+  Group& group = *found;
   if (group.position < 0) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": rank ", rank_, " is not in process set ", request.group,
                                                    " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
   }
   if (!group.broken.ok()) return group.broken;
-  if (has_joined_) {
+  if (join_.has_joined()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": rank ", rank_, " has joined, and can submit nothing more until all ranks have"));
   }
@@ -154,7 +149,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     if (traits.rows == OpTraits::Rows::kGathers && member.dims.empty()) member.dims.push_back(1);  // as above
   }
   submission->after = request.after;
-  submission->joins = joins_;
+  submission->joins = join_.count();
   submission->signature = SignatureOf(*submission);
   submission->submitted_ns = clock_();
   if (IsRecorded()) timeline_->Begin(submission);
@@ -181,15 +176,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   const std::string held_name = request.name.empty() && request.after != 0 ? HeldName(request.op) : "";
   const absl::string_view own_name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   const absl::string_view key = held_name.empty() ? own_name : held_name;
-  auto& names = (*group)->names;
-  auto found = names.find(key);
-  if (found == names.end()) {
-    auto made = std::make_unique<Name>();
-    made->name = std::string(key);
-    made->group = request.group;
-    found = names.emplace(made->name, std::move(made)).first;
-  }
-  Name* name = found->second.get();
+  Name* const name = names_.FindOrAdd(*group, request.group, key);
   if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
     // In Horovod's words, which its users look for in their logs.
     return absl::InvalidArgumentError(absl::StrCat(
@@ -215,7 +202,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   } else if (request.after != 0) {
     EnterOrHold(submission, name);
   } else if (is_driven && MayOffer(*submission, *name)) {
-    Offer(submission, name);
+    OpenOffer(submission, name);
   } else {
     Enter(submission, name);
   }
@@ -274,7 +261,7 @@ void SubmissionTable::NotifyLocked() {
 }
 
 void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
-  Finish(submission, FindName(submission->group, submission->name), status);
+  Finish(submission, names_.Find(submission->group, submission->name), status);
 }
 
 void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
@@ -282,7 +269,7 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
     --name->outstanding;
     name->outstanding_ops &= ~BitOf(submission->op);
   }
-  if (submission == joining_) joining_ = nullptr;
+  join_.OnFinished(submission);
   pending_count_.fetch_sub(1);
   if (submission->ready.is_captured()) captured_count_.fetch_sub(1);
   // Its only writer has the lock.
@@ -295,21 +282,13 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
   if (submission->released && submission->waiters == 0) pool_.Recycle(submission);
 }
 
-Submission* SubmissionTable::TakePosted(uint32_t slot) {
-  auto found = slots_.find(slot);
-  if (found == slots_.end() || found->second->posted.empty()) return nullptr;
-  Submission* submission = found->second->posted.front();
-  found->second->posted.pop_front();
-  return submission;
-}
-
 void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
   std::lock_guard<std::mutex> lock(mutex_);
   taken->clear();
   const int64_t recorded_ns = IsRecorded() ? clock_() : 0;
   if (recorded_ns != 0) timeline_->MarkCycle(recorded_ns);
   for (const Entry::Item& item : entry.items) {
-    Submission* submission = TakePosted(item.slot);
+    Submission* submission = names_.TakePosted(item.slot);
     if (submission != nullptr) {
       submission->running = true;
       submission->started_ns = recorded_ns;
@@ -337,11 +316,11 @@ void SubmissionTable::ScatterResult(const Submission& submission, const char* fr
 
 int64_t SubmissionTable::CompleteInline(const Entry& entry) {
   const Lock lock(this);
-  Submission* submission = TakePosted(entry.slot);
+  Submission* submission = names_.TakePosted(entry.slot);
   if (submission == nullptr) return -1;
   const int64_t bytes = submission->bytes();
   ScatterResult(*submission, entry.payload);
-  Finish(submission, slots_[entry.slot], absl::OkStatus());
+  Finish(submission, names_.InSlot(entry.slot), absl::OkStatus());
   NotifyLocked();
   return bytes;
 }

@@ -1,4 +1,4 @@
-#include "worker/engine/timeline.h"
+#include "worker/engine/submissions/timeline.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-#ifndef FARANDOLE_WORKER_ENGINE_TEST_REQUESTS_H_
-#define FARANDOLE_WORKER_ENGINE_TEST_REQUESTS_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TEST_REQUESTS_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TEST_REQUESTS_H_
 
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 
@@ -20,4 +20,4 @@ inline Request JoinRequest(int32_t* last, TensorView* view) {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_TEST_REQUESTS_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TEST_REQUESTS_H_

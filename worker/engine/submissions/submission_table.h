@@ -1,37 +1,39 @@
-#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_
-#define FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_TABLE_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_TABLE_H_
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "worker/core/clock.h"
-#include "worker/engine/handle_pool.h"
-#include "worker/engine/held_parts.h"
-#include "worker/engine/submission.h"
-#include "worker/engine/timeline.h"
+#include "worker/engine/submissions/disputes.h"
+#include "worker/engine/submissions/handle_pool.h"
+#include "worker/engine/submissions/held_parts.h"
+#include "worker/engine/submissions/name_table.h"
+#include "worker/engine/submissions/offer.h"
+#include "worker/engine/submissions/own_join.h"
+#include "worker/engine/submissions/post_queue.h"
+#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/timeline.h"
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
 
 // The way to the coordinator's negotiation. Calls do not block and may come from any thread, some while the table's
-// lock is held, so they must not call back. After a lost connection, SubmissionTable::AskAgain states again what was
-// not answered.
+// lock is held, so they must not call back. After a lost connection, SubmissionTable::AskAgain states the unanswered
+// ones again.
 class ControlLink {
  public:
   virtual ~ControlLink() = default;
@@ -42,17 +44,6 @@ class ControlLink {
                          uint32_t ordinal) = 0;
   // Rank 0: `slot` was retired.
   virtual void ReportRetired(uint32_t slot) = 0;
-};
-
-// The coordinator's statement on ranks that disagree: as Mismatch.
-struct Disagreement {
-  std::string name;
-  uint32_t group = 0;
-  std::string sentence;
-  uint32_t disputed_slot = 0;
-  uint32_t attempt = 0;
-  uint32_t next_ordinal = 0;
-  uint32_t joins = 0;
 };
 
 // A change for rank 0's orderer; changes are in order.
@@ -74,8 +65,8 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 // gives them itself. Tensors in one of the `arenas` are stated so.
 class SubmissionTable {
  public:
-  // `timeline` (may be null) hears of all that completes; outlives the table. Of new names in a group the coordinator
-  // is asked for `most_asked` at a time; the others wait for its answers.
+  // `timeline` (may be null) records each completion; outlives the table. Of new names in a group the coordinator is
+  // asked for `most_asked` at a time; the others wait for its answers.
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
                   const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
                   size_t most_asked = 16384);
@@ -84,8 +75,8 @@ class SubmissionTable {
   //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
   //   the epoch has ended.
   absl::StatusOr<int64_t> Submit(const Request& request);
-  // As Submit and BeginWaiting, by the thread that has the engine's role and drives it until the submission is complete
-  // or somebody else is concerned.
+  // As Submit and BeginWaiting, for the thread that has the engine's role and drives it until the submission is
+  // complete or another rank must act.
   absl::StatusOr<Submission*> SubmitAndBeginWaiting(const Request& request);
   // Submissions that are captured in a CUDA graph stay here until the thread that captures waits: CUDA wants one thread
   // at a time about a graph, and the collectives are captured by others. This gives them to the ranks; those whose
@@ -109,7 +100,7 @@ class SubmissionTable {
   void OnMismatch(const Disagreement& told);
   void OnGroupAdded(uint32_t group, std::vector<int> ranks);
   void OnGroupRemoved(uint32_t group);
-  // Control thread, after a reattachment: states again what was not answered.
+  // Control thread, after a reattachment: states unanswered submissions again.
   void AskAgain();
   // Ends all submissions that do not run, and all that will come, with `reason`. The first reason stays.
   void End(const absl::Status& reason);
@@ -120,11 +111,11 @@ class SubmissionTable {
   // Any thread: posts what did not fit into the channel; true if any went.
   bool FlushPosts();
   // Engine role.
-  bool HasUnposted() const { return unposted_count_.load() > 0; }
+  bool HasUnposted() const { return posts_.size() > 0; }
   std::vector<OrdererNews> TakeNews();
   bool HasOrdererNews() const { return has_news_.load(); }
-  // Whether a submission waits in the rendezvous; if so, what came after it is not posted yet.
-  bool has_offer() const { return has_offer_.load(); }
+  // Whether a submission waits in the rendezvous; if so, later ones are not posted yet.
+  bool has_offer() const { return offer_.is_open(); }
   // The round is agreed: computes and gives its result. The submission's bytes and slot; -1: it has ended meanwhile.
   int64_t CompleteOffered(uint32_t* slot);
   // The round is declined: the submission goes the way of the log.
@@ -144,7 +135,7 @@ class SubmissionTable {
   // Whether this rank has joined, and not all have.
   bool HasJoined() const;
   void OnRetired(uint32_t slot);
-  // `rank` has left: groups with it end, but for disputes, which it has described before and which are answered.
+  // `rank` has left: groups with it end, except for disputes, which it has described before and which are answered.
   void OnLeft(int rank, const std::string& who);
 
   // A number for the table that follows this one in its process, which then gives no handle that this one has given.
@@ -152,7 +143,7 @@ class SubmissionTable {
 
   // Any thread.
   int64_t pending() const { return pending_count_.load(); }
-  // Submissions that have completed, well or not. One that is counted is complete for whoever asks for it then.
+  // Submissions that have completed, well or not. One that is counted is complete for the thread that asks for it then.
   uint64_t completions() const { return completions_.load(); }
   bool has_waiters() const { return waiting_threads_.load() > 0; }
   absl::Status ended() const;
@@ -181,12 +172,8 @@ class SubmissionTable {
   Activity ReadActivity(int64_t now_ns) const;
   // Age of the oldest pending submission; 0: none.
   int64_t OldestPendingAge(int64_t now_ns) const;
-  struct SlotName {
-    std::string name;
-    uint32_t group;
-    uint32_t slot;
-  };
-  // For the hello of a reattachment: what was told last of each name without a slot, and of each slot.
+  using SlotName = NameTable::SlotName;
+  // For the hello of a reattachment: the last statement about each name without a slot, and about each slot.
   std::vector<Disagreement> Told() const;
   std::vector<SlotName> Slots() const;
   std::map<uint32_t, std::vector<int>> Groups() const;
@@ -199,42 +186,12 @@ class SubmissionTable {
   Counters counters() const;
 
  private:
-  struct Name {
-    std::string name;
-    uint32_t group = 0;
-    uint32_t slot = 0;
-    uint32_t retired_slot = 0;
-    int outstanding = 0;
-    // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
-    uint32_t outstanding_ops = 0;
-    enum class Asking { kNot, kQueued, kAsked };
-    Asking asking = Asking::kNot;
-    // The last disagreement, for as long as it may have to be told again.
-    std::optional<Disagreement> told;
-    uint32_t ordinal(uint32_t joins) const {
-      return told.has_value() && told->disputed_slot == 0 && told->joins == joins ? told->next_ordinal : 0;
-    }
-    std::deque<Submission*> waiting;  // for the slot
-    std::deque<Submission*> posted;   // in the slot
-  };
-  struct Group {
-    std::vector<int> ranks;
-    int position = -1;
-    absl::Status broken;  // why nothing can be submitted in it any more
-    absl::flat_hash_map<std::string, std::unique_ptr<Name>> names;
-    size_t asked = 0;
-    // The coordinator is asked for them, in this order, when it has answered others.
-    std::deque<Name*> unasked;
-  };
-  struct Disputed {
-    uint32_t slot;
-    uint32_t attempt;
-    Submission* submission;
-  };
+  using Name = NameTable::Name;
+  using Group = NameTable::Group;
 
-  // For whoever may recycle submissions: what they had of GPUs is given back when the lock is not held any more. That
-  // is the driver's work, and a driver makes whoever gives it some wait while its streams are full of what hangs; those
-  // who end that want the lock first.
+  // For callers that may recycle submissions: gives back their GPU objects after the lock is released. The driver does
+  // that, and blocks the calling thread while its streams are full of work that hangs; the threads that end such work
+  // need the lock first.
   class Lock {
    public:
     explicit Lock(SubmissionTable* table) : table_(table), held_(table->mutex_) {}
@@ -253,42 +210,34 @@ class SubmissionTable {
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
   absl::StatusOr<Group*> Check(const Request& request);
   Submission* Accept(const Request& request, const Group& group, absl::string_view name);
-  Name* FindName(uint32_t group, absl::string_view name);
   void Enter(Submission* submission, Name* name);
   // Of a further submission of a grouped call: holds it until the ranks agree about the first one. If they do already,
   // gives it to the ranks; if the first one has failed, fails it.
   void EnterOrHold(Submission* submission, Name* name);
-  // The ranks agree about `first`, or it has failed with `status`: gives them what was held for it, or fails that.
+  // The ranks agree about `first`, or it has failed with `status`: gives them the tensors held for it, or fails those.
   void EnterHeld(const Submission& first, const absl::Status& status);
   // Asks for the name's slot now, or in its turn.
   void Ask(Name* name);
   void AskNow(Name* name);
-  // The name's question is answered, or over; others have their turn.
+  // The name's question is answered, or over; the next name has its turn.
   void EndAsking(Name* name);
   // Describes a submission to the coordinator, as ControlLink::Negotiate does.
   void Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt, uint32_t ordinal);
-  // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
-  Submission* TakePosted(uint32_t slot);
   void AssignSlot(Name* name, uint32_t slot);
-  void PostOne(Submission* submission) { Send(MakePost(*submission)); }
   Post MakePost(const Submission& submission);
   // Writes the inline part of this rank's input, prescaled. Returns its bytes.
   size_t WritePayload(const Submission& submission, char* payload);
   // An inline result, to where the submission's tensors are.
   static void ScatterResult(const Submission& submission, const char* from);
   static bool TravelsInline(const Submission& submission);
-  bool FlushLocked();
   bool MayOffer(const Submission& submission, const Name& name);
-  void Offer(Submission* submission, Name* name);
-  // The caller sees to its name, which stays in offered_name_.
-  Submission* TakeOffered();
+  void OpenOffer(Submission* submission, Name* name);
   void WriteAgreed(const Submission& submission) const;
-  void CountDeclined();
   void DropOffer(const absl::Status& reason);
   void CloseRendezvous();
   // States that this rank has joined, as soon as all that it has submitted before is posted.
   void PostJoin();
-  void Send(const Post& post);
+  void Send(const Post& post) { posts_.Send(post, offer_.submission() != nullptr); }
   void Finish(Submission* submission, const absl::Status& status);
   bool IsRecorded() const { return timeline_ != nullptr && timeline_->is_on(); }
   // `name`: the submission's; null where it is not known any more.
@@ -305,7 +254,6 @@ class SubmissionTable {
   const ClockNs clock_;
   const ArenaTable* const arenas_;
   Timeline* const timeline_;
-  const size_t most_asked_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;
@@ -313,20 +261,13 @@ class SubmissionTable {
   uint64_t notices_ = 0;
   absl::Status ended_;
   std::vector<int> left_;
-  absl::flat_hash_map<uint32_t, Group> groups_;
-  uint32_t newest_group_ = 0;  // that there was: numbers ascend
-  absl::flat_hash_map<uint32_t, Name*> slots_;
-  std::vector<Disputed> disputed_;
+  NameTable names_;
+  Disputes disputes_;
   HandlePool pool_;
   HeldParts held_;
-  std::deque<Post> unposted_;
-  std::atomic<size_t> unposted_count_{0};
-  // The submission that waits in the rendezvous.
-  Submission* offered_ = nullptr;
-  Name* offered_name_ = nullptr;
-  std::atomic<bool> has_offer_{false};
-  int declined_in_a_row_ = 0;
-  int offers_to_skip_ = 0;
+  PostQueue posts_;
+  Offer offer_;
+  OwnJoin join_;
   std::vector<OrdererNews> news_;
   std::atomic<bool> has_news_{false};
   std::atomic<uint64_t> completions_{0};
@@ -334,14 +275,6 @@ class SubmissionTable {
   std::atomic<int> captured_count_{0};
   std::vector<int64_t> captured_;  // handles that wait for EnterCaptured
   uint32_t last_own_slot_ = 0;
-  // This rank's join; null: it has not joined, or its join has ended. Where it ended without all having joined, because
-  // somebody has left, the rank counts as joined all the same.
-  Submission* joining_ = nullptr;
-  bool has_joined_ = false;
-  bool is_join_posted_ = false;
-  uint32_t joins_ = 0;
-  // Submissions whose slot was retired when they had been posted.
-  int64_t returned_ = 0;
   std::string last_submitted_;
   int64_t last_submitted_ns_ = 0;
   Counters counters_;
@@ -349,4 +282,4 @@ class SubmissionTable {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSION_TABLE_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_TABLE_H_

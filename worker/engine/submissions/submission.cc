@@ -1,4 +1,4 @@
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 #include <cstring>
 

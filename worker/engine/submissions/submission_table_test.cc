@@ -1,4 +1,4 @@
-#include "worker/engine/submission_table.h"
+#include "worker/engine/submissions/submission_table.h"
 
 #include <algorithm>
 #include <new>
@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/engine/test_requests.h"
+#include "worker/engine/submissions/test_requests.h"
 #include "worker/order/epoch_page.h"
 
 namespace farandole {
@@ -51,7 +51,7 @@ class SubmissionTableTest : public ::testing::Test {
     request.tensors = absl::MakeConstSpan(&view, 1);
     return table_.Submit(request);
   }
-  // The slots of what was posted since.
+  // The slots of the posts since then.
   std::vector<uint32_t> Posted() {
     std::vector<uint32_t> slots;
     Post post;
@@ -121,7 +121,7 @@ TEST_F(SubmissionTableTest, NamesBeyondThoseThatAreAskedForAtATimeWaitForAnswers
   EXPECT_THAT(link_.Take(), ElementsAre("c"));
   table_.OnMismatch({"a", 0, "a: the ranks differ"});
   EXPECT_THAT(link_.Take(), ElementsAre("d"));
-  // After a reattachment only what was asked for is asked for again.
+  // After a reattachment the table asks only for what it had asked for.
   table_.AskAgain();
   EXPECT_THAT(link_.Take(), UnorderedElementsAre("w", "x", "c", "d"));
   // A joined rank is given the slot of a name for which it has not asked.
@@ -204,7 +204,7 @@ TEST_F(SubmissionTableTest, AJoinIsPostedWhenAllThatWasSubmittedBeforeIs) {
             absl::InvalidArgumentError("u: rank 1 has joined, and can submit nothing more until all ranks have"));
   table_.OnSlotAssigned("t", 0, 5);
   EXPECT_THAT(PostedJoins(), ElementsAre(0));
-  // The slot was retired meanwhile: what was posted comes again, and after it the join.
+  // The slot was retired meanwhile: its posts are sent again, and after them the join.
   table_.OnRetired(5);
   EXPECT_THAT(PostedJoins(), IsEmpty());
   table_.OnSlotAssigned("t", 0, 6);

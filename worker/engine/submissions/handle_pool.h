@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_ENGINE_HANDLE_POOL_H_
-#define FARANDOLE_WORKER_ENGINE_HANDLE_POOL_H_
+#ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HANDLE_POOL_H_
+#define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HANDLE_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/device/gpu.h"
-#include "worker/engine/submission.h"
+#include "worker/engine/submissions/submission.h"
 
 namespace farandole {
 
@@ -60,4 +60,4 @@ class HandlePool {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_ENGINE_HANDLE_POOL_H_
+#endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_HANDLE_POOL_H_

@@ -1,4 +1,4 @@
-#include "worker/engine/profiler_ranges.h"
+#include "worker/engine/submissions/profiler_ranges.h"
 
 #include <utility>
 

@@ -131,7 +131,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view direct
 absl::Status CheckpointWriter::CreateTemporary() {
   lock_fd_ = open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) return FileError(errno, "create", temporary_path_);
-  // Where the file system has no locks, files of writers without a catalogue are never removed.
+  // If the file system has no locks, files of writers without a catalogue are never removed.
   flock(lock_fd_, LOCK_EX | LOCK_NB);
   struct stat found = {};
   if (fstat(lock_fd_, &found) == 0 && found.st_nlink == 0) {

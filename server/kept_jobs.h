@@ -18,8 +18,7 @@ struct KeptJob {
 
 // The jobs of a state directory in which no coordinator works. Those that had not ended when their coordinator did are
 // failed, for that reason: no worker is left to run them. Reads the disk and writes nothing.
-//   NOT_FOUND  there is no store in it
-//   others as ReadRowsOffline, and DATA_LOSS where a row cannot be parsed
+//   NOT_FOUND there is no store in it others as ReadRowsOffline, and DATA_LOSS if a row cannot be parsed
 absl::StatusOr<std::vector<KeptJob>> ReadKeptJobs(const std::string& state_dir, absl::Time now);
 
 }  // namespace farandole

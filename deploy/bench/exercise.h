@@ -22,7 +22,7 @@ class Exercise {
   Exercise(const Exercise&) = delete;
   Exercise& operator=(const Exercise&) = delete;
 
-  // Makes what the case's op needs. Errors are the worker library's, where it gives no arena.
+  // Makes what the case's op needs. Errors are the worker library's, if it gives no arena.
   static absl::StatusOr<std::unique_ptr<Exercise>> Make(const Case& what, int rank, int size);
 
   // Writes this rank's contributions of a turn: a step's results stand where its contributions stood.

@@ -56,7 +56,7 @@ absl::StatusOr<int64_t> AgreeOnSteps(double seconds, const Limits& limits) {
       std::clamp(wanted, static_cast<double>(limits.least_steps), static_cast<double>(limits.most_steps)));
 }
 
-// Where others need the processors, a step takes many times as long as the fastest.
+// If others need the processors, a step takes many times as long as the fastest.
 absl::StatusOr<bool> AgreeThatTimeIsOver(const Stopwatch& watch, const Limits& limits) {
   double seconds = watch.Seconds();
   absl::Status status = AllreduceNumbers("bench/slowest", &seconds, 1, DType::kF64, ReduceOp::kMax);

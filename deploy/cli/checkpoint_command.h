@@ -18,8 +18,8 @@ struct CheckpointOptions {
   bool json = false;
 };
 
-// Both write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 where
-// all is well, 1 where something could not be read or is bad, 2 where the options contradict each other.
+// Both write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 if
+// all is well, 1 where something could not be read or is bad, 2 if the options contradict each other.
 
 // A table of the catalogue (or with `json` an array of objects), with what the file system of this host says about each
 // file without reading it: "present", "missing", "wrong size" or "unreadable".

@@ -15,7 +15,7 @@ absl::Status Wrong(const std::string& path, int line, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": ", what));
 }
 
-// yaml-cpp counts lines from 0, and gives -1 where it does not know.
+// yaml-cpp counts lines from 0, and gives -1 if it does not know.
 int LineOf(const YAML::Mark& mark) { return std::max(mark.line, 0) + 1; }
 
 const char* KindOf(const YAML::Node& node) {

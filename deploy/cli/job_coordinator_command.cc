@@ -68,7 +68,7 @@ void AwaitEnd(int process_fd) {
 void UseAllCores() {
   cpu_set_t cores;
   std::memset(&cores, 0xff, sizeof(cores));
-  // The kernel takes those that there are, and that this process may have; where it refuses, things stay as they are.
+  // The kernel takes those that there are, and that this process may have; if it refuses, things stay as they are.
   static_cast<void>(sched_setaffinity(0, sizeof(cores), &cores));
 }
 

@@ -68,7 +68,7 @@ absl::Status PrepareLog(const ServeOptions& options) {
   return absl::OkStatus();
 }
 
-// Where no --state-dir is given and the user's own cannot be written.
+// If no --state-dir is given and the user's own cannot be written.
 absl::Status PrepareStateHome(const ServeOptions& options) {
   const StateHome state_home = DefaultStateHome();
   if (!options.state_dir.empty() || state_home.remark.empty()) return absl::OkStatus();

@@ -10,7 +10,7 @@
 namespace farandole::doctor {
 
 // The Python that belongs to the `farandole` at `program`: the one in its directory, or that of the environment into
-// which its wheel was installed (PREFIX/lib/python3.11/site-packages/farandole/_bin/farandole); where there is none,
+// which its wheel was installed (PREFIX/lib/python3.11/site-packages/farandole/_bin/farandole); if there is none,
 // "python3", which PATH finds.
 std::string PythonOf(const std::string& program);
 

@@ -26,7 +26,7 @@ class JobLink {
     bool has_job_failed = false;
     // The job's last epoch was without the worker, whose end did not matter to it.
     bool is_outlived = false;
-    // Why, for people; "" where the job goes on.
+    // Why, for people; "" if the job goes on.
     std::string reason;
     // The host is barred for so long, and why; zero: it is not.
     absl::Duration barred;
@@ -82,7 +82,7 @@ class JobLink {
   //   UNAVAILABLE  as ReportExit
   virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
   // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
-  // left it, as sys.exit(3) does, where others failed by that.
+  // left it, as sys.exit(3) does, if others failed by that.
   virtual std::vector<pid_t> FindCause() = 0;
 };
 

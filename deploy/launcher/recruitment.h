@@ -39,9 +39,9 @@ struct ElasticPlan {
   absl::Duration lost_limit = absl::Seconds(10);
   // How often the coordinator is asked for such workers.
   absl::Duration look_interval = absl::Seconds(2);
-  // Where no more can be started, and fewer are left than this, the job may have to be ended.
+  // If no more can be started, and fewer are left than this, the job may have to be ended.
   int least = 1;
-  // Workers on other hosts outlive the launcher, where it is killed (AgentOrder::outlives_launcher).
+  // Workers on other hosts outlive the launcher, if it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
   // Borrowed, and outlives the launch. May be null: then no coordinator is told.
   JobLink* link = nullptr;
@@ -52,8 +52,8 @@ class RecruitmentDelegate {
  public:
   virtual ~RecruitmentDelegate() = default;
 
-  // Makes the host ready, where it is not, and starts Recruitment::starting_on(host) workers there, each of which it
-  // tells (OnStarted).
+  // Makes the host ready, if it is not, and starts Recruitment::starting_on(host) workers there, each of which it tells
+  // (OnStarted).
   virtual void Engage(const HostSlots& host) = 0;
   virtual void SignalWorker(int worker, int signal) = 0;
   // The job has lost the worker, and goes on or has finished without it: its end is no failure of a program that

@@ -34,7 +34,7 @@ struct AdminCall {
 // which the rows of tenants are written as well. Owned by the coordinator; any thread.
 class AnswerLedger {
  public:
-  // Takes the owner over and reads the ledger. `store` outlives it. Blocks. Errors: the store's, DATA_LOSS where a row
+  // Takes the owner over and reads the ledger. `store` outlives it. Blocks. Errors: the store's, DATA_LOSS if a row
   // cannot be parsed.
   static absl::StatusOr<std::unique_ptr<AnswerLedger>> Load(Store* store);
 
@@ -47,7 +47,7 @@ class AnswerLedger {
   // UNAVAILABLE; the call is as if it had not begun.
   void Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done,
               const std::string& response = "");
-  // The response with which a call of this key was finished; "" where there is none.
+  // The response with which a call of this key was finished; "" if there is none.
   std::string ResponseTo(const AdminCall& call) const;
   // The call failed and changed nothing.
   void Abandon(const AdminCall& call);

@@ -26,7 +26,7 @@ class TenantRegistrar {
   TenantRegistrar(AnswerLedger* ledger, Tenants* tenants, std::string secret)
       : ledger_(ledger), tenants_(tenants), secret_(std::move(secret)) {}
 
-  // Reads the tenants' rows. Blocks. Errors: the store's, DATA_LOSS where a row cannot be parsed.
+  // Reads the tenants' rows. Blocks. Errors: the store's, DATA_LOSS if a row cannot be parsed.
   static absl::Status Load(Store* store, Tenants* tenants);
   // Makes the start token the one token of the admin tenant "default". Blocks. Errors: the store's.
   absl::Status EnsureDefaultTenant();

@@ -24,7 +24,7 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // A step begins at `now`; where that is earlier than the last step, at the time of the last.
+  // A step begins at `now`; if that is earlier than the last step, at the time of the last.
   void BeginStep(absl::Time now, absl::Duration wall_ahead);
   // The step's actions so far; there are none afterwards.
   Actions TakeActions() { return std::move(actions_); }

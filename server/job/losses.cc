@@ -44,7 +44,7 @@ void Losses::Forsake(uint32_t rank, const std::string& claim) {
 void Losses::TakeExit(const v1::ReportExitRequest& report) {
   const std::string end = report.end().empty() ? "how is not known" : Plain(report.end(), 256);
   const std::string failed_host = FailedHost(report);
-  // Here or below, where it is lost by this.
+  // Here or below, if it is lost by this.
   bool is_counted = job_.failures.FindLoss(report.launch_index()) != nullptr;
   const std::string claim = absl::StrCat("its process ended (", end, ", says its launcher)");
   if (const Lobby::Worker* waiting = job_.lobby.FindLaunched(report.launch_index()); waiting != nullptr) {

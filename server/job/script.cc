@@ -23,7 +23,7 @@ std::vector<std::string> SplitList(const std::string& text, char by) {
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>(absl::StrSplit(text, by));
 }
 
-// The number of a name among those that `show` gives to 0, 1, ...; 99, which no enum has, where there is none.
+// The number of a name among those that `show` gives to 0, 1, ...; 99, which no enum has, if there is none.
 template <typename Enum>
 Enum EnumOf(const std::string& name, std::string (*show)(Enum)) {
   for (int i = 0; i < 99; ++i) {

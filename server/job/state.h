@@ -69,7 +69,7 @@ class Job::State {
   // A member of the last epoch, which has ended, says something.
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   CheckpointGate::Present Present() const;
-  // Made now, where it is not yet.
+  // Made now, if it is not yet.
   std::string CatalogueName();
   // Streams that were closed in this step are forgotten.
   void ForgetClosedStreams();

@@ -62,7 +62,7 @@ class JobLoop {
   // Any thread. Gives an event to its job. Errors: those of Mailbox::Push.
   absl::Status Push(const JobKey& key, Event event);
   // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
-  // loop's thread. Errors: the store's, and DATA_LOSS where a row cannot be parsed.
+  // loop's thread. Errors: the store's, and DATA_LOSS if a row cannot be parsed.
   void Restore(const JobKey& key, std::function<void(absl::Status)> done);
   // Events are refused from now on; returns when those taken before are decided, durable and answered. Streams stay
   // open: their jobs go on when a coordinator starts on the same store.

@@ -35,7 +35,7 @@ rocksdb::Options DatabaseOptions() {
   return options;
 }
 
-// The process that holds the database's lock file, 0 where the kernel does not say.
+// The process that holds the database's lock file, 0 if the kernel does not say.
 pid_t LockHolder(const std::string& directory) {
   const int file = open(absl::StrCat(directory, "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return 0;

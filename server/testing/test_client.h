@@ -39,7 +39,7 @@ class TestClient {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& token() const { return token_; }
-  // Deadline and, where there is one, the token.
+  // Deadline and, if there is one, the token.
   void Prepare(grpc::ClientContext* context) const;
 
  private:

@@ -27,7 +27,7 @@ class BufferPool {
     Lease& operator=(Lease&& other) noexcept;
     ~Lease();
 
-    // Aligned to a cache line. Holds what the last user left.
+    // Aligned to a cache line. Holds the bytes of the last user.
     char* data() const { return block_.bytes.get(); }
 
    private:

@@ -33,7 +33,7 @@ class ScheduleOperation : public Operation {
   // transport knows its buffers.
   ScheduleOperation(const Collective& collective, Schedule schedule, Transport& transport, BufferPool& pool);
 
-  // Errors: those of the transport; INTERNAL where the root of a broadcast has joined and so has no data. They stick.
+  // Errors: those of the transport; INTERNAL if the root of a broadcast has joined and so has no data. They stick.
   absl::StatusOr<bool> Advance() override;
   bool moved() const override { return moved_; }
   // The schedule's.
@@ -41,7 +41,7 @@ class ScheduleOperation : public Operation {
 
  private:
   enum class Stage : uint8_t { kPack, kStartRound, kTransfer, kReduce, kUnpack, kDone };
-  // Elements to be brought from one place to another. A null source stands for the reduction's identity.
+  // Elements to copy from one place to another. A null source stands for the reduction's identity.
   struct Copy {
     const char* source = nullptr;
     char* target = nullptr;
@@ -53,7 +53,7 @@ class ScheduleOperation : public Operation {
   void PlanAllgather();
   void PlanAlltoall();
   void AddCopy(std::vector<Copy>* copies, const Copy& copy) const;
-  // Each does at most about `budget` bytes of work, gives what it did, and goes to the next stage when done.
+  // Each does at most about `budget` bytes of work, returns how much it did, and goes to the next stage when done.
   int64_t CopySome(const std::vector<Copy>& copies, Stage next, int64_t budget);
   int64_t ReduceSome(int64_t budget);
   void ReduceSlice(const Step& step, int64_t count);

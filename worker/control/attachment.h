@@ -50,8 +50,7 @@ class Attachment {
   void Leave(v1::WorkerMessage leave, std::function<void()> done);
   // Ends without a callback.
   void Close();
-  // After the loop was stopped: cancels what gRPC still has in hand and waits for it, for a bounded
-  // time.
+  // After the loop was stopped: cancels the calls that gRPC still has and waits for them, for a bounded time.
   void Shutdown();
 
  private:
@@ -86,8 +85,8 @@ class Attachment {
   Sending sending_ ABSL_GUARDED_BY(mutex_) = Sending::kHeldBack;
   // The stream that is open or being opened.
   std::unique_ptr<ControlStream> stream_ ABSL_GUARDED_BY(mutex_);
-  // While kHeldBack (before the first stream, and during on_attached): what other threads sent, and whether on_attached
-  // has begun to.
+  // While kHeldBack (before the first stream, and during on_attached): the messages of other threads, and whether
+  // on_attached has begun to send.
   std::vector<v1::WorkerMessage> held_back_ ABSL_GUARDED_BY(mutex_);
   bool resend_begun_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -24,7 +24,8 @@ static_assert(EPOLLIN == POLLIN && EPOLLPRI == POLLPRI && EPOLLOUT == POLLOUT &&
                   EPOLLHUP == POLLHUP,
               "epoll's bits are handed on as poll's");
 
-// Far above what callers that wait for the loop's progress can have in flight: reaching it is a loop in our own code.
+// Far above the number of functions that callers waiting for the loop can have in flight: reaching it is a loop in our
+// own code.
 constexpr size_t kMaxPosted = 1 << 20;
 
 int64_t MonotonicNanoseconds() {

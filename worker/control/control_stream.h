@@ -50,9 +50,8 @@ class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coo
   void ReadNext();
   // Ends the call, if it has not ended: on_done follows soon.
   void Cancel();
-  // Cancels the call, waits until gRPC is done with it, and destroys the stream. Where that takes longer than 5 s
-  // (gRPC's threads do not run any more, because the process is exiting) the stream is left to gRPC. Not on a thread of
-  // gRPC.
+  // Cancels the call, waits until gRPC is done with it, and destroys the stream. If that takes longer than 5 s (gRPC's
+  // threads do not run any more, because the process is exiting) the stream is left to gRPC. Not on a thread of gRPC.
   static void Retire(std::unique_ptr<ControlStream> stream);
 
  private:

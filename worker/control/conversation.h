@@ -62,8 +62,8 @@ class Conversation {
   virtual absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(v1::FindCheckpointRequest request) = 0;
 
   // Sends Leave as the last message and waits until the coordinator has answered it by closing the stream, at most
-  // `timeout`; where the stream is broken, it is opened anew for that. Then the stream is closed and no callback is
-  // called any more. Any thread but the control thread; once.
+  // `timeout`; if the stream is broken, it is opened anew for that. Then the stream is closed and no callback is called
+  // any more. Any thread but the control thread; once.
   virtual void Leave(v1::Leave leave, absl::Duration timeout) = 0;
 };
 

@@ -50,7 +50,7 @@ absl::Status Interruption(const v1::JoinRequest& request) {
   return absl::AbortedError(absl::StrCat("the join of job ", request.job(), " was interrupted"));
 }
 
-// Tells a waiting user what Start does.
+// Tells a waiting user which step Start is at.
 class WaitingWords {
  public:
   WaitingWords(const CoordinatorClientOptions& options, absl::Duration patience)

@@ -25,7 +25,7 @@ class JoinCall {
 
   // False: not answered within `timeout`.
   bool Wait(absl::Duration timeout) const { return done_.WaitFor(timeout); }
-  // Cancels the call, waits until gRPC is done with it, and destroys it; left to gRPC where that takes longer than 5 s.
+  // Cancels the call, waits until gRPC is done with it, and destroys it; left to gRPC if that takes longer than 5 s.
   // Not on a thread of gRPC.
   static void Retire(std::unique_ptr<JoinCall> call);
 

@@ -1,6 +1,6 @@
 // Copies many pieces of memory at once, or scales them on the way. Compiled twice: by clang to PTX, which the library
 // carries and the driver compiles for its GPU (batch_kernel.cc), and for the host, where tests run it
-// (host_kernels.cc). nvptx_target.h and host_target.h, one of which comes first, have what differs.
+// (host_kernels.cc). nvptx_target.h and host_target.h, one of which comes first, have the differences.
 #include <cstdint>
 #include <limits>
 
@@ -87,7 +87,7 @@ __device__ inline void Copy(const Tile& tile) {
 
 // Element types: how the bits of an element are scaled. The arithmetic is that of worker/kernels, to the bit.
 
-// Truncates towards zero; what does not fit becomes the nearest value that does.
+// Truncates towards zero; a value that does not fit becomes the nearest one that does.
 template <typename Integer, typename Unsigned>
 struct Integers {
   using Bits = Unsigned;
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(PieceBatch::kThreads) farandole_cop
   Copy(OwnTile(batch));
 }
 
-// The same, where each element is multiplied by the factor, and rounded to the type.
+// The same, if each element is multiplied by the factor, and rounded to the type.
 extern "C" __global__ void __launch_bounds__(PieceBatch::kThreads) farandole_scale(PieceBatch batch) {
   const Tile tile = OwnTile(batch);
   switch (batch.type) {

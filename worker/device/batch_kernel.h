@@ -12,17 +12,17 @@
 
 namespace farandole {
 
-// The kernels of batch_kernel.cu in one GPU's context. The library carries them in PTX, an assembly language of which
-// the driver makes what its GPU runs, the first time on a machine: it keeps what it has made. Calls are made in the
-// context, and relaxed to captures (Gpu::Scope). Thread-safe.
+// The kernels of batch_kernel.cu in one GPU's context. The library carries them in PTX, an assembly language that the
+// driver translates for its GPU, the first time on a machine: it keeps the translation. Calls are made in the context,
+// and relaxed to captures (Gpu::Scope). Thread-safe.
 class BatchKernel {
  public:
   explicit BatchKernel(const CudaDriver* driver) : driver_(*driver) {}
   BatchKernel(const BatchKernel&) = delete;
   BatchKernel& operator=(const BatchKernel&) = delete;
 
-  // Loads them, once; the same status at each call. It may wait for what runs on the GPU, as drivers do where memory is
-  // to be made for code: so not under a lock that who ends what runs there wants.
+  // Loads them, once; the same status at each call. It may wait for work that runs on the GPU, as drivers do when they
+  // allocate memory for code: so do not call it under a lock that the thread needs that ends this work.
   //   INTERNAL: the driver's words
   absl::Status Load();
   // Why they could not be loaded; once.
@@ -31,7 +31,7 @@ class BatchKernel {
   absl::Status Copy(absl::Span<const GpuCopy> copies, CudaStream stream) const;
   // Pieces are whole elements, at multiples of their size; each may be its own destination.
   absl::Status Scale(absl::Span<const GpuCopy> copies, PieceType type, double factor, CudaStream stream) const;
-  // The driver waits for what still runs, as it does where it frees memory.
+  // The driver waits for running work, as it does when it frees memory.
   void Unload();
 
  private:

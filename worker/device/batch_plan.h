@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// A piece of a GPU's memory, and where it is to be copied.
+// A piece of a GPU's memory, and the place to copy it to.
 struct GpuCopy {
   void* to = nullptr;
   const void* from = nullptr;

@@ -67,7 +67,7 @@ absl::Status Gpu::Prepare() {
   status = cuda.Check(cuda.cuMemPoolSetAttribute(pool, kCudaPoolReleaseThreshold, &threshold), "cuMemPoolSetAttribute");
   if (!status.ok()) return status;
   int least = 0;
-  // Collectives begin before what the framework has in its queues: peers wait for them.
+  // Collectives begin before the work in the framework's queues: peers wait for them.
   status = cuda.Check(cuda.cuCtxGetStreamPriorityRange(&least, &priority_), "cuCtxGetStreamPriorityRange");
   if (!status.ok()) return status;
   for (CudaStream* stream : {&stream_, &idle_stream_, &capture_stream_}) {

@@ -103,8 +103,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // `count` times the bytes of `element`.
   absl::Status Fill(void* memory, absl::string_view element, size_t count, CudaStream stream);
 
-  // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it, and what it does breaks no
-  // capture of a CUDA graph that another thread is about.
+  // While it is there, the calling thread is in the GPU's context, as NCCL's calls want it, and its calls break no
+  // capture of a CUDA graph by another thread.
   class Scope {
    public:
     explicit Scope(const Gpu& gpu);
@@ -161,7 +161,7 @@ class GpuMemory {
   GpuMemory& operator=(GpuMemory&& other) noexcept;
 
   char* data() const { return static_cast<char*>(data_); }
-  // Frees it when `stream` is done with what it was given so far, by a user that has waited there for what wrote it.
+  // Frees it when `stream` is done with its work so far; its user has made the stream wait for the writers.
   void FreeAfter(CudaStream stream) { stream_ = stream; }
 
  private:

@@ -22,8 +22,7 @@ struct GpuBatch {
   bool is_captured = false;
   // When inputs are there, and outputs may be written.
   absl::InlinedVector<GpuEvent, 2> ready;
-  // Of an allgather or alltoall whose output is not given: what it is to have, and where it is when the operation is
-  // complete.
+  // Of an allgather or alltoall whose output is not given: its size, and its place when the operation is complete.
   size_t result_bytes = 0;
   GpuMemory result;
   // Set by the operation when it is complete, which says only that all is enqueued: the outputs are written, and the

@@ -29,8 +29,8 @@ class GpuMeter {
     uint64_t memory_total = 0;
   };
 
-  // `uuid`: of the GPU, as the driver has it. Samples now and each `period`. Where there is no library, or the GPU
-  // cannot be asked, there are none.
+  // `uuid`: of the GPU, as the driver has it. Samples now and each `period`. If there is no library, or the GPU cannot
+  // be asked, there are none.
   GpuMeter(Library library, const std::array<uint8_t, 16>& uuid, absl::Duration period);
   ~GpuMeter();
   GpuMeter(const GpuMeter&) = delete;

@@ -18,7 +18,7 @@ namespace farandole {
 
 // Takes the times of collectives on a GPU, by MonotonicNs. Thread-safe.
 struct GpuRecorder {
-  // Whether they are to be measured.
+  // Whether to measure them.
   std::function<bool()> is_on;
   std::function<void(const std::string& label, int64_t from_ns, int64_t to_ns)> add;
 };
@@ -30,8 +30,8 @@ class GpuWatch {
   // `recorder`: null members if nothing is measured.
   explicit GpuWatch(GpuRecorder recorder = {}) : recorder_(std::move(recorder)) {}
 
-  // To be called with the engine's role, before a collective's calls in `stream`: where it is measured, the point at
-  // which they begin. Then `done` is to be one of RecordTimed.
+  // To be called with the engine's role, before a collective's calls in `stream`: if it is measured, the point at which
+  // they begin. Then `done` must be one of RecordTimed.
   absl::StatusOr<GpuEvent> Begin(Gpu& gpu, CudaStream stream);
   // One that is enqueued.
   struct Enqueued {

@@ -10,8 +10,7 @@
 namespace farandole {
 namespace {
 
-// Truncates towards zero; what does not fit becomes the nearest value that
-// does, and NaN becomes 0.
+// Truncates towards zero; a value that does not fit becomes the nearest one that does, and NaN becomes 0.
 template <typename Integer>
 Integer Saturated(double value) {
   constexpr Integer kLeast = std::numeric_limits<Integer>::min();

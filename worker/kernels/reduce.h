@@ -50,7 +50,7 @@ void Reduce(DType dtype, ReduceOp op, absl::Span<const void* const> inputs, cons
 // order. `source` may be `target`, else they do not overlap. kAverage adds.
 void Accumulate(DType dtype, ReduceOp op, void* target, const void* source, int64_t count);
 
-// The finish of Reduce, in place, on what Accumulate has left.
+// The finish of Reduce, in place, on the result of Accumulate.
 void Finish(DType dtype, ReduceOp op, void* buffer, int64_t count, double postscale, int average_over);
 
 }  // namespace farandole

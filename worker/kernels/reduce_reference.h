@@ -8,9 +8,8 @@
 
 namespace farandole {
 
-// The semantics of reduce.h, an element at a time and with no thought of speed:
-// what the tests hold the kernels to. Short floats are decoded and rounded by
-// their definition in exact double arithmetic.
+// The semantics of reduce.h, an element at a time and with no thought of speed: the tests compare the kernels with it.
+// Short floats are decoded and rounded by their definition in exact double arithmetic.
 
 // As Reduce of reduce.h; the output overlaps no input.
 void ReferenceReduce(DType dtype, ReduceOp op, absl::Span<const void* const> inputs, const double* scales_or_null,

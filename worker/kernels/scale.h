@@ -13,10 +13,9 @@ namespace farandole {
 // count: elements, >= 0. Any thread.
 void ScaleCopy(DType dtype, const void* source, void* target, int64_t count, double factor);
 
-// Fills `target` with what a rank contributes that has nothing to contribute:
-// 0 for sum, average and Adasum, 1 for product, for min the greatest value of
-// the type (infinity, true), for max the least (-infinity, false). For sum it
-// is 0.0, as a tensor of zeros would be, so -0.0 + identity is 0.0.
+// Fills `target` with the contribution of a rank that has none: 0 for sum, average and Adasum, 1 for product, for min
+// the greatest value of the type (infinity, true), for max the least (-infinity, false). For sum it is 0.0, as a tensor
+// of zeros would be, so -0.0 + identity is 0.0.
 void FillIdentity(DType dtype, ReduceOp op, void* target, int64_t count);
 
 }  // namespace farandole

@@ -16,7 +16,7 @@ constexpr size_t kLine = 64;
 void StreamCopy(void* target, const void* source, size_t bytes) {
   char* to = static_cast<char*>(target);
   const char* from = static_cast<const char*>(source);
-  // Whole lines only: a part of one would be read from memory to be completed.
+  // Whole lines only: a part of one would be read from memory first.
   const size_t head = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine);
   std::memcpy(to, from, head);
   size_t at = head;

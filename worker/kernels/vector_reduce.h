@@ -20,8 +20,8 @@ constexpr int kBlockVectors = 4;
 enum class Scaling { kNone, kPerInput };
 
 // The elements [begin, end) of a call. kInputs is the number of inputs where it
-// is known at compile time, else 0. Every input of a block is read before the
-// block is written: that is what lets the output be one of the inputs.
+// is known at compile time, else 0. Every input of a block is read before the block is written, so the output may be
+// one of the inputs.
 template <typename Element, typename Op, int kInputs, Scaling kScaling>
 class RangeReduction {
  public:

@@ -30,7 +30,7 @@ struct VectorTypes {
 };
 
 // The upper half of each lane, rounded to nearest even, as a number of 16 bits.
-// Expects NaNs to be canonical: others could round to infinity.
+// Expects canonical NaNs: others could round to infinity.
 template <typename Words, typename Floats>
 Words RoundedToBF16(Floats floats) {
   const Words bits = (Words)floats;
@@ -38,8 +38,7 @@ Words RoundedToBF16(Floats floats) {
 }
 
 // Conversions in integer arithmetic, for processors without instructions for
-// them. Every form gives the same bits as F16C and rounds to nearest even;
-// narrowing expects NaNs to be canonical already.
+// them. Every form gives the same bits as F16C and rounds to nearest even; narrowing expects canonical NaNs.
 template <int kBytes>
 struct PortableHalf {
   using Floats = typename VectorTypes<kBytes>::Floats;

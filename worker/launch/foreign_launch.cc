@@ -43,7 +43,7 @@ class Reader {
   absl::Status status_;
 };
 
-// A file's name of what a launcher calls its job.
+// A file's name made of the launcher's name of a job.
 std::string Plain(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.'; },
@@ -62,7 +62,7 @@ absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const Lookup& loo
     launch.rank = reader.Number("OMPI_COMM_WORLD_RANK", 0, launch.size - 1);
     launch.local_size = reader.Number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, launch.size);
     launch.directory = reader.Text("PMIX_SERVER_TMPDIR", "OMPI_MCA_orte_jobfam_session_dir");
-    // Where the session has no directory, its processes have one parent, the daemon.
+    // If the session has no directory, its processes have one parent, the daemon.
     launch.name = absl::StrCat("mpirun.", Plain(reader.Has("PMIX_NAMESPACE") ? reader.Text("PMIX_NAMESPACE") : parent));
   } else if (reader.Has("MPI_LOCALNRANKS") && reader.Has("PMI_RANK")) {
     launch.launcher = "mpirun";
@@ -78,7 +78,7 @@ absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const Lookup& loo
     launch.rank = reader.Number("SLURM_PROCID", 0, launch.size - 1);
     const int nodes =
         reader.Number(reader.Has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES", 1, launch.size);
-    // How many are here is said in a form of its own; that not all are is what counts.
+    // The text that says how many are here has a form of its own; it only matters whether all are.
     launch.local_size = nodes == 1 ? launch.size : launch.size - 1;
     launch.is_named_everywhere = true;
     launch.name = absl::StrCat("srun.", Plain(reader.Text("SLURM_CLUSTER_NAME")), ".",

@@ -23,13 +23,13 @@ struct ForeignLaunch {
   std::string name;
   // The name is the same on all hosts, and no launch of this cluster will have it again.
   bool is_named_everywhere = false;
-  // Where its daemons serve PMIx: what they call the launch, and the version of their library ("4.2.2rc2"); else "".
+  // Where its daemons serve PMIx: their name of the launch, and the version of their library ("4.2.2rc2"); else "".
   std::string pmix_namespace;
   std::string pmix_version;
 };
 
-// Reads what such a launcher has told this process; nullopt: there is none. `lookup` gives a variable's value or null;
-// `parent` names the process that started this one, as no later process will be named. Pure.
+// Reads the variables that such a launcher has set for this process; nullopt: there is none. `lookup` gives a
+// variable's value or null; `parent` names the process that started this one, as no later process will be named. Pure.
 //   INVALID_ARGUMENT  a variable is not what such a launcher sets; it is named with its value
 absl::StatusOr<std::optional<ForeignLaunch>> FindForeignLaunch(const std::function<const char*(const char*)>& lookup,
                                                                const std::string& parent);

@@ -19,7 +19,7 @@ namespace {
 constexpr absl::string_view kPrefix = "HOROVOD_";
 // The launcher reads this one; the others that have a meaning are aliases.
 constexpr char kStartTimeout[] = "HOROVOD_START_TIMEOUT";
-// A day: what a setting may be at most, and so as good as never.
+// A day: the most that a setting may be, and so as good as never.
 constexpr char kNeverMs[] = "86400000";
 
 const char kSeconds[] = "seconds";

@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// A variable of Horovod's that says what a setting of ours says.
+// A variable of Horovod's with the meaning of a setting of ours.
 struct HorovodAlias {
   const char* variable;
   const char* setting;
@@ -22,8 +22,8 @@ const std::vector<HorovodAlias>& HorovodAliases();
 
 // Translates Horovod's variables into our settings: setting to value. `variables` is the environment,
 // "NAME=value"; an empty value is none. Variables of Horovod's that have no meaning here are left alone, and so are
-// those that Horovod does not know. `initial` is the environment that the process was started with: where a launcher
-// has said something else by our setting, what the program itself has set since counts. Pure.
+// those that Horovod does not know. `initial` is the environment that the process was started with: if a launcher has
+// set our variable to another value, the value that the program itself has set since counts. Pure.
 //   INVALID_ARGUMENT  a value is not of its kind; a variable is one letter away from one that has a meaning here and is
 //                     not set itself (it is named); or one says something else than our setting, or than another one of
 //                     Horovod's

@@ -140,7 +140,7 @@ using Aliases = std::map<std::string, std::string>;
 
 // "" where neither the setting's variable nor one of Horovod's is set.
 std::string Find(const Aliases& aliases, const char* variable) {
-  // Where both are set they say the same, or the program itself has set Horovod's.
+  // If both are set they say the same, or the program itself has set Horovod's.
   const auto alias = aliases.find(variable);
   if (alias != aliases.end()) return alias->second;
   const char* found = getenv(variable);
@@ -303,7 +303,7 @@ absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* opti
   options->launch_index = (*launch)->rank;
   if (!options->coordinator.empty() || options->size == 1) return absl::OkStatus();
   options->launch = **std::move(launch);
-  // Named after the program, where the user names none.
+  // Named after the program, if the user names none.
   if (given.job == nullptr && !IsSet(kJob.variable)) options->job = "";
   return absl::OkStatus();
 }

@@ -74,7 +74,7 @@ struct WorkerSetting {
   std::string variable;
   // "" for none.
   std::string default_value;
-  // "1 to 65536"; "" where the meaning says it.
+  // "1 to 65536"; "" if the meaning says it.
   std::string range;
   std::string meaning;
 };

@@ -19,7 +19,7 @@ constexpr size_t kMostParentBytes = 87;
 // As many workers as a launch starts.
 constexpr int kMostMembers = 65536;
 
-// "" where they are not evenly spaced.
+// "" if they are not evenly spaced.
 std::string NameRange(const std::vector<int>& members) {
   const int step = members.size() < 2 ? 0 : members[1] - members[0];
   if (step <= 0) return "";

@@ -13,7 +13,7 @@ namespace farandole {
 // numbers in the launch, in the order of their ranks.
 std::string NamePart(const std::string& job, const std::vector<int>& members);
 
-// How NamePart names the members: "0-3-2"; where a job's name has no room for all, "0to99" or "1to99by2" if they are
+// How NamePart names the members: "0-3-2"; if a job's name has no room for all, "0to99" or "1to99by2" if they are
 // evenly spaced, and else their count and a hash, as "20of0123456789abcdef".
 std::string NameMembers(const std::vector<int>& members);
 

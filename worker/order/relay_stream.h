@@ -14,8 +14,8 @@ class RelayStream {
  public:
   virtual ~RelayStream() = default;
 
-  // Gives how many bytes were taken, from the front. An error: the peer has gone, and nothing will be taken any more;
-  // what it has said before can still be received, and that is what tells why.
+  // Gives how many bytes were taken, from the front. An error: the peer has gone, and will take nothing any more; its
+  // earlier messages can still be received, and they tell why.
   virtual absl::StatusOr<size_t> Send(absl::string_view bytes) = 0;
   // Gives how many bytes have come, at most `most`; 0: none that the last poll has told of. An error: none will come
   // any more; its message says why: "ended", "broke: Connection reset by peer".

@@ -38,7 +38,7 @@ class Transport {
   // started them, and matching transfers have the same number of bytes (INTERNAL else). Any number may be in progress.
   virtual void Send(Transfer* transfer) = 0;
   virtual void Receive(Transfer* transfer) = 0;
-  // Moves what can be moved now, without blocking; true if anything moved. Sets `complete` of transfers.
+  // Moves as much as can be moved now, without blocking; true if anything moved. Sets `complete` of transfers.
   virtual absl::StatusOr<bool> Progress() = 0;
 
   // Runs a collective in the transport's own way; never an alltoall, of which ranks do not know each other's counts,

@@ -56,7 +56,7 @@ absl::StatusOr<Catalogue> ReadOwnDirectories(const CatalogueSource& source) {
   if (source.job.empty()) {
     for (const auto& entry : fs::directory_iterator(jobs_directory, error))
       directories.push_back(entry.path().string());
-    // Where nothing was ever run, there is nothing to list.
+    // If nothing was ever run, there is nothing to list.
     if (error && error != std::errc::no_such_file_or_directory)
       return FileError(error.value(), "read directory", jobs_directory);
   } else if (fs::is_directory(own)) {

@@ -21,9 +21,9 @@ struct CatalogueSource {
   std::string token_file;
   // Certificates (PEM) that its certificate must descend from; "": no TLS.
   std::string ca_file;
-  // Where `farandole run` keeps a state directory per job; "" where that is not known.
+  // Where `farandole run` keeps a state directory per job; "" if that is not known.
   std::string jobs_directory;
-  // That of `farandole serve` where it is given none; "" where that is not known.
+  // That of `farandole serve` if it is given none; "" if that is not known.
   std::string serve_directory;
 };
 

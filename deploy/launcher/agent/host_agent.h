@@ -53,7 +53,7 @@ class HostAgent final : private WorkerHostListener {
   explicit HostAgent(HostAgentPlan plan);
   ~HostAgent() override;
 
-  // Returns the exit code when nothing of it is left running: 0, or 1 where it was not told to finish.
+  // Returns the exit code when nothing of it is left running: 0, or 1 if it was not told to finish.
   int Run();
 
  private:

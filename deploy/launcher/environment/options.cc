@@ -52,7 +52,7 @@ bool IsInterpreter(const std::string& program) {
          program == "bash" || program == "dash" || program == "zsh";
 }
 
-// The argument of an interpreter that names its script or module; "" where there is none.
+// The argument of an interpreter that names its script or module; "" if there is none.
 std::string ScriptArgument(const std::vector<std::string>& command) {
   for (size_t i = 1; i < command.size(); ++i) {
     const std::string& argument = command[i];
@@ -183,7 +183,7 @@ absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* 
       absl::StrCat("--coordinator ", options->coordinator, " needs the --token-file of a token that it knows"));
 }
 
-// Sets `seconds` where it is 0 and the variable says something.
+// Sets `seconds` if it is 0 and the variable says something.
 absl::Status ReadSeconds(const char* variable, const std::string& text, double* seconds) {
   if (text.empty() || *seconds != 0) return absl::OkStatus();
   if (absl::SimpleAtod(text, seconds) && *seconds > 0 && *seconds <= kMaxStartTimeoutSeconds) return absl::OkStatus();

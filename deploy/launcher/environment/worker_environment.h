@@ -64,14 +64,14 @@ struct WorkerSettings {
   std::string host;
   std::vector<HostShare> shares;
 
-  // OMP_NUM_THREADS where the user has not set it: the cores, shared out among this host's workers, at least 1. Each
-  // would take all of them otherwise.
+  // OMP_NUM_THREADS if the user has not set it: the cores, shared out among this host's workers, at least 1. Each would
+  // take all of them otherwise.
   int OmpThreads() const;
   bool SetsOmpThreads() const;
 
-  // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 where the user has not set it:
-  // Python would hold back what it prints to a pipe.
-  // `slot`: its place on this host. `local_size`: how many are started on this host at the same time.
+  // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 if the user has not set it: Python would hold back
+  // what it prints to a pipe. `slot`: its place on this host. `local_size`: how many are started on this host at the
+  // same time.
   std::vector<std::string> Environment(int worker, int slot, int local_size) const;
 };
 

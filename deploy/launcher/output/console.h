@@ -48,7 +48,7 @@ class Console {
   // written.
   Console(const Plan& plan, EventLoop* loop, std::function<void()> on_drained);
 
-  // The first of the workers that run; 0 where it is not said.
+  // The first of the workers that run; 0 if it is not said.
   void SetFirst(int worker) { first_ = worker; }
   // From now on lines of workers begin with the time.
   void PrefixTime() { prefixes_time_ = true; }
@@ -56,8 +56,8 @@ class Console {
   WorkerTerminals Terminals() const;
 
   void Line(Stream stream, int worker, absl::string_view text);
-  // The lines of this stream that may still change; the last may be empty. Drawn by the next Refresh, where they are
-  // drawn at all.
+  // The lines of this stream that may still change; the last may be empty. Drawn by the next Refresh, if they are drawn
+  // at all.
   void Unfinished(Stream stream, int worker, const std::deque<LineSplitter::Row>& rows);
   // So far goes a line that its worker does not go on with at present. Nothing happens on a terminal.
   void Partial(Stream stream, int worker, const LineSplitter::Row& row);

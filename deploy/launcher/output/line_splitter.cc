@@ -13,7 +13,7 @@ namespace {
 // A sequence such as "\x1b[?25h".
 bool IsControl(absl::string_view sequence) { return sequence.size() > 2 && sequence[1] == '['; }
 
-// The number in "\x1b[NA"; `otherwise` where there is none.
+// The number in "\x1b[NA"; `otherwise` if there is none.
 size_t Parameter(absl::string_view sequence, size_t otherwise) {
   size_t value = 0;
   return absl::SimpleAtoi(sequence.substr(2, sequence.size() - 3), &value) ? value : otherwise;

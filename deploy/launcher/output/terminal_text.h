@@ -31,7 +31,7 @@ class TextStyle {
   // Takes a sequence that ends in 'm'.
   void Apply(absl::string_view sequence);
   bool is_plain() const { return parameters_.empty(); }
-  // The sequence that sets them anew; "" where all is plain.
+  // The sequence that sets them anew; "" if all is plain.
   std::string Sequence() const;
 
  private:

@@ -24,7 +24,7 @@ class WorkerOutputs {
   // First of all.
   //   RESOURCE_EXHAUSTED  no timer can be made
   absl::Status Open(EventLoop* loop);
-  // The next worker, counted from 0. `directory`, where it is not "": CopyToDirectory, for so many workers.
+  // The next worker, counted from 0. `directory`, if it is not "": CopyToDirectory, for so many workers.
   absl::Status Add(const std::string& directory, int workers);
   // Empty: the stream has ended.
   void Push(int worker, Console::Stream stream, absl::string_view bytes);

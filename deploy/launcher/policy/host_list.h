@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<HostSlots>> ParseDiscovered(const std::string& text, 
 
 int CountSlots(const std::vector<HostSlots>& hosts);
 
-// Says which of the hosts are this machine: "localhost", `own_name`, its first part, and, where no other loopback
-// address is named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
+// Says which of the hosts are this machine: "localhost", `own_name`, its first part, and, if no other loopback address
+// is named, 127.0.0.1 and ::1 (others may be aliases by which several hosts are played).
 void MarkThisMachine(const std::string& own_name, std::vector<HostSlots>* hosts);
 
 // Where a worker is among those of other hosts that have its local rank.

@@ -17,7 +17,7 @@ struct StaffLimits {
   // Workers to start first, and the most that run at a time.
   int first = 1;
   int most = 1;
-  // From an end to the first start after it: where all fail for one reason, the run ends instead.
+  // From an end to the first start after it: if all fail for one reason, the run ends instead.
   absl::Duration rest = absl::Seconds(1);
   // A host on which a process ends before it has settled rests for twice as long each time, up to `longest_rest`; so
   // does one that cannot be reached.

@@ -144,7 +144,7 @@ int StopPolicy::StopRequested(int signal, absl::Duration now) {
     stop_signal_ = signal;
     // Failures that the job has outlived so far are not why it ends.
     if (is_elastic_) first_failed_ = -1;
-    // Where some have ended already, those left may be waiting for them in vain.
+    // If some have ended already, those left may be waiting for them in vain.
     if (!is_elastic_ && running_ < workers()) {
       stage_ = kGrace;
       deadline_ = now + limits_.after_request;

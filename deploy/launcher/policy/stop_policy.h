@@ -23,7 +23,7 @@ struct WorkerEnd {
   std::string Describe() const;
 };
 
-// "SIGTERM" for 15; "signal 64" where there is no name.
+// "SIGTERM" for 15; "signal 64" if there is no name.
 std::string SignalName(int signal);
 
 // How long the policy waits before each step.
@@ -65,8 +65,8 @@ class StopPolicy {
   // ended before. To be said before JobOver.
   void Outlive(int index);
 
-  // Elastic: the job has lost worker `index`, and its process is about to be killed. Where the program finishes, that
-  // is no failure.
+  // Elastic: the job has lost worker `index`, and its process is about to be killed. If the program finishes, that is
+  // no failure.
   void GiveUp(int index) { given_up_[index] = true; }
 
   // Worker `index` has ended, or (with any end that failed) could not be started.

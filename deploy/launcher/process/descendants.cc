@@ -24,7 +24,7 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// The beginning of a file of /proc/PID; "" where the process is gone.
+// The beginning of a file of /proc/PID; "" if the process is gone.
 std::string ReadAbout(pid_t pid, const char* file) {
   const int fd = open(absl::StrCat("/proc/", pid, "/", file).c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";
@@ -44,7 +44,7 @@ std::vector<std::string> StateAndParent(pid_t pid) {
   return fields.size() < 2 ? std::vector<std::string>() : fields;
 }
 
-// 0 where the process is gone.
+// 0 if the process is gone.
 pid_t ParentOf(pid_t pid) {
   const std::vector<std::string> fields = StateAndParent(pid);
   pid_t parent = 0;

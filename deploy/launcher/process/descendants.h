@@ -16,7 +16,7 @@ std::vector<pid_t> Descendants(pid_t root);
 // forked meanwhile may be missed: call again until no child is left.
 void SignalDescendants(int signal);
 
-// "state D, in rpc_wait_bit_killable", as /proc says it of a process; "gone" where it is no more.
+// "state D, in rpc_wait_bit_killable", as /proc says it of a process; "gone" if it is no more.
 std::string DescribeState(pid_t pid);
 
 // Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL

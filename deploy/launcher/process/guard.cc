@@ -29,7 +29,7 @@ struct Launcher {
     if (signal == SIGTSTP) is_to_pause = true;
     if (signal == SIGCONT) is_to_pause = false;
     const unsigned char byte = static_cast<unsigned char>(signal);
-    // Where it cannot be written, the launcher is gone, and its end is on the way to us.
+    // If it cannot be written, the launcher is gone, and its end is on the way to us.
     if (write(signals_fd, &byte, 1) == 1 && signal == SIGCONT) kill(pid, SIGCONT);
   }
 };

@@ -22,7 +22,7 @@ struct WorkerCommand {
   WorkerTerminals terminals = {};
 };
 
-// A started worker. Where a terminal cannot be made, its output goes to a pipe. It has no descriptor but 0, 1 and 2. It
+// A started worker. If a terminal cannot be made, its output goes to a pipe. It has no descriptor but 0, 1 and 2. It
 // leads a process group of its own, and the kernel kills it (by SIGKILL, as no process would be left to send another
 // signal) when the launcher dies. The launch reaps it, and reports its end by its pid.
 struct WorkerProcess {
@@ -41,7 +41,7 @@ void SetTerminalSize(int fd, TerminalSize size);
 //   RESOURCE_EXHAUSTED   no process or pipe can be made
 absl::StatusOr<WorkerProcess> StartWorker(const WorkerCommand& command);
 
-// The path of the program that this process runs; "" where it cannot be found.
+// The path of the program that this process runs; "" if it cannot be found.
 std::string OwnProgram();
 
 // The path of the program that `name` means: itself where it has a slash, otherwise the first executable file of this

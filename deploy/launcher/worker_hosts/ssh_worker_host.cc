@@ -30,7 +30,7 @@ constexpr absl::Duration kClosePatience = absl::Seconds(5);
 constexpr uint32_t kReceiptBytes = kOutputWindowBytes / 4;
 constexpr size_t kMostWords = 6;
 constexpr size_t kMostNoise = 200;
-// The exit code of shells and `env` where there is no such program.
+// The exit code of shells and `env` if there is no such program.
 constexpr int kNotFound = 127;
 // ssh's exit code for errors of its own.
 constexpr int kSshFailed = 255;

@@ -32,7 +32,7 @@ class WorkerHosts {
   WorkerHost* Add(const HostSlots& host);
   // nullptr: there is none.
   WorkerHost* Find(const std::string& host) const;
-  // The name of a host that was added; "" where it is not in use.
+  // The name of a host that was added; "" if it is not in use.
   std::string HostOf(const WorkerHost* worker_host) const;
 
   void SetReady(const WorkerHost* worker_host) { ready_.insert(worker_host); }

@@ -56,8 +56,8 @@ class CheckpointWriter {
     if (code != FARANDOLE_OK) return StatusOf(functions, code);
     return std::string(path);
   }
-  // The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED where the
-  // disk is full, else UNAVAILABLE.
+  // The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED if the disk
+  // is full, else UNAVAILABLE.
   Status Fail(const std::string& cause) {
     if (functions_ == nullptr) return IsOver();
     const Functions& functions = *std::exchange(functions_, nullptr);

@@ -16,9 +16,9 @@ struct ElementOf<Eigen::half> : Element<DType::kF16> {};
 template <>
 struct ElementOf<Eigen::bfloat16> : Element<DType::kBF16> {};
 
-// The dimensions of a matrix whose elements are contiguous, in the order of its memory: [rows,columns] where it is
-// stored by rows; [columns,rows] where it is stored by columns, as Eigen's are by default, so that an allgather appends
-// columns; [size] of a vector.
+// The dimensions of a matrix whose elements are contiguous, in the order of its memory: [rows,columns] if it is stored
+// by rows; [columns,rows] if it is stored by columns, as Eigen's are by default, so that an allgather appends columns;
+// [size] of a vector.
 template <typename Matrix>
 Shape ShapeOf(const Matrix& matrix) {
   const auto rows = static_cast<int64_t>(matrix.rows());

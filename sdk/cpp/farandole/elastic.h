@@ -140,8 +140,8 @@ class State {
   bool wants_sync_ = true;
 };
 
-// Within it the first SIGTERM has this rank leave in order at its next commit, and the second ends the process. Where
-// the program handles SIGTERM itself, or the job is not elastic, nothing is changed.
+// Within it the first SIGTERM has this rank leave in order at its next commit, and the second ends the process. If the
+// program handles SIGTERM itself, or the job is not elastic, nothing is changed.
 class SigtermWatch {
  public:
   explicit SigtermWatch(const Job& job) {

@@ -53,7 +53,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return error_ == nullptr; }
   StatusCode code() const { return ok() ? StatusCode::kOk : error_->code; }
-  // "" where it is OK. Lives as long as this object or a copy of it.
+  // "" if it is OK. Lives as long as this object or a copy of it.
   const std::string& message() const {
     static const std::string empty;
     return ok() ? empty : error_->message;
@@ -93,7 +93,7 @@ class [[nodiscard]] StatusOr {
 };
 
 // Where `status` is an error, prints its sentence to stderr and ends the process, as programs do that cannot go on:
-// with code 0 where the job has no place for it any more (CANCELLED), else with 1. The other ranks get it.
+// with code 0 if the job has no place for it any more (CANCELLED), else with 1. The other ranks get it.
 inline void ExitOnError(const Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "farandole: %s\n", status.message().c_str());

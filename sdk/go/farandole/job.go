@@ -18,7 +18,7 @@ import (
 )
 
 // Options are the settings of Init. A field's zero value takes the environment variable named beside it, which
-// `farandole run` sets; where that is not set either, the default of docs/settings.md.
+// `farandole run` sets; if that is not set either, the default of docs/settings.md.
 type Options struct {
 	// Coordinator is HOST:PORT (FARANDOLE_COORDINATOR). Without it the process is a job of size 1.
 	Coordinator string
@@ -49,8 +49,8 @@ type Options struct {
 	// Program is the path of `farandole`, of which rank 0 under plain mpirun or srun starts the job's coordinator
 	// (FARANDOLE_PROGRAM).
 	Program string
-	// Members, where it is not empty, are the launch indices of those workers that are to be a job of their own, in the
-	// order of its ranks.
+	// Members, if it is not empty, are the launch indices of those workers that are to be a job of their own, in the order
+	// of its ranks.
 	Members []int
 }
 

@@ -89,7 +89,7 @@ func errorOf(outcome C.farandole_go_outcome) error {
 	return fault.New(fault.Code(outcome.code), takeString(outcome.sentence))
 }
 
-// number gives the value of an outcome that cannot fail while the worker runs; -1 where it does.
+// number gives the value of an outcome that cannot fail while the worker runs; -1 if it does.
 func number(outcome C.farandole_go_outcome) int {
 	if errorOf(outcome) != nil {
 		return -1
@@ -98,7 +98,7 @@ func number(outcome C.farandole_go_outcome) int {
 }
 
 // blocking makes a call that looks at a word and gives up when the context has ended; the error is the context's then.
-// Where that has ended already, there is no call.
+// If that has ended already, there is no call.
 func blocking(ctx context.Context, what string, call func(cancel *C.int32_t) C.farandole_go_outcome) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, given(ctx, what)

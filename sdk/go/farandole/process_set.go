@@ -54,7 +54,7 @@ func (s *ProcessSet) Ranks() []int { return slices.Clone(s.ranks) }
 // Size is the number of its ranks.
 func (s *ProcessSet) Size() int { return len(s.ranks) }
 
-// Rank is this worker's position in the set; -1 where it is not in it.
+// Rank is this worker's position in the set; -1 if it is not in it.
 func (s *ProcessSet) Rank() int { return slices.Index(s.ranks, s.job.Rank()) }
 
 // Includes tells whether this worker is in the set.

@@ -12,7 +12,7 @@ type SamplerOptions struct {
 	// InOrder leaves the samples in their order.
 	InOrder bool
 	Seed    uint64
-	// DropLast leaves out the last samples, where there are not equally many for all ranks, instead of repeating others.
+	// DropLast leaves out the last samples, if there are not equally many for all ranks, instead of repeating others.
 	DropLast bool
 }
 

@@ -55,7 +55,7 @@ var (
 
 func (f format) bias() int { return 1<<(f.exponentBits-1) - 1 }
 
-// infinity gives the bits after the last finite number: of infinity, or of NaN where there is none.
+// infinity gives the bits after the last finite number: of infinity, or of NaN if there is none.
 func (f format) infinity() uint32 {
 	if f.isFinite {
 		return 1<<(f.exponentBits+f.mantissaBits) - 1

@@ -53,7 +53,7 @@ class ModuleAdapter(Adapter, Protocol):
         """The array that a caller has given, or what can be made one. ValueError: it cannot."""
 
     def accept_writable(self, given: Any) -> Any:
-        """The same, where it can be written in place. ValueError: it cannot."""
+        """The same, if it can be written in place. ValueError: it cannot."""
 
     def whole_numbers(self, splits: Any) -> Optional[List[int]]:
         """An alltoall's splits as a caller has given them; None: all ranks get equally many rows. ValueError: they are

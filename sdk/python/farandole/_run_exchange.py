@@ -45,7 +45,7 @@ class RemoteError(Exception):
 
 
 class Failure(NamedTuple):
-    """The function's exception: pickled, "" where it cannot be."""
+    """The function's exception: pickled, "" if it cannot be."""
 
     rank: int
     pickled: bytes

@@ -31,7 +31,7 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod's, where the framework is not that of its build. Farandole is built for none, and never raises it."""
+    """Horovod's, if the framework is not that of its build. Farandole is built for none, and never raises it."""
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
         super().__init__(f"Framework {name} installed with version {installed_version} but found version {version}.")

@@ -25,7 +25,7 @@ absl::Status Lobby::CheckTerms(const v1::JoinRequest& request) const {
   const v1::Elastic* const present = elastic_.has_value() ? &*elastic_ : nullptr;
   const std::string sizes = ShowSizes(request.wanted_size(), asked), present_sizes = ShowSizes(wanted_size_, present);
   if (!workers_.empty() && sizes != present_sizes) {
-    // Where only the one number differs, it alone is named.
+    // If only the one number differs, it alone is named.
     const bool is_short = asked == nullptr && present == nullptr;
     return absl::InvalidArgumentError(absl::StrCat(sizes, " for ", DescribeWorker(request.member()), ", and ",
                                                    is_short ? absl::StrCat(wanted_size_) : present_sizes, " for ",

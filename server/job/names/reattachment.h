@@ -41,7 +41,7 @@ class Reattachment {
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
 
   const absl::btree_set<uint32_t>& missing() const { return missing_; }
-  // Everybody is back. Where they know different groups, only what they say again can tell an assignment from a removal
+  // Everybody is back. If they know different groups, only what they say again can tell an assignment from a removal
   // that did not reach all: that is awaited for kRepeatTime, else nothing.
   void AwaitRepeats(const GroupTable& groups, absl::Time now);
   // Everybody is back, and nothing is awaited any more.

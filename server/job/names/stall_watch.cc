@@ -154,7 +154,7 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
     const Stall& stall = it->second;
     bool is_stalled = groups_.Find(it->first.first) != nullptr && stall.op != v1::OP_TYPE_JOIN &&
                       stall.oldest + stall_warning_ <= now;
-    // Where the last rank has come just now, the tensor is on its way.
+    // If the last rank has come just now, the tensor is on its way.
     is_stalled = is_stalled && (!stall.missing.empty() || stall.youngest + stall_warning_ <= now);
     it = is_stalled ? std::next(it) : stalls->erase(it);
   }

@@ -8,7 +8,7 @@
 namespace farandole {
 namespace {
 
-// Bytes of the UTF-8 sequence that starts `text`; 0 where it is broken.
+// Bytes of the UTF-8 sequence that starts `text`; 0 if it is broken.
 size_t SequenceLength(absl::string_view text) {
   const unsigned char lead = static_cast<unsigned char>(text[0]);
   size_t length = 0;

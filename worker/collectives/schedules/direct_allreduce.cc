@@ -18,7 +18,7 @@ std::vector<Piece> SegmentShares(int64_t offset, int64_t count, int size) {
 // at once.
 int PeerAt(int position, int turn, int size) { return (position + turn) % size; }
 
-// Where the owner keeps what `peer` contributes.
+// Where the owner keeps the contribution of `peer`.
 Piece ContributionOf(int peer, int position, int64_t scratch, int64_t count) {
   const int slot = peer < position ? peer : peer - 1;
   return {Buffer::kScratch, scratch + slot * count, count};

@@ -19,8 +19,8 @@ namespace farandole {
 // bits are summed in float32 and rounded once.
 Schedule DirectAllreduce(int position, int size, int64_t count, int64_t most_share);
 
-// Its parts, for schedules that do it with some of the ranks. `shares` by position: what each owns. Contributions to
-// the own share are received into scratch, from element `scratch` on.
+// Its parts, for schedules that do it with some of the ranks. `shares` by position: the share that each owns.
+// Contributions to the own share are received into scratch, from element `scratch` on.
 void AddDirectContributions(int position, const std::vector<Piece>& shares, int64_t scratch, Round* round);
 Step ReduceDirectShare(int position, const std::vector<Piece>& shares, int64_t scratch);
 void AddDirectResults(int position, const std::vector<Piece>& shares, Round* round);

@@ -28,7 +28,8 @@ int64_t SlicesOf(absl::Span<const int64_t> counts, int64_t most_slice) {
   return (most + most_slice - 1) / most_slice;
 }
 
-// Which of `ranks` ranks of a host combines what the host has for a position that is the `local`-th of its own host.
+// Which of `ranks` ranks of a host combines the host's contributions for a position that is the `local`-th of its own
+// host.
 int CombinerOf(int local, int ranks) { return local % ranks; }
 
 // Contributions of the host's ranks come together; scratch is used from its begin on.

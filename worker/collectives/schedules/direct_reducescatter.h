@@ -17,9 +17,9 @@ namespace farandole {
 // most (size - 1) * most_slice. most_slice > 0.
 Schedule DirectReducescatter(int position, absl::Span<const int64_t> counts, int64_t most_slice);
 
-// The same over several hosts. On each host one rank combines what its host has for a share, by turns, and sends that
-// to the owner: a host sends each element that is not its own once. The owner combines in the order of hosts. Above
-// shape.is_direct()'s hosts it is the ring.
+// The same over several hosts. On each host one rank combines the host's contributions for a share, by turns, and sends
+// the result to the owner: a host sends each element that is not its own once. The owner combines in the order of
+// hosts. Above shape.is_direct()'s hosts it is the ring.
 Schedule HostsReducescatter(const GroupShape& shape, absl::Span<const int64_t> counts, int64_t most_slice);
 
 }  // namespace farandole

@@ -9,10 +9,10 @@
 namespace farandole {
 
 // Divides the elements of an allreduce between hosts by direct exchange. Elements go through it in chunks. As many
-// ranks of each host as the smallest host has own a share of each chunk: they have what their host contributes to it.
-// The owners of the same share, one on each host, exchange it: each completes its host's part of the share, from what
-// the others have sent it, and sends the result to them. Few elements take one phase instead of two: each host's leader
-// sends all to all others, and completes all by itself.
+// ranks of each host as the smallest host has own a share of each chunk: they hold their host's contribution to it. The
+// owners of the same share, one on each host, exchange it: each completes its host's part of the share, from the parts
+// that the others have sent it, and sends the result to them. Few elements take one phase instead of two: each host's
+// leader sends all to all others, and completes all by itself.
 //
 // Pure, and equal on all ranks. Parts begin at multiples of a cache line within the elements, and may be empty.
 class ExchangeShares {

@@ -20,7 +20,7 @@ std::vector<Piece> Cut(const Piece& piece, int parts) {
   return shares;
 }
 
-// The owners of the host combine what its ranks have.
+// The owners of the host combine the contributions of its ranks.
 Round GatherOnHost(const GroupShape& shape, const std::vector<Piece>& shares, int64_t scratch) {
   const int owners = static_cast<int>(shares.size());
   const int own = shape.local();
@@ -84,7 +84,7 @@ Schedule HierarchicalAllreduce(const GroupShape& shape, int64_t count, int64_t m
   const int owners = shape.least_on_a_host();
   const bool is_flat = shape.most_on_a_host() == 1;
   const int64_t most_share = most_piece * shape.hosts();
-  // Of the first round; behind it lies what the rounds of the ring receive.
+  // Of the first round; the rounds of the ring receive behind it.
   const int64_t gathered = shape.local() < owners ? (shape.local_size() - 1) * most_share : 0;
   const bool is_direct = shape.is_direct();
   const int rounds_over_hosts = is_direct ? 2 : 2 * (shape.hosts() - 1);

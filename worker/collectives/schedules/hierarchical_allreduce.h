@@ -9,9 +9,9 @@
 namespace farandole {
 
 // For many elements on at least two hosts. As many ranks of each host as the smallest host has own a share of the
-// elements: they combine what the ranks of their host contribute to it, combine that over the hosts with the owners of
-// the same share, and give the result to their host. So each host sends and receives about twice its elements, over as
-// many connections as there are owners, and what other ranks of a host have costs memory bandwidth only.
+// elements: they combine their host's contributions to it, combine that over the hosts with the owners of the same
+// share, and give the result to their host. So each host sends and receives about twice its elements, over as many
+// connections as there are owners, and the other ranks of a host cost memory bandwidth only.
 //
 // Elements go through this in chunks, of which a transfer between hosts moves at most `most_piece` (> 0) elements; the
 // chunks overlap, so that hosts add and copy while the network is busy.

@@ -9,16 +9,16 @@
 
 namespace farandole {
 
-// A collective of one piece of the elements, as one rank's rounds in step with those of the others: what a round sends,
-// the peer receives in its round of the same number. So rounds without steps stay in their place.
+// A collective of one piece of the elements, as one rank's rounds in step with those of the others: the peer receives
+// in its round of the same number what a round sends. So rounds without steps stay in their place.
 using Phases = std::vector<Round>;
 
 // Replaces peers, which are numbers among `positions`, by those positions.
 void Relabel(absl::Span<const int> positions, Phases* phases);
 
 // Runs chunks of one collective behind each other, so that they overlap: round t has phase t - k of chunk k. All chunks
-// have the same number of phases on all ranks. No two chunks have elements in common, and what a phase has in scratch
-// is of no use after it; each phase has scratch of its own, the same for all chunks.
+// have the same number of phases on all ranks. No two chunks have elements in common, and a phase's scratch is of no
+// use after it; each phase has scratch of its own, the same for all chunks.
 //
 // No rank waits for ever: a round's transfers are matched by those of the same round, and those of a pair of ranks come
 // on both sides in the order of their chunks.

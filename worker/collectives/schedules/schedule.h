@@ -10,13 +10,11 @@
 
 namespace farandole {
 
-// The memory that a schedule works on. `kWork` holds this rank's contribution
-// before the first round and the result after the last: all elements of an
-// allreduce or broadcast; of an allgather the result, with the rank's own piece
-// in its place; of a reducescatter all elements, and after it the rank's own share
-// in its place; of an alltoall the result, with what the rank has for itself in its
-// place. `kScratch` holds nothing at first. `kInput`: of an alltoall, what the rank
-// contributes; only sent from.
+// The memory that a schedule works on. `kWork` holds this rank's contribution before the first round and the result
+// after the last: all elements of an allreduce or broadcast; of an allgather the result, with the rank's own piece in
+// its place; of a reducescatter all elements, and after it the rank's own share in its place; of an alltoall the
+// result, with the rank's piece for itself in its place. `kScratch` holds nothing at first. `kInput`: of an alltoall,
+// the rank's contribution; only sent from.
 enum class Buffer : uint8_t { kWork, kScratch, kInput };
 
 // The elements [offset, offset + count) of a buffer.
@@ -46,15 +44,14 @@ struct Step {
   static Step Reduce(Piece target, std::vector<Piece> sources, bool finish);
 };
 
-// Sends and receives of a round start together, in their order, and go on at the
-// same time: none writes what another reads or writes. The reduces come after
-// them in the list and run in their order, when all transfers are complete.
+// Sends and receives of a round start together, in their order, and go on at the same time: none writes elements that
+// another reads or writes. The reduces come after them in the list and run in their order, when all transfers are
+// complete.
 using Round = std::vector<Step>;
 
 // One rank's steps of one collective. Pure data: no pointers, no element type.
-// A rank begins a round when its own round before is done; there is no other
-// order between ranks than what the transfers make. Between two ranks the n-th
-// send matches the n-th receive, with equal counts.
+// A rank begins a round when its own round before is done; beyond that only the transfers order the ranks. Between two
+// ranks the n-th send matches the n-th receive, with equal counts.
 struct Schedule {
   // "ring allreduce", ...; static.
   absl::string_view algorithm;

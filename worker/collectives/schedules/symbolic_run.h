@@ -17,9 +17,8 @@ namespace farandole {
 // numbers, for tests. Values are interned: two are equal only if they are one expression over the ranks' contributions,
 // with equal order of operands and equal grouping, and so equal to the bit for all contributions.
 //
-// A send completes only together with its receive, which is the strictest
-// transport there may be: what runs here cannot deadlock on a real one. At most
-// 64 ranks.
+// A send completes only together with its receive, as on the strictest possible transport: a schedule that runs here
+// cannot deadlock on a real one. At most 64 ranks.
 class SymbolicRun {
  public:
   using Value = int;
@@ -33,7 +32,7 @@ class SymbolicRun {
 
   // The value that `rank` has for `element` of the collective before it begins.
   Value Contribution(int rank, int64_t element);
-  // Puts into the working buffers what each rank contributes to a reduction.
+  // Puts each rank's contribution to a reduction into the working buffers.
   void ContributeAll();
   void Set(int rank, int64_t offset, Value value);
   Value At(int rank, int64_t offset) const;

@@ -63,7 +63,7 @@ size_t InputBytes(const FakeNcclCall& call, int size, int position) {
   return call.kind == Kind::kReduceScatter ? bytes * static_cast<size_t>(size) : bytes;
 }
 
-// Calls as bytes, for other processes, with what they read.
+// Calls as bytes, for other processes, with the data that they read.
 std::string Pack(const FakeNcclWork& calls, int size, int position) {
   std::string packed;
   for (const FakeNcclCall& call : calls) {

@@ -32,7 +32,7 @@ struct FakeNcclCall {
 };
 using FakeNcclWork = std::vector<FakeNcclCall>;
 
-// The ranks of one unique id, and what they have come to. Not thread-safe.
+// The ranks of one unique id, and the calls that they have reached. Not thread-safe.
 class FakeClique {
  public:
   explicit FakeClique(int size) : size_(size) {}

@@ -68,7 +68,7 @@ class FakeGpus {
   FakeGpus(const FakeGpus&) = delete;
   FakeGpus& operator=(const FakeGpus&) = delete;
 
-  // Ranks are other processes, which use the same directory, in memory if it is to be quick: before anything else.
+  // Ranks are other processes, which use the same directory, in memory for speed: call it before anything else.
   void ShareThrough(const std::string& directory, uint32_t process);
 
   const CudaDriver& driver() const { return driver_; }
@@ -120,7 +120,7 @@ class FakeGpus {
   friend struct FakeNcclCalls;
   // The lock, for a call that gives a stream something.
   std::unique_lock<std::mutex> LockWithRoom();
-  // Locked: whether the call is to fail, with what; else 0.
+  // Locked: the error that the call must return; else 0.
   int Enter(const char* call);
   void Run();
   void DestroyLocked(std::unique_ptr<FakeGraph> graph);

@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-// A CUDA graph of the fake GPUs: what its streams were given while they were captured. Guarded by their lock.
+// A CUDA graph of the fake GPUs: the work that its streams were given while they were captured. Guarded by their lock.
 class FakeGraph {
  public:
   // Gives false as long as it cannot run yet.

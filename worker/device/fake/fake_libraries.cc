@@ -1,6 +1,6 @@
 // A library in the place of CUDA's driver, NCCL and NVML, for whole processes on machines without GPUs: GPU 0 has the
 // host's memory, ranks meet in the directory that fake_begin is given first. There is one stream of the framework,
-// whose work is done by the host: what that stream waits for is waited for here.
+// whose work is done by the host: waits of that stream happen here.
 #include <unistd.h>
 
 #include <csignal>

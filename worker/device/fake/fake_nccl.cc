@@ -152,7 +152,7 @@ struct FakeNcclCalls {
     fake.Push(own.splitter, [&fake, shared = comm->shared] { return MakeChild(fake, *shared); });
     return kNcclInProgress;
   }
-  // Whether there is nothing more to be made.
+  // Whether there is nothing more to make.
   static bool MakeChild(FakeGpus& fake, Communicator& own) {
     if (!own.child.has_value()) return true;
     if (fake.holds_splits_) return false;
@@ -180,7 +180,7 @@ struct FakeNcclCalls {
     group_ends.push_back(comm);
     return group_depth > 0 ? 0 : EndAll(lock);
   }
-  // As NCCL: what graphs hold is there as long as they are, and what streams are to run is waited for.
+  // As NCCL: communicators that graphs hold live as long as the graphs, and it waits for the work in the streams.
   static int EndAll(std::unique_lock<std::mutex>& lock) {
     if (!group_ends.empty() && !IsInFakeContext()) return kInvalidUsage;
     FakeGpus& fake = TheFakeGpus();

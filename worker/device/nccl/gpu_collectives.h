@@ -49,7 +49,7 @@ class GpuCollectives {
         local_rank_(local_rank),
         recorder_(std::move(recorder)) {}
 
-  // The GPU in which a tensor lies that is to be submitted.
+  // The GPU that holds a tensor that is about to be submitted.
   //   FAILED_PRECONDITION: there is no NCCL, or no GPU
   //   INVALID_ARGUMENT: others were in another one; a worker has one GPU
   absl::StatusOr<std::shared_ptr<Gpu>> Use(int ordinal);

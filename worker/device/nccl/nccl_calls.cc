@@ -25,7 +25,7 @@ const char* InputsAsOne(const Collective& collective, int64_t element_bytes) {
   return begin;
 }
 
-// Whether the one fragment's count is that of its input, and what it receives has another.
+// Whether the one fragment's count is that of its input, and its output has another.
 bool Gathers(const Collective& collective) {
   return collective.op == OpType::kAllgather || collective.op == OpType::kAlltoall;
 }
@@ -95,7 +95,7 @@ absl::Status NcclCalls::Prepare(const Collective& collective, NcclCommunicator& 
   }
   const int parts = collective.op == OpType::kReducescatter ? 2 : 1;
   const size_t bytes = static_cast<size_t>(collective.count * element_bytes_ * parts);
-  // By what all ranks know alike. A graph may run beside anything else, and so has memory of its own.
+  // By facts that all ranks know alike. A graph may run beside anything else, and so has memory of its own.
   if (batch.is_fused && !batch.is_captured && communicator.HasFusionMemory(bytes))
     return PrepareFused(collective, communicator, bytes);
   return PrepareAlone(collective, *gpu);
@@ -119,7 +119,7 @@ absl::Status NcclCalls::PrepareAlone(const Collective& collective, Gpu& gpu) {
   packs_output_ = !has_one_output;
   const int64_t input_bytes = packs_input ? collective.count * element_bytes_ : 0;
   const int64_t output_bytes = packs_output_ ? OutputElements(collective) * element_bytes_ : 0;
-  // Inputs are packed where the result of as many elements comes to be: in the one output, or where outputs are packed.
+  // Inputs are packed where the result of as many elements will lie: in the one output, or where outputs are packed.
   const bool is_in_place = packs_input && collective.op != OpType::kReducescatter;
   const int64_t place_bytes = has_one_output ? 0 : std::max(input_bytes, output_bytes);
   const size_t bytes = static_cast<size_t>(is_in_place ? place_bytes : input_bytes + output_bytes);
@@ -150,7 +150,7 @@ absl::Status NcclCalls::Pack(const Collective& collective, Gpu& gpu) {
 
 absl::Status NcclCalls::Deliver(const Collective& collective, Gpu& gpu) {
   absl::Status status = packs_output_ || plan_.postscale != 1.0 ? Unpack(collective, gpu) : absl::OkStatus();
-  // Now, since nothing of a graph may follow what the collective is said to be done with.
+  // Now, since nothing of a graph may follow the event by which the collective is said to be done.
   own_packed_ = GpuMemory();
   return status;
 }

@@ -42,7 +42,7 @@ class NcclCalls {
   bool packs_output_ = false;
   // The inputs are packed into this.
   char* packed_input_ = nullptr;
-  // Where it is not the communicator's; freed in the stream's order.
+  // Unless it is the communicator's; freed in the stream's order.
   GpuMemory own_packed_;
   // Of the calls; a null input sends nothing.
   const char* input_ = nullptr;

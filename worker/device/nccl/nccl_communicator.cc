@@ -77,7 +77,7 @@ class LateCalls {
  private:
   static LateCalls& All() {
     static LateCalls* const all = [] {
-      // Registered after what the libraries have registered, and so called before that.
+      // Registered after the libraries' own functions, and so called before them.
       std::atexit([] {
         // An abort waits for graphs, of which there may still be some.
         const std::unique_lock<std::shared_timed_mutex> lock(All().mutex_, kExitLimit);
@@ -125,8 +125,8 @@ void NcclCommunicator::EndLocked(bool in_order) {
     while (!end.Advance(SteadyNow() >= limit)) absl::SleepFor(kPauseWhileConnecting);
     return;
   }
-  // With what it uses until then, of which the last may be given back with it. Where there are no more threads, it
-  // stays.
+  // With the memory that it uses until then; its last owner may release it with the communicator. If there are no more
+  // threads, it stays.
   struct Late {
     NcclEnd end;
     std::shared_ptr<CUstream_st> stream;
@@ -151,7 +151,7 @@ absl::StatusOr<char*> NcclCommunicator::FusionMemory(size_t bytes) {
     if (!failure_.ok()) return failure_;
     if (!fusion_memory_.empty() && fusion_memory_.back()->bytes() >= bytes) return fusion_memory_.back()->data();
   }
-  // Without the lock, which an abort wants: CUDA may wait for what hangs.
+  // Without the lock, which an abort needs: CUDA may wait for work that hangs.
   absl::StatusOr<std::shared_ptr<NcclMemory>> memory = NcclMemory::Allocate(&nccl_, gpu_, stream_, wanted);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;

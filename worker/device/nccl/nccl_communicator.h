@@ -44,7 +44,7 @@ class NcclCommunicator {
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
-  // Of the ranks that give the same `color`, in their order here, begins to make another communicator, which is to be
+  // Of the ranks that give the same `color`, in their order here, begins to make another communicator, which becomes
   // that of `child`, new. All ranks do so, and nothing is enqueued here. Both have to settle then. No rank is without a
   // color: NCCL (2.22 to 2.30 at least) crashes those where a split fails, as when it is aborted.
   absl::Status Split(int color, NcclCommunicator* child);

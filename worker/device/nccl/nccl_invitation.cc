@@ -5,7 +5,7 @@
 namespace farandole {
 namespace {
 
-// Enough for a rank to be in eight sets, as those of a grid of four dimensions are, of which some are of few ranks.
+// Enough for a rank in eight sets, as those of a grid of four dimensions are, of which some have few ranks.
 constexpr size_t kNumbersOfRank = 16;
 constexpr size_t kLeastNumbers = 64;
 

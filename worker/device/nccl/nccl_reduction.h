@@ -17,7 +17,7 @@ struct NcclReduction {
   double factor = 1.0;
   // Of this rank's input, rounded to the type as Collective says.
   double prescale = 1.0;
-  // Of the result, which NCCL has rounded to the type: float16 and bfloat16 are rounded twice, where the host rounds
+  // Of the result, which NCCL has rounded to the type: float16 and bfloat16 are rounded twice, while the host rounds
   // once; that shows in products, and in sums with factors that are not normal. Other types come to the host's results,
   // as far as NCCL's own.
   double postscale = 1.0;

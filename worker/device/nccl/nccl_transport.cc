@@ -188,7 +188,7 @@ NcclSplit NcclTransport::BeginSplit(const ProcessSets& sets, NcclCommunicator* a
       return std::binary_search(set.second.begin(), set.second.end(), rank);
     };
     const auto own = std::find_if(disjoint.begin(), disjoint.end(), is_own);
-    // Where the set has had a collective, all of its ranks have its communicator.
+    // If the set has had a collective, all of its ranks have its communicator.
     if (own != disjoint.end() && communicators_.try_emplace(own->first, made).second) {
       parts.push_back({color, std::move(made)});
     } else {
@@ -205,7 +205,7 @@ void NcclTransport::EndSplit(const ProcessSets& sets) {
     const std::lock_guard<std::mutex> lock(mutex_);
     spares.swap(spares_);
   }
-  // Where a set was removed meanwhile, Forget has come too early.
+  // If a set was removed meanwhile, Forget has come too early.
   for (const auto& [group, ranks] : sets) {
     if (sets_.was_removed(group)) Forget(group);
   }

@@ -49,12 +49,12 @@ class NcclTransport {
   // `collective.gpu_batch` is set. The operation is complete when everything is enqueued in the stream of the GPU. A
   // collective that CheckForNccl refuses is an error.
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
-  // Does not wait: NCCL does, until the GPU has come to what it is to end, and that is behind all that the program has
-  // enqueued. Destruction waits for it.
+  // Does not wait itself: NCCL does, until the GPU has reached the work to end, which is behind all that the program
+  // has enqueued. Destruction waits for it.
   void Abort(const absl::Status& reason);
   // From any thread: whether this process set had a collective.
   bool HasRun(uint32_t group);
-  // From any thread, now and then: what hangs on the GPU, or has failed there or in the network meanwhile.
+  // From any thread, now and then: finds work that hangs on the GPU, or has failed there or in the network meanwhile.
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
   // From any thread: finishes the communicator of this process set, which was removed, if there is one, in order.
   // Nothing of it runs, and all its ranks do so.

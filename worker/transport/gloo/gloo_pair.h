@@ -28,7 +28,7 @@ namespace farandole {
 // Gloo's devices of one rank, each with a thread of Gloo's, by the local address that they listen at. Thread-safe.
 class GlooDevices {
  public:
-  // Throws what Gloo throws.
+  // Throws Gloo's exceptions.
   std::shared_ptr<gloo::transport::Device> At(const std::string& host);
 
  private:
@@ -83,7 +83,7 @@ class GlooPair {
     bool is_out = false;
     std::deque<Transfer*> waiting;
     std::deque<Transfer*> completed;
-    // Whether the thread has a transfer in its hands; and what it waits for at the moment.
+    // Whether the thread has a transfer in its hands; and the one it waits for at the moment.
     bool busy = false;
     gloo::transport::UnboundBuffer* buffer = nullptr;
     // The number of the transfer, which is its slot in Gloo.
@@ -93,7 +93,7 @@ class GlooPair {
 
   void Start(Lane* lane, Transfer* transfer);
   void Run(Lane* lane);
-  // Throw what Gloo throws, and absl::Status where our own connection ends.
+  // Throw Gloo's exceptions, and absl::Status if our own connection ends.
   void Meet();
   void Move(Lane* lane, const Transfer& transfer);
   void MoveBytes(Lane* lane, const Transfer& transfer);

@@ -12,14 +12,14 @@ class HostPart {
  public:
   virtual ~HostPart() = default;
 
-  // Takes what this rank contributes.
+  // Takes this rank's contribution.
   virtual bool CanContribute(int64_t chunk) = 0;
   virtual void Contribute(int64_t chunk) = 0;
 
-  // Owners: combines what the ranks of the host have contributed to the own share.
+  // Owners: combines the contributions of the host's ranks to the own share.
   virtual bool CanCombine(int64_t chunk) = 0;
   virtual void Combine(int64_t chunk) = 0;
-  // Where the combined element lies from then on, and where its result is to be put: which may be the same place.
+  // Where the combined element lies from then on, and where to put its result, which may be the same place.
   virtual const char* Combined(int64_t chunk, int64_t element) = 0;
   virtual char* ResultPlace(int64_t chunk, int64_t element) = 0;
   // Owners: all results of the own share are in their place.

@@ -13,13 +13,13 @@
 
 namespace farandole {
 
-// Allreduce of a group on 2 to 8 hosts by direct exchange (ExchangeShares): what happens on the host, chunk by chunk,
-// is its HostPart's; what the owners of a share send each other goes over the transport, and up to kAhead chunks are
-// anywhere between their contribution and their result, so that hosts add and copy while the network is busy.
+// Allreduce of a group on 2 to 8 hosts by direct exchange (ExchangeShares). The work on the host, chunk by chunk, is
+// its HostPart's; the owners of a share exchange it over the transport, and up to kAhead chunks are anywhere between
+// their contribution and their result, so that hosts add and copy while the network is busy.
 //
 // An element's result is h0 + h1 + ..., in the order of hosts, where a host's part is the sum of its ranks in theirs:
 // wherever the element lies in the batch. The hosts' contributions are combined at once: short floats in float32,
-// rounded after the host's sum and after the whole one; where no two ranks share a host, once.
+// rounded after the host's sum and after the whole one; if no two ranks share a host, once.
 class HostsAllreduce final : public Operation {
  public:
   // Chunks in progress, as many as a rank has stages.
@@ -28,8 +28,8 @@ class HostsAllreduce final : public Operation {
   // hosts add, and few enough that the data in flight stays in the caches.
   static constexpr int64_t kPartsBeforeResults = 2;
 
-  // `transport` reaches all owners and outlives the operation, as `received`, which is memory for what they send.
-  // `shares` is also what `part` refers to.
+  // `transport` reaches all owners and outlives the operation, as does `received`, which is memory for their data.
+  // `part` refers to `shares` too.
   HostsAllreduce(Transport* transport, const Collective& collective, const GroupShape& shape,
                  std::unique_ptr<ExchangeShares> shares, std::unique_ptr<HostPart> part, std::vector<char>* received);
 
@@ -59,9 +59,9 @@ class HostsAllreduce final : public Operation {
   bool Step();
   bool StepAsOwner();
   bool CanComplete(int64_t chunk);
-  // Combines what the hosts have contributed to the own part.
+  // Combines the hosts' contributions to the own part.
   void Complete(int64_t chunk);
-  // Whether nothing of the chunk is still to be sent, so that its places may be used again.
+  // Whether all of the chunk is sent, so that its places may be used again.
   bool HasSent(int64_t chunk);
   bool IsDone();
   // Hosts but the own one.

@@ -19,8 +19,8 @@ namespace farandole {
 // BroadcastOverHosts, an allreduce on up to 8 hosts as HostsAllreduce, and others as schedules. Owned by the rank's
 // worker; threads as Transport says.
 //
-// A lost connection is not an error of Progress: it is reported once, what concerns it stands still, and who ends the
-// epoch (Abort) knows more about the reason: a peer's connections end also where it has itself ended the epoch.
+// A lost connection is not an error of Progress: it is reported once, its transfers stand still, and the caller of
+// Abort knows more about the reason: a peer's connections end also if the peer has itself ended the epoch.
 class HostsTransport final : public Transport {
  public:
   // Called with the engine's role, at most once. `evidence` as in PeerLost.
@@ -51,7 +51,7 @@ class HostsTransport final : public Transport {
   const std::unique_ptr<ShmTransport> local_;
   const std::unique_ptr<Transport> remote_;
   const OnLost on_lost_;
-  // Memory of the collective in progress, kept for the next one: what other hosts send, and packed tensors.
+  // Memory of the collective in progress, kept for the next one: data from other hosts, and packed tensors.
   std::vector<char> received_;
   std::vector<char> packed_;
   // Between hosts nothing moves any more until Abort.

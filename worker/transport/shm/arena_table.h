@@ -14,7 +14,7 @@
 
 namespace farandole {
 
-// Where the tensors of a submission lie, for the ranks to compare. `arena` is 0 where they do not all lie in one arena,
+// Where the tensors of a submission lie, for the ranks to compare. `arena` is 0 if they do not all lie in one arena,
 // each its own output; else its number, and `offsets` a hash of where in it.
 struct Placement {
   uint64_t arena = 0;

@@ -80,7 +80,7 @@ class Inheritance {
     mutex_.unlock();
   }
 
-  std::mutex mutex_;  // of the set, and of what it points to
+  std::mutex mutex_;  // of the set, and of its members
   std::set<EpochMemory*> all_;
 };
 

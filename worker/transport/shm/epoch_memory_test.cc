@@ -69,7 +69,7 @@ TEST(EpochMemoryTest, AChildThatDropsItKeepsWhatElseLiesAtItsAddresses) {
   std::unique_ptr<EpochMemory> memory = MakeMemory(3);
   memory->Inherit(kPage, kPage);
   EXPECT_TRUE(HoldsInChild([&memory] {
-    // Where the child has inherited nothing, the system may put other memory.
+    // If the child has inherited nothing, the system may put other memory.
     void* const place = memory->data();
     char* const other = static_cast<char*>(
         mmap(place, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));

@@ -15,9 +15,9 @@ namespace farandole {
 class ShmTransport;
 
 // Allreduce through the stages. Small batches take one phase: each rank stages its input and reduces everybody's.
-// Larger ones take two: each rank stages what others will reduce, reduces its own share of each chunk straight from the
-// stages and its tensors into its tensors, stages that result, and copies the others' shares out of their stages.
-// Chunks are pipelined. Inputs are combined in the order of positions.
+// Larger ones take two: each rank stages the elements that others will reduce, reduces its own share of each chunk
+// straight from the stages and its tensors into its tensors, stages that result, and copies the others' shares out of
+// their stages. Chunks are pipelined. Inputs are combined in the order of positions.
 class ShmAllreduce final : public Operation {
  public:
   ShmAllreduce(ShmTransport* transport, const Collective& collective);

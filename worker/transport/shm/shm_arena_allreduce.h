@@ -16,7 +16,7 @@ class ShmTransport;
 
 // Allreduce of tensors that lie in an arena: each rank reduces its own share of the elements from all regions, in the
 // order of positions, and writes the result into all of them. Nothing is staged, and ranks wait for each other once, at
-// the end; where there is a prescale, which rounds each input to the dtype, also after each has scaled its own.
+// the end; if there is a prescale, which rounds each input to the dtype, also after each has scaled its own.
 class ShmArenaAllreduce final : public Operation {
  public:
   // `arena` is kept until the operation is dropped.

@@ -16,7 +16,7 @@
 
 namespace farandole {
 
-// The transport between ranks of one host, through memory that all of them map (or that is private, where the ranks are
+// The transport between ranks of one host, through memory that all of them map (or that is private, if the ranks are
 // threads of one process). Runs allreduce, broadcast and allgather natively: staged in chunks, reduced in the order of
 // the ranks, so that results are equal to the bit on all ranks and from run to run. A rank writes into no memory of
 // others except for its own stages and channels, and, if all tensors of a batch lie in an arena, its share of that.

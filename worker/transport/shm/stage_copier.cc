@@ -17,8 +17,8 @@ constexpr int kProbesOfAKind = 2;
 // Rounds are rare, since a copy of the wrong kind can take ten times as long; seldom enough for the median and the
 // mean, and often enough for a process that was moved to another core.
 constexpr int kLongestInterval = 256;
-// Of a KiB: what the readers lose when they find it in memory. Measured 40 to 70 ns on AMD EPYC; more, so that sizes
-// that are as good as equal stay in the caches.
+// Of a KiB: the time that the readers lose when they find it in memory. Measured 40 to 70 ns on AMD EPYC; more, so that
+// sizes that are as good as equal stay in the caches.
 constexpr double kReadersLossNs = 100;
 
 }  // namespace

@@ -42,7 +42,7 @@ struct InterfaceAddress {
 //   RESOURCE_EXHAUSTED: the system does not list them.
 absl::StatusOr<std::vector<InterfaceAddress>> ListInterfaceAddresses();
 
-// Those of `all` that a peer is to be told, the likeliest first: IPv4, IPv6, then 169.254.0.0/16. `wanted`: names of
+// Those of `all` to give to a peer, the likeliest first: IPv4, IPv6, then 169.254.0.0/16. `wanted`: names of
 // interfaces, addresses, or networks ("10.0.0.0/24"); empty: all. Those of the loopback come last, and only where
 // `wanted` names them or there is nothing else.
 //   INVALID_ARGUMENT: one of `wanted` fits nothing; the text names it and what there is

@@ -51,7 +51,7 @@ class PeerPort {
   //   INVALID_ARGUMENT    no such interface (named, with those that there are)
   //   RESOURCE_EXHAUSTED  the system gives no socket, port or thread
   static absl::StatusOr<std::unique_ptr<PeerPort>> Open(const std::vector<std::string>& interfaces);
-  // Ends its thread; calls of Connect that have had no answer get none, and what they captured is destroyed.
+  // Ends its thread; calls of Connect without an answer get none, and their captures are destroyed.
   ~PeerPort();
   PeerPort(const PeerPort&) = delete;
   PeerPort& operator=(const PeerPort&) = delete;
@@ -98,7 +98,7 @@ class PeerPort {
 
   PeerPort() = default;
   absl::Status Listen(const std::vector<std::string>& interfaces);
-  // Gives the port, or 0 where an address does not have it; RESOURCE_EXHAUSTED where none can be listened to.
+  // Gives the port, or 0 if an address does not have it; RESOURCE_EXHAUSTED if none can be listened to.
   absl::StatusOr<int> ListenAt(std::vector<SocketAddress>* addresses);
   void CloseListeners();
 

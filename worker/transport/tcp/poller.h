@@ -4,7 +4,7 @@
 namespace farandole {
 
 // Tells the holder of a rank's engine role which of its connections to other hosts are ready. Calls come from the
-// holder of the role. SocketSet does it for sockets, a simulation for what it has instead.
+// holder of the role. SocketSet does it for sockets, a simulation for its own streams.
 class Poller {
  public:
   virtual ~Poller() = default;

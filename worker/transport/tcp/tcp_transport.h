@@ -23,10 +23,10 @@ namespace farandole {
 // its bytes, which go straight from and into the caller's memory. Owned by the rank's engine; threads as Transport
 // says. Arriving data rings the rank's bell only while its SocketSet rests.
 //
-// Errors of Progress, which stick: the reason of the first Abort; ABORTED where a peer's connection has ended or broken
+// Errors of Progress, which stick: the reason of the first Abort; ABORTED if a peer's connection has ended or broken
 // and a transfer with that peer is not complete (the sentence has the peer's name and the system's words); INTERNAL
 // where transfers that match have different lengths, of which the bytes of a receive may then hold any part;
-// DEADLINE_EXCEEDED where a peer of a higher rank, to which this rank connects, was not reached within `connect_limit`
+// DEADLINE_EXCEEDED if a peer of a higher rank, to which this rank connects, was not reached within `connect_limit`
 // (that peer waits without a limit).
 class TcpTransport final : public Transport {
  public:
@@ -60,7 +60,7 @@ class TcpTransport final : public Transport {
     int fd = -1;
     Lane out;
     Lane in;
-    // In fresh_: to be tried without waiting for the poll.
+    // In fresh_: try it without waiting for the poll.
     bool fresh = false;
     bool wants_read = true;
     bool wants_write = false;
@@ -81,7 +81,7 @@ class TcpTransport final : public Transport {
   void TakeConnections();
   void OnReady(Peer* peer, bool readable, bool writable);
   void OnUnwanted(Peer* peer);
-  // Move what the socket takes or has, within bounds.
+  // Move as much as the socket takes or has, within bounds.
   void Write(Peer* peer);
   void Read(Peer* peer);
   // The system reports a socket also where its buffer is full or the peer has ended.

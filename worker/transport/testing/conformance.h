@@ -28,7 +28,7 @@ std::ostream& operator<<(std::ostream& out, const ConformanceCase& tested);
 
 // The suite that every transport passes, over all collectives, on 1, 2, 3, 4 and 8 ranks. Up to 8 ranks, reductions are
 // equal to the bit to one Reduce over the ranks' inputs in their order, so those of all transports are equal; over
-// several hosts, to one over the hosts of what one over each host's ranks gives. A transport's test links this suite
+// several hosts, to one over the hosts' results, each made of that host's ranks. A transport's test links this suite
 // and says
 //
 //   INSTANTIATE_TEST_SUITE_P(Shm, TransportConformanceTest, testing::ValuesIn(ConformanceCases({"shm", make})),

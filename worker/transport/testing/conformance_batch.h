@@ -25,7 +25,7 @@ struct ConformanceBatch {
   int root = 0;
   std::vector<int> joined;
   // Elements of the fragments of an allreduce or broadcast; of an allgather or reducescatter, elements by position; of
-  // an alltoall, what position 0 has for each position, then what position 1 has, ...
+  // an alltoall, those of position 0 for each position, then those of position 1, ...
   std::vector<int64_t> counts;
   // Outputs are the inputs.
   bool in_place = false;
@@ -33,17 +33,17 @@ struct ConformanceBatch {
   bool special_values = false;
 
   bool HasJoined(int position) const;
-  // Of an alltoall: what `from` has for `to`.
+  // Of an alltoall: the elements of `from` for `to`.
   int64_t CountFor(size_t from, size_t to) const { return counts[from * ranks.size() + to]; }
   int64_t count() const;
   // For messages: "allreduce of float32 ...".
   std::string ToString() const;
 };
 
-// All ranks' memory of one batch: random inputs, outputs, and what the outputs must be. The reference reduces the
-// ranks' inputs, each scaled and rounded to the dtype, in the order of positions by one call of the kernel; a rank that
-// has joined stands for the identity, which is not scaled. Over several hosts it does so for each host, and then with
-// what hosts have. Threads use the parts of their own position.
+// All ranks' memory of one batch: random inputs, outputs, and the expected outputs. The reference reduces the ranks'
+// inputs, each scaled and rounded to the dtype, in the order of positions by one call of the kernel; a rank that has
+// joined stands for the identity, which is not scaled. Over several hosts it does so for each host, and then with the
+// hosts' results. Threads use the parts of their own position.
 class ConformanceMemory {
  public:
   // `batch` outlives it. `on_hosts`: how many of the positions are on each host, in their order; empty for one host.

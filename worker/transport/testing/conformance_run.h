@@ -53,8 +53,8 @@ class ConformanceRun {
   // Makes all memory. `set` is borrowed.
   ConformanceRun(TransportSet& set, std::vector<ConformanceBatch> batches, StartOperation start);
 
-  // Gives the first error of a rank. A rank that fails ends the epoch. INTERNAL where a rank leaves a barrier
-  // that another has not come to.
+  // Gives the first error of a rank. A rank that fails ends the epoch. INTERNAL if a rank leaves a barrier that another
+  // has not come to.
   absl::Status Run();
 
   // By batch.

@@ -24,7 +24,7 @@ class InprocQueue {
   size_t available() const { return written_.load() - read_.load(); }
 
  private:
-  // A power of two, half of what a core's second-level cache holds on small machines.
+  // A power of two, half of a core's second-level cache on small machines.
   static constexpr size_t kCapacity = 128 << 10;
 
   const std::unique_ptr<char[]> bytes_;

@@ -97,7 +97,7 @@ def place_all(
     """Makes an arena and moves the gradients into it; gives each parameter's place, None where it has none.
 
     Collective: all ranks of the set call it with the same name, those that do not want one too. Places are in the
-    order of the list. Without an arena, where ranks do not want one or cannot share one, all have none.
+    order of the list. Without an arena, if ranks do not want one or cannot share one, all have none.
     """
     nowhere: List[Optional[Place]] = [None] * len(parameters)
     offsets, size = [], 0

@@ -1,13 +1,13 @@
 """The operations on tensors, without autograd (differentiable.py adds it).
 
 Tensors are strided tensors of uint8, int8, uint16, int16, int32, int64, float8_e4m3fn, float8_e5m2, float16, bfloat16,
-float32, float64 or bool, of any shape and strides; others are a ValueError. Those in a CUDA GPU travel from there, by NCCL, where all of the job's
-workers have it (gpus.py), and a call may return before they have: what the current stream is given afterwards waits for
-them. Those of other devices travel through the host's memory (staging.py), and then ranks may have tensors on different
-devices. Outputs are on the device of the inputs. All ranks of the process set call an operation with the same
-name, element type and, unless it says otherwise, shape; without a name, calls are paired in their order. Where ranks
-disagree, each gets a ValueError that names two of them and both values, and the job goes on. EpochEnded: a worker has
-died or left.
+float32, float64 or bool, of any shape and strides; others are a ValueError. Those in a CUDA GPU travel from there, by
+NCCL, if all of the job's workers have it (gpus.py), and a call may return before they have: what the current stream is
+given afterwards waits for them. Those of other devices travel through the host's memory (staging.py), and then ranks
+may have tensors on different devices. Outputs are on the device of the inputs. All ranks of the process set call an
+operation with the same name, element type and, unless it says otherwise, shape; without a name, calls are paired in
+their order. If ranks disagree, each gets a ValueError that names two of them and both values, and the job goes on.
+EpochEnded: a worker has died or left.
 """
 
 from numbers import Integral

@@ -19,9 +19,9 @@ class ElasticSampler(Sampler):
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0, pad: bool = True) -> None:
         """`shuffle`: in an order of its own for each pass, by `seed`, which is the same on all ranks.
 
-        `pad`: where the ranks cannot have equally many, the last samples are given to several of them, so that they
-        can take equally many steps; `padding` says how many of this rank's are such. Without it, each sample is given
-        once, and some ranks have one less.
+        `pad`: if the ranks cannot have equally many, the last samples are given to several of them, so that they can
+        take equally many steps; `padding` says how many of this rank's are such. Without it, each sample is given once,
+        and some ranks have one less.
         """
         self.dataset = dataset
         self.shuffle = shuffle

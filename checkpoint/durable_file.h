@@ -43,8 +43,8 @@ absl::Status RenameWithoutReplacing(const std::string& from, const std::string& 
 // empty file.
 absl::Status ClaimAndRename(const std::string& from, const std::string& to);
 
-// Writes a file that is there with all of `content` or not at all; replaces one of the same name. `temporary` is what
-// it is called meanwhile, in the same directory. Durable once SyncDirectory was called for that.
+// Writes a file that is there with all of `content` or not at all; replaces one of the same name. `temporary` is its
+// name meanwhile, in the same directory. Durable once SyncDirectory was called for that.
 absl::Status WriteFileAtomically(const std::string& path, const std::string& temporary, absl::string_view content);
 
 struct FileDigest {

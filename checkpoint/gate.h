@@ -84,7 +84,7 @@ class CheckpointGate {
   absl::StatusOr<v1::CommitCheckpointResponse> GiveUp(const v1::CommitCheckpointRequest& request,
                                                       const std::string& name, Writes* writes);
   absl::Status CheckWasGranted(uint64_t token) const;
-  // `does`: what the worker of this incarnation does with the token.
+  // `does`: the action of the worker of this incarnation with the token.
   static absl::Status CheckOwner(const v1::GrantRecord& grant, const std::string& incarnation, absl::string_view does);
   absl::Status CheckCommit(const v1::CommitCheckpointRequest& request, const std::string& name,
                            const Present& present) const;

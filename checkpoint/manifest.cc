@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr absl::string_view kExtension = ".json";
 constexpr int kFormat = 1;
 constexpr size_t kSha256Bytes = 32;
-// Far above what names and paths within their bounds can fill.
+// Far above the longest that names and paths within their bounds can be.
 constexpr size_t kMostManifestBytes = 64 << 10;
 
 // One field of a manifest; writes the error, if any, into `problem`.

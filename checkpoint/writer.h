@@ -13,7 +13,7 @@ namespace farandole {
 
 // Makes the file of one checkpoint, for the one writer that was granted a fencing token for it. The writer fills a
 // temporary file; Finish gives it its final name, which carries the token, so that two writers never share a name and
-// nothing is ever replaced. The checkpoint exists once the coordinator has taken what Finish returns.
+// nothing is ever replaced. The checkpoint exists once the coordinator has taken the result of Finish.
 //
 // Owned by the thread that writes. Errors are one sentence each, with the path and the system's words, and the codes of
 // durable_file.h; after an error nothing of this checkpoint is left in the directory. An object that goes away
@@ -50,7 +50,7 @@ class CheckpointWriter {
   //   written ALREADY_EXISTS  there is a file of the final name
   absl::StatusOr<v1::Checkpoint> Finish(absl::string_view job, uint64_t epoch);
 
-  // Removes what Finish made: the coordinator did not take it.
+  // Removes the file of Finish: the coordinator did not take it.
   void Discard();
   // Removes the temporary file; nothing happens after Finish.
   void Abandon();

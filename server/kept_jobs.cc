@@ -23,7 +23,7 @@ bool IsOfJob(absl::string_view kind) {
 
 absl::StatusOr<RowsOfJobs> ReadRows(const std::string& state_dir) {
   const std::string store = absl::StrCat(state_dir, "/", kStoreFolder);
-  // All at once: opening the store is what takes the time.
+  // All at once: opening the store takes most of the time.
   absl::StatusOr<std::vector<StoreRow>> rows = ReadRowsOffline(store, "");
   if (!rows.ok()) return rows.status();
   RowsOfJobs jobs;

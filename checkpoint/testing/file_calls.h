@@ -6,7 +6,7 @@
 
 namespace farandole {
 
-// For tests: what this process asks of the file system. A program that links this has its own mkdir, open (where it
+// For tests: the calls of this process to the file system. A program that links this has its own mkdir, open (where it
 // creates), rename, renameat2, unlink, fsync and fdatasync, which come before those of the C library, note the call,
 // and pass it on. Threads may call them at the same time.
 struct FileCall {

@@ -9,21 +9,21 @@
 
 namespace farandole::bench {
 
-// Contents of buffers, repeating every few elements: what a rank contributes, and what an operation has to make of all
-// ranks' contributions. The numbers are whole and so small that each type holds every result exactly, so a result is
-// right if it is equal to the bit.
+// Contents of buffers, repeating every few elements: a rank's contribution, and the expected result of an operation on
+// all ranks' contributions. The numbers are whole and so small that each type holds every result exactly, so a result
+// is right if it is equal to the bit.
 //
 // `turn` shifts the contents, so that no operation finds its own earlier result. Ranks and `size` as of an epoch.
 class Tile {
  public:
   // The contribution of `rank` of `size`.
   static Tile OfRank(DType dtype, int rank, int size);
-  // The reduction of what all ranks contribute. `op` is kSum, kMin or kMax.
+  // The reduction of all ranks' contributions. `op` is kSum, kMin or kMax.
   static Tile Reduced(DType dtype, ReduceOp op, int size);
 
   // Writes `count` elements to `out`.
   void Fill(void* out, size_t count, uint64_t turn) const;
-  // How many of the `count` elements at `found` are not what Fill writes.
+  // How many of the `count` elements at `found` differ from those that Fill writes.
   size_t CountWrong(const void* found, size_t count, uint64_t turn) const;
 
  private:

@@ -21,8 +21,8 @@ struct CheckpointOptions {
 // Both write their result to `out` and what went wrong, a sentence per line, to `err`; they give the exit code: 0 if
 // all is well, 1 where something could not be read or is bad, 2 if the options contradict each other.
 
-// A table of the catalogue (or with `json` an array of objects), with what the file system of this host says about each
-// file without reading it: "present", "missing", "wrong size" or "unreadable".
+// A table of the catalogue (or with `json` an array of objects), with the state of each file in this host's file
+// system, without reading it: "present", "missing", "wrong size" or "unreadable".
 int ListCheckpoints(const CheckpointOptions& options, absl::Time now, std::ostream& out, std::ostream& err);
 
 // Reads each file and compares it with its committed checksum: a line "OK PATH", "MISSING ...", "CORRUPT ..." with both

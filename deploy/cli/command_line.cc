@@ -53,7 +53,7 @@ bool IsOption(const std::string& word) { return absl::StartsWith(word, "-") && w
 std::string DescribeUnknown(const CLI::App& app, const std::vector<std::string>& unknown) {
   const CLI::App& command = InnermostCommand(app);
   const bool has_commands = !CommandNames(command).empty();
-  // Of a command that has none, an unknown option is named first, because what else is unknown may be its value.
+  // Of a command that has none, an unknown option is named first, because the other unknown words may be its value.
   auto word = has_commands ? unknown.begin() : std::find_if(unknown.begin(), unknown.end(), IsOption);
   if (word == unknown.end()) word = unknown.begin();
   const bool is_option = IsOption(*word);

@@ -9,13 +9,13 @@ namespace farandole {
 // options and a callback that does the work when the command line has named it.
 //
 // The callback writes its result to `*exit_code` (0: done; 2: the command line is wrong) after it has said why in one
-// sentence on stderr. It throws nothing but CLI::Error. `app` and `exit_code` outlive the call of the callback; what
-// the callback needs beside them it owns itself. Called once each, on the main thread, before any thread is started.
+// sentence on stderr. It throws nothing but CLI::Error. `app` and `exit_code` outlive the call of the callback, which
+// owns its other data itself. Called once each, on the main thread, before any thread is started.
 void AddRunCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
-// Not in the help: what ssh runs on other hosts for `run`.
+// Not in the help: the command that ssh runs on other hosts for `run`.
 void AddHostAgentCommand(CLI::App* app, int* exit_code);
-// Not in the help: what rank 0 of a job of mpirun or srun starts.
+// Not in the help: the command that rank 0 of a job of mpirun or srun starts.
 void AddJobCoordinatorCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);

@@ -18,7 +18,7 @@
 namespace farandole {
 namespace {
 
-// Gives `run` what the file of --config-file says.
+// Gives `run` the settings of the --config-file.
 absl::Status ReadSettings(CLI::App* run, const launcher::HorovodOptions& options) {
   if (options.config_file.empty()) return absl::OkStatus();
   const absl::StatusOr<std::vector<ConfigEntry>> entries = ReadSectionedFile(options.config_file);

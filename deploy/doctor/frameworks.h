@@ -18,7 +18,7 @@ std::string PythonOf(const std::string& program);
 // package. Another process reads that from the packages' metadata, without importing them.
 Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit);
 
-// The findings about what that process has written. Pure.
+// The findings about that process's output. Pure.
 Findings ReadFrameworks(const std::string& python, const std::string& written);
 
 // Where the SDKs of C++ and Go are: below the prefix in whose bin the `farandole` at `program` lies, or in the package

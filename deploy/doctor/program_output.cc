@@ -37,7 +37,7 @@ absl::StatusOr<pid_t> Start(const std::vector<std::string>& arguments, const std
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // A group of its own: what it starts is killed with it.
+  // A group of its own: its children are killed with it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const std::vector<char*> words = Pointers(arguments);
   const std::vector<char*> variables = Pointers(environment);
@@ -78,7 +78,7 @@ absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argumen
   if (!pid.ok()) return pid.status();
   ProgramOutput output;
   const bool is_over = ReadUntilEnd(pipe_ends[0], SteadyNow() + limit, &output.text);
-  // Also what it may have left behind.
+  // Also its remaining children.
   kill(-*pid, SIGKILL);
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {

@@ -8,8 +8,8 @@
 
 namespace farandole::doctor {
 
-// Tries what workers use to reach each other: shared memory, the watch over processes, TCP, the libraries gloo and
-// nccl, and the right to read another process's memory. Forks; so no other thread may run.
+// Tries the ways by which workers reach each other: shared memory, the watch over processes, TCP, the libraries gloo
+// and nccl, and the right to read another process's memory. Forks; so no other thread may run.
 Findings CheckTransports();
 
 // The interfaces that are up, with their addresses.

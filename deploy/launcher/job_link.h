@@ -21,7 +21,7 @@ namespace farandole::launcher {
 class JobLink {
  public:
   struct ExitAnswer {
-    // Nothing is to be started for the job any more: it has failed, or its program is finishing.
+    // No worker may be started for the job any more: it has failed, or its program is finishing.
     bool is_job_over = false;
     bool has_job_failed = false;
     // The job's last epoch was without the worker, whose end did not matter to it.
@@ -47,15 +47,15 @@ class JobLink {
     std::set<int64_t> pids;
     // How the others ended, for people: "worker 1 (pid 4711) ended with exit code 0 after 0.3 s".
     std::map<int, std::string> ended_well;
-    // So many more are to be started on hosts that can be used.
+    // So many more workers are due on hosts that can be used.
     int starting = 0;
-    // More are to be started, now or later.
+    // More workers are due, now or later.
     bool may_grow = false;
   };
 
   // Workers wait for one that has ended with code 0.
   struct Vacancy {
-    // Which one, and what the job waits for; "": there is no vacancy.
+    // Which one, and the ranks that the job waits for; "": there is no vacancy.
     std::string sentence;
     // More workers may come, from this launch or another, and the job goes on. False: it was ended.
     bool may_be_filled = false;

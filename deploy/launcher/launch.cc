@@ -390,7 +390,7 @@ void Launch::SayEnd(int index) {
 }
 
 void Launch::SayLoss(int index) {
-  // While the console is full, what the worker said last is still to be read.
+  // While the console is full, the worker's last output is still unread.
   workers_[index].is_loss_said = !is_full_;
   const std::deque<std::string>& lines = outputs_.errors(index).tail().lines();
   const bool is_above = AreLastLinesAbove(index);

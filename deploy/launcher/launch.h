@@ -48,7 +48,7 @@ struct LaunchPlan {
   SshOptions ssh;
   AgentOrder order;
   absl::Duration reach_limit = absl::Seconds(60);
-  // Not empty: DIR/rank.N/stdout and .../stderr get what worker N prints, byte by byte.
+  // Not empty: DIR/rank.N/stdout and .../stderr get the output of worker N, byte by byte.
   std::string output_directory;
   // Says on stderr which workers start and end.
   bool verbose = false;
@@ -97,7 +97,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
     // Its end was told, with its last lines.
     bool is_loss_said = false;
   };
-  // The run's stage decides what the alarm and another request to stop mean.
+  // The run's stage decides the meaning of the alarm and of another request to stop.
   enum Stage { kReaching, kWorking, kFinishing, kFlushing };
 
   absl::Status OpenEventSources();
@@ -141,7 +141,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   void OnConsoleDrained();
   // The run was asked to stop, and its output is not read: drop the rest of the output.
   void GiveUpConsole();
-  // Sends what the policy has decided, and sets the alarm to its deadline.
+  // Sends the signal that the policy has decided, and sets the alarm to its deadline.
   void Apply(int signal);
   void SignalWorkers(int signal, bool whole_group) { worker_hosts_.Signal(signal, whole_group); }
   void PauseEverything();
@@ -176,7 +176,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   WorkerHosts worker_hosts_;
   // Fixed: which worker starts where.
   std::map<const WorkerHost*, std::vector<int>> staff_;
-  // Elastic: by when hosts that are being made ready are to be.
+  // Elastic: the limit for hosts that are being made ready.
   std::map<std::string, absl::Duration> reach_until_;
   std::unique_ptr<Recruitment> recruitment_;
   VacancyWatch vacancies_;

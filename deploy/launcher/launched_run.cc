@@ -23,7 +23,7 @@
 namespace farandole::launcher {
 namespace {
 
-// Far above what anything here takes on a machine that is busy with other things.
+// Far above the longest that anything here takes on a busy machine.
 constexpr int kPatienceMs = 60 * 1000;
 
 std::string Slurp(const std::string& path) {

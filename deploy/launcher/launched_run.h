@@ -12,9 +12,9 @@
 namespace farandole::launcher {
 
 // For tests: a whole launcher (guard, launcher process, workers) that runs `sh -c SCRIPT` as each worker, beside the
-// test. The test's process adopts what it leaves behind, so that a descendant that outlives it is found.
-// Every worker's environment has INDEX, its launch index, SLOT, its place on the host, and DIR, a directory of the
-// test's own with the fifos marks, gate0 and gate1.
+// test. The test's process adopts its orphans, so that a descendant that outlives it is found. Every worker's
+// environment has INDEX, its launch index, SLOT, its place on the host, and DIR, a directory of the test's own with the
+// fifos marks, gate0 and gate1.
 class LaunchedRun {
  public:
   struct Scenario {
@@ -45,7 +45,7 @@ class LaunchedRun {
   LaunchedRun(const LaunchedRun&) = delete;
   LaunchedRun& operator=(const LaunchedRun&) = delete;
 
-  // The guard's pid: what a user signals.
+  // The guard's pid: a user signals that.
   pid_t pid() const { return pid_; }
   const std::string& directory() const { return directory_; }
   // The launcher process: the guard's child.

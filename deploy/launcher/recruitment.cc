@@ -131,7 +131,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
   }
   if (is_given_up && !is_closed_) OnHostGivenUp(host, end);
   if (!staffing_.is_listed(host) && !HasWorkers(host)) delegate_->Release(host);
-  // Dead workers cannot hand on what the job has learnt.
+  // Dead workers cannot hand on the state that the job has learnt.
   if (is_deserted()) Close();
 }
 

@@ -39,7 +39,7 @@ struct ElasticPlan {
   absl::Duration lost_limit = absl::Seconds(10);
   // How often the coordinator is asked for such workers.
   absl::Duration look_interval = absl::Seconds(2);
-  // If no more can be started, and fewer are left than this, the job may have to be ended.
+  // If no more can be started, and fewer are left than this, the job may have to end.
   int least = 1;
   // Workers on other hosts outlive the launcher, if it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
@@ -47,7 +47,7 @@ struct ElasticPlan {
   JobLink* link = nullptr;
 };
 
-// Does what a recruitment decides.
+// Carries out a recruitment's decisions.
 class RecruitmentDelegate {
  public:
   virtual ~RecruitmentDelegate() = default;
@@ -89,13 +89,13 @@ class Recruitment {
   // Starts nothing any more.
   void Close();
 
-  // Workers are to be started, now or later.
+  // Workers are due, now or later.
   bool may_start() const;
-  // So many are to be started on hosts that can be used.
+  // So many are due on hosts that can be used.
   int expected() const { return staffing_.expected(delegate_->Now()); }
   int starting_on(const std::string& host) const { return staffing_.starting_on(host); }
   absl::Duration deadline() const;
-  // Some worker was started, none runs, and none is to be started.
+  // Some worker was started, none runs, and none is due.
   bool is_deserted() const;
   // All that was told has been answered.
   bool is_answered() const { return calls_ == nullptr || calls_->is_idle(); }
@@ -140,7 +140,7 @@ class Recruitment {
   };
   std::map<int, Running> running_;
   std::map<int, Departure> departures_;
-  // When the coordinator is to be asked next; while it is, InfiniteDuration.
+  // When to ask the coordinator next; while it is being asked, InfiniteDuration.
   absl::Duration look_at_;
   absl::Duration looked_at_;
   // Why the last host was given up.

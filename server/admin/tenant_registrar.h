@@ -17,7 +17,8 @@
 
 namespace farandole {
 
-// Makes tenants, durable before they can be used. Owned by the coordinator; any thread; what it points to outlives it.
+// Makes tenants, durable before they can be used. Owned by the coordinator; any thread; borrows objects that outlive
+// it.
 class TenantRegistrar {
  public:
   // `secret` is the start token: the tokens of tenants are derived from it and the call's idempotency key, so that a

@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// proto/farandole/v1/admin.proto over gRPC. Owned by the coordinator; what it points to outlives it.
+// proto/farandole/v1/admin.proto over gRPC. Owned by the coordinator; borrows objects that outlive it.
 class AdminService : public v1::AdminService::CallbackService {
  public:
   AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar)

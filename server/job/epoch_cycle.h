@@ -18,7 +18,7 @@
 
 namespace farandole {
 
-// Forms each epoch when its workers are there, decides what becomes of the job when an epoch is lost or left, and waits
+// Forms each epoch when its workers are there, decides the job's next state when an epoch is lost or left, and waits
 // for the survivors in between. Owned by its Job.
 class EpochCycle {
  public:
@@ -35,7 +35,7 @@ class EpochCycle {
   void LeaveLobby(const Lobby::Worker& worker, bool returns);
   // Tells a worker that has opened its stream which workers it waits for, unless it need not wait.
   void Greet(const Lobby::Worker& worker);
-  // When Settle is to be called next.
+  // When to call Settle next.
   absl::Time Deadline() const;
 
  private:

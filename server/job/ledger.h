@@ -35,7 +35,7 @@ class Ledger {
   // How far the wall clock is ahead of now().
   absl::Duration wall_ahead() const { return wall_ahead_; }
   const v1::JobRecord& record() const { return record_; }
-  // The record, which is to be written at the end of the step.
+  // The record, which is written at the end of the step.
   v1::JobRecord* Change();
   void MarkChanged() { is_changed_ = true; }
   bool IsChanged() const { return is_changed_; }

@@ -29,7 +29,7 @@ class Losses {
 
  private:
   void CountFailure(const std::string& hostname);
-  // The name that the process had for its host, if its failure is to be counted; else "".
+  // The name that the process had for its host, if its failure counts; else "".
   std::string FailedHost(const v1::ReportExitRequest& report) const;
 
   JobParts& job_;

@@ -14,7 +14,7 @@
 namespace farandole {
 
 // Plays a scenario, written in the language of testdata/README.md, against one Job. Commands name workers w0, w1, ...;
-// what the job does comes back as text. A command that is wrong answers with a line that starts with "error:".
+// the job's actions come back as text. A command that is wrong answers with a line that starts with "error:".
 class Script {
  public:
   Script();

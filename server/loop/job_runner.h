@@ -23,9 +23,9 @@ namespace farandole {
 // Most Steps of one job whose outputs may wait for the disk; no further Step is made before one of them is durable.
 inline constexpr size_t kMaxUnfinishedSteps = 1024;
 
-// One job in its loop, with its unfinished actions: it carries out the actions of the job's Steps in order. First what
-// must be durable is committed, then the outputs go out; Steps go on meanwhile, and their outputs queue behind. Owned
-// by the job's loop and used on that loop's thread only.
+// One job in its loop, with its unfinished actions: it carries out the actions of the job's Steps in order. First it
+// commits the rows that must be durable, then the outputs go out; Steps go on meanwhile, and their outputs queue
+// behind. Owned by the job's loop and used on that loop's thread only.
 class JobRunner {
  public:
   // The surroundings of a runner; all of it outlives the runner.

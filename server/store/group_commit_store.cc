@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kOwnerPrefix[] = "owner/";
 
-// Bounds what one write holds in memory; far above what a disk needs to be busy.
+// Bounds the memory of one write; far above the size that keeps a disk busy.
 constexpr size_t kMaxGroupBytes = 16 << 20;
 
 // A recovery opens the database again, which may take long: after one that failed, calls are refused without another

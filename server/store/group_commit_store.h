@@ -25,9 +25,9 @@ namespace farandole {
 
 // The one implementation of Store's semantics, over any medium. Owned by the coordinator.
 //
-// One thread takes all calls that are queued, checks them, and writes what they ask for as one write to the medium (at
-// most 16 MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the
-// disk's speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
+// One thread takes all calls that are queued, checks them, and writes their rows as one write to the medium (at most 16
+// MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the disk's
+// speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
 //
 // The queue has no bound of its own: callers keep a bounded number of calls unfinished (JobRunner does).
 class GroupCommitStore : public Store {

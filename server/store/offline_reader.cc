@@ -59,7 +59,7 @@ absl::StatusOr<std::set<std::string>> Logs(const std::string& directory) {
 rocksdb::Status Read(const std::string& directory, absl::string_view prefix, std::vector<StoreRow>* rows) {
   rocksdb::Options options;
   options.info_log = std::make_shared<SilentLog>();
-  // A secondary instance is what RocksDB has for reading beside a writer; it wants all files kept open.
+  // RocksDB reads beside a writer by a secondary instance; it wants all files kept open.
   options.max_open_files = -1;
   rocksdb::DB* opened = nullptr;
   rocksdb::Status status = rocksdb::DB::OpenAsSecondary(options, directory, directory, &opened);

@@ -21,7 +21,7 @@ namespace {
 rocksdb::Options DatabaseOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
-  // A torn last record is what a loss of power leaves behind; anything else that cannot be read is said, not dropped.
+  // A loss of power leaves a torn last record behind; other records that cannot be read are an error, not dropped.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   // The rows are small and few: a modest memtable keeps the coordinator's memory and its restart time low.
   options.write_buffer_size = 8 << 20;
@@ -100,8 +100,8 @@ class RocksdbMedium : public StoreMedium {
     return rows;
   }
 
-  // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads what the disk
-  // really has.
+  // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads the disk's
+  // real state.
   absl::Status Recover() override {
     Close();
     return Open();

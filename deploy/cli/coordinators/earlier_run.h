@@ -8,7 +8,7 @@
 
 namespace farandole::launcher {
 
-// Ends what an earlier run of `job` that was cut off has left in the state on which the coordinator was just started:
+// Ends the jobs that an earlier run of `job` has left, cut off, in the state on which the coordinator was just started:
 // its workers ended with its launcher. From then on a new run may join. Needs a reattach window of 0. Returns at once
 // where there was no such run.
 //   as CoordinatorSession::AbortJob

@@ -24,8 +24,8 @@ namespace {
 
 // Clocks of a cluster's hosts differ by less.
 constexpr absl::Duration kClockSkew = absl::Hours(1);
-// Longer than a run: a worker whose connection breaks proves the coordinator again, and what a short life is for, that
-// a stolen key is of no use for long, the end of the process that alone has it does sooner.
+// Longer than a run: a worker whose connection breaks proves the coordinator again. A short life would only limit the
+// use of a stolen key, and the end of the process, which alone has it, does that sooner.
 constexpr absl::Duration kCertificateLife = absl::Hours(24 * 366);
 
 absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const StateHome& state_home) {

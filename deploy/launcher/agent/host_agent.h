@@ -29,7 +29,7 @@ struct HostAgentPlan {
   int output_fd = 1;
   // A directory of its own, 0700, for the token and the certificate; its maker removes it.
   std::string private_directory;
-  // "NAME=value": what the order's environment is laid over.
+  // "NAME=value": the variables below those of the order.
   std::vector<std::string> environment;
   // The path of farandole itself.
   std::string program;
@@ -43,11 +43,10 @@ struct HostAgentPlan {
   GuardLink guard;
 };
 
-// The launcher's deputy on another host (`farandole host-agent`, run by ssh): it does what the frames on its input say
-// (agent_frames.h), and tells on its output what becomes of the workers. The end of its input, a frame that is not
-// valid, and a launcher that is silent for too long kill all workers, unless the order says that they outlive their
-// launcher: then the agent reports nothing more, and ends with the last of them. Owned by the agent's process; one
-// thread.
+// The launcher's deputy on another host (`farandole host-agent`, run by ssh): it obeys the frames on its input
+// (agent_frames.h), and reports on its output the fate of the workers. The end of its input, a frame that is not valid,
+// and a launcher that is silent for too long kill all workers, unless the order says that they outlive their launcher:
+// then the agent reports nothing more, and ends with the last of them. Owned by the agent's process; one thread.
 class HostAgent final : private WorkerHostListener {
  public:
   explicit HostAgent(HostAgentPlan plan);

@@ -75,7 +75,7 @@ constexpr IdleRow kIdleFlags[] = {
     {"--mpi", kNoMpi},
     {"--jsrun", kNoJsrun},
 };
-// They ask for what holds anyway.
+// They ask for properties that hold anyway.
 constexpr const char* kGranted[] = {"--no-hierarchical-allreduce",
                                     "--no-hierarchical-allgather",
                                     "--no-torus-allreduce",

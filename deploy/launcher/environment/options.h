@@ -46,7 +46,7 @@ struct RunOptions {
   int ssh_port = 0;
   std::string ssh_identity_file;
   std::string ssh_config;
-  // The path of farandole on other hosts; "": this program's own, then what PATH finds there.
+  // The path of farandole on other hosts; "": this program's own, then the one that PATH finds there.
   std::string remote_farandole;
   // "NAME" or "NAME=VALUE": variables that the workers get, also on other hosts.
   std::vector<std::string> exported;
@@ -118,8 +118,8 @@ std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std:
 //   INVALID_ARGUMENT  one sentence that names the option and the value
 absl::Status CompleteRunOptions(const RunEnvironment& environment, const std::string& own_name, RunOptions* options);
 
-// The environment's variables as the workers are to have them: with what options say, and without those of Horovod's
-// that say something else.
+// The environment's variables for the workers: with the options' values, and without those of Horovod's that contradict
+// them.
 std::vector<std::string> WorkerVariables(const RunEnvironment& environment, const RunOptions& options);
 
 // INVALID_ARGUMENT: it is no job's name; the text names it, and `where` it is from.

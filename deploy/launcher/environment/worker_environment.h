@@ -70,8 +70,8 @@ struct WorkerSettings {
   bool SetsOmpThreads() const;
 
   // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 if the user has not set it: Python would hold back
-  // what it prints to a pipe. `slot`: its place on this host. `local_size`: how many are started on this host at the
-  // same time.
+  // its output to a pipe. `slot`: its place on this host. `local_size`: how many are started on this host at the same
+  // time.
   std::vector<std::string> Environment(int worker, int slot, int local_size) const;
 };
 

@@ -137,7 +137,7 @@ void Console::Refresh() {
   is_stale_ = false;
   const TerminalSize size = screen().size();
   std::vector<std::string> rows = RowsToDraw(size.columns);
-  // One is left free: what scrolls away can not be erased.
+  // One is left free: lines that scroll away cannot be erased.
   const size_t most = std::max(1, size.rows - 1);
   if (rows.size() > most) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(most));
   const std::string erased = Erase();

@@ -11,7 +11,7 @@
 
 namespace farandole::launcher {
 
-// Cuts one stream of a worker's output into whole lines, and knows what a terminal would show of those that may still
+// Cuts one stream of a worker's output into whole lines, and knows how a terminal would show those that may still
 // change. Owned by the launch, used on its thread only.
 //
 // A carriage return starts the line anew, so of a progress bar only the last state is left, and "\r\n" is a line's end.
@@ -71,7 +71,7 @@ class LineSplitter {
   size_t cursor_ = 0;
   // The next text starts the row anew.
   bool starts_anew_ = false;
-  // Sequences without width that came when the row was to be started anew.
+  // Sequences without width that came when the row was about to be started anew.
   std::string invisible_;
   // The beginning of a sequence whose end has not come.
   std::string unread_;

@@ -11,7 +11,7 @@ namespace farandole::launcher {
 
 // The end of a file or pipe in which several writers' lines stand, where the last line may lack its end: the writer
 // that has begun the line continues it, and another writer's line begins on a new one. Each function returns the bytes
-// that are to be written. Pure.
+// to write. Pure.
 class OpenLine {
  public:
   // Of a worker, and one of its streams.

@@ -45,7 +45,7 @@ void TerminalInput::Close() {
 
 void TerminalInput::OnTyped() {
   if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-    // The shell reads what people type now.
+    // The shell reads the terminal now.
     loop_->Unwatch(STDIN_FILENO);
     return;
   }

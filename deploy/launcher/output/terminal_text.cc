@@ -79,7 +79,7 @@ size_t SizeOfString(absl::string_view text) {
   return text.size() > kMostSequenceBytes ? 1 : 0;
 }
 
-// The parameter that ends what the parameter `code` begins; 0: it begins nothing that we know.
+// The parameter that ends the attribute which the parameter `code` begins; 0: it begins none that we know.
 int EndOf(int code) {
   if ((code >= 30 && code <= 38) || (code >= 90 && code <= 97)) return 39;
   if ((code >= 40 && code <= 48) || (code >= 100 && code <= 107)) return 49;

@@ -58,7 +58,7 @@ class WorkerOutput {
   LineTail tail_;
   uint64_t bytes_ = 0;
   size_t last_line_at_ = 0;
-  // When the line that is not complete is to be shown.
+  // When to show the incomplete line.
   absl::Duration due_ = absl::InfiniteDuration();
 };
 

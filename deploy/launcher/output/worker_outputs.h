@@ -45,7 +45,7 @@ class WorkerOutputs {
   Console* const console_;
   std::unique_ptr<AlarmClock> clock_;
   std::deque<Worker> workers_;
-  // Those that may have something that is to be shown later, and those of this round.
+  // Those that may have a line to show later, and those of this round.
   std::set<WorkerOutput*> waiting_;
   std::set<WorkerOutput*> pushed_;
   bool is_due_ = false;

@@ -35,7 +35,7 @@ struct FailureReport {
   };
   std::map<int, End> ends;
 
-  // The report, line by line, each as it is to be printed.
+  // The report, line by line, each as it will be printed.
   std::vector<std::string> Lines() const;
 };
 

@@ -28,8 +28,8 @@ struct StaffLimits {
   absl::Duration early = absl::Seconds(60);
 };
 
-// Decides how many workers of an elastic launch are to be started where, and when. Pure: no process, no clock. `now` is
-// the time since the launch's start and never goes back.
+// Decides how many workers of an elastic launch to start where, and when. Pure: no process, no clock. `now` is the time
+// since the launch's start and never goes back.
 //
 // A failed worker is replaced, on its own host where that has a slot. A worker that ended with code 0 was drained, or
 // the program is finishing: its slot stays empty as long as the host is listed. Hosts that are not listed any more get
@@ -63,7 +63,7 @@ class Staffing {
   std::vector<Cut> List(const std::vector<HostSlots>& hosts);
   // The workers to start now. Each counts as being started (starting_on) until Started, or until the host is gone.
   std::vector<Start> TakeDue(absl::Duration now);
-  // One of those to be started on this host is, as this worker.
+  // One of those that are due on this host has started, as this worker.
   void Started(const std::string& host, int worker, absl::Duration now);
   // The host cannot be reached, or is lost: the workers that were due there do not start. The ends of its workers are
   // reported separately.
@@ -72,12 +72,12 @@ class Staffing {
   bool Ended(int worker, End end, absl::Duration now);
   // The coordinator accepts no worker from this host until then.
   void Bar(const std::string& host, absl::Duration until);
-  // Nothing is to be started any more.
+  // No worker is started any more.
   void Close();
 
   // When TakeDue may give more; InfiniteDuration: not before something else happens.
   absl::Duration deadline(absl::Duration now) const;
-  // Workers that are to be started as soon as their host is ready.
+  // Workers that start as soon as their host is ready.
   int starting_on(const std::string& host) const;
   int starting() const;
   // Workers that are being started, or will be before long: those of hosts that can be used.

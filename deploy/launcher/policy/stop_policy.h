@@ -41,9 +41,9 @@ struct StopLimits {
   absl::Duration same_cause = absl::Seconds(5);
 };
 
-// Decides when the workers of a launch are signalled and what the launch's exit code is. Pure: no process, no clock.
-// `now` is the time since the launch's start and never goes back. Each event returns the signal that all workers which
-// still run must be sent, or 0.
+// Decides when to signal the workers of a launch, and the launch's exit code. Pure: no process, no clock. `now` is the
+// time since the launch's start and never goes back. Each event returns the signal that all workers which still run
+// must be sent, or 0.
 //
 // In a fixed launch the first failure is the end. In an elastic one workers come and go, and those that fail are
 // replaced: it ends when the coordinator says so (JobOver), or no worker is left.
@@ -54,10 +54,10 @@ class StopPolicy {
   // An elastic one, to which workers are added.
   explicit StopPolicy(StopLimits limits);
 
-  // One more worker is about to be started: returns its number, counted from 0.
+  // Counts one more worker, which starts next: returns its number, counted from 0.
   int Add();
-  // The coordinator says that nothing more is to be started for the job, which it heard about at the end of worker
-  // `index`. `failed`: the job has failed, and the others, which know it, get a while to end by themselves; otherwise
+  // The coordinator says that no more workers may be started for the job; it learned of the end of worker `index`
+  // before. `failed`: the job has failed, and the others, which know it, get a while to end by themselves; otherwise
   // its program is finishing, and they are left alone. Whether it has failed is said once.
   void JobOver(int index, bool failed, absl::Duration now);
 
@@ -65,8 +65,8 @@ class StopPolicy {
   // ended before. To be said before JobOver.
   void Outlive(int index);
 
-  // Elastic: the job has lost worker `index`, and its process is about to be killed. If the program finishes, that is
-  // no failure.
+  // Elastic: the job has lost worker `index`, and its process will be killed next. If the program finishes, that is no
+  // failure.
   void GiveUp(int index) { given_up_[index] = true; }
 
   // Worker `index` has ended, or (with any end that failed) could not be started.
@@ -122,7 +122,7 @@ class StopPolicy {
   Stage stage_ = kRunning;
   absl::Duration deadline_ = absl::InfiniteDuration();
   int first_failed_ = -1;
-  bool has_signalled_ = false;  // an end by a signal may be what the launcher was asked for
+  bool has_signalled_ = false;  // an end by a signal may be the launcher's own request
   int stop_signal_ = 0;
   // When the last SIGINT came.
   absl::Duration interrupted_ = -absl::InfiniteDuration();

@@ -19,8 +19,8 @@ void SignalDescendants(int signal);
 // "state D, in rpc_wait_bit_killable", as /proc says it of a process; "gone" if it is no more.
 std::string DescribeState(pid_t pid);
 
-// Kills everything that descends from this process and reaps it. Gives up on what does not die within 5 s of SIGKILL
-// (a process that hangs in the kernel). Needs SIGCHLD blocked.
+// Kills everything that descends from this process and reaps it. Gives up on processes that do not die within 5 s of
+// SIGKILL (one that hangs in the kernel). Needs SIGCHLD blocked.
 void KillDescendants();
 
 // A descriptor, close-on-exec, that is readable when the process has ended; -1: there is none, or no descriptor is

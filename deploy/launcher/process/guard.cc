@@ -68,8 +68,8 @@ sigset_t SignalsToTake() {
   return signals;
 }
 
-// Mends what a careless parent may have left us: descriptors 0 to 2 closed, so that the next file would become one of
-// them; SIGCHLD ignored, so that ends of children could not be seen.
+// Mends the mistakes of a careless parent: descriptors 0 to 2 closed, so that the next file would become one of them;
+// SIGCHLD ignored, so that ends of children could not be seen.
 void MendInheritance() {
   int fd;
   do {

@@ -10,7 +10,7 @@ namespace farandole::launcher {
 
 // The two processes of a launcher, so that no descendant is left when either of them is killed:
 //
-//   guard     the process that the user started and signals. It adopts what the other leaves behind and kills it.
+//   guard     the process that the user started and signals. It adopts the other's remaining children and kills them.
 //   launcher  its child: parent of the workers. It sees the guard's end and then kills its workers.
 //
 // Workers alone could be tied to the launcher's life by the kernel (PR_SET_PDEATHSIG), their children not: these need a

@@ -21,7 +21,7 @@
 namespace farandole::launcher {
 namespace {
 
-// Pipes to a worker that is being started: what it gets is [1].
+// Pipes to a worker that is being started: it gets [1].
 struct Pipes {
   int out[2] = {-1, -1};
   int err[2] = {-1, -1};

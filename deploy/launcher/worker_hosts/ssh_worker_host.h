@@ -113,9 +113,9 @@ class SshWorkerHost final : public WorkerHost {
   LineTail words_;
 
   std::string hostname_;
-  // Workers that were to be started and have not ended.
+  // Workers that were due and have not ended.
   std::set<int> running_;
-  // All that were ever to be started: what they left behind may print after them.
+  // All that were ever due: their remaining children may print after them.
   std::set<int> started_;
   WorkerTerminals terminals_;
   bool is_held_ = false;

@@ -17,8 +17,8 @@ namespace farandole::launcher {
 
 class WorkerHost;
 
-// Hears what becomes of the workers of all hosts. All is called on the loop's thread, some of it while the listener
-// calls the host.
+// Gets the starts, output and ends of the workers of all hosts. All is called on the loop's thread, some of it while
+// the listener calls the host.
 class WorkerHostListener {
  public:
   virtual ~WorkerHostListener() = default;
@@ -31,7 +31,7 @@ class WorkerHostListener {
   virtual void OnStarted(int worker, pid_t pid) = 0;
   // Empty: the stream has ended. `bytes` is valid during the call.
   virtual void OnOutput(int worker, Console::Stream stream, absl::string_view bytes) = 0;
-  // Once for each worker that a host was told to start, after what the worker had written.
+  // Once for each worker that a host was told to start, after the worker's output.
   virtual void OnEnded(int worker, WorkerEnd end) = 0;
   // Something for people.
   virtual void OnRemark(const std::string& sentence) = 0;
@@ -48,12 +48,12 @@ class WorkerHost {
 
   // As the user names it.
   const std::string& host() const { return host_; }
-  // As the machine names itself, which is what its workers tell the coordinator; after OnReady.
+  // As the machine names itself, and as its workers name it to the coordinator; after OnReady.
   virtual const std::string& hostname() const = 0;
 
   // Makes all ready; OnReady or OnFailed follows, perhaps at once.
   virtual void Prepare() = 0;
-  // Gives up what Prepare has begun: OnFailed follows, with a sentence that has `why`.
+  // Gives up the start that Prepare has begun: OnFailed follows, with a sentence that has `why`.
   virtual void GiveUp(const std::string& why) = 0;
   // Starts the workers with these numbers (positions in the launch, each for the first time); after OnReady, as often
   // as there are more.
@@ -69,7 +69,7 @@ class WorkerHost {
   virtual void HoldOutput(bool hold) = 0;
   // A child of this process has ended; true: it was one of this host's.
   virtual bool OnChildEnded(pid_t pid, WorkerEnd end) = 0;
-  // Ends what the workers, which have all ended, left behind, and brings the rest of their output.
+  // Ends the remaining children of the workers, which have all ended, and brings the rest of their output.
   virtual void Finish() = 0;
   // Nothing runs any more, and nothing follows.
   virtual bool is_finished() const = 0;

@@ -27,7 +27,7 @@ class WorkerHosts {
   WorkerHosts(SshOptions ssh, AgentOrder order, EventLoop* loop, WorkerHostListener* listener);
 
   LocalWorkerHost* here() { return &here_; }
-  // Makes the host's object; one that is not ready is to be prepared. `host.slots`: how many workers share the host's
+  // Makes the host's object; call Prepare on one that is not ready. `host.slots`: how many workers share the host's
   // cores.
   WorkerHost* Add(const HostSlots& host);
   // nullptr: there is none.

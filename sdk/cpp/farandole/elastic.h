@@ -69,7 +69,8 @@ class State {
     values_.push_back({std::move(save), std::move(restore)});
     Save();
   }
-  // Has a function called in each further epoch, before the state is shared: for what depends on rank() and size().
+  // Has a function called in each further epoch, before the state is shared: for values that depend on rank() and
+  // size().
   void OnReset(std::function<void()> function) { resets_.push_back(std::move(function)); }
 
   // Saves the state, which a loss goes back to, and checks for changes as CheckForChanges. All ranks call it at the
@@ -108,7 +109,7 @@ class State {
   void Reset() {
     for (const std::function<void()>& reset : resets_) reset();
   }
-  // Whether any rank wants the state to be shared.
+  // Whether any rank wants to share the state.
   StatusOr<bool> AnyRankWantsSync() {
     int64_t wants[1] = {wants_sync_ ? 1 : 0};
     if (Status status = AgreeOnMost("farandole.elastic.sync", wants); !status.ok()) return status;
@@ -181,7 +182,7 @@ class SigtermWatch {
 
 inline void State::TellOfSigterm() {
   if (!SigtermWatch::Take()) return;
-  // The program has left the job meanwhile: nothing is to be told.
+  // The program has left the job meanwhile: there is no coordinator to tell.
   static_cast<void>(job_->functions().depart(DepartGrace().count(), "its process was sent SIGTERM"));
 }
 

@@ -13,7 +13,7 @@
 namespace farandole {
 inline namespace sdk {
 
-// The kinds of errors; docs/errors.md says what to do about each. The numbers are those of the C interface.
+// The kinds of errors; docs/errors.md has the remedy for each. The numbers are those of the C interface.
 enum class StatusCode : int {
   kOk = FARANDOLE_OK,
   // No error: the time of a wait is over, and the operation goes on.

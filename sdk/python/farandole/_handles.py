@@ -49,8 +49,9 @@ def rescue(error: BaseException, memory: Any) -> None:
 def finish(handle: int, memory: Any) -> None:
     """Waits for a handle and releases it.
 
-    `handle` is what a submission returned: an error there (negative) is raised too. `memory` is what the library has
-    borrowed; it is kept alive beyond an interrupted wait. Raises the submission's exception, and KeyboardInterrupt.
+    `handle` is the result of a submission: an error there (negative) is raised too. `memory` is the memory that the
+    library has borrowed; it is kept alive beyond an interrupted wait. Raises the submission's exception, and
+    KeyboardInterrupt.
     """
     if handle < 0:
         raise failure(-handle)
@@ -73,7 +74,7 @@ def wait(handle: int) -> int:
     return code
 
 
-# A GPU's number in this process, and what gives the stream of it that the thread uses now, as a number.
+# A GPU's number in this process, and a function that returns the stream of it that the thread uses now, as a number.
 Place = Tuple[int, Callable[[], int]]
 
 
@@ -105,7 +106,7 @@ class Streams:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within it, this thread's waits have its stream in that GPU wait. Not to be nested."""
+        """Within it, this thread's waits have its stream in that GPU wait. Do not nest it."""
         if self._place is None:
             yield
             return

@@ -134,15 +134,16 @@ def _stash(_kind: object, exception: BaseException, _traceback: object) -> int:
 
 @ffi.def_extern(name="farandole_native_interrupted", error=1, onerror=_stash)
 def _interrupted() -> int:
-    # Entering Python runs the handlers of pending signals; what they raise goes to _stash. Asked again, the answer stays.
+    # Entering Python runs the handlers of pending signals; their exceptions go to _stash. Asked again, the answer
+    # stays.
     return int(_call.raised is not None)
 
 
 def interruptible(function: Callable[..., int], *arguments: Any) -> None:
     """Calls one of the library's blocking functions (the code is its result, `interrupted` its last argument).
 
-    Raises what a signal handler raised meanwhile (KeyboardInterrupt), or the exception of the call's code. A handler may
-    make such calls too.
+    Raises the exception of a signal handler that ran meanwhile (KeyboardInterrupt), or that of the call's code. A
+    handler may make such calls too.
     """
     outer, _call.raised = _call.raised, None
     try:

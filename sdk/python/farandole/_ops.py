@@ -331,8 +331,8 @@ def grouped_allgather(
     combine: Callable[[List[Any], List[List[int]]], Any] = lambda outputs, _rows: outputs,
     kind: Type[Handle] = Handle,
 ) -> Handle:
-    """As allgather for several arrays. The output is what `combine` makes of their list, and of the rows of each array
-    that each rank of the set gave."""
+    """As allgather for several arrays. The output is the result of `combine` on their list, and on the rows of each
+    array that each rank of the set gave."""
     arrays = listed(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
@@ -367,7 +367,7 @@ def alltoall(
     process_set: ProcessSet,
     received: Callable[[List[int]], Any],
 ) -> Handle:
-    """Gives each rank some of the rows. The output is the array, and what `received` makes of the list of rows that
+    """Gives each rank some of the rows. The output is the array, and the result of `received` on the list of rows that
     each rank of the set gave."""
     source = adapter.contiguous(array)
     address, shape, dtype = adapter.describe(source)
@@ -469,7 +469,7 @@ def broadcast(
 
 
 def join() -> int:
-    """Takes part in what the other ranks submit until all ranks have joined; returns the last one."""
+    """Takes part in the collectives of the other ranks until all ranks have joined; returns the last one."""
     last = ffi.new("int32_t*")
     _handles.finish(lib.farandole_join(last), last)
     _epochs.all_have_joined()

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 from ._handles import Handle, Place
 from ._library import ffi
 
-# The shape of what a grouped call without tensors submits.
+# The shape of a grouped call without tensors.
 NO_ELEMENTS = ffi.new("int64_t[]", [0])
 
 
@@ -17,7 +17,7 @@ def describe_call(
     submissions: int,
     memory: List[Any],
 ) -> Any:
-    """For the first of several submissions: what it states of all the call's tensors to the other ranks. `memory` keeps
+    """For the first of several submissions: its statement of all the call's tensors to the other ranks. `memory` keeps
     it. NULL: the call takes one submission, which states its tensors itself; `shapes` is not read then."""
     if submissions == 1:
         return ffi.NULL

@@ -5,14 +5,14 @@ import pickle
 import types
 from typing import Any
 
-try:  # It also pickles lambdas and classes of __main__; what it writes, pickle reads.
+try:  # It also pickles lambdas and classes of __main__; pickle reads its output.
     from cloudpickle import CloudPickler as Pickler
     from cloudpickle import dumps as dumps_for_others
 except ImportError:
     _REMEDY = "cloudpickle does that, which this Python lacks: pip install cloudpickle"
 
     class Pickler(pickle.Pickler):  # type: ignore[no-redef]
-        """pickle's, which says what would help where it fails."""
+        """pickle's own, whose errors name a remedy."""
 
         def dump(self, obj: Any) -> None:
             try:

@@ -82,7 +82,7 @@ class Exchange:
     """The driver's side, in threads of its own from __enter__ to __exit__."""
 
     def __init__(self, call: Any, has_other_hosts: bool) -> None:
-        """`call` is what fetch() gives. Raises what pickling it raises."""
+        """`call` is the result of fetch(). Raises the exceptions of pickling it."""
         self.key = secrets.token_bytes(32)
         self._call = dumps((sys.path, dumps_for_others(call)))
         self._outcomes: List[bytes] = []
@@ -154,7 +154,7 @@ def _call_driver() -> Connection:
 
 
 def fetch() -> Any:
-    """On a worker: what the driver's Exchange was made with, whose modules are looked for where the driver does."""
+    """On a worker: the arguments of the driver's Exchange; modules are looked for where the driver does."""
     with _call_driver() as connection:
         connection.send_bytes(FETCH)
         paths, call = loads(connection.recv_bytes())
@@ -163,7 +163,7 @@ def fetch() -> Any:
 
 
 def deliver(outcome: Outcome) -> None:
-    """On a worker: gives the driver its outcome. Raises what pickling it raises."""
+    """On a worker: gives the driver its outcome. Raises the exceptions of pickling it."""
     pickled = dumps(outcome)
     with _call_driver() as connection:
         connection.send_bytes(DELIVER)

@@ -10,7 +10,7 @@ def _rank() -> int:
 
 
 def main() -> None:
-    """Raises what the function raises, once the driver has it: this process then ends as any failed worker does."""
+    """Raises the function's exception, once the driver has it: this process then ends as any failed worker does."""
     func, args, kwargs = fetch()
     try:
         deliver(Result(_rank(), func(*args, **kwargs)))

@@ -32,7 +32,7 @@ class BaseDataLoader:
 
 
 class _End:
-    """Follows the last batch of a pass; `error` is what ended it."""
+    """Follows the last batch of a pass; `error` has ended it."""
 
     def __init__(self, error: Optional[BaseException] = None) -> None:
         self.error = error

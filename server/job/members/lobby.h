@@ -29,7 +29,7 @@ class Lobby {
     StreamId stream = 0;
     // Of a survivor: its rank in the last epoch.
     std::optional<uint32_t> old_rank;
-    // Its process has been in an epoch before, and holds what it has learnt there.
+    // Its process has been in an epoch before, and holds the state that it has learnt there.
     bool has_history = false;
   };
 

@@ -21,7 +21,7 @@ class WantedChange {
   WantedChange(uint64_t epoch, absl::Duration join_window, uint32_t serial)
       : epoch_(epoch), join_window_(join_window), serial_(serial) {}
 
-  // Now `joining` workers could join and `leaving` ranks are to leave. True: members are to be told, by Tell.
+  // Now `joining` workers could join and `leaving` ranks are to leave. True: call Tell to inform the members.
   bool IsDue(size_t joining, size_t leaving, absl::Time now);
   // The message to send; `sentence` names the workers and the reason.
   const v1::CoordinatorMessage& Tell(size_t joining, const std::vector<uint32_t>& leaving, const std::string& sentence);

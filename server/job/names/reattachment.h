@@ -33,7 +33,7 @@ class Reattachment {
   Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank)
       : missing_(missing.begin(), missing.end()), until_(until), most_per_rank_(most_per_rank) {}
 
-  // `rank` is back and knows these groups; what it asked for before it will ask for again.
+  // `rank` is back and knows these groups; it will repeat its unanswered requests.
   void Return(uint32_t rank, const v1::Hello& hello);
   // `rank` has left the epoch meanwhile: no rank waits for it any more.
   void Leave(uint32_t rank);

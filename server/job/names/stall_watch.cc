@@ -206,7 +206,7 @@ absl::btree_set<uint32_t> StallWatch::ToBlame(const Stalls& waits, const Stall& 
     for (const auto& [tensor, other] : waits) {
       if (!other.waiting.contains(rank)) continue;
       open.insert(open.end(), other.missing.begin(), other.missing.end());
-      // On its way, which takes what others do.
+      // On its way, while others act.
       if (other.missing.empty() && other.op != v1::OP_TYPE_JOIN) is_all_known = false;
     }
   }

@@ -44,7 +44,7 @@ class StallWatch {
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
   // The ranks that keep others waiting for longer than the limit, ascending, and for which tensor.
   const std::vector<Roster::Loss>& overdue() const { return overdue_; }
-  // When Advance wants to be called next.
+  // When to call Advance next.
   absl::Time Deadline() const;
 
  private:
@@ -86,7 +86,7 @@ class StallWatch {
   std::string Compose(const Stalls& stalls, absl::Time now) const;
   // "ranks wait for each other: rank 0 in a for rank 1, rank 1 in b for rank 0"; "": no rank waits for itself.
   std::string DescribeCycle(const Stalls& stalls) const;
-  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: what each rank waits for.
+  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: the tensors that each rank waits for.
   static std::string ShowCycle(const std::vector<uint32_t>& cycle,
                                const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of);
   // Whether a tensor is stalled, or a rank is missing, of which the last notice did not tell.

@@ -21,8 +21,7 @@ class Ballot {
     uint32_t lowest() const { return *ranks.begin(); }
   };
 
-  // Records what `rank` says; an earlier statement of it is replaced. `same(a, b)` tells whether two statements are
-  // equal.
+  // Records the statement of `rank`; it replaces an earlier one. `same(a, b)` tells whether two statements are equal.
   template <typename Same>
   void Cast(uint32_t rank, T value, const Same& same) {
     Withdraw(rank);

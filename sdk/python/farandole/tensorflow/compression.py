@@ -10,7 +10,7 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> Tuple[tf.Tensor, Any]:
-        """The tensor to send, and what decompress() needs to know."""
+        """The tensor to send, and the context that decompress() needs."""
         raise NotImplementedError
 
     @staticmethod

@@ -13,7 +13,7 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """The tensor to send, and what decompress() needs to know."""
+        """The tensor to send, and the context that decompress() needs."""
         raise NotImplementedError
 
     @staticmethod

@@ -59,14 +59,14 @@ def agree() -> None:
 
 
 def wait() -> None:
-    """Until GPUs have done what they were given, also where the epoch has ended: then NCCL's kernels end by an abort."""
+    """Until GPUs have finished their work, also if the epoch has ended: then NCCL's kernels end by an abort."""
     for index in _used:
         torch.cuda.synchronize(index)
 
 
 def settle() -> None:
-    """To be called before results are kept: waits until GPUs have done what they were given. If the epoch has ended
-    meanwhile, NCCL's kernels have left the outputs undefined.
+    """Call it before keeping results: waits until GPUs have finished their work. If the epoch has ended meanwhile,
+    NCCL's kernels have left the outputs undefined.
 
     EpochEnded: so it is.
     """

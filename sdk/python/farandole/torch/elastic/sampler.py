@@ -12,8 +12,8 @@ class ElasticSampler(Sampler):
     """Gives each sample of a dataset to one rank, once a pass, also where workers come or go within the pass.
 
     Make it part of a TorchState, which shares the rest out anew. All ranks take the same steps: after each of them
-    record_batch, and after a pass, not before it, set_epoch; commit after either. A batch is what the sampler gave
-    next, so the order must be kept: BatchSampler and DataLoader do.
+    record_batch, and after a pass, not before it, set_epoch; commit after either. A batch must have the samples that
+    the sampler gave next, so the order must be kept: BatchSampler and DataLoader do.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0, pad: bool = True) -> None:
@@ -34,7 +34,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins the pass of that number: all samples are to be given again."""
+        """Begins the pass of that number, with all samples again."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
@@ -49,7 +49,8 @@ class ElasticSampler(Sampler):
         self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
 
     def record_indices(self, indices: Sequence[int]) -> None:
-        """As record_batch, of the batch with these indices. ValueError: they are not what this rank was given next."""
+        """As record_batch, of the batch with these indices. ValueError: they are not the samples that this rank was
+        given next."""
         expected = self._share()[self._taken : self._taken + len(indices)]
         if sorted(map(int, indices)) != sorted(expected):
             raise ValueError(f"rank {self.rank} was given the samples {expected} next, and recorded {list(indices)}")

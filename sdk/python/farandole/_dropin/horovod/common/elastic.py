@@ -1,4 +1,4 @@
-"""farandole.elastic by Horovod's name, and what programs with an elastic loop of their own use."""
+"""farandole.elastic by Horovod's name, and the names that programs with an elastic loop of their own use."""
 
 import functools
 import threading

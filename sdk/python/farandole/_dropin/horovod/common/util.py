@@ -12,7 +12,7 @@ from farandole.reduce_ops import choose
 
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 
-# Remembers what a function has returned for its arguments.
+# Remembers a function's results for its arguments.
 _cache = functools.lru_cache(maxsize=None)
 
 

@@ -9,7 +9,7 @@ IGNORE_REGEXES = {"BASH_FUNC_.*", "OLDPWD", ".*CUDA_VISIBLE_DEVICES", "_HOROVOD_
 
 
 def is_exportable(v: str) -> bool:
-    """Whether a variable of this name is to be passed on to workers."""
+    """Whether to pass a variable of this name on to workers."""
     return not any(re.match(pattern, v) for pattern in IGNORE_REGEXES)
 
 

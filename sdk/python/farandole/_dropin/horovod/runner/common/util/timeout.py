@@ -12,7 +12,7 @@ class Timeout:
     """Runs from when it is made."""
 
     def __init__(self, timeout: float, message: str) -> None:
-        """`message` may have {timeout}, for the seconds, and is what the exception says."""
+        """`message` may have {timeout}, for the seconds, and is the exception's text."""
         self._timeout, self._message = timeout, message
         self._end = time.monotonic() + timeout
 

@@ -211,8 +211,9 @@ def test_exchanges_wait_in_their_first_step_at_most(exchange: Callable[[], Any],
 def test_steps_for_adasum_never_wait(compression: Any) -> None:
     parameters = [torch.nn.Parameter(torch.randn(8, 4, device=GPU)), torch.nn.Parameter(torch.randn(8, device=GPU))]
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
-    optimizer.__class__ = type("Optimizer", (DistributedSteps, torch.optim.SGD), {"process_set": None})
-    optimizer._wrapped = optimizer
+    outside = types.SimpleNamespace(included=lambda: False)  # nobody to agree with
+    optimizer.__class__ = type("Optimizer", (DistributedSteps, torch.optim.SGD), {"process_set": outside})
+    optimizer.share_with(optimizer)
     optimizer.combine([(str(index), parameter) for index, parameter in enumerate(parameters)], compression)
     for _ in range(2):
         for parameter in parameters:

@@ -118,7 +118,11 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     `mark_cycles`: also where each batch of tensors begins. A file that is being written ends, unless it is the same one,
     which goes on. ValueError: not initialized, or the file cannot be written.
     """
-    code = lib.farandole_start_timeline(os.fsencode(file_path), int(mark_cycles))
+    try:
+        path = os.fsencode(file_path)
+    except TypeError:
+        raise ValueError(f"file_path is where to write the timeline, not {file_path!r}") from None
+    code = lib.farandole_start_timeline(path, int(mark_cycles))
     if code:
         raise failure(code)
 

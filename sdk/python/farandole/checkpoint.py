@@ -5,9 +5,12 @@ Rank 0 writes into a temporary file; commit checksums, syncs and renames it, and
 Needs PyTorch only where states are written or read for the caller.
 """
 
-from typing import Any, Callable, Optional, Union
+import operator
+import os
+from typing import Any, Callable, Optional, Tuple, Union
 
 from ._library import OK, failure, ffi, lib
+from ._ops import encode_name
 from .basics import rank
 from .exceptions import CheckpointError, QuotaError
 from .objects import broadcast_object
@@ -28,7 +31,21 @@ def _torch() -> Any:
 
 
 def _text(value: Optional[str]) -> Any:
-    return ffi.NULL if value is None else value.encode()
+    return ffi.NULL if value is None else encode_name(value)
+
+
+def _directory(directory: Any) -> bytes:
+    try:
+        return os.fsencode(directory)
+    except TypeError:
+        raise ValueError(f"a checkpoint's directory is a path, not {directory!r}") from None
+
+
+def _step(step: Any) -> int:
+    try:
+        return operator.index(step)
+    except TypeError:
+        raise ValueError(f"a checkpoint's step is a whole number, not {step!r}") from None
 
 
 def _reason(error: BaseException) -> str:
@@ -59,10 +76,11 @@ def save(
     has taken over; nothing is left behind. ConnectionError: the coordinator cannot be reached; where it is not known
     whether the checkpoint was committed, its file stays, and the text names it.
     """
+    place = (_directory(directory), _text(name), _step(step))
     path, error = None, None
     if rank() == 0:
         try:
-            path = _save(state_or_writer, directory, step, name, extension, replace)
+            path = _save(state_or_writer, place, extension, replace)
         except Exception as failed:  # pylint: disable=broad-except; raised below
             error = failed
     if wait:
@@ -74,11 +92,9 @@ def save(
     return path
 
 
-def _save(
-    state_or_writer: Union[State, Writer], directory: str, step: int, name: str, extension: str, replace: bool
-) -> str:
+def _save(state_or_writer: Union[State, Writer], place: Tuple[bytes, Any, int], extension: str, replace: bool) -> str:
     path = ffi.new("const char**")
-    _check(lib.farandole_checkpoint_begin(_text(str(directory)), _text(name), step, _text(extension), replace, path))
+    _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, path))
     temporary = ffi.string(path[0]).decode()
     try:
         if callable(state_or_writer) and not hasattr(state_or_writer, "state_dict"):
@@ -107,7 +123,7 @@ def find(directory: str, name: str = "checkpoint", step: int = -1) -> Optional[s
     """Path of the checkpoint of that step (-1: the newest) in the job's catalogue; without a coordinator, in
     `directory`. None: there is none."""
     path, found = ffi.new("const char**"), ffi.new("int64_t*")
-    code = lib.farandole_checkpoint_find(_text(str(directory)), _text(name), step, path, found)
+    code = lib.farandole_checkpoint_find(_directory(directory), _text(name), _step(step), path, found)
     if code == lib.FARANDOLE_NOT_FOUND:
         return None
     _check(code)

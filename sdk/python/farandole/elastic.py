@@ -208,6 +208,8 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
     that is not elastic EpochEnded is raised as ever, after the state was restored. EpochEnded in one that is: the job
     has failed; the text says why.
     """
+    if not callable(func):
+        raise ValueError(f"elastic.run decorates a function of a state, not {func!r}")
 
     @functools.wraps(func)
     def elastic(state: State, *args: Any, **kwargs: Any) -> Result:

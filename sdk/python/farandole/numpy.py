@@ -6,6 +6,7 @@ says otherwise, shape; without a name, calls are paired in their order. Where ra
 that names two of them and both values, and the job goes on. EpochEnded: a worker has died or left.
 """
 
+import operator
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy
@@ -171,7 +172,13 @@ def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet =
     copy the arrays that must live. ValueError: ranks ask for different sizes. NotImplementedError: the set's ranks are
     on several hosts, or on one of them but exchange data over the network. QuotaError: a rank has not so much memory.
     """
-    kind = numpy.dtype(dtype)
-    count = int(numpy.prod(shape, dtype=numpy.int64))
+    try:
+        kind = numpy.dtype(dtype)
+    except TypeError:
+        raise ValueError(f"an arena's element type is one of NumPy's, not {dtype!r}") from None
+    try:
+        count = int(numpy.prod([operator.index(each) for each in numpy.atleast_1d(shape)], dtype=numpy.int64))
+    except TypeError:
+        raise ValueError(f"an arena's shape is made of whole numbers, not {shape!r}") from None
     memory = _arena.make(name, count * kind.itemsize, process_set)
     return numpy.frombuffer(memory, kind, count).reshape(shape)

@@ -20,6 +20,7 @@ class _Broadcast:
 
     def __init__(self, root: int, name: Optional[str], process_set: ProcessSet) -> None:
         self._root = _ops.root_for(root)
+        _ops.name_for(name)
         self._group = group_of(process_set)
         self._header_name = _ops.name_for(f"{name}.header" if name else None)
         self._content_name = _ops.name_for(f"{name}.content" if name else None)

@@ -60,10 +60,10 @@ def run(
     the bounds, or a script) the results of the first `min_num_proc` ranks are returned.
 
     Raises func's exception on any rank again, with that rank's traceback as its cause; the launcher ends the others.
-    RuntimeError: the job has failed in another way, which the launcher has told on stderr. ValueError: arguments exclude
-    each other.
+    RuntimeError: the job has failed in another way, told on stderr. ValueError: arguments are wrong, or exclude each other.
     """
     del disable_cache
+    _refuse_wrong(func, args, kwargs)
     _refuse_both(hosts is not None and hostfile is not None, bool(use_gloo and use_mpi))
     least = min_np if min_np is not None else min_num_proc
     interfaces = network_interface.split(",") if network_interface else network_interfaces
@@ -92,6 +92,15 @@ def run(
     command = [*options, executable or sys.executable, "-m", "farandole._run_worker"]
     results = _run((func, tuple(args), kwargs or {}), command, bool(hosts or hostfile or host_discovery_script))
     return results if least is None else results[:least]
+
+
+def _refuse_wrong(func: Any, args: Any, kwargs: Any) -> None:
+    if not callable(func):
+        raise ValueError(f"run() calls a function on each worker, not {func!r}")
+    if isinstance(args, str) or not hasattr(args, "__iter__"):
+        raise ValueError(f"args are a list or tuple of the function's arguments, not {args!r}")
+    if kwargs is not None and not hasattr(kwargs, "keys"):
+        raise ValueError(f"kwargs are a dictionary of the function's named arguments, not {kwargs!r}")
 
 
 def _refuse_both(hosts: bool, controllers: bool) -> None:

@@ -9,6 +9,7 @@ import farandole.torch as hvd
 import numpy
 import torch
 import torch.distributed
+from farandole import checkpoint
 from harness import Checks, expect_error
 
 check = Checks()
@@ -177,9 +178,57 @@ def wrong_calls() -> Iterator[Tuple[Callable[[], Any], str, str]]:
     yield lambda: hvd.broadcast_optimizer_state(5, 0), "an optimizer", "5"
 
 
+def wrong_calls_of_optimizers() -> Iterator[Tuple[Callable[[], Any], str, str]]:
+    """As wrong_calls()."""
+    weight = torch.nn.Parameter(torch.ones(1))
+    rows: Dict[str, Tuple[str, Tuple[Any, ...]]] = {
+        "compression": ("compression is a class", ("fp16", None, 16)),
+        "backward_passes_per_step": ("backward_passes_per_step must be a whole number", ("2", None, 1.5, 0)),
+        "gradient_predivide_factor": ("gradient_predivide_factor must be a number other than 0", ("2", None, 0, [2.0])),
+        "named_parameters": ("should be a sequence of tuples", ({"weight": weight}, 5, [(1, weight)])),
+        "groups": ("groups should be", ("abc", 1.5)),
+        "process_set": ("a ProcessSet, not", (None, 0)),
+    }
+    for name, (sentence, values) in rows.items():
+        for value in values:
+            shown = repr(value) if name not in ("named_parameters", "groups") else ""
+            options = {name: value}
+            yield lambda o=options: hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), **o), sentence, shown
+    for optimizer in (5, None, torch.nn.Linear(1, 1)):
+        yield lambda o=optimizer: hvd.DistributedOptimizer(o), "needs an optimizer of torch.optim", repr(optimizer)
+    for op in (hvd.Average, hvd.Adasum):
+        made = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), op=op)
+        yield lambda m=made: m.set_backward_passes_per_step("2"), "backward_passes_per_step must be", "'2'"
+    yield lambda: hvd.Compression.powersgd(rank="4"), "PowerSGD needs rank", "'4'"
+    yield lambda: hvd.Compression.int8(block=None), "Int8 needs block", "None"
+
+
+def wrong_calls_of_other_functions() -> Iterator[Tuple[Callable[[], Any], str, str]]:
+    """As wrong_calls()."""
+    yield lambda: hvd.broadcast_object(1, 0, name=5), "a name is a string", "5"
+    yield lambda: hvd.allgather_object(1, name=5), "a name is a string", "5"
+    for path in (5, None):
+        yield lambda p=path: hvd.start_timeline(p), "file_path is where", repr(path)
+        yield lambda p=path: checkpoint.save({}, p, 1, wait=True), "directory is a path", repr(path)
+        yield lambda p=path: checkpoint.latest(p), "directory is a path", repr(path)
+    yield lambda: checkpoint.latest("/nowhere", name=5), "a name is a string", "5"
+    for step in ("one", 1.5, None):
+        yield lambda s=step: checkpoint.save({}, "/nowhere", s, wait=True), "step is a whole number", repr(step)
+        yield lambda s=step: checkpoint.find("/nowhere", step=s), "step is a whole number", repr(step)
+    yield lambda: hvd.elastic.run(5), "decorates a function", "5"
+    yield lambda: hvd.run(5), "calls a function", "5"
+    yield lambda: hvd.run(len, 5), "args are a list", "5"
+    yield lambda: hvd.run(len, "text"), "args are a list", "'text'"
+    yield lambda: hvd.run(len, (), 5), "kwargs are a dictionary", "5"
+    for shape in ("a", 1.5, None, (1, "a")):
+        yield lambda s=shape: hvd_numpy.arena(s, "float32", "wrong"), "shape is made of whole numbers", repr(shape)
+    yield lambda: hvd_numpy.arena((1,), "nothing", "wrong"), "element type is one of NumPy's", "'nothing'"
+    yield lambda: hvd_numpy.arena((1,), "float32", 5), "a name is a string", "5"
+
+
 @check
 def a_wrong_argument_is_named_in_a_sentence() -> None:
-    for call, argument, value in wrong_calls():
+    for call, argument, value in (*wrong_calls(), *wrong_calls_of_optimizers(), *wrong_calls_of_other_functions()):
         try:
             call()
         except ValueError as error:

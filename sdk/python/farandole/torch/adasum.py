@@ -62,8 +62,8 @@ class DistributedSteps(SharesGroups):
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Any number of backward passes may go before a step: their gradients are added up as always."""
-        if passes <= 0:
-            raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
+        if not hasattr(passes, "__index__") or passes <= 0:
+            raise ValueError(f"backward_passes_per_step must be a whole number, at least 1, not {passes!r}")
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Makes this rank's step, with its own gradients, and replaces what it has changed by all ranks' changes

@@ -1,5 +1,6 @@
 """Gradients that travel as bytes, with a scale for each block of them."""
 
+import numbers
 from typing import Dict, Optional, Tuple
 
 import torch
@@ -25,9 +26,10 @@ class Int8(GradientExchange):
     """
 
     def __init__(self, block: int = 256, min_elements: int = 4096, error_feedback: bool = True) -> None:
-        if block < 1 or min_elements < 0:
+        are_numbers = isinstance(block, numbers.Real) and isinstance(min_elements, numbers.Real)
+        if not are_numbers or block < 1 or min_elements < 0:
             raise ValueError(
-                f"Int8 needs block >= 1 and min_elements >= 0, not block={block}, min_elements={min_elements}"
+                f"Int8 needs block >= 1 and min_elements >= 0, not block={block!r}, min_elements={min_elements!r}"
             )
         self._block, self._min_elements, self._keeps_error = block, min_elements, error_feedback
         # By names: what rounding has taken from this rank's gradient, and from the sum of its part.

@@ -1,5 +1,7 @@
 """DistributedOptimizer: any torch.optim optimizer, with gradients that are reduced over the ranks."""
 
+import numbers
+import operator
 import sys
 import warnings
 from contextlib import contextmanager
@@ -143,10 +145,25 @@ def _derive(optimizer: torch.optim.Optimizer, base: Type) -> Any:
     return distributed
 
 
-def _check_passes(passes: int) -> int:
-    if passes <= 0:
-        raise ValueError(f"backward_passes_per_step must be at least 1, not {passes}")
-    return passes
+def _check_passes(passes: Any) -> int:
+    if not hasattr(passes, "__index__") or passes <= 0:
+        raise ValueError(f"backward_passes_per_step must be a whole number, at least 1, not {passes!r}")
+    return operator.index(passes)
+
+
+def _check_predivision(factor: Any, op: int) -> float:
+    if not isinstance(factor, numbers.Real) or factor == 0:
+        raise ValueError(f"gradient_predivide_factor must be a number other than 0, not {factor!r}")
+    if factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    return float(factor)
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if isinstance(optimizer, (_Distributed, DistributedSteps)):
+        raise ValueError("the optimizer is a DistributedOptimizer already")
+    if not hasattr(optimizer, "param_groups"):
+        raise ValueError(f"DistributedOptimizer needs an optimizer of torch.optim, not {optimizer!r}")
 
 
 def _name_parameters(
@@ -160,8 +177,8 @@ def _name_parameters(
             for i, group in enumerate(optimizer.param_groups)
             for j, parameter in enumerate(group["params"])
         ]
-    named = list(named_parameters)
-    if any(not isinstance(entry, tuple) or len(entry) != 2 for entry in named):
+    named = list(named_parameters) if hasattr(named_parameters, "__iter__") else [named_parameters]
+    if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
         raise ValueError(
             "named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters()."
         )
@@ -210,6 +227,8 @@ def _check_compression(compression: Any, op: int, grouping: Optional[Grouping]) 
     """The meaning of the argument. ValueError: it does not go with the others."""
     if isinstance(compression, type) and issubclass(compression, GradientExchange):
         compression = compression()
+    if not hasattr(compression, "compress"):
+        raise ValueError(f"compression is a class such as Compression.fp16, not {compression!r}")
     if isinstance(compression, GradientExchange):
         kind = type(compression).__name__
         if op not in (Average, Sum):
@@ -258,17 +277,15 @@ def DistributedOptimizer(
     rank trains them; what all ranks have frozen stays as it is. Ranks agree about that in the first step, and in each step
     as long as one of them does not train all parameters. ValueError: an argument is wrong.
     """
-    if isinstance(optimizer, (_Distributed, DistributedSteps)):
-        raise ValueError("the optimizer is a DistributedOptimizer already")
+    _check_optimizer(optimizer)
     op = choose(op, None)
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    gradient_predivide_factor = _check_predivision(gradient_predivide_factor, op)
     if num_groups:
         warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
     named = _name_parameters(optimizer, named_parameters)
     grouping = _make_grouping(groups, named)
-    _check_passes(backward_passes_per_step)
+    passes = _check_passes(backward_passes_per_step)
     compression = _check_compression(compression, op, grouping)
     distributed = _derive(optimizer, _Distributed if op != Adasum else DistributedSteps)
     distributed.op, distributed.process_set = op, process_set
@@ -285,7 +302,7 @@ def DistributedOptimizer(
         process_set,
         _options.gradient_arena() if gradient_arena is None else gradient_arena,
     )
-    distributed._reducer = Reducer(settings, backward_passes_per_step)
+    distributed._reducer = Reducer(settings, passes)
     distributed._reducer.add(named, grouping)
     distributed._reducer.follow(distributed.param_groups)
     return distributed

@@ -1,5 +1,6 @@
 """PowerSGD: gradients travel as matrices of low rank."""
 
+import numbers
 from typing import Dict, Optional, Set
 
 import torch
@@ -44,10 +45,11 @@ class PowerSGD(GradientExchange):
     def __init__(
         self, rank: int = 4, start_step: int = 1000, min_ratio: float = 2.0, error_feedback: bool = True, seed: int = 0
     ) -> None:
-        if rank < 1 or start_step < 0 or min_ratio < 1.0:
+        are_numbers = all(isinstance(each, numbers.Real) for each in (rank, start_step, min_ratio))
+        if not are_numbers or rank < 1 or start_step < 0 or min_ratio < 1.0:
             raise ValueError(
                 "PowerSGD needs rank >= 1, start_step >= 0 and min_ratio >= 1, "
-                f"not rank={rank}, start_step={start_step}, min_ratio={min_ratio}"
+                f"not rank={rank!r}, start_step={start_step!r}, min_ratio={min_ratio!r}"
             )
         self._rank, self._start_step, self._min_ratio = rank, start_step, min_ratio
         self._keeps_error, self._seed = error_feedback, seed

@@ -76,7 +76,7 @@ def _pickled(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns the objects of all ranks of the set, in the order of ranks.
+    """Returns the objects of all ranks of the set, in the order of ranks; those that have joined give none.
 
     An object that cannot be pickled raises on its rank, and RuntimeError with the same sentence on the other ranks.
     """
@@ -94,7 +94,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         for part in parts:
             if part[:1] == _REFUSED:
                 raise refusal or RuntimeError(bytes(part[1:]).decode(errors="replace"))
-        return [_pickles.loads(part[1:]) for part in parts]
+        return [_pickles.loads(part[1:]) for part in parts if part]
 
     handle = Handle((memory, shape), collect)
     terms = (lib.FARANDOLE_U8, group, SURFACE_MS, ffi.NULL)

@@ -47,6 +47,7 @@ def reduce_all(present: List[int], dtype: torch.dtype) -> None:
 
 def move_all(present: List[int], dtype: torch.dtype) -> None:
     size = hvd.size()
+    assert hvd.allgather_object(hvd.rank(), name=f"object.{dtype}") == present
     gathered = hvd.allgather(mine(hvd.rank() + 1, 2, dtype=dtype), name=f"{dtype}")
     assert gathered.shape == (sum(rank + 1 for rank in present), 2)
     found, received = hvd.alltoall(mine(size, 100, dtype=dtype), [1] * size, name=f"{dtype}")

@@ -4,9 +4,9 @@
 
 The bridge opens libfarandole.so at run time into a scope of its own (RTLD_DEEPBIND), so that the library's gRPC and
 protobuf never meet those of a framework, and calls it through a table of function pointers. The build derives
-Python's view from worker/farandole.h; nothing of that header is repeated here. One build serves CPython 3.9 and later.
+Python's view from worker/farandole.h and farandole_client.h; nothing of these headers is repeated here. One build serves CPython 3.9 and later.
 Calls that must be fast are functions of their own, in direct_calls.c.
-Does nothing when the bridge is newer than the header, that file and this one.
+Does nothing when the bridge is newer than the headers, that file and this one.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import tempfile
 from typing import List, NamedTuple
 
 PACKAGE = pathlib.Path(__file__).resolve().parent / "farandole"
-HEADER = PACKAGE.parents[2] / "worker" / "farandole.h"
+HEADERS = [PACKAGE.parents[2] / "worker" / name for name in ("farandole.h", "farandole_client.h")]
 DIRECT_CALLS = PACKAGE.parent / "direct_calls.c"
 TARGET = PACKAGE / "_native.abi3.so"
 
@@ -62,7 +62,7 @@ class Prototype(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """The declarations of the header."""
+    """The declarations of the headers."""
 
     types: str
     functions: List[Prototype]
@@ -70,7 +70,7 @@ class Interface(NamedTuple):
 
 
 def read_interface(header: str) -> Interface:
-    """Takes the header apart. Raises ValueError if it has a form that this script does not know."""
+    """Takes the headers apart, which are given one after the other. Raises ValueError if it has a form that this script does not know."""
     version = re.search(r"#define FARANDOLE_ABI_VERSION (\d+)", header)
     if version is None:
         raise ValueError("worker/farandole.h does not define FARANDOLE_ABI_VERSION")
@@ -153,7 +153,7 @@ def build() -> None:
     """Compiles the bridge beside the package; an interrupted build leaves the old one."""
     import cffi
 
-    interface = read_interface(HEADER.read_text(encoding="utf-8"))
+    interface = read_interface("\n".join(header.read_text(encoding="utf-8") for header in HEADERS))
     ffi = cffi.FFI()
     ffi.cdef(python_declarations(interface))
     ffi.set_source(
@@ -173,7 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build farandole/_native.abi3.so.")
     parser.add_argument("--force", action="store_true", help="build even when nothing has changed")
     options = parser.parse_args()
-    sources = max(path.stat().st_mtime for path in (HEADER, DIRECT_CALLS, pathlib.Path(__file__)))
+    sources = max(path.stat().st_mtime for path in (*HEADERS, DIRECT_CALLS, pathlib.Path(__file__)))
     if not options.force and TARGET.exists() and TARGET.stat().st_mtime > sources:
         return 0
     try:

@@ -56,6 +56,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "*/options.py": "a program's settings",
     "*/_options.py": "a program's settings",
     "sdk/cpp/farandole/options.h": "the C++ SDK's settings",
+    "sdk/cpp/farandole/client_options.h": "the settings of its client, and a source of tokens",
     "sdk/go/farandole/options.go": "the Go SDK's settings",
     "sdk/go/client/options.go": "the settings of its client",
     "sdk/go/client/token.go": "a source of tokens",

@@ -31,6 +31,14 @@ def test_tensorflow_example_runs(bare: BareSystem) -> None:
     assert "rank 0: test accuracy" in output and "rank 1: test accuracy" in output
 
 
+def test_the_control_planes_client_needs_no_grpc_and_minds_none(bare: BareSystem) -> None:
+    alone = bare.run("python", "/tests/control_plane.py")
+    assert "jobs: [] of a tenant: []" in alone and "refused to show job mnist: " in alone and "beside: []" in alone
+    beside = bare.run("python", "/tests/control_plane.py", "tensorflow", "grpc", PYTHONPATH="/tensorflow")
+    assert "jobs: [] of a tenant: []" in beside and "refused to show job mnist: " in beside
+    assert "beside: ['google.protobuf', 'grpc', 'tensorflow']" in beside
+
+
 def test_gloo_comes_with_it(bare: BareSystem) -> None:
     command = ("farandole", "run", "-np", "2", "python", "/examples/numpy_allreduce.py")
     assert "equal to the bit on all of them" in bare.run(*command, FARANDOLE_TRANSPORT="gloo")

@@ -1,8 +1,11 @@
 #include "worker/control/coordinator_channel.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <stdlib.h>
+
+#include <cstdio>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/ascii.h"
@@ -47,7 +50,16 @@ void InitializeGrpcWithoutForkSupport() {
   });
 }
 
-bool IsLoopback(absl::string_view address) {
+}  // namespace
+
+void LeaveWordsToErrors() {
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    if (gpr_should_log(GPR_LOG_SEVERITY_INFO) == 0) return;
+    std::fprintf(stderr, "%s:%d] %s\n", line->file, line->line, line->message);
+  });
+}
+
+bool IsOfThisHost(absl::string_view address) {
   return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
          absl::StartsWith(address, "[::1]") || absl::StartsWith(address, "unix");
 }
@@ -63,15 +75,13 @@ absl::Status CheckToken(const CoordinatorAddress& where) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where) {
   if (where.address.empty()) return absl::InvalidArgumentError("the coordinator's address is empty; it is HOST:PORT");
   if (absl::Status token = CheckToken(where); !token.ok()) return token;
   InitializeGrpcWithoutForkSupport();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (IsLoopback(where.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (IsOfThisHost(where.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -86,6 +96,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddr
   }
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = where.tls_ca_pem;
+  tls.pem_cert_chain = where.tls_cert_pem;
+  tls.pem_private_key = where.tls_key_pem;
+  if (!where.tls_server_name.empty()) arguments.SetSslTargetNameOverride(where.tls_server_name);
   return grpc::CreateCustomChannel(where.address, grpc::SslCredentials(tls), arguments);
 }
 

@@ -26,11 +26,26 @@ struct CoordinatorAddress {
   std::string tls_ca_pem;
   // Where they were read from, for people. May be "".
   std::string tls_ca_origin;
+  // The certificate and the key, in PEM, that prove this side to a proxy that wants to see one; "": none.
+  std::string tls_cert_pem = {};
+  std::string tls_key_pem = {};
+  // The name in the coordinator's certificate; "": the host of the address.
+  std::string tls_server_name = {};
 };
 
 // The delays (base/backoff.h) before a call that failed is made again.
 inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kLongestRetryDelay = absl::Seconds(2);
+
+// Has gRPC write nothing to stderr from now on: it tells of handshakes that failed, of which the error of a call has a
+// better sentence. Where GRPC_VERBOSITY asks for more than errors, all is written. For the process.
+void LeaveWordsToErrors();
+
+// Whether the address is one of this host's own, loopback or a socket's path, so that nothing of a call travels.
+bool IsOfThisHost(absl::string_view address);
+
+// INVALID_ARGUMENT: the token has characters that a header cannot carry (the first one is named).
+absl::Status CheckToken(const CoordinatorAddress& where);
 
 // A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback
 // address through a proxy, watches its connection with keepalive pings while a call is open, and takes messages of up

@@ -18,6 +18,8 @@ struct TlsQuestion {
   std::string ca_pem;
   // Where they were read from, for people.
   std::string ca_origin;
+  // The name that the coordinator's certificate is to hold for; "": the host of the address.
+  std::string server_name = {};
 };
 
 // Says why a coordinator and its caller do not understand each other, by a connection of its own. gRPC tells a wrong

@@ -138,11 +138,12 @@ absl::Status TlsTrial::PrepareTls() {
     return absl::InvalidArgumentError(
         absl::StrCat("the CA file ", question_.ca_origin, " holds no certificate in PEM"));
   }
-  if (IsAddress(host_)) {
-    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_), host_.c_str());
+  const std::string& name = question_.server_name.empty() ? host_ : question_.server_name;
+  if (IsAddress(name)) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_), name.c_str());
   } else {
-    SSL_set1_host(tls_, host_.c_str());
-    SSL_set_tlsext_host_name(tls_, host_.c_str());
+    SSL_set1_host(tls_, name.c_str());
+    SSL_set_tlsext_host_name(tls_, name.c_str());
   }
   SSL_set_alpn_protos(tls_, kProtocols, sizeof(kProtocols));
   SSL_set_bio(tls_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
@@ -229,9 +230,9 @@ absl::Status TlsTrial::Judge() const {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH: {
       const std::vector<std::string> names = NamesOf(certificate);
-      return absl::UnauthenticatedError(absl::StrCat(Who(), " has a certificate for ",
-                                                     names.empty() ? "no name" : absl::StrJoin(names, ", "),
-                                                     ", not for '", host_, "'"));
+      return absl::UnauthenticatedError(
+          absl::StrCat(Who(), " has a certificate for ", names.empty() ? "no name" : absl::StrJoin(names, ", "),
+                       ", not for '", question_.server_name.empty() ? host_ : question_.server_name, "'"));
     }
     default:
       return absl::UnauthenticatedError(absl::StrCat(Who(), " has a certificate that descends from no authority in ",

@@ -3,25 +3,24 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
-#include "worker/control/coordinator_channel.h"
+#include "worker/control/service_client.h"
 
 namespace farandole {
 
-// A command's calls to one running coordinator; each waits for its answer for at most 10 s. Errors are those of the
-// call in its proto, in a sentence that names the coordinator. The tenant "" is the token's own. Movable.
+// A command's calls to one running coordinator, by the client that the C interface gives to C++ and Python programs;
+// each waits for its answer for at most 10 s. Errors are those of the call in its proto, in a sentence that names the
+// coordinator. The tenant "" is the token's own. Movable.
 class CoordinatorSession {
  public:
   // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet.
   static absl::StatusOr<CoordinatorSession> Open(CoordinatorAddress where);
-  ~CoordinatorSession();
-  CoordinatorSession(CoordinatorSession&&) noexcept;
-  CoordinatorSession& operator=(CoordinatorSession&&) noexcept;
 
   absl::StatusOr<v1::ListJobsResponse> ListJobs() const;
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job) const;
@@ -35,13 +34,12 @@ class CoordinatorSession {
   // Waits for a coordinator that is away, as long as any call may take.
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
 
-  const std::string& address() const;
+  const std::string& address() const { return client_->where().address; }
 
  private:
-  struct Stubs;
-  explicit CoordinatorSession(std::unique_ptr<Stubs> stubs);
+  explicit CoordinatorSession(std::unique_ptr<ServiceClient> client) : client_(std::move(client)) {}
 
-  std::unique_ptr<Stubs> stubs_;
+  std::unique_ptr<ServiceClient> client_;
 };
 
 }  // namespace farandole

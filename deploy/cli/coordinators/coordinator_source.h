@@ -7,7 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/control/coordinator_channel.h"
+#include "worker/control/service_client.h"
 
 namespace farandole {
 

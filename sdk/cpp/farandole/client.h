@@ -1,0 +1,279 @@
+#ifndef FARANDOLE_SDK_CPP_FARANDOLE_CLIENT_H_
+#define FARANDOLE_SDK_CPP_FARANDOLE_CLIENT_H_
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "farandole/c_client_api.h"
+#include "farandole/client_options.h"
+#include "farandole/client_types.h"
+#include "farandole/library.h"
+#include "farandole/status.h"
+#include "farandole/wire.h"
+
+// The control plane for services in C++: it lists, shows and watches jobs, ends them, has workers leave, and makes
+// tenants, as the command farandole does, by the same code in the library. A program that uses it need be no worker.
+namespace farandole {
+inline namespace sdk {
+namespace client {
+
+// Names a job. Tenant "" is the token's own; another tenant's jobs need an admin token.
+struct JobId {
+  std::string name;
+  std::string tenant = {};
+
+  // "job mnist of tenant vision".
+  std::string ToString() const { return "job " + name + (tenant.empty() ? "" : " of tenant " + tenant); }
+};
+
+// An owner of jobs.
+struct Tenant {
+  // 1 to 64 bytes of [a-z0-9-].
+  std::string name;
+  // The most jobs that it may run at a time, and the most workers in them together. 0: the default of 64 and 4,096.
+  uint32_t max_jobs = 0;
+  uint32_t max_workers = 0;
+};
+
+class Watch;
+
+// Speaks to one coordinator. Copies share the connection, and any thread may call their methods. Errors of all calls:
+//   UNAVAILABLE       the coordinator was unreachable or silent as long as Options::patience goes
+//   UNAUTHENTICATED   the token is not known, or TLS does not prove one side to the other
+//   PERMISSION_DENIED the token does not allow it
+//   INVALID_ARGUMENT  a field is out of bounds
+//   UNIMPLEMENTED     the coordinator is of another version, or another program
+//   ABORTED           Options::interrupted said so
+class Client {
+ public:
+  // Nothing is sent before the first call. INVALID_ARGUMENT: the address or a file cannot be used. FAILED_PRECONDITION:
+  // there is no worker library.
+  static StatusOr<Client> Open(Options options) {
+    const StatusOr<Functions>& library = Library();
+    if (!library.ok()) return library.status();
+    farandole_client_options given = {};
+    given.struct_bytes = sizeof(given);
+    given.address = options.address.c_str();
+    if (const std::optional<Tls>& tls = options.tls; tls.has_value()) {
+      given.use_tls = 1;
+      given.ca_file = tls->ca_file.c_str();
+      given.cert_file = tls->cert_file.c_str();
+      given.key_file = tls->key_file.c_str();
+      given.server_name = tls->server_name.c_str();
+    }
+    farandole_client* made = nullptr;
+    if (const int code = library->client_open(&given, &made); code != FARANDOLE_OK) return StatusOf(*library, code);
+    return Client(&*library, std::shared_ptr<farandole_client>(made, library->client_close), std::move(options));
+  }
+
+  // The jobs that the token may see, the newest first; at most 1,000.
+  StatusOr<std::vector<Summary>> Jobs() const {
+    return Call<std::vector<Summary>>("MonitorService/ListJobs", {}, "refused to list its jobs", options_.patience);
+  }
+  // One job with its workers and its history. NOT_FOUND: the tenant has no such job.
+  StatusOr<Details> Job(const JobId& id) const { return Job(id, options_.patience); }
+  // A job's catalogue, the oldest first; at most 10,000. NOT_FOUND: the tenant has no such job.
+  StatusOr<std::vector<Checkpoint>> Checkpoints(const JobId& id) const {
+    return Call<std::vector<Checkpoint>>("MonitorService/ListCheckpoints",
+                                         WireWriter().Text(1, id.name).Text(2, id.tenant),
+                                         "refused to list the checkpoints of " + id.ToString(), options_.patience);
+  }
+  // Follows one job; nothing is sent before its Next().
+  client::Watch Watch(const JobId& id) const;
+
+  // Ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs an admin token, as
+  // all changes do. NOT_FOUND: the tenant has no such job.
+  Status Abort(const JobId& id, const std::string& reason) const {
+    WireWriter request;
+    request.Text(1, id.tenant).Text(2, id.name).Text(3, reason).Text(4, NewKey());
+    return Call<Nothing>("AdminService/AbortJob", request, "refused to end " + id.ToString(), options_.patience)
+        .status();
+  }
+  // Has the worker of a rank of an elastic job leave at the program's next convenience; the ranks that were asked.
+  //   NOT_FOUND           the tenant has no such job, or the job no such rank
+  //   FAILED_PRECONDITION the job is not elastic, no epoch runs, or too few would remain
+  StatusOr<std::vector<int>> DrainRank(const JobId& id, int rank, const std::string& reason) const {
+    if (rank < 0) {
+      return Status(StatusCode::kInvalidArgument,
+                    "rank " + std::to_string(rank) + " of " + id.ToString() + " is not from 0 to 65535");
+    }
+    return Drain(id, WireWriter().Always(3, static_cast<uint64_t>(rank)), reason);
+  }
+  // The same for all workers of a host, by Worker::hostname.
+  StatusOr<std::vector<int>> DrainHost(const JobId& id, const std::string& hostname, const std::string& reason) const {
+    return Drain(id, WireWriter().Text(4, hostname), reason);
+  }
+  // Makes a tenant; its first token, of which the coordinator keeps the hash only. ALREADY_EXISTS: there is one of this
+  // name.
+  StatusOr<std::string> CreateTenant(const Tenant& tenant) const {
+    WireWriter request;
+    request.Text(1, tenant.name).Number(2, tenant.max_jobs).Number(3, tenant.max_workers).Text(4, NewKey());
+    StatusOr<Token> made =
+        Call<Token>("AdminService/CreateTenant", request, "refused to make tenant " + tenant.name, options_.patience);
+    if (!made.ok()) return made.status();
+    return std::move(made->text);
+  }
+
+  const Options& options() const { return options_; }
+
+ private:
+  friend class client::Watch;
+  struct Nothing {};
+  struct Token {
+    std::string text;
+  };
+
+  Client(const Functions* functions, std::shared_ptr<farandole_client> connection, Options options)
+      : functions_(functions), connection_(std::move(connection)), options_(std::move(options)) {}
+
+  static void Read(WireReader reader, Nothing*) {
+    while (reader.Next()) continue;
+  }
+  static void Read(WireReader reader, Token* token) {
+    while (reader.Next()) {
+      if (reader.field() == 1) token->text = reader.Text();
+    }
+  }
+  static void Read(WireReader reader, std::vector<int>* ranks) {
+    while (reader.Next()) {
+      if (reader.field() == 1) *ranks = reader.Numbers<int>();
+    }
+  }
+  template <typename Answer>
+  static void Read(WireReader reader, Answer* answer) {
+    client::Read(reader, answer);
+  }
+
+  StatusOr<Details> Job(const JobId& id, std::chrono::milliseconds patience) const {
+    return Call<Details>("MonitorService/GetJob", WireWriter().Text(1, id.name).Text(2, id.tenant),
+                         "refused to show " + id.ToString(), patience);
+  }
+  StatusOr<std::vector<int>> Drain(const JobId& id, WireWriter what, const std::string& reason) const {
+    what.Text(1, id.tenant).Text(2, id.name).Text(5, reason).Text(6, NewKey());
+    return Call<std::vector<int>>("AdminService/DrainWorkers", what, "refused to drain workers of " + id.ToString(),
+                                  options_.patience);
+  }
+
+  template <typename Answer>
+  StatusOr<Answer> Call(const char* method, const WireWriter& message, const std::string& refusal,
+                        std::chrono::milliseconds patience) const {
+    const StatusOr<std::string> token = options_.token.Get();
+    if (!token.ok()) {
+      return Status(token.status().code(), token.status().message() + ", for coordinator " + options_.address);
+    }
+    farandole_client_request request = {};
+    request.struct_bytes = sizeof(request);
+    request.method = method;
+    request.message = message.bytes().data();
+    request.message_bytes = static_cast<int64_t>(message.bytes().size());
+    request.token = token->c_str();
+    request.token_origin = options_.token.origin().c_str();
+    request.refusal = refusal.c_str();
+    request.patience_ms = patience.count();
+    const void* answer = nullptr;
+    int64_t bytes = 0;
+    const int code = functions_->client_call(connection_.get(), &request, &answer, &bytes, options_.interrupted);
+    if (code != FARANDOLE_OK) return StatusOf(*functions_, code);
+    Answer read;
+    Read(WireReader(std::string_view(static_cast<const char*>(answer), static_cast<size_t>(bytes))), &read);
+    return read;
+  }
+
+  // Of a change, so that a repeated call changes nothing twice.
+  static std::string NewKey() {
+    std::random_device source;
+    char key[40];
+    std::snprintf(key, sizeof(key), "%08x%08x%08x%08x", source(), source(), source(), source());
+    return key;
+  }
+
+  const Functions* functions_;
+  std::shared_ptr<farandole_client> connection_;  // shared by copies
+  Options options_;
+};
+
+// Follows one job. One thread at a time. A Watch starts no thread and needs no end.
+class Watch {
+ public:
+  Watch(Client client, JobId id) : client_(std::move(client)), id_(std::move(id)) {}
+
+  // The job at once for the first time, and then whenever it has changed: its state, reason, epoch, size, stall,
+  // history, or its workers' states. Rates and loads alone are no change. After a job that has ended: none.
+  //
+  // A coordinator that is away, as while it is restarted, does not end a Watch: Next goes on until it is interrupted.
+  // It asks every Options::watch_interval, since the service has no stream, also after an error such as NOT_FOUND.
+  StatusOr<std::optional<Details>> Next() {
+    if (last_.has_value() && last_->summary.HasEnded()) return std::optional<Details>();
+    for (;;) {
+      if (std::exchange(was_asked_, true) && Pause()) {
+        return Status(StatusCode::kAborted, "the watch of " + id_.ToString() + " was given up");
+      }
+      StatusOr<Details> found = client_.Job(id_, std::chrono::milliseconds::max());
+      if (!found.ok()) return found.status();
+      if (last_.has_value() && !HasChanged(*last_, *found)) continue;
+      last_ = *found;
+      return std::optional<Details>(*std::move(found));
+    }
+  }
+
+ private:
+  // True: it was interrupted.
+  bool Pause() const {
+    const auto end = std::chrono::steady_clock::now() + client_.options_.watch_interval;
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock<std::mutex> lock(mutex);
+    while (std::chrono::steady_clock::now() < end) {
+      never.wait_until(lock, std::min(end, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
+      if (client_.options_.interrupted != nullptr && client_.options_.interrupted() != 0) return true;
+    }
+    return false;
+  }
+
+  static bool HasChanged(const Details& before, const Details& after) {
+    const Summary& old = before.summary;
+    const Summary& now = after.summary;
+    const auto bounds = [](const Summary& job) {
+      const Elastic elastic = job.elastic.value_or(Elastic());
+      return std::vector<uint32_t>{elastic.min_size, elastic.max_size, elastic.waiting, elastic.resets};
+    };
+    const auto is_same_worker = [](const Worker& one, const Worker& other) {
+      return one.rank == other.rank && one.state == other.state && one.incarnation == other.incarnation;
+    };
+    const auto is_same_event = [](const Event& one, const Event& other) {
+      return one.at == other.at && one.sentence == other.sentence;
+    };
+    return old.state != now.state || old.reason != now.reason || old.epoch != now.epoch || old.size != now.size ||
+           old.wanted_size != now.wanted_size || old.last_stall != now.last_stall ||
+           old.last_stall_at != now.last_stall_at || bounds(old) != bounds(now) ||
+           !std::equal(before.history.begin(), before.history.end(), after.history.begin(), after.history.end(),
+                       is_same_event) ||
+           !std::equal(before.workers.begin(), before.workers.end(), after.workers.begin(), after.workers.end(),
+                       is_same_worker);
+  }
+
+  Client client_;
+  JobId id_;
+  std::optional<Details> last_;
+  bool was_asked_ = false;
+};
+
+inline client::Watch Client::Watch(const JobId& id) const { return client::Watch(*this, id); }
+
+}  // namespace client
+}  // namespace sdk
+}  // namespace farandole
+
+#endif  // FARANDOLE_SDK_CPP_FARANDOLE_CLIENT_H_

@@ -1,0 +1,44 @@
+"""The control plane for services in Python: lists, shows and watches jobs, ends them, has workers leave, and makes
+tenants, as the command `farandole` does, by the same code in the worker library.
+
+    from farandole.client import TLS, Client, TokenSource
+
+    with Client("farandole.example:6464", TokenSource.file("/run/token"), TLS("/etc/ca.pem")) as client:
+        for details in client.watch("mnist"):
+            print(details.job.state.value, details.job.blocker)
+
+It needs neither grpcio nor protobuf, and takes part in no job.
+"""
+
+from ._client import Client
+from ._options import TLS, TokenSource
+from ._types import (
+    BarredHost,
+    Checkpoint,
+    Details,
+    Elastic,
+    Event,
+    Gpu,
+    GpuUsage,
+    Job,
+    Member,
+    State,
+    Worker,
+)
+
+__all__ = [
+    "TLS",
+    "BarredHost",
+    "Checkpoint",
+    "Client",
+    "Details",
+    "Elastic",
+    "Event",
+    "Gpu",
+    "GpuUsage",
+    "Job",
+    "Member",
+    "State",
+    "TokenSource",
+    "Worker",
+]

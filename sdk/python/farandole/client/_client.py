@@ -1,0 +1,189 @@
+"""Calls to one coordinator."""
+
+import dataclasses
+import threading
+import uuid
+from typing import Dict, Iterator, List, Optional, Type, TypeVar, Union
+
+from .._library import OK, failure, ffi, interruptible, lib
+from ..exceptions import InvalidRequest, NotReady
+from ._options import TLS, Environment, TokenSource
+from ._types import Checkpoint, CheckpointList, Details, Job, JobList, NewTenant
+from ._wire import decode, encode, numbers
+
+Answer = TypeVar("Answer")
+Field = Optional[Union[int, str]]
+
+MOST_RANKS = 65536
+# As long as it takes.
+FOREVER = float("inf")
+MOST_MS = 2**63 - 1
+
+
+class Client:
+    """Speaks to one coordinator. Any thread may call its methods. Errors of all calls, each with one sentence:
+
+    ConnectionError: the coordinator was unreachable or silent as long as `patience` goes. PermissionError: the token is
+    not known or does not allow it, or TLS does not prove one side to the other. InvalidRequest (a ValueError): a field is
+    out of bounds. LookupError: there is no such job, rank or host. QuotaError: a stated maximum is reached. NotReady: it
+    is not the time for it, or the client is closed. NotImplementedError: the coordinator is of another version.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: Union[TokenSource, str, None] = None,
+        tls: Optional[TLS] = None,
+        patience: float = 10.0,
+    ) -> None:
+        """Nothing is sent before the first call.
+
+        `address` is HOST:PORT, or unix:PATH. `token`: a source, or a token that never changes. Without `tls` the
+        coordinator is on this host: elsewhere the token would travel in the clear. `patience`: for how many seconds a
+        call is made again while the coordinator is away; an attempt waits 10 s for its answer.
+
+        InvalidRequest, LookupError, PermissionError: the address or a file cannot be used.
+        """
+        self.address = address
+        self._token = TokenSource(lambda: token) if isinstance(token, str) else token
+        self._patience = patience
+        texts = [ffi.new("char[]", text.encode()) for text in (address, *dataclasses.astuple(tls or TLS()))]
+        options = ffi.new("farandole_client_options*")
+        options.struct_bytes, options.use_tls = ffi.sizeof("farandole_client_options"), tls is not None
+        options.address, options.ca_file, options.cert_file, options.key_file, options.server_name = texts
+        made = ffi.new("farandole_client**")
+        code = lib.farandole_client_open(options, made)
+        if code != OK:
+            raise failure(code)
+        # Closed when nothing refers to it any more, so a call keeps it.
+        self._connection = ffi.gc(made[0], lib.farandole_client_close)
+
+    @classmethod
+    def from_environment(cls, patience: float = 10.0) -> "Client":
+        """The client for FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE, as workers have them.
+        InvalidRequest: the first one is not set."""
+        read = Environment.read()
+        return cls(read.address, read.token, read.tls, patience)
+
+    def close(self) -> None:
+        """Closes the connection, when calls that are under way have ended. Later calls raise NotReady."""
+        self._connection = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def jobs(self) -> List[Job]:
+        """The jobs that the token may see, the newest first; at most 1,000."""
+        answer = self._call("MonitorService/ListJobs", {}, "refused to list its jobs", self._patience)
+        return self._read(JobList, answer).jobs
+
+    def job(self, name: str, tenant: str = "") -> Details:
+        """One job with its workers and its history. `tenant` "" is the token's own; another one's jobs need an admin
+        token, here as in all calls. LookupError: the tenant has no such job."""
+        return self._job(name, tenant, self._patience)
+
+    def checkpoints(self, name: str, tenant: str = "") -> List[Checkpoint]:
+        """A job's catalogue, the oldest first; at most 10,000. LookupError: the tenant has no such job."""
+        refusal = f"refused to list the checkpoints of {_show(name, tenant)}"
+        answer = self._call("MonitorService/ListCheckpoints", {1: name, 2: tenant}, refusal, self._patience)
+        return self._read(CheckpointList, answer).checkpoints
+
+    def watch(self, name: str, tenant: str = "", interval: float = 1.0) -> Iterator[Details]:
+        """Follows a job: yields it at once, and then whenever its state, reason, epoch, size, stall, history or its
+        workers' states have changed, until it has ended. Rates and loads alone are no change.
+
+        A coordinator that is away, as while it is restarted, does not end it: it goes on. It asks every `interval`
+        seconds, since the service has no stream.
+        """
+        last: Optional[Details] = None
+        never = threading.Event()
+        while last is None or not last.job.has_ended:
+            found = self._job(name, tenant, FOREVER)
+            if last is None or _without_rates(found) != _without_rates(last):
+                last = found
+                yield found
+            else:
+                never.wait(interval)
+
+    def abort(self, name: str, reason: str, tenant: str = "") -> None:
+        """Ends a job. `reason` is one sentence of at most 1,024 bytes; it reaches every worker. Needs an admin token, as
+        all changes do. LookupError: the tenant has no such job."""
+        request: Dict[int, Field] = {1: tenant, 2: name, 3: reason, 4: _new_key()}
+        self._call("AdminService/AbortJob", request, f"refused to end {_show(name, tenant)}", self._patience)
+
+    def drain_rank(self, name: str, rank: int, reason: str = "", tenant: str = "") -> List[int]:
+        """Has the worker of a rank of an elastic job leave at the program's next convenience; the ranks that were asked.
+        LookupError: the job has no such rank. NotReady: it is not elastic, no epoch runs, or too few would remain."""
+        if not 0 <= rank < MOST_RANKS:
+            raise InvalidRequest(f"rank {rank} of {_show(name, tenant)} is not from 0 to {MOST_RANKS - 1}")
+        return self._drain(name, tenant, {3: rank}, reason)
+
+    def drain_host(self, name: str, hostname: str, reason: str = "", tenant: str = "") -> List[int]:
+        """As drain_rank, for all workers of a host, by `Worker.member.hostname`."""
+        return self._drain(name, tenant, {4: hostname}, reason)
+
+    def create_tenant(self, name: str, max_jobs: int = 0, max_workers: int = 0) -> str:
+        """Makes a tenant, and gives its first token, of which the coordinator keeps the hash only.
+
+        `name` is 1 to 64 bytes of [a-z0-9-]. `max_jobs` and `max_workers`: the most jobs that it may run at a time, and
+        the most workers in them together; 0 is the default of 64 and 4,096. FileExistsError: there is one of this name.
+        """
+        for limit, value in (("max_jobs", max_jobs), ("max_workers", max_workers)):
+            if not 0 <= value < 1 << 32:
+                raise InvalidRequest(f"{limit} of tenant {name} is {value}, and not from 0 to {(1 << 32) - 1}")
+        request: Dict[int, Field] = {1: name, 2: max_jobs, 3: max_workers, 4: _new_key()}
+        answer = self._call("AdminService/CreateTenant", request, f"refused to make tenant {name}", self._patience)
+        return self._read(NewTenant, answer).token
+
+    def _job(self, name: str, tenant: str, patience: float) -> Details:
+        refusal = f"refused to show {_show(name, tenant)}"
+        return self._read(Details, self._call("MonitorService/GetJob", {1: name, 2: tenant}, refusal, patience))
+
+    def _drain(self, name: str, tenant: str, what: Dict[int, Field], reason: str) -> List[int]:
+        request = {1: tenant, 2: name, **what, 5: reason, 6: _new_key()}
+        refusal = f"refused to drain workers of {_show(name, tenant)}"
+        return numbers(self._call("AdminService/DrainWorkers", request, refusal, self._patience), 1)
+
+    def _read(self, kind: Type[Answer], answer: bytes) -> Answer:
+        try:
+            return decode(kind, answer)
+        except ValueError as error:
+            raise NotImplementedError(
+                f"coordinator {self.address} answered with something else ({error}): it is another version, or another program"
+            ) from None
+
+    def _call(self, method: str, message: Dict[int, Field], refusal: str, patience: float) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise NotReady(f"the client of coordinator {self.address} is closed")
+        encoded = encode(message)
+        token = self._token.get(self.address) if self._token is not None else ""
+        texts = (method, token, self._token.origin if self._token is not None else "", refusal)
+        kept = [ffi.new("char[]", text.encode()) for text in texts]
+        request = ffi.new("farandole_client_request*")
+        request.struct_bytes = ffi.sizeof("farandole_client_request")
+        request.method, request.token, request.token_origin, request.refusal = kept
+        buffer = ffi.from_buffer(encoded)
+        request.message, request.message_bytes = buffer, len(encoded)
+        request.patience_ms = MOST_MS if patience == FOREVER else int(patience * 1000)
+        answer, size = ffi.new("void**"), ffi.new("int64_t*")
+        interruptible(lib.farandole_client_call, connection, request, answer, size)
+        return bytes(ffi.buffer(answer[0], size[0]))
+
+
+def _show(name: str, tenant: str) -> str:
+    return f"job {name} of tenant {tenant}" if tenant else f"job {name}"
+
+
+def _new_key() -> str:
+    """Of a change, so that a repeated call changes nothing twice."""
+    return uuid.uuid4().hex
+
+
+def _without_rates(details: Details) -> "tuple[object, ...]":
+    """The part that a watch compares."""
+    job = dataclasses.replace(details.job, batches_per_second=0.0, gpus=None)
+    return job, details.history, [(worker.rank, worker.state, worker.member.incarnation) for worker in details.workers]

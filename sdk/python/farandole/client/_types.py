@@ -1,0 +1,199 @@
+"""A coordinator's answers about its jobs. The numbers of fields are those of proto/farandole/v1."""
+
+import dataclasses
+import datetime
+import enum
+from typing import List, Optional
+
+from . import _wire
+
+
+class State(enum.Enum):
+    """Where a job is in its life."""
+
+    FORMING = "forming"
+    """It waits for workers."""
+    RUNNING = "running"
+    """An epoch runs."""
+    FINISHED = "finished"
+    """All workers left in order."""
+    FAILED = "failed"
+    """The epoch ended for another reason, and no next one forms."""
+    UNKNOWN = "unknown"
+    """A state that this version does not know."""
+
+
+_STATES = {1: State.FORMING, 2: State.RUNNING, 3: State.FINISHED, 4: State.FAILED}
+
+
+def _state(number: int) -> State:
+    return _STATES.get(number, State.UNKNOWN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Elastic:
+    """The bounds of an elastic job: fewest and most workers of an epoch."""
+
+    min_size: int = _wire.whole(1)
+    max_size: int = _wire.whole(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuUsage:
+    """Of the workers of an epoch that have told of their GPUs, added up."""
+
+    gpus: int = _wire.whole(1)
+    telling_gpus: int = _wire.whole(2)
+    """Those that say how busy they are."""
+    busy_percent: float = _wire.real(3)
+    """The mean of what they say, 0 to 100."""
+    memory_used_bytes: int = _wire.whole(4)
+    memory_total_bytes: int = _wire.whole(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A job in short."""
+
+    tenant: str = _wire.text(1)
+    name: str = _wire.text(2)
+    state: State = _wire.choice(3, _state, State.UNKNOWN)
+    reason: str = _wire.text(4)
+    """One sentence: why the job is in this state."""
+    epoch: int = _wire.whole(5)
+    size: int = _wire.whole(6)
+    wanted_size: int = _wire.whole(7)
+    created: Optional[datetime.datetime] = _wire.moment(8)
+    batches_per_second: float = _wire.real(9)
+    """Collectives, over the last heartbeats of rank 0."""
+    last_stall: str = _wire.text(10)
+    """The last stall sentence of this epoch; "" if there was none."""
+    last_stall_at: Optional[datetime.datetime] = _wire.moment(11)
+    elastic: Optional[Elastic] = _wire.message(12, Elastic)
+    """None: the job is not elastic."""
+    waiting: int = _wire.whole(13)
+    """Workers that wait to join while an epoch runs."""
+    resets: int = _wire.whole(14)
+    """Epochs that ended by a loss."""
+    gpus: Optional[GpuUsage] = _wire.message(15, GpuUsage)
+    """None: no worker has said anything of its GPU in this epoch."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job will not change any more."""
+        return self.state in (State.FINISHED, State.FAILED)
+
+    @property
+    def blocker(self) -> str:
+        """The sentence that tells what the job waits for; "": nothing that the coordinator knows. A running job's is its
+        last stall, which may be over: `last_stall_at` tells its age."""
+        return {State.FORMING: self.reason, State.RUNNING: self.last_stall}.get(self.state, "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """The last report about one worker's GPU."""
+
+    name: str = _wire.text(1)
+    busy_percent: Optional[int] = _wire.optional_whole(2)
+    """0 to 100; None: it does not tell."""
+    memory_used_bytes: int = _wire.whole(3)
+    memory_total_bytes: int = _wire.whole(4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """The process of a worker."""
+
+    incarnation: str = _wire.text(1)
+    """A restarted process is another worker, with another one."""
+    host_id: str = _wire.text(2)
+    hostname: str = _wire.text(3)
+    pid: int = _wire.whole(4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """One worker of a job."""
+
+    rank: int = _wire.whole(1)
+    """It means nothing in the state "waiting"."""
+    member: Member = _wire.message(2, Member, Member())
+    silence: float = _wire.seconds(3)
+    """How many seconds ago it was last heard of."""
+    batches: int = _wire.whole(4)
+    state: str = _wire.text(5)
+    """"live", "draining", "left", "lost: ...", "ended", "returning" or "waiting"."""
+    gpu: Optional[Gpu] = _wire.message(6, Gpu)
+    missed: bool = _wire.flag(7)
+    """It had left before the program of another worker failed, which may have missed it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """One decision about a job."""
+
+    at: Optional[datetime.datetime] = _wire.moment(1)
+    sentence: str = _wire.text(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class BarredHost:
+    """A host on which workers failed: joins from it are refused for a while."""
+
+    hostname: str = _wire.text(1)
+    failures: int = _wire.whole(2)
+    barred: float = _wire.seconds(3)
+    """For how many seconds more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """A job with its workers and its history."""
+
+    job: Job = _wire.message(1, Job, Job())
+    workers: List[Worker] = _wire.messages(2, Worker)
+    history: List[Event] = _wire.messages(3, Event)
+    """The newest 256, the oldest first."""
+    negotiation_messages: int = _wire.whole(4)
+    """About tensors, in this epoch: constant in the steady state."""
+    barred_hosts: List[BarredHost] = _wire.messages(5, BarredHost)
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A row of a job's catalogue."""
+
+    name: str = _wire.text(1)
+    step: int = _wire.whole(2)
+    fencing_token: int = _wire.whole(3)
+    """The one that it was written under; a later grant has a greater one."""
+    path: str = _wire.text(4)
+    """Absolute, on the writer's host."""
+    size_bytes: int = _wire.whole(5)
+    sha256: str = _wire.digest(6)
+    committed: Optional[datetime.datetime] = _wire.moment(7)
+    epoch: int = _wire.whole(8)
+    """The writer's, as its rank."""
+    rank: int = _wire.whole(9)
+
+
+@dataclasses.dataclass(frozen=True)
+class JobList:
+    """An answer."""
+
+    jobs: List[Job] = _wire.messages(1, Job)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointList:
+    """An answer."""
+
+    checkpoints: List[Checkpoint] = _wire.messages(1, Checkpoint)
+
+
+@dataclasses.dataclass(frozen=True)
+class NewTenant:
+    """An answer."""
+
+    token: str = _wire.text(1)

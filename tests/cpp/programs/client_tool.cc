@@ -1,0 +1,168 @@
+// Makes one call of the control plane's client, and prints what it gives as JSON: the C++ row of test_clients.py.
+//
+//   client_tool [--patience MS] [--token TEXT] [--server-name NAME] [--cert FILE] [--key FILE] COMMAND WORD...
+//
+// The coordinator is that of FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE. An error is an object
+// with its number and its sentence, and exit code 1.
+#include <signal.h>
+
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "farandole/client.h"
+
+namespace {
+
+using namespace farandole;
+using client::Client;
+
+volatile sig_atomic_t stopped = 0;
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char character : text) {
+    if (character == '"' || character == '\\') quoted += '\\';
+    quoted += character == '\n' ? ' ' : character;
+  }
+  return quoted + "\"";
+}
+
+// The members of an object.
+class Object {
+ public:
+  Object& With(const char* name, const std::string& text) { return Raw(name, Quoted(text)); }
+  Object& With(const char* name, const char* text) { return Raw(name, Quoted(text)); }
+  template <typename Number>
+  Object& With(const char* name, Number number) {
+    return Raw(name, std::to_string(number));
+  }
+  Object& Raw(const char* name, const std::string& value) {
+    text_ += (text_.empty() ? "{" : ",") + Quoted(name) + ":" + value;
+    return *this;
+  }
+  std::string text() const { return text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+int64_t Milliseconds(client::Time time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+std::string Json(const client::Summary& job);
+std::string Json(const client::Worker& worker);
+std::string Json(const client::Event& event);
+std::string Json(const client::Checkpoint& checkpoint);
+std::string Json(int rank) { return std::to_string(rank); }
+std::string Json(const std::string& text) { return Quoted(text); }
+template <typename Each>
+std::string Json(const std::vector<Each>& all) {
+  std::string text;
+  for (const Each& each : all) text += (text.empty() ? "" : ",") + Json(each);
+  return "[" + text + "]";
+}
+
+std::string Json(const client::Summary& job) {
+  Object object;
+  object.With("tenant", job.tenant).With("name", job.name).With("state", NameOf(job.state)).With("reason", job.reason);
+  object.With("epoch", job.epoch).With("size", job.size).With("wanted_size", job.wanted_size);
+  object.With("created_ms", Milliseconds(job.created)).With("last_stall", job.last_stall);
+  object.Raw("has_stall_time", job.last_stall_at.has_value() ? "true" : "false").With("blocker", job.Blocker());
+  object.Raw("has_ended", job.HasEnded() ? "true" : "false");
+  if (!job.elastic.has_value()) return object.Raw("elastic", "null").text();
+  const std::vector<uint32_t> bounds = {job.elastic->min_size, job.elastic->max_size, job.elastic->resets};
+  std::string text;
+  for (const uint32_t bound : bounds) text += (text.empty() ? "" : ",") + std::to_string(bound);
+  return object.Raw("elastic", "[" + text + "]").text();
+}
+std::string Json(const client::Worker& worker) {
+  Object object;
+  object.With("rank", worker.rank).With("state", worker.state).With("incarnation", worker.incarnation);
+  object.With("host_id", worker.host_id).With("hostname", worker.hostname).With("pid", worker.pid);
+  object.Raw("missed", worker.missed ? "true" : "false");
+  return object.Raw("is_fresh", worker.silence < std::chrono::minutes(1) ? "true" : "false").text();
+}
+std::string Json(const client::Event& event) {
+  return Object().With("at_ms", Milliseconds(event.at)).With("sentence", event.sentence).text();
+}
+std::string Json(const client::Details& details) {
+  Object object;
+  object.Raw("job", Json(details.summary)).Raw("workers", Json(details.workers));
+  return object.Raw("history", Json(details.history)).text();
+}
+std::string Json(const client::Checkpoint& checkpoint) {
+  Object object;
+  object.With("name", checkpoint.name).With("step", checkpoint.step).With("fencing_token", checkpoint.fencing_token);
+  object.With("path", checkpoint.path).With("size_bytes", checkpoint.size_bytes).With("sha256", checkpoint.sha256);
+  object.With("committed_ms", Milliseconds(checkpoint.committed)).With("epoch", checkpoint.epoch);
+  return object.With("rank", checkpoint.rank).text();
+}
+
+int Tell(const Status& status) {
+  if (status.ok()) return 0;
+  const int code = static_cast<int>(status.code());
+  std::cout << Object().With("error", code).With("sentence", status.message()).text() << std::endl;
+  return 1;
+}
+template <typename Result>
+int Tell(const StatusOr<Result>& result) {
+  if (!result.ok()) return Tell(result.status());
+  std::cout << Json(*result) << std::endl;
+  return 0;
+}
+
+int Follow(const Client& client, const client::JobId& id) {
+  for (client::Watch watch = client.Watch(id);;) {
+    const StatusOr<std::optional<client::Details>> next = watch.Next();
+    if (!next.ok() && next.status().code() == StatusCode::kNotFound) continue;  // its workers have not joined yet
+    if (!next.ok()) return Tell(next.status());
+    if (!next->has_value()) return 0;
+    std::cout << Json(**next) << std::endl;
+  }
+}
+
+int Run(const Client& client, const std::vector<std::string>& words) {
+  const std::string& command = words.at(0);
+  const auto word = [&words](size_t at) { return at < words.size() ? words[at] : ""; };
+  if (command == "jobs") return Tell(client.Jobs());
+  if (command == "job") return Tell(client.Job({word(1), word(2)}));
+  if (command == "checkpoints") return Tell(client.Checkpoints({word(1), word(2)}));
+  if (command == "watch") return Follow(client, {word(1)});
+  if (command == "abort") return Tell(client.Abort({word(1), word(3)}, word(2)));
+  if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
+  if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));
+  if (command == "create-tenant") return Tell(client.CreateTenant({word(1), 2, 8}));
+  return Tell(Status(StatusCode::kInvalidArgument, "there is no command " + command));
+}
+
+client::Tls& TlsOf(client::Options* options) {
+  if (!options->tls.has_value()) options->tls.emplace();
+  return *options->tls;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  StatusOr<client::Options> options = client::Options::FromEnvironment();
+  if (!options.ok()) return Tell(options.status());
+  std::vector<std::string> words(argv + 1, argv + argc);
+  while (words.size() > 2 && words[0].rfind("--", 0) == 0) {
+    const std::string option = words[0];
+    const std::string value = words[1];
+    words.erase(words.begin(), words.begin() + 2);
+    if (option == "--patience") options->patience = std::chrono::milliseconds(std::stoi(value));
+    if (option == "--token") options->token = value == "none" ? client::TokenSource() : client::TokenSource::Of(value);
+    if (option == "--server-name") TlsOf(&*options).server_name = value;
+    if (option == "--cert") TlsOf(&*options).cert_file = value;
+    if (option == "--key") TlsOf(&*options).key_file = value;
+  }
+  signal(SIGINT, [](int) { stopped = 1; });
+  options->watch_interval = std::chrono::milliseconds(50);
+  options->interrupted = [] { return static_cast<int>(stopped); };
+  const StatusOr<Client> client = Client::Open(*options);
+  return client.ok() ? Run(*client, words) : Tell(client.status());
+}

@@ -1,0 +1,103 @@
+"""Makes one call of the control plane's client, and prints what it gives as JSON: the Python row of the tests. As
+tests/cpp/programs/client_tool.cc, but that an error has its kind."""
+
+import argparse
+import datetime
+import json
+import sys
+from typing import Any, Dict, Iterator, Optional
+
+from farandole.client import TLS, Checkpoint, Client, Details, Event, Job, TokenSource, Worker
+from farandole.client._options import Environment
+
+
+def milliseconds(time: Optional[datetime.datetime]) -> int:
+    return 0 if time is None else round(time.timestamp() * 1000)
+
+
+def told(value: Any) -> Any:
+    """A result for JSON."""
+    if isinstance(value, list):
+        return [told(each) for each in value]
+    fields: Dict[str, Any] = {}
+    if isinstance(value, Job):
+        names = ("tenant", "name", "reason", "epoch", "size", "wanted_size", "last_stall", "blocker", "has_ended")
+        bounds = value.elastic and [value.elastic.min_size, value.elastic.max_size, value.resets]
+        fields = {"state": value.state.value, "created_ms": milliseconds(value.created), "elastic": bounds}
+        fields["has_stall_time"] = value.last_stall_at is not None
+    elif isinstance(value, Worker):
+        names = ("rank", "state", "missed")
+        fields = {name: getattr(value.member, name) for name in ("incarnation", "host_id", "hostname", "pid")}
+        fields["is_fresh"] = value.silence < 60
+    elif isinstance(value, Event):
+        names = ("sentence",)
+        fields = {"at_ms": milliseconds(value.at)}
+    elif isinstance(value, Checkpoint):
+        names = ("name", "step", "fencing_token", "path", "size_bytes", "sha256", "epoch", "rank")
+        fields = {"committed_ms": milliseconds(value.committed)}
+    elif isinstance(value, Details):
+        return {"job": told(value.job), "workers": told(value.workers), "history": told(value.history)}
+    else:
+        return value
+    return {**fields, **{name: getattr(value, name) for name in names}}
+
+
+def follow(client: Client, name: str) -> Iterator[Details]:
+    while True:
+        try:
+            yield from client.watch(name, interval=0.05)
+            return
+        except LookupError:
+            continue  # its workers have not joined yet
+
+
+def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
+    """The results of a command."""
+    if command == "watch":
+        yield from follow(client, *words)
+    elif command == "abort":
+        client.abort(*words)
+    elif command == "drain-rank":
+        yield client.drain_rank(words[0], int(words[1]), words[2])
+    elif command == "drain-host":
+        yield client.drain_host(*words)
+    elif command == "create-tenant":
+        yield client.create_tenant(words[0], 2, 8)
+    else:
+        yield {"jobs": client.jobs, "job": client.job, "checkpoints": client.checkpoints}[command](*words)
+
+
+def client_of(options: argparse.Namespace) -> Client:
+    read = Environment.read()
+    token = TokenSource(lambda: str(options.token)) if options.token else read.token
+    tls = read.tls
+    if options.server_name or options.cert or options.key:
+        tls = TLS(tls.ca_file if tls else "", options.cert, options.key, options.server_name)
+    patience = options.patience / 1000
+    return Client(read.address, None if options.token == "none" else token, tls, patience)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--patience", type=int, default=10_000)
+    for name in ("--token", "--server-name", "--cert", "--key"):
+        parser.add_argument(name, default="")
+    parser.add_argument("command")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    try:
+        with client_of(options) as client:
+            for result in run(client, options.command, options.words):
+                print(json.dumps(told(result)), flush=True)
+    except KeyboardInterrupt:
+        print(json.dumps({"error": "KeyboardInterrupt", "sentence": ""}))
+        return 1
+    except Exception as error:  # pylint: disable=broad-except; the test looks at it
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        print(json.dumps({"error": kinds, "sentence": str(error)}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Messages of the control plane's client, held against protoc, of which the client needs nothing."""
+
+import datetime
+import subprocess
+
+import harness
+import pytest
+from farandole.client import BarredHost, Checkpoint, Details, Elastic, Event, Gpu, GpuUsage, Job, Member, State, Worker
+from farandole.client._types import CheckpointList
+from farandole.client._wire import decode, encode, numbers
+
+FULL = """
+summary {
+  tenant: "vision" job: "mnist" state: JOB_STATE_FAILED reason: "rank 1 died" epoch: 1099511627776 size: 2
+  wanted_size: 300 created_unix_ms: 1700000000123 batches_per_second: 0.5 last_stall: "rank 0 waits"
+  last_stall_unix_ms: 7000 elastic { min_size: 1 max_size: 128 join_window_ms: 5 } waiting: 3 resets: 4
+  gpus { gpus: 8 telling_gpus: 7 busy_percent: 99.5 memory_used_bytes: 34359738368 memory_total_bytes: 68719476736 }
+}
+workers {
+  rank: 1 member { incarnation: "0a" host_id: "host" hostname: "node-3" pid: 4711 endpoints: "tcp:1" } silence_ms: 1500
+  batches: 9 state: "lost: it died" gpu { name: "H100" busy_percent: 0 memory_used_bytes: 5 memory_total_bytes: 6 }
+  missed: true
+}
+workers { gpu { name: "a part" } }
+history { at_unix_ms: 1000 sentence: "it began" }
+history { sentence: "it ended" }
+negotiation_messages: 12
+barred_hosts { hostname: "node-4" failures: 2 barred_ms: 250 }
+"""
+ROW = """
+checkpoints {
+  name: "net" step: 7 token: 8 path: "/net.pt" size_bytes: 9 sha256: "\\000\\377\\020" committed_unix_ms: 10000 epoch: 11
+  rank: 12
+}
+"""
+
+
+def protoc(what: str, file: str, given: bytes) -> bytes:
+    command = ["/usr/bin/protoc", f"-I{harness.ROOT}/proto", what, f"farandole/v1/{file}.proto"]
+    return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout
+
+
+def at(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+
+
+def test_every_field_of_a_job_is_read() -> None:
+    read = decode(Details, protoc("--encode=farandole.v1.GetJobResponse", "monitor", FULL.encode()))
+    assert read.job == Job(
+        tenant="vision",
+        name="mnist",
+        state=State.FAILED,
+        reason="rank 1 died",
+        epoch=1 << 40,
+        size=2,
+        wanted_size=300,
+        created=at(1700000000.123),
+        batches_per_second=0.5,
+        last_stall="rank 0 waits",
+        last_stall_at=at(7),
+        elastic=Elastic(1, 128),
+        waiting=3,
+        resets=4,
+        gpus=GpuUsage(8, 7, 99.5, 1 << 35, 1 << 36),
+    )
+    assert read.job.has_ended and read.job.blocker == ""
+    busy = Worker(1, Member("0a", "host", "node-3", 4711), 1.5, 9, "lost: it died", Gpu("H100", 0, 5, 6), True)
+    assert read.workers == [busy, Worker(gpu=Gpu("a part", None))], "one idles, the other does not tell"
+    assert read.history == [Event(at(1), "it began"), Event(None, "it ended")]
+    assert read.negotiation_messages == 12
+    assert read.barred_hosts == [BarredHost("node-4", 2, 0.25)]
+
+
+def test_every_field_of_a_checkpoint_is_read() -> None:
+    encoded = protoc("--encode=farandole.v1.ListCheckpointsResponse", "monitor", ROW.encode())
+    row = Checkpoint("net", 7, 8, "/net.pt", 9, "00ff10", at(10), 11, 12)
+    assert decode(CheckpointList, encoded).checkpoints == [row]
+
+
+def test_an_empty_message_has_what_a_proto_takes_for_granted() -> None:
+    assert decode(Details, b"") == Details()
+    assert Details().job.state is State.UNKNOWN and Details().job.elastic is None
+
+
+def test_messages_that_are_cut_are_none() -> None:
+    whole = protoc("--encode=farandole.v1.GetJobResponse", "monitor", FULL.encode())
+    read = 0
+    for size in range(len(whole)):
+        try:
+            decode(Details, whole[:size])
+            read += 1
+        except ValueError:
+            continue
+    assert read <= FULL.count("\n"), "it can end only between fields"
+    with pytest.raises(ValueError, match="within a number"):
+        decode(Details, b"\xff" * 11)
+    with pytest.raises(ValueError, match="within field 1"):
+        decode(Details, b"\x0a\x05ab")
+    with pytest.raises(ValueError, match="kind 3"):
+        decode(Details, b"\x0b")
+    with pytest.raises(ValueError, match="bytes there"):
+        decode(Details, b"\x22\x01a")
+
+
+def test_what_is_written_protoc_reads() -> None:
+    drain = protoc("--decode=farandole.v1.DrainWorkersRequest", "admin", encode({1: "", 2: "mnist", 3: 0, 5: "why"}))
+    assert drain.decode().split() == ["job:", '"mnist"', "rank:", "0", "reason:", '"why"'], "rank 0 is said, although it is 0"
+    name = "x" * 300
+    tenant = protoc("--decode=farandole.v1.CreateTenantRequest", "admin", encode({1: name, 2: None, 3: 4_000_000_000}))
+    assert tenant.decode().split() == ["tenant:", f'"{name}"', "max_workers:", "4000000000"]
+    ranks = protoc("--encode=farandole.v1.DrainWorkersResponse", "admin", b"ranks: 0 ranks: 1 ranks: 200")
+    assert numbers(ranks, 1) == [0, 1, 200]

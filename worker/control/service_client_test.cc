@@ -1,0 +1,159 @@
+#include "worker/control/service_client.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_notification.h"
+#include "base/steady_time.h"
+#include "farandole/v1/monitor.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using testing::HasSubstr;
+
+// Answers as the test wants, and keeps what it was told.
+class ScriptedMonitor final : public v1::MonitorService::Service {
+ public:
+  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                      v1::GetJobResponse* response) override {
+    ++calls;
+    const auto& metadata = context->client_metadata();
+    const auto token = metadata.find("authorization");
+    authorization = token == metadata.end() ? "" : std::string(token->second.data(), token->second.size());
+    if (hangs) released.WaitFor(absl::Minutes(1));
+    if (calls <= refusals) return {grpc::StatusCode::UNAVAILABLE, "it is draining"};
+    if (!answer.ok()) return answer;
+    response->mutable_summary()->set_job(request->job());
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> calls{0};
+  int refusals = 0;
+  bool hangs = false;
+  grpc::Status answer;
+  std::string authorization;
+  SteadyNotification released;
+};
+
+// A server of it.
+class ServiceClientTest : public testing::Test {
+ protected:
+  void SetUp() override { Start(0); }
+  void Start(int port) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&monitor_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  std::unique_ptr<ServiceClient> Open(const std::string& token = "") {
+    auto client = ServiceClient::Open({address(), token, "/token", "", ""});
+    EXPECT_TRUE(client.ok()) << client.status();
+    return *std::move(client);
+  }
+  static ServiceClient::Request Show(absl::Duration patience = absl::ZeroDuration()) {
+    v1::GetJobRequest request;
+    request.set_job("mnist");
+    return {"MonitorService/GetJob", request.SerializeAsString(), "refused to show job mnist", patience};
+  }
+
+  int port_ = 0;
+  ScriptedMonitor monitor_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(ServiceClientTest, TheAnswerIsThatOfTheMethod) {
+  const absl::StatusOr<std::string> answer = Open("secret")->Call(Show(), nullptr);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  v1::GetJobResponse response;
+  ASSERT_TRUE(response.ParseFromString(*answer));
+  EXPECT_EQ(response.summary().job(), "mnist");
+  EXPECT_EQ(monitor_.authorization, "Bearer secret");
+}
+
+TEST_F(ServiceClientTest, ACallsOwnTokenGoesBeforeTheClients) {
+  ServiceClient::Request request = Show();
+  request.token = "newer";
+  EXPECT_TRUE(Open("secret")->Call(request, nullptr).ok());
+  EXPECT_EQ(monitor_.authorization, "Bearer newer");
+  request.token = "two words";
+  request.token_origin = "/run/token";
+  const absl::Status status = Open()->Call(request, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/run/token has the byte 0x20 at position 3"));
+}
+
+TEST_F(ServiceClientTest, ARefusalIsASentenceAndNotRepeated) {
+  monitor_.answer = {grpc::StatusCode::NOT_FOUND, "there is no job mnist"};
+  const absl::Status status = Open()->Call(Show(absl::Minutes(1)), nullptr).status();
+  EXPECT_EQ(status, absl::NotFoundError(
+                        absl::StrCat("coordinator ", address(), " refused to show job mnist: there is no job mnist")));
+  EXPECT_EQ(monitor_.calls, 1);
+}
+
+TEST_F(ServiceClientTest, AMethodThatItDoesNotKnowIsOfAnotherVersion) {
+  ServiceClient::Request request = Show();
+  request.method = "MonitorService/Divine";
+  const absl::Status status = Open()->Call(request, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another version"));
+}
+
+TEST_F(ServiceClientTest, ACallIsRepeatedAsLongAsPatienceGoes) {
+  monitor_.refusals = 3;
+  EXPECT_TRUE(Open()->Call(Show(absl::Minutes(1)), nullptr).ok());
+  EXPECT_EQ(monitor_.calls, 4);
+  monitor_.calls = 0;
+  const absl::Status status = Open()->Call(Show(), nullptr).status();
+  EXPECT_EQ(status, absl::UnavailableError(absl::StrCat("coordinator ", address(), " is unreachable: it is draining")));
+  EXPECT_EQ(monitor_.calls, 1);
+}
+
+TEST_F(ServiceClientTest, ACallWaitsForACoordinatorThatIsRestarted) {
+  const auto client = Open();
+  server_->Shutdown();
+  server_ = nullptr;
+  EXPECT_THAT(std::string(client->Call(Show(), nullptr).status().message()), HasSubstr("is unreachable: "));
+  absl::StatusOr<std::string> answer;
+  std::thread caller([&] { answer = client->Call(Show(absl::Minutes(1)), nullptr); });
+  Start(port_);
+  caller.join();
+  EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+TEST_F(ServiceClientTest, ACallThatHangsIsGivenUpWhenItIsInterrupted) {
+  monitor_.hangs = true;
+  std::atomic<int> asked{0};
+  const absl::Time begin = SteadyNow();
+  const absl::Status status =
+      Open()->Call(Show(absl::Minutes(1)), [&] { return monitor_.calls > 0 && ++asked > 1; }).status();
+  EXPECT_EQ(status, absl::AbortedError(absl::StrCat("coordinator ", address(), " was given up before it answered")));
+  EXPECT_LT(SteadyNow() - begin, ServiceClient::kAttemptLimit);
+  monitor_.released.Notify();
+  server_->Shutdown();
+}
+
+TEST_F(ServiceClientTest, APauseBetweenAttemptsIsGivenUpToo) {
+  monitor_.refusals = 1000;
+  std::atomic<bool> is_enough{false};
+  const absl::Status status = Open()
+                                  ->Call(Show(absl::InfiniteDuration()),
+                                         [&] {
+                                           is_enough = monitor_.calls > 4;
+                                           return is_enough.load();
+                                         })
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+}
+
+}  // namespace
+}  // namespace farandole

@@ -132,6 +132,13 @@ TEST(FrameworksTest, TheSdksAreThoseOfTheProgramsPrefixOrPackage) {
     all_are(Finding::Level::kWarn, "lacks");
     std::ofstream(root + "/" + library + "/libfarandole.so") << "\n";
     all_are(Finding::Level::kOk, root);
+    all_are(Finding::Level::kOk, ", without the control plane's client");
+    for (const char* file : {"include/farandole/client.h", "share/farandole/go/client/go.mod"}) {
+      const std::filesystem::path placed = root + "/" + sdk + "/" + file;
+      std::filesystem::create_directories(placed.parent_path());
+      std::ofstream(placed) << "\n";
+    }
+    all_are(Finding::Level::kOk, ", with the control plane's client");
   }
 }
 

@@ -110,16 +110,19 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
 Findings CheckSdks(const std::string& program) {
   const std::filesystem::path above = std::filesystem::path(program).parent_path().parent_path();
   Findings findings;
-  for (const auto& [subject, file, folder] : {std::tuple("C++", "include/farandole/farandole.h", ""),
-                                              std::tuple("Go", "share/farandole/go/go.mod", "share/farandole/go")}) {
+  for (const auto& [subject, file, client_file, folder] :
+       {std::tuple("C++", "include/farandole/farandole.h", "include/farandole/client.h", ""),
+        std::tuple("Go", "share/farandole/go/go.mod", "share/farandole/go/client/go.mod", "share/farandole/go")}) {
     findings.push_back(
         Ok(subject, "no SDK beside this program; the wheel has it, and make install PREFIX= in a checkout"));
     for (const auto& [sdk, libraries] : {std::pair(above, above / "lib"), std::pair(above / "_sdk", above / "_lib")}) {
       if (access((sdk / file).c_str(), R_OK) != 0) continue;
       const std::string place = (*folder == '\0' ? sdk : sdk / folder).string();
+      const bool has_client = access((sdk / client_file).c_str(), R_OK) == 0;
+      const char* client = has_client ? ", with the control plane's client" : ", without the control plane's client";
       findings.back() =
           access((libraries / "libfarandole.so").c_str(), R_OK) == 0
-              ? Ok(subject, absl::StrCat("SDK in ", place))
+              ? Ok(subject, absl::StrCat("SDK in ", place, client))
               : Warn(subject, absl::StrCat("the SDK in ", place, " lacks ", libraries.string(), "/libfarandole.so"),
                      "install the wheel again, or run make install PREFIX= in the checkout");
       break;

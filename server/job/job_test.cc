@@ -64,6 +64,24 @@ TEST(JobTest, TimeThatGoesBackIsTakenAsTheLatestSeen) {
   EXPECT_EQ(job.Summary().state(), v1::JOB_STATE_FORMING);
 }
 
+TEST(JobTest, MeasuresOutOfBoundsAreRefused) {
+  v1::WorkerMessage message;
+  v1::Heartbeat* beat = message.mutable_heartbeat();
+  beat->add_pulses()->set_rank(0);
+  beat->add_pulses()->set_rank(1);
+  for (const uint64_t us : {10, 20}) beat->mutable_measures()->add_waited_us(us);
+  EXPECT_TRUE(CheckMessage(message, 2).ok());
+  beat->mutable_measures()->add_waited_us(30);
+  EXPECT_EQ(CheckMessage(message, 2).message(), "the measures' column waited_us has 3 numbers for 2 pulses");
+  beat->mutable_measures()->clear_waited_us();
+  beat->mutable_measures()->add_late_ranks(2);
+  EXPECT_EQ(CheckMessage(message, 2).code(), absl::StatusCode::kInvalidArgument);
+  beat->mutable_measures()->set_late_ranks(0, 1);
+  EXPECT_TRUE(CheckMessage(message, 2).ok());
+  for (int late = 0; late < 32; ++late) beat->mutable_measures()->add_late_ranks(0);
+  EXPECT_FALSE(CheckMessage(message, 2).ok());
+}
+
 v1::JoinRequest LongJoin(int index, int size) {
   v1::JoinRequest request;
   request.set_job("mnist");

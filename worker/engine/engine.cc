@@ -57,11 +57,13 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       rendezvous_(channel->rendezvous()),
       start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
+      meter_(channel->record(options_.rank)),
       table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
-             options_.timeline, MostAsked(options_.max_slots)),
+             options_.timeline, MostAsked(options_.max_slots), &meter_),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
       orderer_(options_.size, OrdererOptions(options_)),
+      arrivals_(options_.rank == 0 ? std::make_unique<LastArrivals>(options_.size) : nullptr),
       running_(std::make_unique<RunningBatch>()) {
   bell_.SetAttention(Attention::kUnconcerned);
   if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });
@@ -87,6 +89,7 @@ void Engine::Kick() {
   // Rank 0 orders what its own submission completes; the holder of the role sees to it, if it is awake.
   if (role_.try_lock()) {
     bell_.SetAttention(Attention::kPolling);
+    looked_ns_ = std::max(looked_ns_, table_.last_submitted_ns());
     if (options_.rank == 0) OrderPass();
     if (MustMeet()) DeclineOffers();
     LeaveRole();
@@ -117,9 +120,11 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   Submission* const submission = *submitted;
   *handle = submission->handle;
   const int64_t started = submission->submitted_ns;
+  looked_ns_ = started;
+  RankMeter::Wait wait(&meter_, started);
   Drive([submission] { return submission->complete.load(); }, DeadlineAfter(started, limit_ns));
   LeaveRole();
-  wait_ns_.fetch_add(options_.clock() - started);
+  wait.End(submission->complete.load(), options_.clock());
   return table_.DoneWaiting(submission, release);
 }
 
@@ -127,6 +132,7 @@ template <typename Done>
 void Engine::Await(const Done& done, int64_t limit_ns) {
   const int64_t started = MonotonicNs();
   const int64_t deadline = DeadlineAfter(started, limit_ns);
+  RankMeter::Wait wait(&meter_, started);
   for (int64_t now = started; !done() && now < deadline; now = MonotonicNs()) {
     if (role_.try_lock()) {
       bell_.SetAttention(Attention::kPolling);
@@ -136,7 +142,7 @@ void Engine::Await(const Done& done, int64_t limit_ns) {
       table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
     }
   }
-  wait_ns_.fetch_add(MonotonicNs() - started);
+  wait.End(done(), MonotonicNs());
 }
 
 uint64_t Engine::WaitForCompletion(uint64_t seen, int64_t limit_ns) {
@@ -208,6 +214,8 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
       continue;
     }
     const int64_t now = MonotonicNs();
+    looked_ns_ = now;
+    if (arrivals_ != nullptr && table_.has_offer()) arrivals_->OnMissing(rendezvous_->OnlyMissing(), now);
     if (now >= deadline_ns) return;
     if (idle_since == 0) idle_since = now;
     const bool moves = WantsToMove(now);
@@ -222,6 +230,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     }
     bell_.SetAttention(Attention::kPolling);
     bell_.StateCpu();
+    looked_ns_ = MonotonicNs();
     if (moves) CheckMove();
     checks = 0;
     idle_since = 0;
@@ -256,6 +265,7 @@ void Engine::DataThread() {
     if (stopping_.load()) return;
     if (role_.try_lock()) {
       bell_.SetAttention(Attention::kPolling);
+      looked_ns_ = MonotonicNs();
       // Within a batch the data thread waits as any driver does; between batches it goes to sleep at once.
       Drive([this] { return !is_running_.load() && !Pass(); }, kForever);
       LeaveRole();
@@ -267,6 +277,7 @@ void Engine::DataThread() {
 void Engine::Attend() {
   if (!role_.try_lock()) return;
   bell_.SetAttention(Attention::kPolling);
+  looked_ns_ = options_.clock();
   while (Pass()) {
   }
   LeaveRole();
@@ -355,7 +366,11 @@ bool Engine::MeetPass() {
   uint32_t slot = 0;
   const int64_t bytes = table_.CompleteOffered(&slot);
   if (bytes < 0) return true;
-  if (options_.rank == 0) orderer_.OnUsed(slot);
+  if (options_.rank == 0) {
+    orderer_.OnUsed(slot);
+    arrivals_->OnMet(looked_ns_);
+    arrivals_->OnStep(meter_.steps());
+  }
   batches_.fetch_add(1);
   bytes_.fetch_add(bytes);
   return true;
@@ -381,12 +396,16 @@ bool Engine::OrderPass() {
     moved = true;
   }
   Post post;
-  for (int rank = 0; rank < options_.size; ++rank) {
+  // Its own posts last: those that others have made meanwhile came before.
+  for (int turn = 1; turn <= options_.size; ++turn) {
+    const int rank = turn == options_.size ? 0 : turn;
     while (channel_->ReadPost(rank, &post)) {
-      orderer_.OnPost(rank, post);
+      const bool completes = orderer_.OnPost(rank, post);
+      if (post.kind == Post::Kind::kSubmit) arrivals_->OnPost(rank, completes, looked_ns_);
       moved = true;
     }
   }
+  if (moved) arrivals_->OnStep(meter_.steps());
   for (;;) {
     if (!unappended_.has_value()) {
       unappended_ = orderer_.Next(outstanding_batches_ == 0);

@@ -18,6 +18,8 @@
 #include "worker/core/clock.h"
 #include "worker/core/collective.h"
 #include "worker/engine/submissions/submission_table.h"
+#include "worker/measure/last_arrivals.h"
+#include "worker/measure/rank_meter.h"
 #include "worker/order/orderer.h"
 #include "worker/order/ready_channel.h"
 
@@ -109,6 +111,8 @@ class Engine {
     uint64_t wait_ns = 0;
   };
   Counters counters() const;
+  // Rank 0: who comes last; null on others. Any thread.
+  const LastArrivals* arrivals() const { return arrivals_.get(); }
 
  private:
   void DataThread();
@@ -168,6 +172,7 @@ class Engine {
   Rendezvous* const rendezvous_;
   const CollectiveStarter start_;
   const std::function<void(const absl::Status&)> stop_transport_;
+  RankMeter meter_;
   SubmissionTable table_;
   Doorbell& bell_;
   const bool relays_;
@@ -176,7 +181,10 @@ class Engine {
   // The members below belong to the role.
   Orderer orderer_;
   std::optional<Entry> unappended_;
-  uint32_t met_ = 0;             // rounds of the rendezvous
+  uint32_t met_ = 0;  // rounds of the rendezvous
+  // Rank 0: who came last; the time at which the role was looked at last, which is fresh where there was a wait.
+  const std::unique_ptr<LastArrivals> arrivals_;
+  int64_t looked_ns_ = 0;
   int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
   Entry entry_;
   std::unique_ptr<RunningBatch> running_;
@@ -196,8 +204,6 @@ class Engine {
   std::atomic<uint64_t> batches_{0};
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> arena_bytes_{0};
-  std::atomic<uint64_t> engine_ns_{0};
-  std::atomic<uint64_t> wait_ns_{0};
   std::thread data_thread_;
 };
 

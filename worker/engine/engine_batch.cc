@@ -45,6 +45,7 @@ void Engine::OnBatch(const Entry& entry) {
   running.collective.ranks = running.ranks;
   running.collective.position = position;
   running.collective.counts = running.counts;
+  meter_.BeginBatch(running.started_ns, entry.items.empty() ? 0 : entry.items[0].slot);
   table_.Take(entry, &running.submissions);
   is_running_.store(true);
   absl::Status started = StartBatch(entry);
@@ -293,7 +294,7 @@ void Engine::FinishBatch(const absl::Status& status) {
     }
   }
   batches_.fetch_add(1);
-  engine_ns_.fetch_add(MonotonicNs() - running.started_ns);
+  meter_.EndBatch(running.started_ns, MonotonicNs());
   if (options_.rank == 0) --outstanding_batches_;
   is_running_.store(false);
   table_.Complete(running.submissions, status);
@@ -319,7 +320,10 @@ void Engine::Abort(const absl::Status& reason) {
 }
 
 Engine::Counters Engine::counters() const {
-  return {batches_.load(), bytes_.load(), arena_bytes_.load(), engine_ns_.load(), wait_ns_.load()};
+  const RankRecord& record = meter_.record();
+  return {batches_.load(), bytes_.load(), arena_bytes_.load(),
+          static_cast<uint64_t>(record.batch_ns.load(std::memory_order_relaxed)),
+          static_cast<uint64_t>(record.waited_ns.load(std::memory_order_relaxed))};
 }
 
 }  // namespace farandole

@@ -73,6 +73,8 @@ class Connections {
 
   ReadyChannel& channel();
   Transport& transport() { return *transport_; }
+  // Any thread, after Meet: as SocketSet::Sending; zero where this rank has no connection to another host.
+  absl::Duration Sending() const { return sockets_ == nullptr ? absl::ZeroDuration() : sockets_->Sending(); }
   // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
   const Hosts& bulk_hosts() const { return bulk_hosts_; }
   // Those that the transport reduces in place.

@@ -156,6 +156,7 @@ void CoordinatorLink::OnTick() {
   // Also between two epochs: the host's other ranks may still be in the old one.
   if (engine_ == nullptr || course_ != Course::kRuns) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
+  measures_.State(channel_->record(rank_));
   channel_->Beat({beat_, now, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
@@ -196,7 +197,10 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
   heartbeat->set_epoch(epoch_.number());
   const int64_t most_age_ns = absl::ToInt64Nanoseconds(kMostBeatTicks * conversation_->tick_interval());
   const auto see = [this](int rank) { return HostPulses::Sight{channel_->ReadPulse(rank), channel_->HasLeft(rank)}; };
-  if (pulses_.Look(see, now_ns, most_age_ns, heartbeat)) conversation_->Send(std::move(message));
+  const bool speaks = pulses_.Look(see, now_ns, most_age_ns, heartbeat);
+  measures_.Look([this](int rank) { return channel_->record(rank); }, speaks, engine_->arrivals(), now_ns,
+                 heartbeat->mutable_measures());
+  if (speaks) conversation_->Send(std::move(message));
 }
 
 void CoordinatorLink::SendStallReport(uint64_t inquiry) {

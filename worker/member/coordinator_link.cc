@@ -48,6 +48,21 @@ void AddShapes(const Submission& submission, v1::Ready* ready) {
   }
 }
 
+// States what the ranks must agree about.
+void Describe(const Submission& submission, v1::Ready* ready) {
+  ready->set_name(submission.name);
+  ready->set_group(submission.group);
+  ready->set_op(static_cast<v1::OpType>(submission.op));
+  ready->set_dtype(static_cast<v1::DType>(submission.dtype));
+  ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
+  ready->set_device(DeviceOf(submission));
+  AddShapes(submission, ready);
+  ready->set_root(static_cast<uint32_t>(submission.root));
+  ready->set_prescale(submission.prescale);
+  ready->set_postscale(submission.postscale);
+  ready->set_joins(submission.joins);
+}
+
 constexpr uint32_t kProtocolVersion = 1;
 // The look for stalls; signs of life, too, where the coordinator does not want more.
 constexpr absl::Duration kLongestTick = absl::Milliseconds(500);
@@ -214,9 +229,11 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
   return absl::OkStatus();
 }
 
-void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus) {
+void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
+                              std::function<absl::Duration()> sending) {
   std::lock_guard<std::mutex> lock(mutex_);
   pulses_.Start(conversation_->NowNs());
+  measures_.Start(pulses_.first(), pulses_.end() - pulses_.first(), conversation_->NowNs(), std::move(sending));
   channel_ = channel;
   if (gpus != nullptr) {
     gpu_health_.Watch({[gpus] { return gpus->is_used(); }, [gpus](int64_t looked_ns) { return gpus->Look(looked_ns); },
@@ -351,21 +368,11 @@ void CoordinatorLink::Negotiate(const Submission& submission, uint32_t retired_s
                                 uint32_t attempt, uint32_t ordinal) {
   v1::WorkerMessage message;
   v1::Ready* ready = message.mutable_ready();
-  ready->set_name(submission.name);
-  ready->set_group(submission.group);
-  ready->set_op(static_cast<v1::OpType>(submission.op));
-  ready->set_dtype(static_cast<v1::DType>(submission.dtype));
-  ready->set_reduce_op(static_cast<v1::ReduceOp>(submission.reduce_op));
-  ready->set_device(DeviceOf(submission));
-  AddShapes(submission, ready);
-  ready->set_root(static_cast<uint32_t>(submission.root));
-  ready->set_prescale(submission.prescale);
-  ready->set_postscale(submission.postscale);
+  Describe(submission, ready);
   ready->set_retired_slot(retired_slot);
   ready->set_disputed_slot(disputed_slot);
   ready->set_attempt(attempt);
   ready->set_ordinal(ordinal);
-  ready->set_joins(submission.joins);
   ready->set_disputants(disputed_slot == 0 ? 0 : submission.disputants);
   conversation_->Send(std::move(message));
 }

@@ -26,6 +26,7 @@
 #include "worker/launch/options.h"
 #include "worker/member/gpu_health.h"
 #include "worker/member/group_requests.h"
+#include "worker/member/host_measures.h"
 #include "worker/member/host_pulses.h"
 #include "worker/member/stall_reporter.h"
 
@@ -70,8 +71,10 @@ class CoordinatorLink final : public ControlLink {
   // reported; the coordinator knows which ranks have left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
-  // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null.
-  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus);
+  // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null; `sending`, which is
+  // Connections::Sending, too.
+  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
+               std::function<absl::Duration()> sending = nullptr);
   // Any thread: the connection is lost to a rank of another host that has not left. Reports it to the coordinator,
   // which may know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2
   // s, the epoch ends with `verdict`. `evidence` as in PeerLost.
@@ -150,6 +153,7 @@ class CoordinatorLink final : public ControlLink {
 
   // Control thread only, once connected.
   HostPulses pulses_;
+  HostMeasures measures_;
   GpuHealth gpu_health_;
   StallReporter stalls_;
   // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.

@@ -76,7 +76,8 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
   if (absl::Status watched = link_->Watch(hosts_, who_); !watched.ok()) return watched;
   if (absl::Status met = Meet(epoch, interrupted); !met.ok()) return met;
   MakeEngine(next_handles, epoch.max_slots() == 0 ? kOlderMaxSlots : epoch.max_slots());
-  link_->Connect(engine_.get(), &connections_->channel(), gpus_.get());
+  link_->Connect(engine_.get(), &connections_->channel(), gpus_.get(),
+                 [connections = connections_.get()] { return connections->Sending(); });
   return absl::OkStatus();
 }
 

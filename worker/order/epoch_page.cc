@@ -45,6 +45,7 @@ struct EpochPage::RankBlock {
   alignas(64) std::atomic<uint32_t> end_code;
   uint32_t end_bytes;
   char end[kMostEndBytes];
+  RankRecord record;
 };
 
 size_t EpochPage::Bytes(int size, EpochRings rings) {
@@ -239,6 +240,8 @@ ReadyChannel::Pulse EpochPage::ReadPulse(int rank) const {
   const uint64_t beat = other.beat.load();
   return {beat, other.beat_ns.load(), other.batches.load(), other.is_attached.load() != 0};
 }
+
+RankRecord* EpochPage::record(int rank) const { return &block(rank).record; }
 
 void EpochPage::StateEnd(const absl::Status& reason) {
   RankBlock& own = block(rank_);

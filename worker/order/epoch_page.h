@@ -47,6 +47,7 @@ class EpochPage final : public ReadyChannel {
   Rendezvous* rendezvous() override { return rendezvous_.has_value() ? &*rendezvous_ : nullptr; }
   void Beat(const Pulse& pulse) override;
   Pulse ReadPulse(int rank) const override;
+  RankRecord* record(int rank) const override;
   // At most the first 448 bytes of the sentence.
   void StateEnd(const absl::Status& reason) override;
   absl::Status StatedEnd(int rank) const override;

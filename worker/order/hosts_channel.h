@@ -64,6 +64,7 @@ class HostsChannel final : public ReadyChannel {
   // Of ranks of this host.
   void Beat(const Pulse& pulse) override { page_->Beat(pulse); }
   Pulse ReadPulse(int rank) const override { return page_->ReadPulse(hosts_.LocalIndex(rank)); }
+  RankRecord* record(int rank) const override { return page_->record(hosts_.LocalIndex(rank)); }
   void StateEnd(const absl::Status& reason) override { page_->StateEnd(reason); }
   absl::Status StatedEnd(int rank) const override { return page_->StatedEnd(hosts_.LocalIndex(rank)); }
 

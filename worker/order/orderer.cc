@@ -86,11 +86,11 @@ void Orderer::AddSlot(uint32_t number, uint32_t group_number) {
   TellAllJoined();
 }
 
-void Orderer::OnPost(int rank, const Post& post) {
-  if (post.kind == Post::Kind::kLeave) return OnLeave(rank);
-  if (post.kind == Post::Kind::kJoin) return OnJoin(rank, post.count);
+bool Orderer::OnPost(int rank, const Post& post) {
+  if (post.kind == Post::Kind::kLeave) return OnLeave(rank), false;
+  if (post.kind == Post::Kind::kJoin) return OnJoin(rank, post.count), false;
   // A slot that is ready already stays where it is in the queue of ready slots; the new post belongs to a later round.
-  if (Accept(rank, post)) Evaluate(post.slot, slots_.at(post.slot));
+  return Accept(rank, post) && Evaluate(post.slot, slots_.at(post.slot));
 }
 
 void Orderer::OnUsed(uint32_t number) {
@@ -144,7 +144,7 @@ void Orderer::SetIdle(Slot& slot, Group& group) {
   idle_.splice(idle_.end(), busy_, slot.position);
 }
 
-void Orderer::Evaluate(uint32_t number, Slot& slot) {
+bool Orderer::Evaluate(uint32_t number, Slot& slot) {
   const Group& group = groups_.at(slot.group);
   slot.missing = 0;
   int posted = 0;
@@ -155,9 +155,10 @@ void Orderer::Evaluate(uint32_t number, Slot& slot) {
       ++slot.missing;
     }
   }
-  if (posted == 0 || slot.missing > 0) return;
+  if (posted == 0 || slot.missing > 0) return false;
   const bool urgent = Front(slot).is_inline != 0 || !Agrees(slot) || RootHasJoined(slot);
   (urgent ? urgent_ : group.has_rank_0 ? batches_ : foreign_).push_back(number);
+  return true;
 }
 
 void Orderer::RetireIdle(size_t most) {

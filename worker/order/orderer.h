@@ -38,7 +38,8 @@ class Orderer {
   // From now on posts in `slot` can be ordered. Posts that came before are kept. Slots are added in ascending order;
   // one that is not above the last was added before, and stays as it is.
   void AddSlot(uint32_t slot, uint32_t group);
-  void OnPost(int rank, const Post& post);
+  // Whether a slot has become ready by it.
+  bool OnPost(int rank, const Post& post);
   // The slot was used without posts: it is not the one that was idle for longest.
   void OnUsed(uint32_t slot);
 
@@ -87,8 +88,8 @@ class Orderer {
   void SetBusy(Slot& slot, Group& group);
   // It has no post any more.
   void SetIdle(Slot& slot, Group& group);
-  // Counts the missing posts and queues the slot if it is ready.
-  void Evaluate(uint32_t number, Slot& slot);
+  // Counts the missing posts and queues the slot if it is ready, which it returns.
+  bool Evaluate(uint32_t number, Slot& slot);
   // Retires idle slots until `most` are left, or none is idle.
   void RetireIdle(size_t most);
   void AddRetireNotice(uint32_t number);

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "worker/core/collective.h"
 #include "worker/core/doorbell.h"
+#include "worker/measure/rank_record.h"
 #include "worker/order/rendezvous.h"
 #include "worker/transport/shm/arena_table.h"
 
@@ -182,6 +183,8 @@ class ReadyChannel {
   };
   virtual void Beat(const Pulse& pulse) = 0;
   virtual Pulse ReadPulse(int rank) const = 0;
+  // Any thread: what a rank of the same host has measured; this rank's own is written by its engine.
+  virtual RankRecord* record(int rank) const = 0;
 
   // One thread, once: the epoch has ended on this rank, by `reason`, before the rank acts upon it. Ranks of the same
   // host that see its process end know by this that it is not the cause.

@@ -84,6 +84,17 @@ Rendezvous::Outcome Rendezvous::Look() const {
   return outcome;
 }
 
+int Rendezvous::OnlyMissing() const {
+  const uint64_t round = round_.load();
+  int missing = -1;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_ || cell(rank, round).round.load() == round) continue;
+    if (missing >= 0) return -1;
+    missing = rank;
+  }
+  return missing;
+}
+
 bool Rendezvous::IsAsked() const {
   const uint64_t next = round_.load() + 1;
   for (int rank = 0; rank < size(); ++rank) {

@@ -37,6 +37,8 @@ class Rendezvous {
   void Offer(uint32_t slot, uint64_t signature);
   // Any thread: the outcome of the round that this rank has offered last.
   Outcome Look() const;
+  // Any thread: the one rank that has not answered the round that this rank has offered last; -1: none, or several.
+  int OnlyMissing() const;
   // In a round that is agreed: the contribution of `rank`.
   const char* payload(int rank) const;
   // Any thread, where no offer of this rank is open: whether another rank has offered in a round that this rank has not

@@ -97,12 +97,37 @@ absl::Status CheckStallReport(const v1::StallReport& report) {
   return absl::OkStatus();
 }
 
+// A column has a number for each pulse, or none.
+absl::Status CheckColumn(absl::string_view what, int count, int pulses) {
+  if (count == 0 || count == pulses) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the measures' column ", what, " has ", count, " numbers for ", pulses,
+                                                 pulses == 1 ? " pulse" : " pulses"));
+}
+
+absl::Status CheckMeasures(const v1::Measures& measures, int pulses, size_t size) {
+  absl::Status status = CheckColumn("steps", measures.steps_size(), pulses);
+  status.Update(CheckColumn("waited_us", measures.waited_us_size(), pulses));
+  status.Update(CheckColumn("waited_in_batch_us", measures.waited_in_batch_us_size(), pulses));
+  status.Update(CheckColumn("batch_us", measures.batch_us_size(), pulses));
+  status.Update(CheckColumn("cpu_us", measures.cpu_us_size(), pulses));
+  status.Update(CheckColumn("sending_us", measures.sending_us_size(), pulses));
+  status.Update(CheckColumn("waiting_us", measures.waiting_us_size(), pulses));
+  status.Update(CheckColumn("running_us", measures.running_us_size(), pulses));
+  status.Update(CheckColumn("last_slot", measures.last_slot_size(), pulses));
+  status.Update(CheckColumn("batch_slot", measures.batch_slot_size(), pulses));
+  status.Update(CheckCount("late_ranks", measures.late_ranks_size(), 32));
+  status.Update(CheckCount("late_steps", measures.late_steps_size(), 32));
+  status.Update(CheckCount("late_us", measures.late_us_size(), 32));
+  for (const uint32_t rank : measures.late_ranks()) status.Update(CheckRank("a rank that came last", rank, size));
+  return status;
+}
+
 absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
   if (absl::Status status = CheckCount("pulses", heartbeat.pulses_size(), size); !status.ok()) return status;
   for (const v1::Pulse& pulse : heartbeat.pulses()) {
     if (absl::Status status = CheckRank("the rank of a pulse", pulse.rank(), size); !status.ok()) return status;
   }
-  return absl::OkStatus();
+  return CheckMeasures(heartbeat.measures(), heartbeat.pulses_size(), size);
 }
 
 }  // namespace

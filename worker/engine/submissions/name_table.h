@@ -38,6 +38,9 @@ class NameTable {
     uint32_t slot = 0;  // 0: none
     uint32_t retired_slot = 0;
     int outstanding = 0;
+    // As RankMeter::Count.
+    bool is_given = false;
+    uint64_t step = 0;
     // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
     uint32_t outstanding_ops = 0;
     enum class Asking { kNot, kQueued, kAsked };

@@ -231,7 +231,7 @@ SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
     activity.pending.push_back({(*one)->name, (*one)->group, (*one)->op, now_ns - (*one)->submitted_ns});
   }
   activity.last_submitted = last_submitted_;
-  activity.last_submitted_age_ns = last_submitted_ns_ == 0 ? 0 : now_ns - last_submitted_ns_;
+  activity.last_submitted_age_ns = last_submitted_ns() == 0 ? 0 : now_ns - last_submitted_ns();
   activity.completed = completions_.load();
   activity.unasked = names_.unasked();
   return activity;

@@ -112,6 +112,7 @@ size_t SubmissionTable::WritePayload(const Submission& submission, char* payload
 }
 
 Post SubmissionTable::MakePost(const Submission& submission) {
+  meter_.Submitted(submission.slot);
   using Counts = OpTraits::Counts;
   const OpTraits& traits = TraitsOf(submission.op);
   Post post;

@@ -20,6 +20,7 @@ bool SubmissionTable::MayOffer(const Submission& submission, const Name& name) {
 
 void SubmissionTable::OpenOffer(Submission* submission, Name* name) {
   submission->slot = name->slot;
+  meter_.Submitted(submission->slot);
   offer_.Open(submission, name);
   WritePayload(*submission, rendezvous_->payload());
   rendezvous_->Offer(submission->slot, submission->signature);

@@ -40,7 +40,8 @@ void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
-                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked)
+                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked,
+                                 RankMeter* meter)
     : rank_(rank),
       channel_(channel),
       rendezvous_(channel->rendezvous()),
@@ -48,6 +49,8 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
       clock_(clock),
       arenas_(arenas),
       timeline_(timeline),
+      own_meter_(nullptr),
+      meter_(meter != nullptr ? *meter : own_meter_),
       names_(rank, size, most_asked),
       pool_(next_handles),
       posts_(channel) {}
@@ -177,6 +180,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   const absl::string_view own_name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   const absl::string_view key = held_name.empty() ? own_name : held_name;
   Name* const name = names_.FindOrAdd(*group, request.group, key);
+  name->is_given = !request.name.empty();
   if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
     // In Horovod's words, which its users look for in their logs.
     return absl::InvalidArgumentError(absl::StrCat(
@@ -193,7 +197,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   // looks for the answer itself.
   if (!is_driven) channel_->doorbell().Concern();
   ++counters_.submissions;
-  last_submitted_ns_ = submission->submitted_ns;
+  last_submitted_ns_.store(submission->submitted_ns, std::memory_order_relaxed);
   if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
   if (submission->ready.is_captured()) {
     captured_count_.fetch_add(1);
@@ -266,6 +270,7 @@ void SubmissionTable::Finish(Submission* submission, const absl::Status& status)
 
 void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
   if (name != nullptr) {
+    meter_.Count(name->is_given, &name->step);
     --name->outstanding;
     name->outstanding_ops &= ~BitOf(submission->op);
   }

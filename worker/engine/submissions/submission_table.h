@@ -27,6 +27,7 @@
 #include "worker/engine/submissions/post_queue.h"
 #include "worker/engine/submissions/submission.h"
 #include "worker/engine/submissions/timeline.h"
+#include "worker/measure/rank_meter.h"
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
@@ -66,10 +67,10 @@ using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 class SubmissionTable {
  public:
   // `timeline` (may be null) records each completion; outlives the table. Of new names in a group the coordinator is
-  // asked for `most_asked` at a time; the others wait for its answers.
+  // asked for `most_asked` at a time; the others wait for its answers. `meter` (null: the table's own) counts steps.
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
                   const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
-                  size_t most_asked = 16384);
+                  size_t most_asked = 16384, RankMeter* meter = nullptr);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
@@ -145,6 +146,8 @@ class SubmissionTable {
   int64_t pending() const { return pending_count_.load(); }
   // Submissions that have completed, well or not. One that is counted is complete for the thread that asks for it then.
   uint64_t completions() const { return completions_.load(); }
+  // When this rank submitted last; 0: never.
+  int64_t last_submitted_ns() const { return last_submitted_ns_.load(std::memory_order_relaxed); }
   bool has_waiters() const { return waiting_threads_.load() > 0; }
   absl::Status ended() const;
   // Other ranks that have left, in that order.
@@ -254,6 +257,8 @@ class SubmissionTable {
   const ClockNs clock_;
   const ArenaTable* const arenas_;
   Timeline* const timeline_;
+  RankMeter own_meter_;
+  RankMeter& meter_;
 
   mutable std::mutex mutex_;
   std::condition_variable notice_;
@@ -276,7 +281,7 @@ class SubmissionTable {
   std::vector<int64_t> captured_;  // handles that wait for EnterCaptured
   uint32_t last_own_slot_ = 0;
   std::string last_submitted_;
-  int64_t last_submitted_ns_ = 0;
+  std::atomic<int64_t> last_submitted_ns_{0};
   Counters counters_;
 };
 

@@ -1,8 +1,11 @@
 #include "worker/transport/tcp/socket_set.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -60,6 +63,8 @@ absl::Status SocketSet::Add(int fd, OnReady on_ready) {
         absl::StrCat("cannot watch descriptor ", fd, ", a socket to another host: ", strerror(error)));
   }
   sockets_[fd] = std::move(socket);
+  const std::lock_guard<std::mutex> lock(fds_mutex_);
+  fds_.insert(fd);
   return absl::OkStatus();
 }
 
@@ -87,6 +92,21 @@ void SocketSet::Remove(int fd) {
   found->second->removed = true;
   removed_.push_back(std::move(found->second));
   sockets_.erase(found);
+  const std::lock_guard<std::mutex> lock(fds_mutex_);
+  fds_.erase(fd);
+}
+
+absl::Duration SocketSet::Sending() const {
+  const std::lock_guard<std::mutex> lock(fds_mutex_);
+  absl::Duration sending;
+  for (const int fd : fds_) {
+    tcp_info info = {};
+    socklen_t bytes = sizeof(info);
+    // Older kernels fill in less of it, and tests have other sockets.
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0)
+      sending += absl::Microseconds(static_cast<int64_t>(info.tcpi_busy_time));
+  }
+  return sending;
 }
 
 bool SocketSet::Poll() {

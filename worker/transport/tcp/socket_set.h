@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "worker/control/control_loop.h"
 #include "worker/core/doorbell.h"
 #include "worker/transport/tcp/poller.h"
@@ -45,6 +48,9 @@ class SocketSet final : public Poller {
   // Calls on_ready of the sockets that are ready now.
   bool Poll() override;
   void Rest() override;
+  // Any thread: for how long the TCP connections that are in the set have had data under way that the other side had
+  // not acknowledged, all together, since they were made.
+  absl::Duration Sending() const;
   // Any thread: rings the bell, for what reached this rank in another way than by a socket of the set.
   void Wake() { bell_->Summon(); }
 
@@ -73,6 +79,9 @@ class SocketSet final : public Poller {
   // Set by Rest, cleared when it is disarmed: by the next Poll, or the ring.
   std::atomic<bool> rests_{false};
   absl::flat_hash_map<int, std::unique_ptr<Socket>> sockets_;
+  // Those of sockets_, for Sending: who has the lock may use them.
+  mutable std::mutex fds_mutex_;
+  absl::flat_hash_set<int> fds_;
   // Removed while events of theirs may be in the hands of a Poll.
   std::vector<std::unique_ptr<Socket>> removed_;
 };

@@ -1,0 +1,41 @@
+#ifndef FARANDOLE_WORKER_MEASURE_RANK_RECORD_H_
+#define FARANDOLE_WORKER_MEASURE_RANK_RECORD_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace farandole {
+
+// A rank's measurements of itself since its epoch began, in the memory that its host's ranks share: peers read it
+// while the rank is stopped, and when it is dead. Zero at first. Each word is written by the rank alone, relaxed, and
+// means something by itself; a reader that looks in between may see one word a moment before another. Times are of the
+// host's monotonic clock.
+struct alignas(64) RankRecord {
+  // Steps that have begun: a step ends where a name is submitted again that was part of it. Of names that the program
+  // has given, and of all others.
+  std::atomic<uint64_t> named_steps;
+  std::atomic<uint64_t> unnamed_steps;
+  // Time for which threads of the program have waited in the library; of this, while a collective ran. Waits that are
+  // over.
+  std::atomic<int64_t> waited_ns;
+  std::atomic<int64_t> waited_in_batch_ns;
+  // Since when a thread of the program is in a call that waits; 0: none is. A wait of many calls, one after the other,
+  // began with the first, and ends when one of them has its result.
+  std::atomic<int64_t> waiting_since_ns;
+  std::atomic<int64_t> stuck_since_ns;
+  // Time for which collectives have run that are over, whoever waited; and since when one runs, 0: none does.
+  std::atomic<int64_t> batch_ns;
+  std::atomic<int64_t> batch_since_ns;
+  // The first slot of the collective that ran last, and the slot in which the rank has submitted last; 0: none.
+  std::atomic<uint32_t> batch_slot;
+  std::atomic<uint32_t> last_slot;
+  // The process's CPU time, and the time for which its main thread was ready to run and had no CPU, as of its last
+  // beat.
+  alignas(64) std::atomic<int64_t> cpu_ns;
+  // For how long its sockets to other hosts have had data under way, all together, as of its last beat.
+  std::atomic<int64_t> sending_ns;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_MEASURE_RANK_RECORD_H_

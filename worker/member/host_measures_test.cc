@@ -1,0 +1,140 @@
+#include "worker/member/host_measures.h"
+
+#include <map>
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "worker/measure/rank_meter.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+class HostMeasuresTest : public ::testing::Test {
+ protected:
+  // A host with ranks 4 and 5.
+  HostMeasuresTest() { measures_.Start(4, 2, 0); }
+  const v1::Measures& Look(int64_t now_ns, bool speaks = false, const LastArrivals* arrivals = nullptr) {
+    columns_.Clear();
+    measures_.Look([this](int rank) { return &records_[rank]; }, speaks, arrivals, now_ns, &columns_);
+    return columns_;
+  }
+
+  std::map<int, RankRecord> records_;
+  NetworkCounters network_;
+  HostMeasures measures_{[this] { return network_; }};
+  v1::Measures columns_;
+};
+
+TEST_F(HostMeasuresTest, TellsWhatHasHappenedSinceTheLastLook) {
+  records_[5].waited_ns = 300 * kMs;
+  records_[5].waited_in_batch_ns = 100 * kMs;
+  records_[5].batch_ns = 150 * kMs;
+  records_[5].cpu_ns = 20 * kMs;
+  records_[5].named_steps = 7;
+  records_[5].last_slot = 3;
+  EXPECT_EQ(Look(500 * kMs).interval_us(), 500'000u);
+  ASSERT_EQ(columns_.waited_us_size(), 2);
+  EXPECT_EQ(columns_.waited_us(0), 0u);
+  EXPECT_EQ(columns_.waited_us(1), 300'000u);
+  EXPECT_EQ(columns_.waited_in_batch_us(1), 100'000u);
+  EXPECT_EQ(columns_.batch_us(1), 150'000u);
+  EXPECT_EQ(columns_.cpu_us(1), 20'000u);
+  EXPECT_EQ(columns_.steps(1), 7u);
+  EXPECT_EQ(columns_.last_slot(1), 3u);
+  records_[5].waited_ns = 350 * kMs;
+  EXPECT_EQ(Look(1000 * kMs).waited_us(1), 50'000u);
+  EXPECT_EQ(columns_.steps(1), 0u);
+}
+
+TEST_F(HostMeasuresTest, AWaitThatGoesOnCountsAsFarAsItHasCome) {
+  // The program waits by calls of 100 ms at most.
+  records_[4].stuck_since_ns = 50 * kMs;
+  records_[4].waiting_since_ns = 100 * kMs;
+  EXPECT_EQ(Look(500 * kMs).waited_us(0), 400'000u);
+  EXPECT_EQ(columns_.waiting_us(0), 450'000u);
+  EXPECT_EQ(columns_.waited_in_batch_us(0), 0u);
+  // It ends: what was told before is not told again.
+  records_[4].waiting_since_ns = 0;
+  records_[4].stuck_since_ns = 0;
+  records_[4].waited_ns = 600 * kMs;
+  EXPECT_EQ(Look(1000 * kMs).waited_us(0), 200'000u);
+  EXPECT_EQ(columns_.waiting_us(0), 0u);
+}
+
+TEST_F(HostMeasuresTest, ACollectiveThatGoesOnIsPartOfTheWaitForIt) {
+  records_[4].waiting_since_ns = 100 * kMs;
+  records_[4].batch_since_ns = 300 * kMs;
+  records_[4].batch_slot = 9;
+  EXPECT_EQ(Look(500 * kMs).waited_in_batch_us(0), 200'000u);
+  EXPECT_EQ(columns_.running_us(0), 200'000u);
+  EXPECT_EQ(columns_.batch_slot(0), 9u);
+}
+
+TEST_F(HostMeasuresTest, TheProcessStatesItsCpuTime) {
+  RankRecord own = {};
+  measures_.State(&own);
+  const int64_t before_ns = own.cpu_ns;
+  EXPECT_GT(before_ns, 0);
+  uint64_t sum = 0;
+  while (sum < 50'000'000) ++sum;
+  measures_.State(&own);
+  EXPECT_GE(own.cpu_ns, before_ns);
+  EXPECT_EQ(own.sending_ns, 0);
+}
+
+TEST_F(HostMeasuresTest, ASumThatSeemsToGoBackIsToldLater) {
+  // The wait has ended, and its time is not added yet.
+  records_[4].waiting_since_ns = 100 * kMs;
+  EXPECT_EQ(Look(500 * kMs).waited_us(0), 400'000u);
+  records_[4].waiting_since_ns = 0;
+  EXPECT_EQ(Look(501 * kMs).waited_us(0), 0u);
+  records_[4].waited_ns = 410 * kMs;
+  EXPECT_EQ(Look(600 * kMs).waited_us(0), 10'000u);
+}
+
+TEST_F(HostMeasuresTest, TheNetworkCountsWhileTheRankSpeaksForTheHost) {
+  network_ = {1000, 2000, 3};
+  EXPECT_EQ(Look(1 * kMs, true).received_bytes(), 0u);
+  network_ = {1500, 2600, 4};
+  EXPECT_EQ(Look(2 * kMs, true).received_bytes(), 500u);
+  EXPECT_EQ(columns_.sent_bytes(), 600u);
+  EXPECT_EQ(columns_.retransmits(), 1u);
+  // Another rank speaks for a while.
+  Look(3 * kMs);
+  network_ = {9000, 9000, 9};
+  EXPECT_EQ(Look(4 * kMs, true).received_bytes(), 0u);
+}
+
+TEST_F(HostMeasuresTest, TheRanksThatKeptOthersWaitingForLongestComeFirst) {
+  LastArrivals arrivals(100);
+  arrivals.OnStep(1);
+  arrivals.OnMissing(7, 0);
+  arrivals.OnMet(5 * kMs);
+  arrivals.OnMissing(9, 5 * kMs);
+  arrivals.OnMet(25 * kMs);
+  arrivals.OnStep(2);
+  Look(30 * kMs, false, &arrivals);
+  ASSERT_EQ(columns_.late_ranks_size(), 2);
+  EXPECT_EQ(columns_.late_ranks(0), 9u);
+  EXPECT_EQ(columns_.late_steps(0), 1u);
+  EXPECT_EQ(columns_.late_us(0), 20'000u);
+  EXPECT_EQ(columns_.late_ranks(1), 7u);
+  EXPECT_EQ(columns_.late_steps(1), 0u);
+  Look(40 * kMs, false, &arrivals);
+  EXPECT_EQ(columns_.late_ranks_size(), 0);
+}
+
+TEST_F(HostMeasuresTest, AtMost32RanksAreNamed) {
+  LastArrivals arrivals(100);
+  for (int rank = 1; rank < 60; ++rank) {
+    arrivals.OnMissing(rank, rank * kMs);
+    arrivals.OnMet((rank + 1) * kMs + rank);
+  }
+  Look(90 * kMs, false, &arrivals);
+  EXPECT_EQ(columns_.late_ranks_size(), 32);
+}
+
+}  // namespace
+}  // namespace farandole

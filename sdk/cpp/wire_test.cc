@@ -8,7 +8,9 @@
 #include "farandole/v1/monitor.pb.h"
 #include "gtest/gtest.h"
 
-namespace farandole::sdk::client {
+namespace farandole {
+inline namespace sdk {
+namespace client {
 namespace {
 
 // Every field set.
@@ -185,4 +187,6 @@ TEST(WireTest, WhatIsWrittenProtobufReads) {
 }
 
 }  // namespace
-}  // namespace farandole::sdk::client
+}  // namespace client
+}  // namespace sdk
+}  // namespace farandole

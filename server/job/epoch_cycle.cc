@@ -292,6 +292,7 @@ void EpochCycle::CloseEpoch(const std::string& reason) {
   job_.last.stall = job_.run->last_stall();
   job_.last.stalled_at = job_.run->last_stall_at();
   job_.last.negotiation_messages = job_.run->negotiation_messages();
+  job_.last.diagnosis = job_.run->diagnosis().Report(ledger_.wall_ahead());
   job_.run.reset();
   job_.change.reset();
 }
@@ -300,6 +301,7 @@ void EpochCycle::KeepSurvivors() {
   job_.last.stall = job_.run->last_stall();
   job_.last.stalled_at = job_.run->last_stall_at();
   job_.last.negotiation_messages = job_.run->negotiation_messages();
+  job_.last.diagnosis = job_.run->diagnosis().Report(ledger_.wall_ahead());
   job_.survivors =
       std::make_unique<Survivors>(job_.run->epoch(), job_.run->TakeRoster(), job_.StallLimits().loss, ledger_.now());
   job_.run.reset();

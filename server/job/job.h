@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/diagnosis/memory_budget.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
 #include "server/store/store.h"
@@ -30,6 +31,9 @@ struct JobOptions {
   uint32_t max_groups = 1024;
   // Whether who reads the log also reads the workers' output, in which rank 0 tells of stalls.
   bool logs_beside_workers = false;
+  // For what the jobs' ranks have measured (see Measurements): enough for some 28,000 ranks. Shared by all that copy
+  // these options, the jobs of one coordinator.
+  std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(256 << 20);
 };
 
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,

@@ -26,6 +26,7 @@ v1::JobSummary JobReport::Summary() const {
     summary.set_batches_per_second(job_.run->roster().BatchesPerSecond());
     const v1::GpuUsage gpus = job_.run->roster().GpuUsage();
     if (gpus.gpus() > 0) *summary.mutable_gpus() = gpus;
+    summary.set_blocker(job_.run->diagnosis().Sentence());
   }
   summary.set_last_stall(job_.run == nullptr ? job_.last.stall : job_.run->last_stall());
   const absl::Time stalled_at = job_.run == nullptr ? job_.last.stalled_at : job_.run->last_stall_at();
@@ -34,12 +35,16 @@ v1::JobSummary JobReport::Summary() const {
   return summary;
 }
 
-v1::GetJobResponse JobReport::Inspect() const {
+v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const {
   v1::GetJobResponse response;
   *response.mutable_summary() = Summary();
   *response.mutable_history() = ledger_.history().entries();
   response.set_negotiation_messages(job_.run == nullptr ? job_.last.negotiation_messages
                                                         : job_.run->negotiation_messages());
+  *response.mutable_diagnosis() =
+      job_.run == nullptr ? job_.last.diagnosis : job_.run->diagnosis().Report(ledger_.wall_ahead());
+  if (job_.run != nullptr && history_of.has_value())
+    *response.mutable_rank_history() = job_.run->diagnosis().History(*history_of, ledger_.wall_ahead());
   for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
     *response.add_workers() = worker;
   if (ledger_.record().state() == v1::JOB_STATE_FORMING) response.clear_workers();

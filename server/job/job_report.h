@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_SERVER_JOB_JOB_REPORT_H_
 #define FARANDOLE_SERVER_JOB_JOB_REPORT_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "farandole/v1/monitor.pb.h"
@@ -15,7 +17,8 @@ class JobReport {
 
   // The job's row in ListJobs.
   v1::JobSummary Summary() const;
-  v1::GetJobResponse Inspect() const;
+  // `history_of`: a rank, as in GetJobRequest.
+  v1::GetJobResponse Inspect(std::optional<uint32_t> history_of = std::nullopt) const;
   // Whom the job waits for, and who waits.
   std::string WaitingSentence() const;
 

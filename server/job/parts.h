@@ -33,6 +33,7 @@ struct JobParts {
     std::string stall;
     absl::Time stalled_at;
     uint64_t negotiation_messages = 0;
+    v1::Diagnosis diagnosis;
   };
 
   JobParts(std::string tenant, std::string name, const JobOptions& options,

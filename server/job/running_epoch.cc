@@ -34,7 +34,8 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
       negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_),
-      stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_) {}
+      stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_),
+      diagnosis_(roster_.get(), &negotiation_, options.measurements) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};
@@ -151,6 +152,8 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return;
     case v1::WorkerMessage::kHeartbeat:
       for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_->Feel(pulse, effects.now);
+      for (const std::string& sentence : diagnosis_.Take(message.heartbeat(), effects.now))
+        Tell(LogLine::Level::kInform, sentence, effects);
       return;
     case v1::WorkerMessage::kPeerLost:
       return LosePeer(rank, message.peer_lost(), effects.now);
@@ -411,6 +414,8 @@ std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
     worker.set_batches(seat.batches);
     if (seat.gpu.has_value()) *worker.mutable_gpu() = *seat.gpu;
     worker.set_missed(seat.missed);
+    if (std::optional<v1::Measured> measured = diagnosis_.Rank(rank, now); measured.has_value() && !seat.left)
+      *worker.mutable_measured() = *std::move(measured);
     if (seat.left || seat.missed) {
       worker.set_state("left");
     } else if (!seat.lost.empty()) {

@@ -13,6 +13,7 @@
 #include "farandole/v1/store.pb.h"
 #include "farandole/v1/types.pb.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/job/epoch_diagnosis.h"
 #include "server/job/job.h"
 #include "server/job/members/accusations.h"
 #include "server/job/members/broken_links.h"
@@ -120,6 +121,7 @@ class RunningEpoch {
   const std::string& last_stall() const { return last_stall_; }
   absl::Time last_stall_at() const { return last_stall_at_; }
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
+  const EpochDiagnosis& diagnosis() const { return diagnosis_; }
 
  private:
   static constexpr uint32_t kSlotBlock = 256;
@@ -160,6 +162,7 @@ class RunningEpoch {
   GroupTable groups_;
   Negotiation negotiation_;
   StallWatch stalls_;
+  EpochDiagnosis diagnosis_;
   OwedAnswers owed_;
   Accusations accusations_;
   // Null: everybody is, or has been, back.

@@ -161,7 +161,9 @@ void Job::State::On(const LostListed& event) {
   ledger_.Answer<v1::ListLostResponse>(event.call, job_.failures.ListLost(ledger_.now()));
 }
 
-void Job::State::On(const JobInspected& event) { ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect()); }
+void Job::State::On(const JobInspected& event) {
+  ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history_of));
+}
 
 void Job::State::On(const CheckpointsListed& event) {
   ledger_.Answer<v1::ListCheckpointsResponse>(event.call, job_.gate.List());

@@ -59,6 +59,8 @@ struct LostListed {
 // Monitor: GetJobResponse.
 struct JobInspected {
   CallId call = 0;
+  // The rank whose history is wanted besides.
+  std::optional<uint32_t> history_of = std::nullopt;
 };
 // Monitor: ListCheckpointsResponse.
 struct CheckpointsListed {

@@ -27,6 +27,7 @@ class SmallChannel final : public ReadyChannel {
   Doorbell& doorbell() override { return bell_; }
   void Beat(const Pulse&) override {}
   Pulse ReadPulse(int) const override { return {}; }
+  RankRecord* record(int) const override { return nullptr; }
   void StateEnd(const absl::Status&) override {}
   absl::Status StatedEnd(int) const override { return absl::OkStatus(); }
 

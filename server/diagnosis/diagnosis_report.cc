@@ -1,0 +1,86 @@
+#include "server/diagnosis/diagnosis_report.h"
+
+#include <optional>
+
+namespace farandole {
+namespace {
+
+v1::Measured ShowShares(const Shares& shares) {
+  v1::Measured measured;
+  measured.set_seconds(shares.seconds);
+  measured.set_steps(shares.steps);
+  measured.set_own_percent(100 * shares.own);
+  measured.set_waited_percent(100 * shares.waited);
+  measured.set_transfer_percent(100 * shares.transfer);
+  return measured;
+}
+
+v1::Blocker ShowBlocker(const Blocker& blocker, const Surroundings& around, absl::Duration wall_ahead) {
+  v1::Blocker shown;
+  shown.set_cause(CauseName(blocker.cause));
+  if (blocker.rank.has_value()) shown.set_rank(*blocker.rank);
+  if (blocker.host.has_value()) shown.set_host(around.name_host(*blocker.host));
+  shown.set_lost_seconds_a_minute(blocker.lost_seconds_a_minute);
+  shown.set_percent(blocker.percent);
+  shown.set_own_ratio(blocker.own_ratio);
+  shown.set_last_steps(blocker.last_steps);
+  shown.set_steps(blocker.steps);
+  shown.set_since_unix_ms(absl::ToUnixMillis(blocker.since + wall_ahead));
+  shown.set_sentence(blocker.sentence);
+  return shown;
+}
+
+}  // namespace
+
+v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundings& around, absl::Time now,
+                              absl::Duration wall_ahead) {
+  Judge judge(measurements, around);
+  const Diagnosis diagnosis = judge.Decide(now);
+  v1::Diagnosis shown;
+  *shown.mutable_now() = ShowShares(diagnosis.shares);
+  for (const Blocker& blocker : diagnosis.blockers) *shown.add_blockers() = ShowBlocker(blocker, around, wall_ahead);
+  ReportTotals(measurements, around, wall_ahead, &shown);
+  shown.set_at_unix_ms(absl::ToUnixMillis(now + wall_ahead));
+  return shown;
+}
+
+void ReportTotals(const Measurements& measurements, const Surroundings& around, absl::Duration wall_ahead,
+                  v1::Diagnosis* shown) {
+  const Judge judge(measurements, around);
+  *shown->mutable_total() = ShowShares(judge.Totals());
+  shown->clear_worst();
+  if (const std::optional<Blocker> worst = judge.WorstOfAll(); worst.has_value())
+    *shown->mutable_worst() = ShowBlocker(*worst, around, wall_ahead);
+}
+
+v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now) {
+  v1::Measured measured;
+  const RankSpan span = measurements.Sum(rank, measurements.EndBucket(now), Judge::kWindow);
+  if (span.seconds <= 0) return measured;
+  measured.set_seconds(span.seconds);
+  measured.set_steps(span.steps);
+  measured.set_own_percent(100 * span.own() / span.seconds);
+  measured.set_waited_percent(100 * span.waited_for_others() / span.seconds);
+  measured.set_transfer_percent(100 * span.waited_in_batch / span.seconds);
+  measured.set_cpu_percent(100 * span.cpu / span.seconds);
+  measured.set_last_steps(span.last_steps);
+  measured.set_alone_seconds(span.alone);
+  return measured;
+}
+
+v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, absl::Duration wall_ahead) {
+  v1::RankHistory history;
+  for (const Measurements::RollUp& one : measurements.RollUps(rank)) {
+    const absl::Time began = measurements.began() + (one.number - 1) * Measurements::kRollUp;
+    history.add_at_unix_ms(absl::ToUnixMillis(began + wall_ahead));
+    history.add_waited(one.waited);
+    history.add_most_waited(one.most_waited);
+    history.add_transfer(one.transfer);
+    history.add_most_transfer(one.most_transfer);
+    history.add_cpu(one.cpu);
+    history.add_steps(one.steps);
+  }
+  return history;
+}
+
+}  // namespace farandole

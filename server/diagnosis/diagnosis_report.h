@@ -1,0 +1,25 @@
+#ifndef FARANDOLE_SERVER_DIAGNOSIS_DIAGNOSIS_REPORT_H_
+#define FARANDOLE_SERVER_DIAGNOSIS_DIAGNOSIS_REPORT_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/diagnosis/judge.h"
+#include "server/diagnosis/measurements.h"
+
+namespace farandole {
+
+// The report for people on an epoch, as of `now`. `wall_ahead`: of `now`, as Job::Step has it.
+v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundings& around, absl::Time now,
+                              absl::Duration wall_ahead);
+// Only its sums since the epoch began.
+void ReportTotals(const Measurements& measurements, const Surroundings& around, absl::Duration wall_ahead,
+                  v1::Diagnosis* shown);
+// The rank's last half minute; without fields where it was not measured.
+v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now);
+v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, absl::Duration wall_ahead);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_DIAGNOSIS_DIAGNOSIS_REPORT_H_

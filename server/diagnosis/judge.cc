@@ -1,0 +1,495 @@
+#include "server/diagnosis/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace farandole {
+namespace {
+
+// Less of a job's time is not worth a sentence.
+constexpr double kLeastShare = 0.05;
+// Fewer steps say nothing about what is steady.
+constexpr uint64_t kLeastSteps = 10;
+// So many half seconds, and standard errors, are no chance, for any number of ranks that are looked at again and again.
+constexpr int kLeastBuckets = 8;
+constexpr double kCertain = 6;
+// A rank of whose lateness so much is in pauses is not slow all the time.
+constexpr double kMostlyPauses = 0.5;
+// All ranks wait for so long before they are said to stand still: longer than steps usually take.
+constexpr double kStandstill = 2.0;
+// A beat comes each half second: one that is so old says that the process stands still.
+constexpr double kSilent = 0.9;
+constexpr double kLeastPause = 1.0;
+// NVIDIA's resiliency extension flags what is below three quarters of its own best.
+constexpr double kOfBest = 0.75;
+constexpr double kSlowTransfer = 0.4;
+constexpr double kBusy = 0.5;
+
+double MedianOf(std::vector<double> numbers) {
+  if (numbers.empty()) return 0;
+  const auto middle = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+std::string ShowSeconds(double seconds) {
+  return seconds < 10 ? absl::StrFormat("%.1f s", seconds) : absl::StrFormat("%.0f s", seconds);
+}
+
+}  // namespace
+
+const char* CauseName(Cause cause) {
+  switch (cause) {
+    case Cause::kSlowCompute:
+      return "slow compute";
+    case Cause::kLate:
+      return "late";
+    case Cause::kSkipped:
+      return "skipped";
+    case Cause::kSlowNetwork:
+      return "slow network";
+    case Cause::kWholeJob:
+      return "whole job";
+  }
+  return "late";
+}
+
+Diagnosis Judge::Decide(absl::Time now) {
+  Diagnosis diagnosis;
+  ReadWindow(now);
+  diagnosis.shares = SharesOf();
+  if (rows_.size() < 2) return diagnosis;
+  ReadMeans();
+  if (!JudgeStandstill(&diagnosis)) {
+    JudgeRanks(&diagnosis);
+    JudgeNetwork(&diagnosis);
+    if (diagnosis.blockers.empty()) JudgeWhole(&diagnosis);
+  }
+  std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
+                   [](const Blocker& a, const Blocker& b) { return a.percent > b.percent; });
+  if (diagnosis.blockers.size() > kMostBlockers) diagnosis.blockers.resize(kMostBlockers);
+  return diagnosis;
+}
+
+void Judge::ReadWindow(absl::Time now) {
+  now_ = now;
+  end_ = measured_.EndBucket(now);
+  rows_.clear();
+  if (!measured_.is_kept()) return;
+  std::vector<double> steps;
+  std::vector<double> seconds;
+  for (uint32_t rank = 0; rank < measured_.size(); ++rank) {
+    if (!around_.is_present(rank)) continue;
+    Row row;
+    row.rank = rank;
+    row.span = measured_.Sum(rank, end_, kWindow);
+    if (row.span.seconds <= 0) continue;
+    row.own = row.span.own() / row.span.seconds;
+    row.waited = row.span.waited_for_others() / row.span.seconds;
+    row.transfer = row.span.waited_in_batch / row.span.seconds;
+    steps.push_back(static_cast<double>(row.span.steps));
+    seconds.push_back(row.span.seconds);
+    rows_.push_back(row);
+  }
+  steps_ = static_cast<uint64_t>(MedianOf(steps));
+  seconds_ = MedianOf(seconds);
+  std::vector<double> waited;
+  for (const Row& row : rows_) waited.push_back(row.waited);
+  // Of many ranks the median of the others is that of all.
+  const double median = MedianOf(waited);
+  for (Row& row : rows_) {
+    const double others = rows_.size() == 2 ? waited[&row == &rows_[0] ? 1 : 0] : median;
+    row.gap = others - row.waited;
+  }
+}
+
+void Judge::ReadMeans() {
+  mean_waited_.assign(Measurements::kBuckets, 0);
+  for (size_t back = 0; back < Measurements::kBuckets; ++back) {
+    const int64_t bucket = end_ - 1 - static_cast<int64_t>(back);
+    double waited = 0;
+    double seconds = 0;
+    for (const Row& row : rows_) {
+      const RankSpan span = measured_.In(row.rank, bucket);
+      waited += span.waited_for_others();
+      seconds += span.seconds;
+    }
+    mean_waited_[back] = seconds > 0 ? waited / seconds : 0;
+  }
+}
+
+Shares Judge::SharesOf() const {
+  Shares shares;
+  for (const Row& row : rows_) {
+    shares.own += row.own;
+    shares.waited += row.waited;
+    shares.transfer += row.transfer;
+  }
+  const double count = std::max<double>(1, static_cast<double>(rows_.size()));
+  shares.own /= count;
+  shares.waited /= count;
+  shares.transfer /= count;
+  shares.seconds = seconds_;
+  shares.steps = steps_;
+  return shares;
+}
+
+// Ranks wait, and nothing has come to an end for a while.
+bool Judge::JudgeStandstill(Diagnosis* diagnosis) const {
+  std::vector<uint32_t> absent;
+  size_t waiting = 0;
+  size_t running = 0;
+  bool is_silent = false;
+  for (const Row& row : rows_) {
+    const Measurements::Present& present = measured_.present(row.rank);
+    // A process that stands still may do so while it waits itself.
+    if (present.silent >= kSilent) {
+      absent.push_back(row.rank);
+      is_silent = true;
+    } else if (present.waiting >= kStandstill) {
+      ++waiting;
+      running += present.running > 0 ? 1 : 0;
+    } else if (present.running == 0 && present.waiting == 0) {
+      absent.push_back(row.rank);
+    } else {
+      return false;
+    }
+  }
+  if (waiting == 0 || (running > 0 && !is_silent)) return false;
+  if (absent.empty()) {
+    BlameSkipped(diagnosis);
+  } else if (absent.size() <= Judge::kMostBlockers) {
+    BlameAbsent(absent, diagnosis);
+  }
+  return !diagnosis->blockers.empty();
+}
+
+void Judge::BlameAbsent(const std::vector<uint32_t>& absent, Diagnosis* diagnosis) const {
+  for (const Row& row : rows_) {
+    if (!std::binary_search(absent.begin(), absent.end(), row.rank)) continue;
+    double waiting = 0;
+    for (const Row& other : rows_) waiting = std::max(waiting, measured_.present(other.rank).waiting);
+    Blocker blocker;
+    blocker.cause = Cause::kLate;
+    blocker.rank = row.rank;
+    blocker.steps = steps_;
+    blocker.last_steps = row.span.last_steps;
+    blocker.lost_seconds_a_minute = 60 * std::max(0.0, row.gap);
+    blocker.percent = 100 * std::max(0.0, row.gap) * static_cast<double>(rows_.size() - absent.size()) /
+                      static_cast<double>(rows_.size());
+    blocker.since = now_ - absl::Seconds(waiting);
+    const size_t others = rows_.size() - absent.size();
+    const double busy = BusySince(row, waiting);
+    blocker.sentence = absl::StrCat(
+        around_.name_rank(row.rank), " keeps ", others == 1 ? "the other rank" : absl::StrCat(others, " ranks"),
+        " waiting, now for ", ShowSeconds(waiting), "; ", Activity(row, busy), ": late, ", Excuse(row, busy, false));
+    diagnosis->blockers.push_back(std::move(blocker));
+  }
+}
+
+// All wait for each other.
+void Judge::BlameSkipped(Diagnosis* diagnosis) const {
+  std::map<uint32_t, std::vector<uint32_t>> ranks_by_slot;
+  for (const Row& row : rows_) ranks_by_slot[measured_.present(row.rank).last_slot].push_back(row.rank);
+  if (ranks_by_slot.size() < 2) return;
+  const auto most = std::max_element(ranks_by_slot.begin(), ranks_by_slot.end(),
+                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  for (const auto& [slot, ranks] : ranks_by_slot) {
+    if (slot == most->first) continue;
+    for (const uint32_t rank : ranks) {
+      if (diagnosis->blockers.size() == kMostBlockers) return;
+      const double waiting = measured_.present(rank).waiting;
+      Blocker blocker;
+      blocker.cause = Cause::kSkipped;
+      blocker.rank = rank;
+      blocker.lost_seconds_a_minute = 60;
+      blocker.percent = 100;
+      blocker.since = now_ - absl::Seconds(waiting);
+      blocker.sentence = absl::StrCat(
+          around_.name_rank(rank), " waits in ", around_.name_slot(slot), " for ", ShowSeconds(waiting), ", while ",
+          most->second.size() == 1 ? around_.name_rank(most->second[0]) : absl::StrCat(most->second.size(), " others"),
+          most->second.size() == 1 ? " waits in " : " wait in ", around_.name_slot(most->first),
+          ": skipped; it has left a collective out, or takes another branch of the program");
+      diagnosis->blockers.push_back(std::move(blocker));
+    }
+  }
+}
+
+void Judge::JudgeRanks(Diagnosis* diagnosis) const {
+  for (const Row& row : rows_) {
+    if (row.gap >= kLeastShare) JudgeRank(row, diagnosis);
+  }
+  // Several slow ranks share what the others wait.
+  double gaps = 0;
+  for (const Blocker& blocker : diagnosis->blockers) gaps += blocker.percent;
+  const double most = 100 * SharesOf().waited;
+  if (gaps <= most || gaps <= 0) return;
+  for (Blocker& blocker : diagnosis->blockers) blocker.percent *= most / gaps;
+}
+
+void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
+  const Spread spread = SpreadOf(row.rank);
+  const double step = steps_ > 0 ? seconds_ / static_cast<double>(steps_) : seconds_;
+  const bool is_certain = steps_ >= kLeastSteps && spread.buckets >= kLeastBuckets && spread.certainty >= kCertain;
+  const bool pauses = spread.longest_pause >= std::max(kLeastPause, step);
+  if (!is_certain && !pauses) return;
+  const bool is_steady = is_certain && !(pauses && spread.paused_share >= kMostlyPauses);
+  const double busy = is_steady || around_.gpu_busy(row.rank).has_value() ? Busy(row) : spread.paused_busy;
+  Blocker blocker;
+  blocker.rank = row.rank;
+  blocker.cause = is_steady && busy >= kBusy ? Cause::kSlowCompute : Cause::kLate;
+  blocker.steps = steps_;
+  blocker.last_steps = std::min(row.span.last_steps, steps_);
+  blocker.lost_seconds_a_minute = 60 * row.gap;
+  blocker.percent = 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
+  const double median = MedianOwnBeside(row.rank);
+  blocker.own_ratio = median > 0 ? row.own / median : 0;
+  blocker.since = OnsetOf(row.rank);
+  blocker.sentence =
+      absl::StrCat(around_.name_rank(row.rank), " was last in ", blocker.last_steps, " of the last ", blocker.steps,
+                   " steps; ", rows_.size() == 2 ? "the other waited " : "the others waited ",
+                   absl::StrFormat("%.1f s a minute for it", blocker.lost_seconds_a_minute), "; its own time is ",
+                   absl::StrFormat("%.1f x the %s", blocker.own_ratio, rows_.size() == 2 ? "other's" : "median"), ", ",
+                   Activity(row, busy), ": ", CauseName(blocker.cause),
+                   blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, is_steady)) : "");
+  diagnosis->blockers.push_back(std::move(blocker));
+}
+
+double Judge::GapIn(uint32_t rank, int64_t bucket) const {
+  const RankSpan span = measured_.In(rank, bucket);
+  if (span.seconds <= 0) return 0;
+  const double count = static_cast<double>(rows_.size());
+  const double own = span.waited_for_others() / span.seconds;
+  const double all = mean_waited_[static_cast<size_t>(end_ - 1 - bucket)];
+  // The mean of the others.
+  return (all * count - own) / (count - 1) - own;
+}
+
+Judge::Spread Judge::SpreadOf(uint32_t rank) const {
+  Spread spread;
+  double sum = 0;
+  double squares = 0;
+  double pause = 0;
+  double paused = 0;
+  double own = 0;
+  double cpu = 0;
+  for (int64_t bucket = std::max<int64_t>(0, end_ - kWindow); bucket < end_; ++bucket) {
+    const RankSpan span = measured_.In(rank, bucket);
+    if (span.seconds <= 0) continue;
+    const double gap = GapIn(rank, bucket);
+    ++spread.buckets;
+    sum += gap;
+    squares += gap * gap;
+    const bool pauses = gap >= 0.5 && span.steps == 0;
+    pause = pauses ? pause + gap * span.seconds : 0;
+    spread.longest_pause = std::max(spread.longest_pause, pause);
+    if (!pauses) continue;
+    paused += gap;
+    own += span.own();
+    cpu += span.cpu;
+  }
+  spread.paused_share = sum > 0 ? paused / sum : 0;
+  spread.paused_busy = own > 0 ? cpu / own : 0;
+  if (spread.buckets < 2) return spread;
+  const double mean = sum / spread.buckets;
+  const double variance = std::max(1e-6, squares / spread.buckets - mean * mean);
+  spread.certainty = mean / std::sqrt(variance / spread.buckets);
+  return spread;
+}
+
+// Where the rank's gap has changed most clearly from small to great; where it never was small, the oldest that is
+// known.
+absl::Time Judge::OnsetOf(uint32_t rank) const {
+  const int64_t first = std::max<int64_t>(0, end_ - static_cast<int64_t>(Measurements::kBuckets));
+  std::vector<double> gaps;
+  int64_t begin = first;
+  for (int64_t bucket = first; bucket < end_; ++bucket) {
+    if (gaps.empty() && measured_.In(rank, bucket).seconds <= 0) {
+      begin = bucket + 1;
+      continue;
+    }
+    gaps.push_back(GapIn(rank, bucket));
+  }
+  std::vector<double> sums = {0};
+  for (const double gap : gaps) sums.push_back(sums.back() + gap);
+  const int64_t count = static_cast<int64_t>(gaps.size());
+  int64_t onset = 0;
+  double clearest = 0;
+  for (int64_t split = 2; split + 2 <= count; ++split) {
+    const double before = sums[split] / static_cast<double>(split);
+    const double after = (sums[count] - sums[split]) / static_cast<double>(count - split);
+    // Greyhound keeps changes of at least 10 %.
+    if (after - before < 2 * kLeastShare) continue;
+    const double weight = static_cast<double>(split) * static_cast<double>(count - split);
+    const double clarity = weight * (after - before) * (after - before);
+    if (clarity <= clearest) continue;
+    clearest = clarity;
+    onset = split;
+  }
+  return measured_.TimeOf(begin + onset);
+}
+
+double Judge::Busy(const Row& row) const {
+  if (const std::optional<double> gpu = around_.gpu_busy(row.rank); gpu.has_value()) return *gpu;
+  return row.span.own() > 0 ? row.span.cpu / row.span.own() : 0;
+}
+
+double Judge::BusySince(const Row& row, double seconds) const {
+  if (around_.gpu_busy(row.rank).has_value()) return Busy(row);
+  const RankSpan span = measured_.Sum(row.rank, end_, static_cast<int64_t>(2 * seconds));
+  return span.own() > 0 ? span.cpu / span.own() : 0;
+}
+
+std::string Judge::Activity(const Row& row, double busy) const {
+  return absl::StrCat(around_.gpu_busy(row.rank).has_value() ? "GPU" : "CPU", busy >= kBusy ? " busy" : " idle", " (",
+                      Percent(busy), ")");
+}
+
+std::string Judge::Excuse(const Row& row, double busy, bool is_steady) const {
+  const double silent = std::max(row.span.silent, measured_.present(row.rank).silent);
+  if (silent >= kSilent && !is_steady)
+    return absl::StrCat("its process stood still for up to ", ShowSeconds(silent), " (stopped, or without a CPU)");
+  if (busy < kBusy) return is_steady ? "as for its input" : "as for input, a lock, or a device";
+  return row.rank == 0 ? "as for a validation, a checkpoint, or garbage collection"
+                       : "as for garbage collection, or work that others do not have";
+}
+
+double Judge::MedianOwnBeside(uint32_t rank) const {
+  std::vector<double> own;
+  for (const Row& row : rows_) {
+    if (row.rank != rank) own.push_back(row.own);
+  }
+  return MedianOf(std::move(own));
+}
+
+// Collectives take a great part of the time, between hosts. A sender whose network is slow has data under way all the
+// time, while the others have none to send.
+void Judge::JudgeNetwork(Diagnosis* diagnosis) const {
+  const Shares shares = SharesOf();
+  std::map<uint32_t, std::pair<double, int>> sending_by_host;
+  double batch = 0;
+  for (const Row& row : rows_) {
+    auto& [sending, count] = sending_by_host[measured_.host(row.rank)];
+    sending += row.span.sending / row.span.seconds;
+    ++count;
+    batch = std::max(batch, row.transfer);
+  }
+  if (sending_by_host.size() < 2 || shares.transfer < kSlowTransfer || steps_ < kLeastSteps) return;
+  std::vector<double> all;
+  for (const auto& [host, sum] : sending_by_host) all.push_back(sum.first / sum.second);
+  const auto busiest = std::max_element(
+      sending_by_host.begin(), sending_by_host.end(),
+      [](const auto& a, const auto& b) { return a.second.first / a.second.second < b.second.first / b.second.second; });
+  const double most = busiest->second.first / busiest->second.second;
+  // Of two the other; of more their median.
+  const double others = all.size() == 2 ? *std::min_element(all.begin(), all.end()) : MedianOf(all);
+  Blocker blocker;
+  blocker.cause = Cause::kSlowNetwork;
+  blocker.steps = steps_;
+  blocker.percent = 100 * shares.transfer;
+  blocker.lost_seconds_a_minute = 60 * shares.transfer;
+  blocker.since = measured_.TimeOf(std::max<int64_t>(0, end_ - kWindow));
+  const std::string start = absl::StrFormat("collectives took %.1f s of each minute", 60 * shares.transfer);
+  if (most > 0.1 && most >= 2 * others) {
+    blocker.host = busiest->first;
+    const Measurements::Network& network = measured_.network(busiest->first);
+    blocker.sentence =
+        absl::StrCat(start, "; the connections of ", around_.name_host(busiest->first), " had data under way for ",
+                     Percent(most), " of the time, others' for ", Percent(others),
+                     absl::StrFormat("; it sent %.1f MB/s, %.1f segments a second again", network.sent_bytes / 1e6,
+                                     network.retransmits),
+                     ": slow network");
+  } else {
+    blocker.sentence = absl::StrCat(start, ", and no host stands out: slow network between the hosts");
+  }
+  diagnosis->blockers.push_back(std::move(blocker));
+}
+
+// All have become slower than they were in the best ten seconds.
+void Judge::JudgeWhole(Diagnosis* diagnosis) const {
+  const std::vector<Measurements::RollUp> past = measured_.RollUps(rows_[0].rank);
+  if (past.size() < 3 || steps_ < kLeastSteps || seconds_ <= 0) return;
+  const auto best =
+      std::max_element(past.begin(), past.end(), [](const auto& a, const auto& b) { return a.steps < b.steps; });
+  const double best_rate = best->steps / absl::ToDoubleSeconds(Measurements::kRollUp);
+  const double rate = static_cast<double>(steps_) / seconds_;
+  if (best_rate <= 0 || rate >= kOfBest * best_rate) return;
+  const Shares shares = SharesOf();
+  Blocker blocker;
+  blocker.cause = Cause::kWholeJob;
+  blocker.steps = steps_;
+  blocker.percent = 100 * (1 - rate / best_rate);
+  blocker.lost_seconds_a_minute = 60 * (1 - rate / best_rate);
+  blocker.since = measured_.began() + best->number * Measurements::kRollUp;
+  blocker.sentence = absl::StrCat(absl::StrFormat("all ranks make %.1f steps/s, and made %.1f; ", rate, best_rate),
+                                  Percent(shares.own), " of the time is the program's own, ", Percent(shares.transfer),
+                                  " collectives, ", Percent(shares.waited), " waiting for each other: whole job");
+  diagnosis->blockers.push_back(std::move(blocker));
+}
+
+Shares Judge::Totals() const {
+  Shares shares;
+  std::vector<double> steps;
+  double count = 0;
+  for (uint32_t rank = 0; rank < measured_.size(); ++rank) {
+    const RankSpan& total = measured_.Total(rank);
+    if (total.seconds <= 0) continue;
+    ++count;
+    shares.own += total.own() / total.seconds;
+    shares.waited += total.waited_for_others() / total.seconds;
+    shares.transfer += total.waited_in_batch / total.seconds;
+    shares.seconds = std::max(shares.seconds, total.seconds);
+    steps.push_back(static_cast<double>(total.steps));
+  }
+  shares.steps = static_cast<uint64_t>(MedianOf(std::move(steps)));
+  if (count == 0) return shares;
+  shares.own /= count;
+  shares.waited /= count;
+  shares.transfer /= count;
+  return shares;
+}
+
+std::optional<Blocker> Judge::WorstOfAll() const {
+  std::vector<double> waited;
+  std::vector<double> own;
+  std::optional<uint32_t> worst;
+  double least = 1;
+  for (uint32_t rank = 0; rank < measured_.size(); ++rank) {
+    const RankSpan& total = measured_.Total(rank);
+    if (total.seconds <= 0) continue;
+    const double share = total.waited_for_others() / total.seconds;
+    if (!worst.has_value() || share < least) {
+      worst = rank;
+      least = share;
+    }
+    waited.push_back(share);
+    own.push_back(total.own() / total.seconds);
+  }
+  if (waited.size() < 2) return std::nullopt;
+  waited.erase(std::min_element(waited.begin(), waited.end()));
+  const double gap = MedianOf(waited) - least;
+  if (gap < kLeastShare) return std::nullopt;
+  const RankSpan& total = measured_.Total(*worst);
+  Blocker blocker;
+  blocker.rank = worst;
+  blocker.steps = Totals().steps;
+  blocker.last_steps = std::min(total.last_steps, blocker.steps);
+  blocker.lost_seconds_a_minute = 60 * gap;
+  blocker.percent = 100 * gap * static_cast<double>(waited.size()) / static_cast<double>(waited.size() + 1);
+  const double median = MedianOf(own);
+  blocker.own_ratio = median > 0 ? total.own() / total.seconds / median : 0;
+  blocker.since = measured_.began();
+  blocker.sentence = absl::StrCat(around_.name_rank(*worst), " was last in ", blocker.last_steps, " of ", blocker.steps,
+                                  " steps; the others waited ", ShowSeconds(gap * total.seconds), " for it");
+  return blocker;
+}
+
+}  // namespace farandole

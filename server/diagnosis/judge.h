@@ -1,0 +1,152 @@
+#ifndef FARANDOLE_SERVER_DIAGNOSIS_JUDGE_H_
+#define FARANDOLE_SERVER_DIAGNOSIS_JUDGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/diagnosis/measurements.h"
+
+namespace farandole {
+
+// Why a job is slower than it could be.
+enum class Cause {
+  // A rank computes for longer than the others, in each step.
+  kSlowCompute,
+  // A rank comes late, and does not compute meanwhile, or not in each step: input, garbage collection, validation, a
+  // process that stands still.
+  kLate,
+  // A rank waits in another collective than the others.
+  kSkipped,
+  // Collectives take long, as a host's connections, or all, carry no more.
+  kSlowNetwork,
+  // All ranks together have become slower.
+  kWholeJob,
+};
+
+// "slow compute", "late", "skipped", "slow network", "whole job".
+const char* CauseName(Cause cause);
+
+struct Blocker {
+  Cause cause = Cause::kLate;
+  // The rank or the host that is to blame; where neither is set, all are.
+  std::optional<uint32_t> rank;
+  std::optional<uint32_t> host;
+  // The price: seconds a minute that each other rank loses, and percent of the job's time.
+  double lost_seconds_a_minute = 0;
+  double percent = 0;
+  // Its own time, over the median of the others'; 0: not known.
+  double own_ratio = 0;
+  // In how many of how many steps it was the last.
+  uint64_t last_steps = 0;
+  uint64_t steps = 0;
+  // Since when.
+  absl::Time since;
+  std::string sentence;
+};
+
+// Of the ranks that were measured, on average.
+struct Shares {
+  double seconds = 0;
+  uint64_t steps = 0;
+  // Of the time, 0 to 1: the program's own, waiting for other ranks, and waiting while a collective ran.
+  double own = 0;
+  double waited = 0;
+  double transfer = 0;
+};
+
+struct Diagnosis {
+  Shares shares;
+  // The dearest first; at most kMostBlockers.
+  std::vector<Blocker> blockers;
+};
+
+// Facts that are not measured.
+struct Surroundings {
+  // By rank: it takes part still; how busy its GPU is, 0 to 1.
+  std::function<bool(uint32_t rank)> is_present;
+  std::function<std::optional<double>(uint32_t rank)> gpu_busy;
+  // "rank 37 (node-5)", "host node-5", "'grad/3'".
+  std::function<std::string(uint32_t rank)> name_rank;
+  std::function<std::string(uint32_t host)> name_host;
+  std::function<std::string(uint32_t slot)> name_slot;
+};
+
+// Says what slows a job down, from its measurements up to `now`. Pure; docs/diagnosis.md has the rules in words.
+// Without rings (see Measurements) there is no blocker.
+class Judge {
+ public:
+  static constexpr size_t kMostBlockers = 5;
+  // Most of what is looked at: 30 s.
+  static constexpr int64_t kWindow = 60;
+
+  Judge(const Measurements& measurements, const Surroundings& around) : measured_(measurements), around_(around) {}
+
+  Diagnosis Decide(absl::Time now);
+  // Since the epoch began.
+  Shares Totals() const;
+  // Since the epoch began: the rank that has waited least for the others, if they have waited for at least 5 % of the
+  // time more than it has.
+  std::optional<Blocker> WorstOfAll() const;
+
+ private:
+  struct Row {
+    uint32_t rank;
+    RankSpan span;
+    // Shares of the time.
+    double own = 0;
+    double waited = 0;
+    double transfer = 0;
+    // By how much less it waits for others than the median of the others.
+    double gap = 0;
+  };
+  // How a rank's gap is spread over the buckets of the window.
+  struct Spread {
+    int buckets = 0;
+    // The mean over its standard error.
+    double certainty = 0;
+    // The longest time in which the others waited, it did not, and made no step; how much of all that the others wait
+    // is in such times; and how much of them it has been busy.
+    double longest_pause = 0;
+    double paused_share = 0;
+    double paused_busy = 0;
+  };
+
+  void ReadWindow(absl::Time now);
+  void ReadMeans();
+  Shares SharesOf() const;
+  bool JudgeStandstill(Diagnosis* diagnosis) const;
+  void BlameAbsent(const std::vector<uint32_t>& absent, Diagnosis* diagnosis) const;
+  void BlameSkipped(Diagnosis* diagnosis) const;
+  void JudgeRanks(Diagnosis* diagnosis) const;
+  void JudgeRank(const Row& row, Diagnosis* diagnosis) const;
+  void JudgeNetwork(Diagnosis* diagnosis) const;
+  void JudgeWhole(Diagnosis* diagnosis) const;
+  Spread SpreadOf(uint32_t rank) const;
+  double GapIn(uint32_t rank, int64_t bucket) const;
+  absl::Time OnsetOf(uint32_t rank) const;
+  // How much of its own time its GPU, or else its CPU, was busy; and the same in the last seconds.
+  double Busy(const Row& row) const;
+  double BusySince(const Row& row, double seconds) const;
+  std::string Activity(const Row& row, double busy) const;
+  std::string Excuse(const Row& row, double busy, bool is_steady) const;
+  double MedianOwnBeside(uint32_t rank) const;
+
+  const Measurements& measured_;
+  const Surroundings& around_;
+  int64_t end_ = 0;
+  absl::Time now_;
+  std::vector<Row> rows_;
+  // Of all rows: the mean wait for others in each bucket of the rings.
+  std::vector<double> mean_waited_;
+  uint64_t steps_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_DIAGNOSIS_JUDGE_H_

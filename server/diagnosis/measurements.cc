@@ -1,0 +1,199 @@
+#include "server/diagnosis/measurements.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farandole {
+namespace {
+
+// A network's rates forget what is older than some ten heartbeats.
+constexpr double kNewWeight = 0.2;
+
+double SecondsOf(uint64_t us) { return static_cast<double>(us) / 1e6; }
+
+template <typename Column>
+uint64_t At(const Column& column, int at) {
+  return at < column.size() ? column.Get(at) : 0;
+}
+
+uint16_t Thousandths(double part, double whole) {
+  return whole > 0 ? static_cast<uint16_t>(std::clamp(1000 * part / whole, 0.0, 65535.0)) : 0;
+}
+
+uint16_t Small(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
+
+void Accumulate(const RankSpan& span, RankSpan* sum) {
+  sum->seconds += span.seconds;
+  sum->waited += span.waited;
+  sum->waited_in_batch += span.waited_in_batch;
+  sum->batch += span.batch;
+  sum->cpu += span.cpu;
+  sum->sending += span.sending;
+  sum->alone += span.alone;
+  sum->steps += span.steps;
+  sum->last_steps += span.last_steps;
+  sum->silent = std::max(sum->silent, span.silent);
+}
+
+RankSpan SpanOf(const v1::Heartbeat& heartbeat, int at) {
+  const v1::Measures& measures = heartbeat.measures();
+  RankSpan span;
+  span.seconds = SecondsOf(measures.interval_us());
+  // Several threads that wait count as one.
+  span.waited = std::min(SecondsOf(At(measures.waited_us(), at)), span.seconds);
+  span.waited_in_batch = std::min(SecondsOf(At(measures.waited_in_batch_us(), at)), span.waited);
+  span.batch = std::min(SecondsOf(At(measures.batch_us(), at)), span.seconds);
+  span.cpu = SecondsOf(At(measures.cpu_us(), at));
+  span.sending = SecondsOf(At(measures.sending_us(), at));
+  span.steps = At(measures.steps(), at);
+  span.silent = static_cast<double>(heartbeat.pulses(at).age_ms()) / 1e3;
+  return span;
+}
+
+}  // namespace
+
+Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, absl::Time began)
+    : hosts_(std::move(hosts)),
+      budget_(budget),
+      began_(began),
+      totals_(hosts_.size()),
+      present_(hosts_.size()),
+      networks_(hosts_.empty() ? 0 : *std::max_element(hosts_.begin(), hosts_.end()) + 1) {}
+
+Measurements::~Measurements() {
+  if (budget_ != nullptr) budget_->Return(taken_);
+}
+
+void Measurements::Open() {
+  is_open_ = true;
+  const int64_t bytes =
+      static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + kRollUps * sizeof(RollUp) + sizeof(OpenRollUp)));
+  if (budget_ != nullptr) {
+    if (!budget_->Take(bytes)) return;
+    taken_ = bytes;
+  }
+  cells_.resize(size() * kBuckets);
+  roll_ups_.resize(size() * kRollUps);
+  open_roll_ups_.resize(size());
+}
+
+void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
+  if (!heartbeat.has_measures()) return;
+  if (!is_open_) Open();
+  const v1::Measures& measures = heartbeat.measures();
+  for (int at = 0; at < heartbeat.pulses_size(); ++at) {
+    const uint32_t rank = heartbeat.pulses(at).rank();
+    const RankSpan span = SpanOf(heartbeat, at);
+    present_[rank] = {SecondsOf(At(measures.waiting_us(), at)), SecondsOf(At(measures.running_us(), at)), span.silent,
+                      static_cast<uint32_t>(At(measures.last_slot(), at)),
+                      static_cast<uint32_t>(At(measures.batch_slot(), at))};
+    Add(rank, span, now);
+    if (is_kept()) AddToRollUp(rank, span, now);
+  }
+  if (heartbeat.pulses_size() > 0) AddNetwork(hosts_[heartbeat.pulses(0).rank()], measures);
+  for (int at = 0; at < measures.late_ranks_size(); ++at) {
+    RankSpan span;
+    span.last_steps = At(measures.late_steps(), at);
+    span.alone = SecondsOf(At(measures.late_us(), at));
+    Add(measures.late_ranks(at), span, now);
+  }
+}
+
+void Measurements::Add(uint32_t rank, const RankSpan& span, absl::Time now) {
+  Accumulate(span, &totals_[rank]);
+  if (!is_kept()) return;
+  Cell& cell = CellOf(rank, EndBucket(now));
+  cell.seconds += static_cast<float>(span.seconds);
+  cell.waited += static_cast<float>(span.waited);
+  cell.waited_in_batch += static_cast<float>(span.waited_in_batch);
+  cell.cpu += static_cast<float>(span.cpu);
+  cell.sending += static_cast<float>(span.sending);
+  cell.alone += static_cast<float>(span.alone);
+  cell.silent = std::max(cell.silent, static_cast<float>(span.silent));
+  cell.steps = Small(cell.steps + span.steps);
+  cell.last_steps = Small(cell.last_steps + span.last_steps);
+}
+
+Measurements::Cell& Measurements::CellOf(uint32_t rank, int64_t bucket) {
+  Cell& cell = cells_[rank * kBuckets + static_cast<size_t>(bucket) % kBuckets];
+  if (cell.bucket != bucket) {
+    cell = Cell();
+    cell.bucket = static_cast<int32_t>(bucket);
+  }
+  return cell;
+}
+
+void Measurements::AddToRollUp(uint32_t rank, const RankSpan& span, absl::Time now) {
+  const uint32_t number = static_cast<uint32_t>(std::max<int64_t>(0, (now - began_) / kRollUp)) + 1;
+  OpenRollUp& open = open_roll_ups_[rank];
+  if (open.number != number) {
+    if (open.number != 0) {
+      const RankSpan& sum = open.sum;
+      roll_ups_[rank * kRollUps + open.number % kRollUps] = {open.number,
+                                                             Thousandths(sum.waited_for_others(), sum.seconds),
+                                                             Thousandths(open.most_waited, 1),
+                                                             Thousandths(sum.waited_in_batch, sum.seconds),
+                                                             Thousandths(open.most_transfer, 1),
+                                                             Thousandths(sum.cpu, sum.seconds),
+                                                             Small(sum.steps)};
+    }
+    open = OpenRollUp();
+    open.number = number;
+  }
+  Accumulate(span, &open.sum);
+  if (span.seconds <= 0) return;
+  open.most_waited = std::max(open.most_waited, span.waited_for_others() / span.seconds);
+  open.most_transfer = std::max(open.most_transfer, span.waited_in_batch / span.seconds);
+}
+
+void Measurements::AddNetwork(uint32_t host, const v1::Measures& measures) {
+  const double seconds = SecondsOf(measures.interval_us());
+  if (seconds <= 0) return;
+  const auto blend = [seconds](uint64_t now, double* rate) {
+    *rate += kNewWeight * (static_cast<double>(now) / seconds - *rate);
+  };
+  Network& network = networks_[host];
+  blend(measures.received_bytes(), &network.received_bytes);
+  blend(measures.sent_bytes(), &network.sent_bytes);
+  blend(measures.retransmits(), &network.retransmits);
+  network.total_retransmits += measures.retransmits();
+}
+
+int64_t Measurements::EndBucket(absl::Time now) const { return std::max<int64_t>(0, (now - began_) / kBucket); }
+
+RankSpan Measurements::In(uint32_t rank, int64_t bucket) const {
+  RankSpan span;
+  if (!is_kept() || bucket < 0) return span;
+  const Cell& cell = cells_[rank * kBuckets + static_cast<size_t>(bucket) % kBuckets];
+  if (cell.bucket != bucket) return span;
+  span.seconds = cell.seconds;
+  span.waited = cell.waited;
+  span.waited_in_batch = cell.waited_in_batch;
+  span.cpu = cell.cpu;
+  span.sending = cell.sending;
+  span.alone = cell.alone;
+  span.silent = cell.silent;
+  span.steps = cell.steps;
+  span.last_steps = cell.last_steps;
+  return span;
+}
+
+RankSpan Measurements::Sum(uint32_t rank, int64_t end, int64_t count) const {
+  RankSpan sum;
+  for (int64_t bucket = std::max<int64_t>(0, end - count); bucket < end; ++bucket) Accumulate(In(rank, bucket), &sum);
+  return sum;
+}
+
+std::vector<Measurements::RollUp> Measurements::RollUps(uint32_t rank) const {
+  std::vector<RollUp> all;
+  if (!is_kept()) return all;
+  const uint32_t open = open_roll_ups_[rank].number;
+  const uint32_t first = open > kRollUps ? open - static_cast<uint32_t>(kRollUps) + 1 : 1;
+  for (uint32_t number = first; number < open; ++number) {
+    const RollUp& one = roll_ups_[rank * kRollUps + number % kRollUps];
+    if (one.number == number) all.push_back(one);
+  }
+  return all;
+}
+
+}  // namespace farandole

@@ -1,0 +1,146 @@
+#ifndef FARANDOLE_SERVER_DIAGNOSIS_MEASUREMENTS_H_
+#define FARANDOLE_SERVER_DIAGNOSIS_MEASUREMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/diagnosis/memory_budget.h"
+
+namespace farandole {
+
+// The measurements of one rank over a span of time.
+struct RankSpan {
+  // How much of the span was measured.
+  double seconds = 0;
+  // As in v1::Measures.
+  double waited = 0;
+  double waited_in_batch = 0;
+  double batch = 0;
+  double cpu = 0;
+  double sending = 0;
+  // For how long it alone was missing, as rank 0 saw it.
+  double alone = 0;
+  uint64_t steps = 0;
+  // Steps in which it was the last.
+  uint64_t last_steps = 0;
+  // The longest time for which its beat stood still.
+  double silent = 0;
+
+  double waited_for_others() const { return waited > waited_in_batch ? waited - waited_in_batch : 0; }
+  double own() const { return seconds > waited ? seconds - waited : 0; }
+};
+
+// The measurements of an epoch's ranks: the last minute in half seconds, the last hour in steps of ten seconds, and the
+// sums since the epoch began. Pure: times come with the calls. Memory is taken from the budget, some 9 kB a rank, when
+// the first measurement comes; where it is refused, only sums are kept.
+class Measurements {
+ public:
+  static constexpr absl::Duration kBucket = absl::Milliseconds(500);
+  static constexpr size_t kBuckets = 120;
+  static constexpr absl::Duration kRollUp = absl::Seconds(10);
+  static constexpr size_t kRollUps = 360;
+
+  // The traffic of a host's network lately, each second, and since the epoch began.
+  struct Network {
+    double received_bytes = 0;
+    double sent_bytes = 0;
+    double retransmits = 0;
+    uint64_t total_retransmits = 0;
+  };
+  // Ten seconds of a rank: shares of the time in thousandths, on average and in the worst half second.
+  struct RollUp {
+    // The number of the ten seconds since the epoch began; 0: nothing.
+    uint32_t number = 0;
+    uint16_t waited = 0;
+    uint16_t most_waited = 0;
+    uint16_t transfer = 0;
+    uint16_t most_transfer = 0;
+    uint16_t cpu = 0;
+    uint16_t steps = 0;
+  };
+  // The latest words about a rank.
+  struct Present {
+    // For how long its program has waited, and its collective has run, without a break.
+    double waiting = 0;
+    double running = 0;
+    double silent = 0;
+    uint32_t last_slot = 0;
+    uint32_t batch_slot = 0;
+  };
+
+  // `hosts`: by rank, the number of its host. `budget`: null where all may be kept; outlives this object.
+  Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, absl::Time began);
+  ~Measurements();
+  Measurements(const Measurements&) = delete;
+  Measurements& operator=(const Measurements&) = delete;
+
+  // A heartbeat that is within its bounds.
+  void Take(const v1::Heartbeat& heartbeat, absl::Time now);
+
+  size_t size() const { return hosts_.size(); }
+  uint32_t host(uint32_t rank) const { return hosts_[rank]; }
+  const Network& network(uint32_t host) const { return networks_[host]; }
+  absl::Time began() const { return began_; }
+  bool is_kept() const { return !cells_.empty(); }
+  // The buckets that are over by `now`, of which the rings have something: [first, end).
+  int64_t EndBucket(absl::Time now) const;
+  // One rank in one bucket; nothing where it is not known any more.
+  RankSpan In(uint32_t rank, int64_t bucket) const;
+  // One rank in the last `count` buckets before `end`.
+  RankSpan Sum(uint32_t rank, int64_t end, int64_t count) const;
+  const RankSpan& Total(uint32_t rank) const { return totals_[rank]; }
+  const Present& present(uint32_t rank) const { return present_[rank]; }
+  // Oldest first; at most an hour.
+  std::vector<RollUp> RollUps(uint32_t rank) const;
+  absl::Time TimeOf(int64_t bucket) const { return began_ + static_cast<double>(bucket) * kBucket; }
+
+ private:
+  struct Cell {
+    int32_t bucket = -1;
+    float seconds = 0;
+    float waited = 0;
+    float waited_in_batch = 0;
+    float cpu = 0;
+    float sending = 0;
+    float alone = 0;
+    float silent = 0;
+    uint16_t steps = 0;
+    uint16_t last_steps = 0;
+  };
+  // The ten seconds that are not over.
+  struct OpenRollUp {
+    uint32_t number = 0;
+    RankSpan sum;
+    double most_waited = 0;
+    double most_transfer = 0;
+  };
+
+  // At the first measurement.
+  void Open();
+  Cell& CellOf(uint32_t rank, int64_t bucket);
+  void Add(uint32_t rank, const RankSpan& span, absl::Time now);
+  void AddToRollUp(uint32_t rank, const RankSpan& span, absl::Time now);
+  void AddNetwork(uint32_t host, const v1::Measures& measures);
+
+  const std::vector<uint32_t> hosts_;
+  MemoryBudget* const budget_;
+  const absl::Time began_;
+  int64_t taken_ = 0;
+  bool is_open_ = false;
+  std::vector<RankSpan> totals_;
+  std::vector<Present> present_;
+  std::vector<Network> networks_;
+  // By rank and ring position.
+  std::vector<Cell> cells_;
+  std::vector<RollUp> roll_ups_;
+  std::vector<OpenRollUp> open_roll_ups_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_DIAGNOSIS_MEASUREMENTS_H_

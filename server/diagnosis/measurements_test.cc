@@ -1,0 +1,92 @@
+#include "server/diagnosis/measurements.h"
+
+#include "gtest/gtest.h"
+#include "server/diagnosis/simulated_job.h"
+
+namespace farandole {
+namespace {
+
+TEST(MeasurementsTest, ARingKeepsTheLastMinute) {
+  SimulatedJob job(SimulatedJob::Plan{});
+  job.Run(100);
+  const Measurements& measured = job.measurements();
+  const int64_t end = measured.EndBucket(job.now());
+  EXPECT_GT(measured.In(3, end - 1).seconds, 0);
+  EXPECT_GT(measured.In(3, end - 100).seconds, 0);
+  EXPECT_EQ(measured.In(3, end - 125).seconds, 0);
+  EXPECT_EQ(measured.In(3, end + 1).seconds, 0);
+  EXPECT_NEAR(measured.Sum(3, end, 60).seconds, 30, 1);
+  EXPECT_NEAR(measured.Total(3).seconds, 100, 1);
+}
+
+TEST(MeasurementsTest, RollUpsKeepAnHour) {
+  SimulatedJob::Plan plan;
+  plan.ranks = 2;
+  plan.own = 0.9;
+  plan.transfer = 0.1;
+  plan.noise = 0;
+  SimulatedJob job(plan);
+  job.Run(4000);
+  const auto past = job.measurements().RollUps(1);
+  ASSERT_GE(past.size(), 350u);
+  ASSERT_LE(past.size(), Measurements::kRollUps);
+  EXPECT_EQ(past.back().number - past.front().number + 1, past.size());
+  EXPECT_NEAR(past.back().transfer, 100, 10);
+  EXPECT_NEAR(past.back().steps, 10, 1);
+}
+
+TEST(MeasurementsTest, TheMostOfAHalfSecondIsKept) {
+  SimulatedJob::Plan plan;
+  plan.ranks = 2;
+  plan.work = [](int rank, double now, double base) {
+    return SimulatedJob::Work{rank == 0 && now > 13 && now < 14 ? 2 : base, 1};
+  };
+  SimulatedJob job(plan);
+  job.Run(31);
+  const auto past = job.measurements().RollUps(1);
+  ASSERT_GE(past.size(), 2u);
+  EXPECT_LT(past[0].most_waited, 200);
+  EXPECT_GT(past[1].most_waited, 900);
+  EXPECT_LT(past[1].waited, 300);
+}
+
+TEST(MeasurementsTest, WithoutMemoryOnlySumsAreKept) {
+  MemoryBudget budget(1000);
+  SimulatedJob job(SimulatedJob::Plan{}, &budget);
+  job.Run(10);
+  EXPECT_FALSE(job.measurements().is_kept());
+  EXPECT_TRUE(job.measurements().RollUps(1).empty());
+  EXPECT_TRUE(job.Decide().blockers.empty());
+  EXPECT_NEAR(job.Totals().seconds, 10, 1);
+  EXPECT_EQ(budget.left(), 1000);
+}
+
+TEST(MeasurementsTest, TheMemoryIsGivenBackWithTheEpoch) {
+  MemoryBudget budget(1 << 20);
+  {
+    SimulatedJob job(SimulatedJob::Plan{}, &budget);
+    EXPECT_EQ(budget.left(), 1 << 20);
+    job.Run(1);
+    EXPECT_TRUE(job.measurements().is_kept());
+    // Some 9 kB a rank.
+    EXPECT_LT(budget.left(), (1 << 20) - 8 * 8000);
+    EXPECT_GT(budget.left(), (1 << 20) - 8 * 12000);
+  }
+  EXPECT_EQ(budget.left(), 1 << 20);
+}
+
+TEST(MeasurementsTest, AHeartbeatWithoutMeasuresChangesNothing) {
+  Measurements measured({0, 0}, nullptr, SimulatedJob::TimeAt(0));
+  v1::Heartbeat beat;
+  beat.add_pulses()->set_rank(1);
+  measured.Take(beat, SimulatedJob::TimeAt(1));
+  EXPECT_FALSE(measured.is_kept());
+  // Columns may be empty.
+  beat.mutable_measures()->set_interval_us(500'000);
+  measured.Take(beat, SimulatedJob::TimeAt(1));
+  EXPECT_EQ(measured.Total(1).waited, 0);
+  EXPECT_EQ(measured.Total(1).seconds, 0.5);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,97 @@
+#include "server/job/epoch_diagnosis.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "server/diagnosis/diagnosis_report.h"
+#include "server/job/rules/wording.h"
+
+namespace farandole {
+namespace {
+
+// A judgement of 10,240 ranks takes some milliseconds.
+constexpr absl::Duration kBetweenJudgements = absl::Seconds(2);
+// Cheaper blockers, and more sentences than that, would bury the history's decisions.
+constexpr double kDearPercent = 10;
+constexpr size_t kMostTold = 32;
+
+std::string HostName(const v1::Member& member) {
+  return Plain(member.hostname().empty() ? member.host_id() : member.hostname(), 64);
+}
+
+}  // namespace
+
+EpochDiagnosis::EpochDiagnosis(const Roster* roster, const Negotiation* negotiation,
+                               std::shared_ptr<MemoryBudget> budget)
+    : roster_(roster), budget_(std::move(budget)) {
+  around_.is_present = [roster](uint32_t rank) { return !roster->seat(rank).left; };
+  around_.gpu_busy = [roster](uint32_t rank) -> std::optional<double> {
+    const std::optional<v1::Gpu>& gpu = roster->seat(rank).gpu;
+    if (!gpu.has_value() || !gpu->has_busy_percent()) return std::nullopt;
+    return gpu->busy_percent() / 100.0;
+  };
+  around_.name_rank = [roster](uint32_t rank) {
+    return absl::StrCat("rank ", rank, " (", HostName(roster->seat(rank).member), ")");
+  };
+  around_.name_host = [this](uint32_t host) { return host_names_[host]; };
+  around_.name_slot = [negotiation](uint32_t slot) {
+    const auto found = negotiation->slots().find(slot);
+    if (found == negotiation->slots().end()) return absl::StrCat("slot ", slot);
+    return absl::StrCat("'", Plain(found->second.name(), 100), "'");
+  };
+}
+
+std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
+  if (!heartbeat.has_measures()) return {};
+  if (measurements_ == nullptr) {
+    std::vector<uint32_t> hosts;
+    std::map<std::string, uint32_t> number_of;
+    for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
+      const v1::Member& member = roster_->seat(rank).member;
+      const auto [at, is_new] = number_of.emplace(member.host_id(), static_cast<uint32_t>(number_of.size()));
+      if (is_new) host_names_.push_back(absl::StrCat("host ", HostName(member)));
+      hosts.push_back(at->second);
+    }
+    measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), now);
+    judged_ = now;
+  }
+  measurements_->Take(heartbeat, now);
+  std::vector<std::string> news;
+  if (now < judged_ + kBetweenJudgements) return news;
+  judged_ = now;
+  latest_ = ReportDiagnosis(*measurements_, around_, now, absl::ZeroDuration());
+  for (const v1::Blocker& blocker : latest_.blockers()) {
+    if (blocker.percent() < kDearPercent || told_.size() >= kMostTold) continue;
+    const int64_t whom = blocker.has_rank() ? blocker.rank() : -1;
+    if (told_.insert({absl::StrCat(blocker.cause(), blocker.host()), whom}).second) news.push_back(blocker.sentence());
+  }
+  return news;
+}
+
+v1::Diagnosis EpochDiagnosis::Report(absl::Duration wall_ahead) const {
+  v1::Diagnosis report = latest_;
+  if (measurements_ == nullptr) return report;
+  ReportTotals(*measurements_, around_, wall_ahead, &report);
+  const int64_t ahead_ms = absl::ToInt64Milliseconds(wall_ahead);
+  for (v1::Blocker& blocker : *report.mutable_blockers()) blocker.set_since_unix_ms(blocker.since_unix_ms() + ahead_ms);
+  report.set_at_unix_ms(absl::ToUnixMillis(judged_ + wall_ahead));
+  return report;
+}
+
+v1::RankHistory EpochDiagnosis::History(uint32_t rank, absl::Duration wall_ahead) const {
+  if (measurements_ == nullptr || rank >= measurements_->size()) return {};
+  return ReportHistory(*measurements_, rank, wall_ahead);
+}
+
+std::optional<v1::Measured> EpochDiagnosis::Rank(uint32_t rank, absl::Time now) const {
+  if (measurements_ == nullptr) return std::nullopt;
+  v1::Measured measured = ReportRank(*measurements_, rank, now);
+  if (measured.seconds() <= 0) return std::nullopt;
+  return measured;
+}
+
+std::string EpochDiagnosis::Sentence() const {
+  return latest_.blockers().empty() ? "" : latest_.blockers(0).sentence();
+}
+
+}  // namespace farandole

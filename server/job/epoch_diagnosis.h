@@ -1,0 +1,57 @@
+#ifndef FARANDOLE_SERVER_JOB_EPOCH_DIAGNOSIS_H_
+#define FARANDOLE_SERVER_JOB_EPOCH_DIAGNOSIS_H_
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/types.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "server/diagnosis/judge.h"
+#include "server/diagnosis/measurements.h"
+#include "server/diagnosis/memory_budget.h"
+#include "server/job/members/roster.h"
+#include "server/job/names/negotiation.h"
+
+namespace farandole {
+
+// Collects the measurements of an epoch's ranks, and has them judged while they speak. Owned by its
+// RunningEpoch, whose parts it borrows.
+class EpochDiagnosis {
+ public:
+  // `budget` may be null; shared by the jobs of the coordinator.
+  EpochDiagnosis(const Roster* roster, const Negotiation* negotiation, std::shared_ptr<MemoryBudget> budget);
+  EpochDiagnosis(const EpochDiagnosis&) = delete;
+  EpochDiagnosis& operator=(const EpochDiagnosis&) = delete;
+
+  // A heartbeat within its bounds. Sentences for the history: of blockers that are new in this epoch, and dear.
+  std::vector<std::string> Take(const v1::Heartbeat& heartbeat, absl::Time now);
+  // The judgement, by now a few seconds old, with the sums as they are now.
+  v1::Diagnosis Report(absl::Duration wall_ahead) const;
+  v1::RankHistory History(uint32_t rank, absl::Duration wall_ahead) const;
+  // One rank lately.
+  std::optional<v1::Measured> Rank(uint32_t rank, absl::Time now) const;
+  // The dearest blocker's sentence, or "".
+  std::string Sentence() const;
+
+ private:
+  const Roster* const roster_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  Surroundings around_;
+  std::vector<std::string> host_names_;
+  // From the first measurement on.
+  std::unique_ptr<Measurements> measurements_;
+  absl::Time judged_ = absl::InfinitePast();
+  v1::Diagnosis latest_;
+  // Causes and ranks whose sentences the history has.
+  std::set<std::pair<std::string, int64_t>> told_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_EPOCH_DIAGNOSIS_H_

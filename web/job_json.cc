@@ -1,5 +1,8 @@
 #include "web/job_json.h"
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/strings/escaping.h"
 #include "base/job_state_name.h"
 #include "nlohmann/json.hpp"
@@ -17,6 +20,63 @@ void AddLoad(const Gpus& gpus, bool tells, Json* json) {
   if (tells) (*json)["busy_percent"] = gpus.busy_percent();
 }
 
+Json MeasuredJson(const v1::Measured& measured, bool is_one_rank) {
+  Json json;
+  json["seconds"] = measured.seconds();
+  json["steps"] = measured.steps();
+  json["own_percent"] = measured.own_percent();
+  json["waited_percent"] = measured.waited_percent();
+  json["transfer_percent"] = measured.transfer_percent();
+  if (!is_one_rank) return json;
+  json["cpu_percent"] = measured.cpu_percent();
+  json["last_steps"] = measured.last_steps();
+  json["alone_seconds"] = measured.alone_seconds();
+  return json;
+}
+
+Json BlockerJson(const v1::Blocker& blocker) {
+  Json json;
+  json["cause"] = blocker.cause();
+  if (blocker.has_rank()) json["rank"] = blocker.rank();
+  if (!blocker.host().empty()) json["host"] = blocker.host();
+  json["lost_seconds_a_minute"] = blocker.lost_seconds_a_minute();
+  json["percent"] = blocker.percent();
+  json["own_ratio"] = blocker.own_ratio();
+  json["last_steps"] = blocker.last_steps();
+  json["steps"] = blocker.steps();
+  json["since_unix_ms"] = blocker.since_unix_ms();
+  json["sentence"] = blocker.sentence();
+  return json;
+}
+
+Json DiagnosisJson(const v1::Diagnosis& diagnosis) {
+  Json json;
+  json["at_unix_ms"] = diagnosis.at_unix_ms();
+  json["now"] = MeasuredJson(diagnosis.now(), false);
+  json["blockers"] = Json::array();
+  for (const v1::Blocker& blocker : diagnosis.blockers()) json["blockers"].push_back(BlockerJson(blocker));
+  json["total"] = MeasuredJson(diagnosis.total(), false);
+  if (diagnosis.has_worst()) json["worst"] = BlockerJson(diagnosis.worst());
+  return json;
+}
+
+template <typename Column>
+Json Numbers(const Column& column) {
+  return std::vector<int64_t>(column.begin(), column.end());
+}
+
+Json HistoryJson(const v1::RankHistory& history) {
+  Json json;
+  json["at_unix_ms"] = Numbers(history.at_unix_ms());
+  json["waited"] = Numbers(history.waited());
+  json["most_waited"] = Numbers(history.most_waited());
+  json["transfer"] = Numbers(history.transfer());
+  json["most_transfer"] = Numbers(history.most_transfer());
+  json["cpu"] = Numbers(history.cpu());
+  json["steps"] = Numbers(history.steps());
+  return json;
+}
+
 Json WorkerJson(const v1::WorkerStatus& worker) {
   Json json;
   json["rank"] = worker.rank();
@@ -27,6 +87,7 @@ Json WorkerJson(const v1::WorkerStatus& worker) {
   json["state"] = worker.state();
   json["silence_ms"] = worker.silence_ms();
   json["batches"] = worker.batches();
+  if (worker.has_measured()) json["measured"] = MeasuredJson(worker.measured(), true);
   if (!worker.has_gpu()) return json;
   json["gpu"]["name"] = worker.gpu().name();
   AddLoad(worker.gpu(), worker.gpu().has_busy_percent(), &json["gpu"]);
@@ -48,6 +109,7 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["batches_per_second"] = summary.batches_per_second();
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
+  json["blocker"] = summary.blocker();
   if (summary.has_gpus()) {
     json["gpus"]["gpus"] = summary.gpus().gpus();
     AddLoad(summary.gpus(), summary.gpus().telling_gpus() > 0, &json["gpus"]);
@@ -63,6 +125,8 @@ Json SummaryJson(const v1::JobSummary& summary) {
 Json JobJson(const v1::GetJobResponse& job) {
   Json json = SummaryJson(job.summary());
   json["negotiation_messages"] = job.negotiation_messages();
+  json["diagnosis"] = DiagnosisJson(job.diagnosis());
+  if (job.has_rank_history()) json["rank_history"] = HistoryJson(job.rank_history());
   json["workers"] = Json::array();
   for (const v1::WorkerStatus& worker : job.workers()) json["workers"].push_back(WorkerJson(worker));
   if (job.summary().has_elastic()) {

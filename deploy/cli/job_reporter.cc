@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "deploy/cli/diagnosis_text.h"
 #include "worker/launch/part_name.h"
 
 namespace farandole::launcher {
@@ -156,6 +157,11 @@ std::vector<pid_t> JobReporter::FindCause() {
   }
   missed.insert(missed.end(), lost.begin(), lost.end());
   return missed;
+}
+
+std::vector<std::string> JobReporter::SumUp() const {
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  return job.ok() ? SumUpRun(*job) : std::vector<std::string>();
 }
 
 absl::Status JobReporter::Drain(const std::vector<int>& workers, const std::string& reason) {

@@ -25,6 +25,8 @@ class JobReporter final : public JobLink {
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
   absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
   std::vector<pid_t> FindCause() override;
+  // As SumUpRun; no lines where the coordinator does not answer.
+  std::vector<std::string> SumUp() const;
 
  private:
   // Of the launch's job, or of a part of it, whose members are given (ReadPart).

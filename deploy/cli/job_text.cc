@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/job_state_name.h"
+#include "deploy/cli/diagnosis_text.h"
 #include "deploy/cli/text_table.h"
 
 namespace farandole {
@@ -60,11 +61,19 @@ std::string GpusLine(const v1::JobSummary& job) {
                       " in use");
 }
 
+// A rank's own time, its waits for ranks, and for collectives; "-" where it was not measured.
+void AddShares(const v1::Measured& measured, std::vector<std::string>* row) {
+  for (const double percent : {measured.own_percent(), measured.waited_percent(), measured.transfer_percent()})
+    row->push_back(measured.seconds() > 0 ? absl::StrFormat("%.0f %%", percent) : "-");
+}
+
 void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
   std::vector<std::vector<std::string>> rows;
   const bool has_ranks = job.summary().state() != v1::JOB_STATE_FORMING;
   const bool has_gpus = std::any_of(job.workers().begin(), job.workers().end(),
                                     [](const v1::WorkerStatus& worker) { return worker.has_gpu(); });
+  const bool is_measured = std::any_of(job.workers().begin(), job.workers().end(),
+                                       [](const v1::WorkerStatus& worker) { return worker.has_measured(); });
   for (const v1::WorkerStatus& worker : job.workers()) {
     const bool is_live = worker.state() == "live" || worker.state() == "draining";
     rows.push_back({has_ranks && worker.state() != "waiting" ? absl::StrCat(worker.rank()) : "-",
@@ -72,10 +81,12 @@ void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
                     is_live ? absl::StrFormat("%.1f s ago", static_cast<double>(worker.silence_ms()) / 1000) : "-",
                     worker.state()});
     if (has_gpus) rows.back().push_back(worker.has_gpu() ? GpuText(worker.gpu()) : "-");
+    if (is_measured) AddShares(worker.measured(), &rows.back());
   }
   std::vector<TextColumn> columns = {{"RANK", true},        {"HOST"},           {"PID", true},
                                      {"COLLECTIVES", true}, {"HEARD OF", true}, {"STATE"}};
   if (has_gpus) columns.push_back({"GPU"});
+  if (is_measured) columns.insert(columns.end(), {{"OWN", true}, {"WAITS", true}, {"IN COLLECTIVES", true}});
   PrintTable(columns, rows, out);
 }
 
@@ -128,7 +139,8 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
       << "\ncreated      " << ShowTime(absl::FromUnixMillis(summary.created_unix_ms())) << ", "
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"
-      << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n\n";
+      << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n"
+      << ShowDiagnosis(job.diagnosis()) << "\n";
   PrintWorkers(job, out);
   for (const v1::BarredHost& host : job.barred_hosts()) {
     out << "host " << WithoutControls(host.hostname()) << " is barred for "

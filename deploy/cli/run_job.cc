@@ -328,6 +328,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.prefix_time = options.horovod.prefix_time;
   plan.guard = guard;
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
+  for (const std::string& line : reporter.SumUp()) Say(options, line);
   if (own != nullptr) own->Drain(kDrainGrace);
   return code.ok() ? *code : Refuse(options, code.status());
 }

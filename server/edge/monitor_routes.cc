@@ -1,10 +1,13 @@
 #include "server/edge/monitor_routes.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -66,9 +69,22 @@ void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, 
                });
 }
 
-void AnswerJob(CallRouter* router, const JobKey& key, HttpAnswer answer) {
+// The rank whose history is asked for, "rank=37" in the query.
+std::optional<uint32_t> RankOf(const std::string& query) {
+  for (absl::string_view field : absl::StrSplit(query, '&')) {
+    uint32_t rank = 0;
+    if (absl::ConsumePrefix(&field, "rank=") && absl::SimpleAtoi(field, &rank)) return rank;
+  }
+  return std::nullopt;
+}
+
+void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> history_of, HttpAnswer answer) {
   AskJob<v1::GetJobResponse>(
-      router, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
+      router, key,
+      [history_of](CallId call) {
+        return JobInspected{call, history_of};
+      },
+      std::move(answer),
       [router, key](const v1::GetJobResponse& job, const HttpAnswer& next) {
         const Json json = JobJson(job);
         AskJob<v1::ListCheckpointsResponse>(
@@ -106,7 +122,7 @@ std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* regi
                       const absl::StatusOr<JobKey> key =
                           router->KeyFor(AccessOf(identity), name, TenantOf(request.query));
                       if (!key.ok()) return answer(Refuse(key.status()));
-                      AnswerJob(router, *key, std::move(answer));
+                      AnswerJob(router, *key, RankOf(request.query), std::move(answer));
                     }});
   return routes;
 }

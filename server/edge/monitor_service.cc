@@ -1,8 +1,18 @@
 #include "server/edge/monitor_service.h"
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace farandole {
+namespace {
+
+std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
+  if (!request.has_history_of_rank()) return std::nullopt;
+  return request.history_of_rank();
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest*,
                                                    v1::ListJobsResponse* response) {
@@ -16,7 +26,9 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
   return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
-                      [](CallId call) { return JobInspected{call}; });
+                      [history_of = HistoryOf(*request)](CallId call) {
+                        return JobInspected{call, history_of};
+                      });
 }
 
 grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,

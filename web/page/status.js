@@ -69,6 +69,13 @@ function gpuOf(gpu) {
   return parts.join(", ") || "-";
 }
 
+const percent = (value) => `${Math.round(value)} %`;
+function sharesOf(measured) {
+  if (!measured || measured.seconds === 0) return "not measured";
+  const { own_percent: own, waited_percent: waited, transfer_percent: transfer } = measured;
+  return `${percent(own)} own, ${percent(waited)} waiting for ranks, ${percent(transfer)} collectives`;
+}
+
 // What a screen reader is told: changes of state, and new stalls.
 const told = new Map();
 function announce(jobs) {
@@ -83,11 +90,11 @@ function announce(jobs) {
   if (news.length > 0) byId("news").textContent = news.join(" ");
 }
 
-const makeJobRow = makeRow(["link", "", "number", "number", "", ""]);
+const makeJobRow = makeRow(["link", "", "number", "number", "", "", ""]);
 function showJobs(jobs, nowMs) {
   const manyTenants = jobs.some((job) => job.tenant !== jobs[0].tenant);
   sync(byId("jobs").tBodies[0], jobs, (job) => `${job.tenant}/${job.job}`, makeJobRow, (row, job) => {
-    const [name, state, workers, rate, reason, stall] = row.cells;
+    const [name, state, workers, rate, reason, stall, blocker] = row.cells;
     const link = name.firstElementChild;
     link.href = `#/jobs/${encodeURIComponent(job.tenant)}/${encodeURIComponent(job.job)}`;
     setText(link, manyTenants ? `${job.tenant}/${job.job}` : job.job);
@@ -96,6 +103,7 @@ function showJobs(jobs, nowMs) {
     setText(workers, workersOf(job));
     setText(rate, rateOf(job));
     setText(reason, job.reason);
+    setText(blocker, job.state === "running" && job.blocker ? job.blocker : "-");
     setText(stall, stallOf(job, nowMs));
     stall.className = job.last_stall ? "stalled" : "remark";
   });
@@ -115,7 +123,7 @@ function elasticityOf(job) {
   return `, ${job.min_size} to ${job.max_size} possible, ${job.waiting} waiting; ${job.resets} epochs lost`;
 }
 
-const makeRankRow = makeRow(["number", "", "number", "number", "number", "", "gpu"]);
+const makeRankRow = makeRow(["number", "", "number", "number", "number", "", "gpu", "number", "number", "number"]);
 const makeCheckpointRow = makeRow(["", "number", "number", "", ""]);
 function showJob(job, nowMs) {
   setText(byId("job-title"), `Job ${job.job}`);
@@ -125,6 +133,7 @@ function showJob(job, nowMs) {
     ["Workers", `${job.size} of ${job.wanted_size} wanted, epoch ${job.epoch}${elasticityOf(job)}`],
     ["Collectives/s", rateOf(job)],
     ["Last stall", stallOf(job, nowMs)],
+    ["Time", sharesOf(job.diagnosis.now.seconds > 0 ? job.diagnosis.now : job.diagnosis.total)],
     ["Created", clock(job.created_unix_ms)],
   ];
   if (job.gpus) facts.splice(4, 0, ["GPUs", `${job.gpus.gpus}: ${gpuOf(job.gpus)}`]);
@@ -134,7 +143,7 @@ function showJob(job, nowMs) {
   });
   byId("ranks").classList.toggle("without-gpus", !job.workers.some((worker) => worker.gpu));
   sync(byId("ranks").tBodies[0], job.workers, (worker) => worker.incarnation, makeRankRow, (row, worker) => {
-    const [rank, host, process, batches, heard, state, gpu] = row.cells;
+    const [rank, host, process, batches, heard, state, gpu, own, waited, transfer] = row.cells;
     setText(rank, job.state === "forming" || worker.state === "waiting" ? "-" : String(worker.rank));
     setText(host, worker.hostname);
     setText(process, String(worker.pid));
@@ -144,7 +153,16 @@ function showJob(job, nowMs) {
     state.className = worker.state.split(":")[0];
     setText(gpu, worker.gpu ? gpuOf(worker.gpu) : "-");
     gpu.title = worker.gpu?.name ?? "";
+    setText(own, worker.measured ? percent(worker.measured.own_percent) : "-");
+    setText(waited, worker.measured ? percent(worker.measured.waited_percent) : "-");
+    setText(transfer, worker.measured ? percent(worker.measured.transfer_percent) : "-");
   });
+  const blockers = job.diagnosis.blockers;
+  const makeBlocker = () => document.createElement("li");
+  sync(byId("blockers"), blockers, (one) => `${one.cause}/${one.rank}/${one.host}`, makeBlocker, (item, one) => {
+    setText(item, `${one.sentence} (${percent(one.percent)} of the job's time; began ${ago(one.since_unix_ms, nowMs)})`);
+  });
+  byId("no-blockers").hidden = blockers.length > 0;
   sync(byId("checkpoints").tBodies[0], job.checkpoints, (one) => `${one.name}/${one.step}`, makeCheckpointRow, (row, one) => {
     const [name, step, bytes, committed, path] = row.cells;
     setText(name, one.name);

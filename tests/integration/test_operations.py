@@ -84,7 +84,7 @@ def test_a_job_without_a_coordinator_of_its_own_choice_is_found_from_a_second_te
     run = job(2, "late", gate, FARANDOLE_STALL_WARNING_MS="1000", **home)
     run.expect(rf"\[0\] farandole: \S+Z warning job late rank 0: {STALL}")
     text = run_job_command(start, "show", "late", **home)
-    assert re.search(r"^ +0 +\S+ +\d+ +\d+ +.* live$", text, re.MULTILINE), text
+    assert re.search(r"^ +0 +\S+ +\d+ +\d+ +.* live( |$)", text, re.MULTILINE), text
     listed = json.loads(run_job_command(start, "list", "--json", **home))
     assert [(one["job"], one["state"]) for one in listed] == [("late", "running")], listed
     gate.let_through(1)

@@ -1,9 +1,10 @@
 """Optimizers that apply the gradients of all ranks."""
 
-from typing import Any, Dict, List, Optional, Type
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Type
 
 import tensorflow as tf
 
+from .._keras import derived
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average
 from .aggregation import LocalGradients
@@ -50,55 +51,45 @@ def DistributedOptimizer(
     local = LocalGradients(backward_passes_per_step, average_aggregated_gradients)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _V1Optimizer(optimizer, exchange, local, name)
-    kind = type(optimizer)
-    if hasattr(kind, "apply") and hasattr(kind, "from_config"):
-        return _derive(optimizer, exchange, local, {"apply": _apply})
-    if hasattr(kind, "apply_gradients") and hasattr(kind, "from_config"):
-        return _derive(optimizer, exchange, local, {"apply_gradients": _apply_gradients})
-    raise ValueError(f"DistributedOptimizer needs an optimizer of TensorFlow or Keras, not {optimizer!r}")
+    methods = derived.methods_for(optimizer)
+    if not methods:
+        raise ValueError(f"DistributedOptimizer needs an optimizer of TensorFlow or Keras, not {optimizer!r}")
+    return derived.derive(optimizer, KerasExchange(exchange, local), methods)
 
 
-def _derive(optimizer: Any, exchange: GradientExchange, local: LocalGradients, methods: Dict[str, Any]) -> Any:
-    """An optimizer of the same name and module, so that a model saved with it loads where there is no farandole."""
-    base = type(optimizer)
-    members = {**methods, "register_local_var": _register_local_var, "__module__": base.__module__}
-    made = type(base.__name__, (base,), members).from_config(optimizer.get_config())
-    # Not of those attributes that Keras keeps track of and saves.
-    object.__setattr__(made, "_farandole", (base, exchange, local))
-    return made
+class KerasExchange:
+    """How optimizers of Keras exchange gradients on TensorFlow: a derived.Exchange."""
 
+    def __init__(self, exchange: GradientExchange, local: LocalGradients) -> None:
+        self._exchange = exchange
+        self._local = local
 
-def _register_local_var(self: Any, variable: Any) -> None:
-    """The gradient of this variable stays this rank's own."""
-    self._farandole[1].register_local([variable])
+    def register_local(self, variables: Iterable[Any]) -> None:
+        """Variables that each rank has for itself."""
+        self._exchange.register_local(variables)
 
+    def run(
+        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+    ) -> Any:
+        """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
+        if self._local.passes > 1 and not getattr(optimizer, "built", getattr(optimizer, "_built", True)):
+            with tf.init_scope():  # what tf.cond runs cannot
+                optimizer.build(list(variables))
+        return self._local.run(gradients, lambda given: step(self._exchange.reduce(given, variables)))
 
-def _apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
-    """Of Keras 3."""
-    base, exchange, local = self._farandole
-    variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
-    if not self.built:
-        with tf.init_scope():
-            self.build(variables)
-
-    def step(gradients: List[Any]) -> None:
-        base.apply(self, exchange.reduce(gradients, variables), trainable_variables)
-
-    return local.run(list(grads), step)
-
-
-def _apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
-    """Of tf-keras, also of its legacy optimizers."""
-    base, exchange, local = self._farandole
-    gradients, variables = zip(*grads_and_vars)
-
-    def step(given: List[Any]) -> None:
-        base.apply_gradients(self, zip(exchange.reduce(given, variables), variables), *arguments, **options)
-
-    if hasattr(self, "build") and not getattr(self, "_built", True):
-        with tf.init_scope():
-            self.build(list(variables))
-    return local.run(list(gradients), step)
+    def run_stateless(
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        unchanged: Any,
+    ) -> Any:
+        """As run, without variables that remember. NotImplementedError: passes are to be added up."""
+        del optimizer, unchanged
+        if self._local.passes > 1:
+            raise NotImplementedError("backward_passes_per_step on TensorFlow needs apply(), not stateless_apply()")
+        return step(self._exchange.reduce(gradients, variables))
 
 
 class _V1Optimizer(tf.compat.v1.train.Optimizer):

@@ -1,0 +1,172 @@
+"""Optimizers of Keras whose steps apply the gradients of all ranks.
+
+Such an optimizer is of a class that is derived from its own, and says that it is of that one (`__class__`): what Keras
+saves of it is what it would save without Farandole, and loads where there is none.
+"""
+
+import contextlib
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Protocol, Sequence
+
+
+class Exchange(Protocol):
+    """How the gradients of a rank become those of all."""
+
+    def register_local(self, variables: Iterable[Any]) -> None:
+        """Variables that each rank has for itself: their gradients are not reduced."""
+
+    def run(
+        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+    ) -> Any:
+        """Calls `step` with the gradients of all ranks; nothing where they are to be added to those of a later call."""
+
+    def run_stateless(
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        unchanged: Any,
+    ) -> Any:
+        """As run, and returns what `step` has, or `unchanged`."""
+
+
+class Wrapping:
+    """The attributes that an optimizer of a derived class has besides its own."""
+
+    def __init__(self, base: Any, exchange: Exchange) -> None:
+        self.base = base
+        self.exchange = exchange
+        self.local_layers: List[Any] = []
+        self.is_within = False
+        """Whether its step is running: what calls the optimizer then has the gradients of all ranks."""
+
+    @contextlib.contextmanager
+    def within(self) -> Iterator[None]:
+        """While a step of the optimizer's own class runs."""
+        self.is_within = True
+        try:
+            yield
+        finally:
+            self.is_within = False
+
+    def learn_local_layers(self) -> None:
+        """Registers the variables that the local layers have by now."""
+        for layer in self.local_layers:
+            self.exchange.register_local(layer.trainable_variables)
+
+
+def _wrapping(optimizer: Any) -> Any:
+    return optimizer.__dict__.get("_farandole")
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Whether the optimizer reduces its gradients already."""
+    return hasattr(optimizer, "__dict__") and _wrapping(optimizer) is not None
+
+
+def check_scaling(optimizer: Any) -> None:
+    """ValueError: a distributed optimizer is in another one that leaves out steps: Keras puts it there in mixed_float16."""
+    if is_distributed(getattr(optimizer, "inner_optimizer", None)) and not is_distributed(optimizer):
+        raise ValueError(
+            "the DistributedOptimizer is in a LossScaleOptimizer, where each rank leaves out steps by itself: compile the "
+            "model with DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))"
+        )
+
+
+def _class_for(base: Any, methods: Dict[str, Any]) -> Any:
+    members = {
+        **methods,
+        "register_local_var": _register_local_var,
+        "__module__": base.__module__,
+        "__class__": property(lambda _self: base),
+    }
+    return type(base.__name__, (base,), members)
+
+
+def derive(optimizer: Any, exchange: Exchange, methods: Dict[str, Any]) -> Any:
+    """An optimizer of the same settings, without what the given one has learnt. ValueError: it is distributed already."""
+    if is_distributed(optimizer):
+        raise ValueError(f"the optimizer {optimizer.name!r} is a DistributedOptimizer already")
+    base = type(optimizer)
+    made = _class_for(base, methods).from_config(optimizer.get_config())
+    # Not of those attributes that Keras keeps track of and saves.
+    object.__setattr__(made, "_farandole", Wrapping(base, exchange))
+    return made
+
+
+def adopt(optimizer: Any, exchange: Exchange, methods: Dict[str, Any]) -> None:
+    """Makes the optimizer itself a distributed one: its variables stay."""
+    base = type(optimizer)
+    object.__setattr__(optimizer, "_farandole", Wrapping(base, exchange))
+    object.__setattr__(optimizer, "__class__", _class_for(base, methods))
+
+
+def set_local_layers(optimizer: Any, layers: Any) -> None:
+    """Keeps the gradients of these layers, built or not, each rank's own."""
+    _wrapping(optimizer).local_layers = [layers] if hasattr(layers, "trainable_variables") else list(layers or [])
+
+
+def _register_local_var(self: Any, variable: Any) -> None:
+    """The gradient of this variable stays this rank's own."""
+    _wrapping(self).exchange.register_local([variable])
+
+
+def _apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+    """Of Keras 3."""
+    wrapping = _wrapping(self)
+    if wrapping.is_within or len(grads) == 0:
+        return wrapping.base.apply(self, grads, trainable_variables)
+    wrapping.learn_local_layers()
+    variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+
+    def step(gradients: List[Any]) -> None:
+        with wrapping.within():
+            wrapping.base.apply(self, gradients, trainable_variables)
+
+    return wrapping.exchange.run(self, list(grads), variables, step)
+
+
+def _stateless_apply(self: Any, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+    """Of Keras 3, which calls it on JAX."""
+    wrapping = _wrapping(self)
+    wrapping.learn_local_layers()
+
+    def step(gradients: List[Any]) -> Any:
+        with wrapping.within():
+            return wrapping.base.stateless_apply(self, optimizer_variables, gradients, trainable_variables)
+
+    unchanged = (list(trainable_variables), list(optimizer_variables))
+    return wrapping.exchange.run_stateless(self, list(grads), self._trainable_variables, step, unchanged)
+
+
+KERAS_3 = {"apply": _apply, "stateless_apply": _stateless_apply}
+"""The methods of an optimizer of Keras 3."""
+
+
+def _apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
+    """Of tf-keras, also of its legacy optimizers."""
+    wrapping = _wrapping(self)
+    wrapping.learn_local_layers()
+    pairs = list(grads_and_vars)
+    if not pairs:
+        return wrapping.base.apply_gradients(self, pairs, *arguments, **options)
+    gradients, variables = zip(*pairs)
+
+    def step(given: List[Any]) -> Any:
+        return wrapping.base.apply_gradients(self, zip(given, variables), *arguments, **options)
+
+    return wrapping.exchange.run(self, list(gradients), variables, step)
+
+
+TF_KERAS = {"apply_gradients": _apply_gradients}
+"""The methods of an optimizer of tf-keras."""
+
+
+def methods_for(optimizer: Any) -> Dict[str, Any]:
+    """The methods by which an optimizer of this kind is distributed; none where it is of no kind of Keras."""
+    kind = type(optimizer)
+    if not hasattr(kind, "from_config"):
+        return {}
+    if hasattr(kind, "apply"):
+        return KERAS_3
+    return TF_KERAS if hasattr(kind, "apply_gradients") else {}

@@ -1,0 +1,69 @@
+"""Reading models and optimizers of Keras 3 and of tf-keras, and writing to them."""
+
+from typing import Any, Callable, Iterable, List, Sequence
+
+Broadcast = Callable[[Sequence[Any], int], None]
+"""Gives the root's values of variables to all ranks."""
+
+
+def bring_back(model: Any) -> None:
+    """On JAX a training model's variables are empty: their values are in the loop that trains it. Afterwards they are in the variables,
+    and what is assigned to these counts."""
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
+
+
+def give_up(model: Any) -> None:
+    """On JAX a step that has failed leaves a training model without values: they are to be assigned anew."""
+    if hasattr(model, "jax_state_sync"):
+        model._jax_state = None
+        model._jax_state_synced = True
+
+
+def variables_of(optimizer: Any) -> List[Any]:
+    """An optimizer's variables; those of slots come when it is built."""
+    found = optimizer.variables
+    return list(found() if callable(found) else found)
+
+
+def is_built(model: Any) -> bool:
+    """Whether the model's variables are there."""
+    return bool(model.built)
+
+
+def build_optimizer(model: Any) -> None:
+    """Makes the slots of the model's optimizer, unless they are there, or come with the first step only."""
+    optimizer = model.optimizer
+    if hasattr(optimizer, "build") and not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
+        optimizer.build(model.trainable_variables)
+
+
+def without_local(variables: Iterable[Any], local: Sequence[Any]) -> List[Any]:
+    """The variables without the local ones, and without what an optimizer keeps for those."""
+    ids = {id(variable) for variable in local}
+    # A slot's name begins with the path of its variable.
+    prefixes = tuple(f"{variable.path.replace('/', '_')}_" for variable in local if hasattr(variable, "path"))
+    return [
+        variable
+        for variable in variables
+        if id(variable) not in ids and not (prefixes and str(getattr(variable, "name", "")).startswith(prefixes))
+    ]
+
+
+def learning_rate(optimizer: Any) -> float:
+    """The rate of the next step."""
+    rate = optimizer.learning_rate
+    return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+
+def velocities(model: Any) -> List[Any]:
+    """The variables in which an optimizer with momentum keeps the sum of its former steps; none where it has no momentum."""
+    optimizer = model.optimizer
+    if not hasattr(optimizer, "momentum"):
+        return []
+    if hasattr(optimizer, "get_slot_names"):
+        if "momentum" not in optimizer.get_slot_names():
+            return []
+        return [optimizer.get_slot(variable, "momentum") for variable in model.trainable_variables]
+    found = getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None)
+    return [variable for variable in found or [] if variable is not None]

@@ -1,0 +1,81 @@
+"""Keras on PyTorch: gradients and values travel by farandole.torch's operations."""
+
+from typing import Any, Callable, List, Optional, Sequence, Type
+
+import torch
+
+from .. import torch as hvd
+from .._handles import synchronize
+from .._keras.exchange import ArrayExchange, Terms
+from ..process_sets import ProcessSet
+from ..torch import Compression as Compression
+
+
+class Exchange(ArrayExchange):
+    """Reduces gradients in place: PyTorch makes others in the next step."""
+
+    def allreduce(self, name: str, arrays: List[Any]) -> List[Any]:
+        """See ArrayExchange."""
+        if not arrays:
+            return []
+        factors = (1.0 / self.terms.predivide, self.terms.predivide)
+        call = (arrays, None, f"{name}.gradients", self.terms.op, *factors, self.terms.process_set)
+        with torch.no_grad():
+            outputs: List[Any] = synchronize(hvd.grouped_allreduce_async_(*call))
+        return outputs
+
+    def run_stateless(
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        unchanged: Any,
+    ) -> Any:
+        """See derived.Exchange."""
+        total = self.sums.add(gradients)
+        return unchanged if total is None else step(self.reduce(optimizer.name, total, variables))
+
+
+def make_exchange(terms: Terms) -> Exchange:
+    """How an optimizer exchanges its gradients."""
+    return Exchange(terms)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    import keras
+
+    tensor: torch.Tensor = keras.ops.convert_to_tensor(value)
+    return tensor
+
+
+def allreduce(value: Any, op: int, prescale: float, postscale: float, name: Optional[str], compression: Type) -> Any:
+    """See farandole.keras.ops."""
+    sent, context = compression.compress(_tensor(value))
+    return compression.decompress(hvd.allreduce(sent, None, name, Compression.none, op, prescale, postscale), context)
+
+
+def allgather(value: Any, name: Optional[str]) -> Any:
+    """See farandole.keras.ops."""
+    return hvd.allgather(_tensor(value), name)
+
+
+def broadcast(value: Any, root_rank: int, name: Optional[str]) -> Any:
+    """See farandole.keras.ops."""
+    return hvd.broadcast(_tensor(value), root_rank, name)
+
+
+def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
+    """See farandole.keras.ops."""
+    return hvd.reducescatter(_tensor(value), name=name, op=op)
+
+
+def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:
+    """Gives the root's values to all ranks, where they lie."""
+    with torch.no_grad():
+        handles = [
+            hvd.broadcast_async_(variable.value.data, root_rank, f"broadcast_variables.{index}", process_set)
+            for index, variable in enumerate(variables)
+        ]
+        for handle in handles:
+            synchronize(handle)

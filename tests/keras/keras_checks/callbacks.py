@@ -1,0 +1,170 @@
+"""The callbacks: broadcast, metrics, learning rates, the best model; and the state of an elastic program."""
+
+import pathlib
+import tempfile
+from typing import Any
+
+import numpy
+from harness import Checks, expect_error
+
+from keras_checks.chosen import hvd, keras
+from keras_checks.training import STEPS, assert_close, batch, compiled, model, own, sgd, train
+
+check = Checks()
+
+
+def fit(net: Any, *callbacks: Any, epochs: int = 1, steps: int = 1) -> Any:
+    """The history of some epochs of some steps."""
+    pairs = [own(step) for step in range(steps)]
+    inputs, targets = (numpy.concatenate(each) for each in zip(*pairs))
+    size = len(pairs[0][0])
+    return net.fit(inputs, targets, batch_size=size, epochs=epochs, verbose=0, shuffle=False, callbacks=list(callbacks))
+
+
+def weights_of_all(net: Any) -> Any:
+    return hvd.allgather_object(net.get_weights())
+
+
+@check.each("built", "unbuilt", "of the last rank")
+def all_ranks_start_from_the_roots_variables(way: str) -> None:
+    root = hvd.size() - 1 if way == "of the last rank" else 0
+    net = model(way == "built")
+    if way != "built":
+        keras.utils.set_random_seed(5 + hvd.rank())
+    else:
+        net.set_weights([each + hvd.rank() for each in net.get_weights()])
+    compiled(net, hvd.DistributedOptimizer(sgd()))
+    fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(root))
+    of_all = weights_of_all(net)
+    for other in of_all:
+        assert all((a == b).all() for a, b in zip(of_all[0], other))
+
+
+@check
+def registered_variables_stay_each_ranks_own() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    net.set_weights([each + hvd.rank() for each in net.get_weights()])
+    net.optimizer.build(net.trainable_variables)
+    local = net.layers[0].trainable_variables[0]
+    net.optimizer.register_local_var(local)
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    callback.register_local_var(local)
+    fit(net, callback)
+    of_all = weights_of_all(net)
+    assert all((a[2] == of_all[0][2]).all() for a in of_all)
+    assert hvd.size() == 1 or (of_all[0][0] != of_all[1][0]).any()
+
+
+class Metrics(keras.callbacks.Callback):
+    """Gives each rank's epoch metrics of its own."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["own"] = float(hvd.rank())
+        if epoch == 1:
+            logs[f"only_{hvd.rank()}"] = 1.0
+
+
+@check
+def metrics_are_averaged() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    history = fit(net, Metrics(), hvd.callbacks.MetricAverageCallback()).history
+    assert history["own"] == [sum(range(hvd.size())) / hvd.size()]
+    losses = hvd.allgather_object(history["loss"])
+    assert all(each == losses[0] for each in losses)
+    if hvd.size() > 1:
+        again = [Metrics(), hvd.callbacks.MetricAverageCallback()]
+        expect_error(ValueError, lambda: fit(net, *again, epochs=2), "only_0", "only_1", "rank 1")
+
+
+class Rates(keras.callbacks.Callback):
+    """Notes the rate of each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: Any = []
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        rate = self.model.optimizer.learning_rate
+        self.rates.append(float(rate.numpy() if hasattr(rate, "numpy") else rate))
+
+
+@check
+def the_rate_warms_up_and_follows_a_schedule() -> None:
+    net, rates, size = compiled(model(), hvd.DistributedOptimizer(sgd())), Rates(), hvd.size()
+    warm_up = hvd.callbacks.LearningRateWarmupCallback(0.1 * size, warmup_epochs=2, verbose=1)
+    drop = hvd.callbacks.LearningRateScheduleCallback(0.1 * size, multiplier=0.5, start_epoch=2)
+    history = fit(net, warm_up, drop, rates, epochs=4, steps=2).history
+    wanted = [0.1 + 0.1 * (size - 1) * step / 4 for step in range(1, 5)] + [0.1 * size] * 2 + [0.05 * size] * 2
+    numpy.testing.assert_allclose(rates.rates, wanted, rtol=1e-5)
+    numpy.testing.assert_allclose(history["lr"], wanted[1::2], rtol=1e-5)
+    expect_error(ValueError, lambda: hvd.callbacks.LearningRateScheduleCallback(None, 0.5), "initial_lr")
+
+
+@check
+def momentum_is_corrected_where_the_rate_changes() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    schedule = hvd.callbacks.LearningRateScheduleCallback(0.1, lambda epoch: 0.5 ** (epoch > 0))
+    fit(net, schedule, epochs=2)
+    # By hand: the second step's velocity is 0.9 * (0.05 / 0.1) * the first one - 0.05 * gradient.
+    alone = compiled(model(), sgd())
+    before = [each.copy() for each in alone.get_weights()]
+    train(alone, [0], batch)
+    first = alone.get_weights()
+    gradients = compiled(model(), keras.optimizers.SGD(1.0))
+    gradients.set_weights(first)
+    train(gradients, [0], batch)
+    wanted = [
+        one + 0.45 * (one - start) - 0.05 * (one - after)
+        for start, one, after in zip(before, first, gradients.get_weights())
+    ]
+    assert_close(net.get_weights(), wanted)
+
+
+@check
+def rank_0_saves_the_best_model() -> None:
+    folder = pathlib.Path(hvd.broadcast_object(tempfile.mkdtemp()))
+    callback = hvd.callbacks.BestModelCheckpoint(monitor="loss")
+    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.SGD(0.01)))
+    expect_error(ValueError, lambda: fit(net, callback), "filepath")
+    callback = hvd.callbacks.BestModelCheckpoint(monitor="loss", filepath=folder / "best.keras")
+    fit(net, hvd.callbacks.MetricAverageCallback(), callback, epochs=3)
+    hvd.broadcast_object(None)
+    assert [path.name for path in folder.iterdir()] == ["best.keras"]
+    assert_close(keras.models.load_model(folder / "best.keras").get_weights(), net.get_weights())
+
+
+@check
+def a_state_goes_back_and_is_given_to_all() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    state = hvd.elastic.KerasState(net, batch=0, epoch=hvd.rank())
+    first = net.get_weights()
+    train(net, range(2), own)
+    state.epoch = 7
+    state.restore()
+    assert state.epoch == hvd.rank() and all((a == b).all() for a, b in zip(first, net.get_weights()))
+    # The velocities are as they were as well.
+    train(net, range(STEPS), own)
+    alone = compiled(model(), sgd())
+    train(alone, range(STEPS), batch)
+    assert_close(net.get_weights(), alone.get_weights())
+    net.set_weights([each + hvd.rank() for each in first])
+    state.sync()
+    assert state.epoch == 0 and all((a == b).all() for a, b in zip(first, net.get_weights()))
+    expect_error(ValueError, lambda: hvd.elastic.KerasState(compiled(model(False), sgd())), "no variables yet")
+
+
+@check
+def an_epoch_that_was_begun_is_ended_only() -> None:
+    net, rates = compiled(model(), hvd.DistributedOptimizer(sgd())), Rates()
+    state = hvd.elastic.KerasState(net, batch=3, epoch=5)
+    seen = []
+    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append((state.epoch, state.batch)))
+    elastic = hvd.elastic
+    callbacks = [
+        elastic.UpdateEpochStateCallback(state),
+        elastic.UpdateBatchStateCallback(state),
+        elastic.CommitStateCallback(state, batches_per_commit=2),
+    ]
+    fit(net, *callbacks, note, rates, epochs=3, steps=5)
+    assert len(rates.rates) == 2 + 5 + 5 and seen == [(6, 0), (7, 0), (8, 0)], (len(rates.rates), seen)
+    expect_error(ValueError, lambda: elastic.CommitStateCallback(state, batches_per_commit=0), "at least 1")

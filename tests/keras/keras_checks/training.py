@@ -1,0 +1,246 @@
+"""Optimizers and models: the training of one process with the whole batch, by fit(), saved and loaded."""
+
+import json
+import pathlib
+import tempfile
+import zipfile
+from typing import Any, List
+
+import numpy
+from harness import Checks, expect_error
+
+from keras_checks.chosen import BACKEND, IS_LEGACY, hvd, keras
+
+check = Checks()
+
+STEPS = 4
+ROWS = 6
+
+
+def model(is_built: bool = True) -> Any:
+    """The same on all ranks, and each time."""
+    keras.utils.set_random_seed(5)
+    layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+    made = keras.Sequential([keras.Input((4,)), *layers] if is_built else layers)
+    return made
+
+
+def batch(step: int) -> Any:
+    """The whole batch of a step: some rows of each rank."""
+    random = numpy.random.RandomState(step)
+    inputs = random.rand(ROWS * hvd.size(), 4).astype(numpy.float32)
+    return inputs, inputs.sum(1, keepdims=True)
+
+
+def own(step: int) -> Any:
+    """This rank's rows of it."""
+    return [array[ROWS * hvd.rank() : ROWS * (hvd.rank() + 1)] for array in batch(step)]
+
+
+def sgd() -> Any:
+    return keras.optimizers.SGD(0.1, momentum=0.9)
+
+
+def train(net: Any, steps: Any, data: Any) -> None:
+    """A step a batch."""
+    for step in steps:
+        inputs, targets = data(step)
+        net.fit(inputs, targets, batch_size=len(inputs), epochs=1, verbose=0, shuffle=False)
+
+
+def compiled(net: Any, optimizer: Any, is_eager: bool = False) -> Any:
+    options = {} if BACKEND == "jax" else {"jit_compile": False}
+    # By its class: Keras 3.15 does not load "mse" from HDF5.
+    net.compile(optimizer, keras.losses.MeanSquaredError(), run_eagerly=is_eager, **options)
+    return net
+
+
+def trained_alone(steps: int = STEPS) -> List[Any]:
+    """The weights after training in one process with the whole batch."""
+    net = compiled(model(), sgd())
+    train(net, range(steps), batch)
+    return net.get_weights()
+
+
+def assert_close(found: Any, wanted: Any) -> None:
+    for mine, alone in zip(found, wanted):
+        numpy.testing.assert_allclose(mine, alone, rtol=5e-5, atol=2e-6)
+
+
+@check.each("compiled", "eager", "predivided")
+def fit_trains_as_one_process(way: str) -> None:
+    options = {"gradient_predivide_factor": 2.0} if way == "predivided" else {}
+    optimizer = hvd.DistributedOptimizer(sgd(), **options)
+    net = compiled(model(), optimizer, way == "eager")
+    train(net, range(STEPS), own)
+    assert_close(net.get_weights(), trained_alone())
+
+
+@check
+def half_floats_travel() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd(), compression=hvd.Compression.fp16))
+    train(net, range(STEPS), own)
+    for mine, alone in zip(net.get_weights(), trained_alone()):
+        numpy.testing.assert_allclose(mine, alone, rtol=2e-2, atol=2e-3)
+
+
+@check
+def gradients_of_two_steps_are_added_up() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), backward_passes_per_step=2))
+    first = net.get_weights()
+    train(net, [0], own)
+    assert all((a == b).all() for a, b in zip(first, net.get_weights()))
+    train(net, [0], own)
+    alone = compiled(model(), keras.optimizers.SGD(0.2))
+    train(alone, [0], batch)
+    assert_close(net.get_weights(), alone.get_weights())
+
+
+@check.each("built", "unbuilt")
+def a_local_layer_keeps_its_own_gradients(way: str) -> None:
+    net = model(way == "built")
+    optimizer = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=net.layers[0])
+    compiled(net, optimizer)
+    train(net, [0], own)
+    kernels = hvd.allgather_object([each.tolist() for each in net.get_weights()])
+    assert hvd.size() == 1 or kernels[0][0] != kernels[1][0]
+    assert all(each[2] == kernels[0][2] for each in kernels)
+    alone = compiled(model(), keras.optimizers.SGD(0.1))
+    train(alone, [0], batch)
+    # The mean over the ranks of a gradient that the others have as zero: all ranks' together are the whole batch's.
+    before = model().get_weights()
+    steps = [numpy.array(each[0]) - before[0] for each in kernels]
+    numpy.testing.assert_allclose(sum(steps), alone.get_weights()[0] - before[0], rtol=1e-3, atol=1e-6)
+
+
+@check
+def what_is_saved_loads_without_farandole_and_back() -> None:
+    folder = pathlib.Path(tempfile.mkdtemp())
+    # Keras 3.15 itself does not read the state of an optimizer from HDF5.
+    for suffix in (".keras", ".h5") if IS_LEGACY else (".keras",):
+        distributed, plain = folder / f"distributed{suffix}", folder / f"plain{suffix}"
+        net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+        train(net, range(2), own)
+        net.save(distributed)
+        loaded = keras.models.load_model(distributed)
+        assert isinstance(loaded.optimizer, keras.optimizers.SGD) and not hasattr(
+            loaded.optimizer, "register_local_var"
+        )
+        # It goes on alone, with its velocities.
+        train(loaded, range(2, STEPS), batch)
+        assert_close(loaded.get_weights(), trained_alone())
+
+        alone = compiled(model(), sgd())
+        train(alone, range(2), batch)
+        alone.save(plain)
+        for path in (plain, distributed):
+            again = hvd.load_model(path)
+            train(again, range(2, STEPS), own)
+            assert_close(again.get_weights(), trained_alone())
+        if suffix == ".keras":
+            assert configuration(distributed) == configuration(plain)
+    expect_error(ValueError, lambda: hvd.load_model(saved_without_optimizer(folder)), "no optimizer")
+
+
+def configuration(path: pathlib.Path) -> Any:
+    """The optimizer's part of a file."""
+    with zipfile.ZipFile(path) as archive:
+        config = json.loads(archive.read("config.json"))["compile_config"]["optimizer"]
+    config["config"].pop("name")
+    return config
+
+
+def saved_without_optimizer(folder: pathlib.Path) -> pathlib.Path:
+    path = folder / "bare.keras"
+    model().save(path)
+    return path
+
+
+class OwnSGD(keras.optimizers.SGD):
+    """A program's own."""
+
+
+@check
+def optimizers_of_the_programs_own_are_loaded() -> None:
+    path = pathlib.Path(tempfile.mkdtemp()) / "own.keras"
+    net = compiled(model(), hvd.DistributedOptimizer(OwnSGD(0.1, momentum=0.9)))
+    train(net, range(2), own)
+    net.save(path)
+    again = hvd.load_model(path, custom_optimizers=[OwnSGD])
+    assert isinstance(again.optimizer, OwnSGD)
+    train(again, range(2, STEPS), own)
+    assert_close(again.get_weights(), trained_alone())
+
+
+@check
+def values_travel() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    total = hvd.allreduce(numpy.float32(rank), op=hvd.Sum, name="total")
+    assert float(total) == sum(range(size))
+    assert float(hvd.allreduce(float(rank))) == sum(range(size)) / size
+    gathered = hvd.allgather(numpy.full([rank + 1, 2], rank, numpy.int32))
+    assert numpy.asarray(gathered).tolist() == [[each, each] for each in range(size) for _ in range(each + 1)]
+    assert numpy.asarray(hvd.broadcast(numpy.array([rank]), size - 1)).tolist() == [size - 1]
+    own_row = hvd.reducescatter(numpy.arange(size, dtype=numpy.float32), op=hvd.Sum)
+    assert numpy.asarray(own_row).tolist() == [rank * size]
+    net = model()
+    net.set_weights([each + rank for each in net.get_weights()])
+    hvd.broadcast_variables(net.weights, size - 1)
+    assert_close(net.get_weights(), [each + size - 1 for each in model().get_weights()])
+
+
+@check
+def values_travel_in_compiled_functions() -> None:
+    size = hvd.size()
+
+    def step(value: Any) -> Any:
+        return hvd.allreduce(value, op=hvd.Sum), hvd.broadcast(value, 0), hvd.allgather(value), hvd.reducescatter(value)
+
+    if BACKEND == "jax":
+        import jax
+
+        run = jax.jit(step)
+    elif BACKEND == "torch":
+        run = step
+    else:
+        import tensorflow
+
+        run = tensorflow.function(step)
+    value = numpy.arange(2 * size, dtype=numpy.float32)
+    total, same, gathered, part = (numpy.asarray(each) for each in run(value))
+    assert total.tolist() == (value * size).tolist() and same.tolist() == value.tolist()
+    assert gathered.tolist() == value.tolist() * size
+    assert part.tolist() == value[2 * hvd.rank() : 2 * hvd.rank() + 2].tolist()
+
+
+@check
+def all_ranks_leave_out_the_same_steps() -> None:
+    if IS_LEGACY:
+        return
+    inner = keras.optimizers.SGD(0.1, momentum=0.9)
+    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(inner, initial_scale=4.0)))
+    train(net, [0], own)
+    first = net.get_weights()
+    assert_close(first, trained_alone(1))
+    inputs, targets = own(1)
+    if hvd.rank() == 0:
+        inputs = inputs * numpy.inf
+    net.fit(inputs, targets, batch_size=ROWS, epochs=1, verbose=0)
+    assert all((a == b).all() for a, b in zip(first, net.get_weights()))
+    wrong = compiled(model(), keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(inner)))
+    callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0)]
+    expect_error(ValueError, lambda: wrong.fit(*own(0), verbose=0, callbacks=callbacks), "LossScaleOptimizer")
+
+
+@check
+def wrong_arguments_are_named() -> None:
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer("sgd"), "keras.optimizers.get('sgd')")
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer(3), "needs an optimizer")
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd())), "already")
+    expect_error(ValueError, lambda: hvd.DistributedOptimizer(sgd(), backward_passes_per_step=0), "at least 1")
+    expect_error(
+        ValueError,
+        lambda: hvd.DistributedOptimizer(sgd(), op=hvd.Sum, gradient_predivide_factor=2.0),
+        "gradient_predivide_factor",
+    )
+    expect_error(RuntimeError, lambda: hvd.broadcast_global_variables(0), "variables")

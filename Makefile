@@ -91,7 +91,7 @@ test: install tensorflow go browser aarch64 wheel-tools docs-tools
 docs: docs-tools
 	@tools/docs
 
-soak: install browser aarch64 soak-packages wheel-tools
+soak: install tensorflow browser aarch64 soak-packages wheel-tools
 	@tools/test --soak
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.

@@ -22,8 +22,13 @@ SETUPS = {
     "torch": {"KERAS_BACKEND": "torch"},
     "legacy": {"TF_USE_LEGACY_KERAS": "1"},
 }
-# The sizes of jobs; what depends on their number is the same code on all backends.
-SIZES = {"tensorflow": (2,), "jax": (1, 2, 3), "torch": (2,), "legacy": (2,)}
+# The sizes of jobs: those of `make test`, and all.
+SIZES, ALL_SIZES = (2,), (1, 2, 3)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """For `make soak`."""
+    parser.addoption("--all", action="store_true", help="jobs of one to three ranks, in place of two")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -31,7 +36,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "check_name" in metafunc.fixturenames:
         os.environ.setdefault("KERAS_BACKEND", "jax")  # the quickest to import, for the names alone
         names = [name for module in MODULES for name in harness.functions(module)]
-        rows = [(backend, size, name) for backend, sizes in SIZES.items() for size in sizes for name in names]
+        sizes = ALL_SIZES if metafunc.config.getoption("--all") else SIZES
+        rows = [(backend, size, name) for backend in SETUPS for size in sizes for name in names]
         ids = [f"{name.removeprefix('keras_checks.')}-{backend}{size}" for backend, size, name in rows]
         metafunc.parametrize("backend,size,check_name", rows, ids=ids)
 

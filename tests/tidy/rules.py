@@ -58,6 +58,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
     "sdk/cpp/farandole/options.h": "the C++ SDK's settings",
     "sdk/cpp/farandole/client_options.h": "the settings of its client, and a source of tokens",
     "sdk/go/farandole/options.go": "the Go SDK's settings",
+    "sdk/python/farandole/_dropin/horovod/_keras_choice.py": "TensorFlow's own switch between its two Keras",
     "sdk/go/client/options.go": "the settings of its client",
     "sdk/go/client/token.go": "a source of tokens",
     "worker/control/coordinator_channel.cc": "gRPC has no other switch for its fork support; puts the variable back",

@@ -4,6 +4,7 @@ import concurrent.futures
 import gzip
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 from typing import Dict, List
@@ -12,20 +13,25 @@ import harness
 import pytest
 
 PROGRAMS = harness.ROOT / "tests" / "cpp" / "programs"
-EXAMPLE = harness.ROOT / "examples" / "cpp" / "mnist.cc"
+EXAMPLES = harness.ROOT / "examples" / "cpp"
 LIBRARY = harness.ROOT / "sdk" / "python" / "farandole" / "_lib"
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
-def torch_flags() -> List[str]:
-    """Of the libtorch that PyTorch has in it."""
+def torch_folder() -> pathlib.Path:
+    """The libtorch that PyTorch has in it."""
     found = subprocess.run(
         [harness.ROOT / ".venv/bin/python", "-c", "import importlib.util as u; print(u.find_spec('torch').origin)"],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    root = pathlib.Path(found.stdout.strip()).parent
+    return pathlib.Path(found.stdout.strip()).parent
+
+
+def torch_flags() -> List[str]:
+    """Of that libtorch."""
+    root = torch_folder()
     include = ("-isystem", str(root / "include"), "-isystem", str(root / "include/torch/csrc/api/include"))
     libraries = (f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10", "-lz", f"-Wl,-rpath,{root}/lib")
     return ["-std=c++20", *include, *libraries]
@@ -37,20 +43,33 @@ def _programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Pat
     folder = tmp_path_factory.mktemp("frameworks")
     sources = {
         "torch_checks": (PROGRAMS / "torch_checks.cc", torch_flags()),
-        "mnist": (EXAMPLE, torch_flags()),
         "eigen_checks": (PROGRAMS / "eigen_checks.cc", ["-std=c++17", "-isystem", "/usr/include/eigen3"]),
     }
+
+    def run(*command: object) -> None:
+        words = [str(word) for word in command]
+        result = subprocess.run(words, cwd=harness.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert result.returncode == 0, result.stdout[-5000:]
 
     def build(name: str) -> None:
         source, flags = sources[name]
         own = ("-O1", *WARNINGS, f"-I{harness.ROOT}", f"-I{harness.ROOT}/sdk/cpp", f"-Wl,-rpath,{LIBRARY}")
-        command = ["g++", *own, source, "-o", folder / name, *flags, "-ldl", "-pthread"]
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        assert result.returncode == 0, result.stdout[-5000:]
+        run("g++", *own, source, "-o", folder / name, *flags, "-ldl", "-pthread")
+
+    def build_example() -> None:
+        """As a user of the installed SDK does, in a directory of its own."""
+        run("tools/install-prefix", folder / "prefix")
+        shutil.copytree(EXAMPLES, folder / "examples")
+        options = ("-DWITH_TORCH=ON", f"-DCMAKE_PREFIX_PATH={folder}/prefix;{torch_folder()}")
+        options += ("-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}")
+        run("cmake", "-S", folder / "examples", "-B", folder / "build", *options)
+        run("cmake", "--build", folder / "build", "--target", "mnist")
 
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        list(threads.map(build, sources))
-    return {name: folder / name for name in sources}
+        waiting = [threads.submit(build_example), *(threads.submit(build, name) for name in sources)]
+        for each in waiting:
+            each.result()
+    return {"mnist": folder / "build" / "mnist", **{name: folder / name for name in sources}}
 
 
 @pytest.mark.parametrize("setup", (harness.Setup(1), harness.Setup(2), harness.Setup(4, hosts=2)), ids=str)

@@ -72,7 +72,7 @@ bool Call::TakeInput(int index, Item* item) {
 }
 
 bool Call::ForwardOutput(int index, Item* item) {
-  // The input's memory becomes the output's where nobody else holds it, this call included.
+  // The input's memory becomes the output's if no other call holds it.
   Tf().TF_DeleteTensor(std::exchange(item->input, nullptr));
   int forwarded = -1;
   item->output = Tf().TF_ForwardInputOrAllocateOutput(context_, &index, 1, index, item->shape.data(),
@@ -87,7 +87,7 @@ bool Call::AllocateRows(int index, Item* item) {
   std::vector<int64_t> shape = item->shape;
   if (!shape.empty()) {
     const int position = Worker().group_rank(attributes_.group), size = Worker().group_size(attributes_.group);
-    // Of a group that the rank is not in, or that is not known, the submission says so.
+    // If the rank is not in the group, or does not know it, the submission reports that.
     shape[0] = position < 0 || size <= 0 ? 0 : shape[0] / size + (position < shape[0] % size ? 1 : 0);
   }
   item->output = Tf().TF_AllocateOutput(context_, index, item->dtype, shape.data(), CountOf(shape),
@@ -176,6 +176,10 @@ farandole_handle Call::SubmitOne(size_t index, int64_t wait_ms) {
       return Worker().alltoall(name.c_str(), input, shape, ndim, item.element_type,
                                splits_.empty() ? nullptr : splits_.data(), static_cast<int32_t>(splits_.size()),
                                terms.group, wait_ms);
+    case Op::kGather:
+      return Worker().gather(name.c_str(), input, shape, ndim, item.element_type, terms.root, terms.group, wait_ms);
+    case Op::kScatter:
+      return Worker().scatter(name.c_str(), input, shape, ndim, item.element_type, terms.root, terms.group, wait_ms);
     default:
       return Worker().join(static_cast<int32_t*>(output));
   }
@@ -245,7 +249,7 @@ bool Call::DeliverResults() {
     if (code != 0)
       Fail(code == FARANDOLE_INVALID_ARGUMENT ? FARANDOLE_FAILED_PRECONDITION : code, Worker().last_error());
   }
-  if (code_ != 0 || !IsGathering()) return code_ == 0;
+  if (code_ != 0 || !AllocatesResult(attributes_.op)) return code_ == 0;
   const int size = Worker().group_size(attributes_.group);
   if (size < 0) return Fail(FARANDOLE_FAILED_PRECONDITION, Worker().last_error());
   const int64_t dims[] = {static_cast<int64_t>(items_.size()), size};

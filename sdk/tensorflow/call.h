@@ -11,7 +11,14 @@
 
 namespace farandole::tensorflow {
 
-enum class Op { kAllreduce, kAllgather, kBroadcast, kReducescatter, kAlltoall, kJoin, kBarrier };
+enum class Op { kAllreduce, kAllgather, kBroadcast, kReducescatter, kAlltoall, kGather, kScatter, kJoin, kBarrier };
+
+// Whether one rank has all rows, or gets them: the attribute `root_rank` names it.
+constexpr bool HasRoot(Op op) { return op == Op::kBroadcast || op == Op::kGather || op == Op::kScatter; }
+// Whether the result is the worker library's memory, with a size that the library learns.
+constexpr bool AllocatesResult(Op op) {
+  return op == Op::kAllgather || op == Op::kAlltoall || op == Op::kGather || op == Op::kScatter;
+}
 
 // The attributes of a node.
 struct Attributes {
@@ -69,7 +76,6 @@ class Call {
   farandole_handle SubmitOne(size_t index, int64_t wait_ms);
   bool DeliverResults();
   bool DeliverGathered(size_t index, int64_t* rows);
-  bool IsGathering() const { return attributes_.op == Op::kAllgather || attributes_.op == Op::kAlltoall; }
   // The first failure stays. False, always.
   bool Fail(int code, const std::string& message);
 

@@ -53,7 +53,7 @@ void Completer::WaitAndFinish(std::unique_ptr<Call> call) {
 }
 
 std::unique_ptr<Call> Completer::StartLocked(std::unique_ptr<Call> call) {
-  // The lock is held over the submission, so that the thread, when it has heard of a completion, finds the call here.
+  // The lock is held over the submission, so that the thread, when it sees a completion, finds the call here.
   if (!StartThreadLocked() || !call->Submit(0)) return call;
   pending_.push_back(std::move(call));
   submitted_.notify_one();

@@ -15,14 +15,14 @@
 namespace farandole::tensorflow {
 
 // Runs the calls of all kernels of the process: submits them without waiting, and has one thread of its own deliver
-// what completes, in whatever order that is. Calls of one name and group, as the iterations of a loop make them, run
+// completions, in the order in which they come. Calls of one name and group, as the iterations of a loop make them, run
 // one after the other: the library has a name pending once. Lives as long as the process.
 class Completer {
  public:
   static Completer& Get();
 
-  // Runs a call to its delivery. Where the call's attributes say that the caller waits, this thread does the work and
-  // has usually delivered on return; otherwise the completer's thread delivers.
+  // Runs a call to its delivery. If the call's attributes say that the caller waits, this thread does the work and has
+  // usually delivered on return; otherwise the completer's thread delivers.
   void Run(std::unique_ptr<Call> call);
 
  private:

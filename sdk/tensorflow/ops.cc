@@ -51,7 +51,7 @@ void* Create(TF_OpKernelConstruction* construction) {
     attributes->prescale = DoubleAttribute(construction, "prescale_bits", status);
     attributes->postscale = DoubleAttribute(construction, "postscale_bits", status);
   }
-  if (op == Op::kBroadcast) attributes->root = static_cast<int32_t>(IntAttribute(construction, "root_rank", status));
+  if (HasRoot(op)) attributes->root = static_cast<int32_t>(IntAttribute(construction, "root_rank", status));
   attributes->waits = IntAttribute(construction, "waits", status) != 0;
   if (Tf().TF_GetCode(status) != 0) Tf().TF_OpKernelConstruction_Failure(construction, status);
   Tf().TF_DeleteStatus(status);
@@ -142,7 +142,7 @@ void SameShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   }
 }
 
-// Python sets what is known of them.
+// Python sets their known dimensions.
 void UnknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   Tf().TF_ShapeInferenceContextSetUnknownShape(context, status);
 }
@@ -196,56 +196,71 @@ void RegisterNumber(TF_Status* status) {
   Report(op, status);
 }
 
+constexpr Definition kDefinitions[] = {
+    {"FarandoleAllreduce",
+     SameShapes,
+     {"tensors: N * T"},
+     {"reduced: N * T"},
+     {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
+      "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kAllreduce>},
+    {"FarandoleAllgather",
+     UnknownShapes,
+     {"tensors: N * T"},
+     {"gathered: N * T", "rows: int64"},
+     {"N: int >= 1", "tensor_name: string", "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kAllgather>},
+    {"FarandoleBroadcast",
+     SameShapes,
+     {"tensors: N * T"},
+     {"received: N * T"},
+     {"N: int >= 1", "tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kBroadcast>},
+    {"FarandoleReducescatter",
+     UnknownShapes,
+     {"tensors: N * T"},
+     {"reduced: N * T"},
+     {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
+      "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kReducescatter>},
+    {"FarandoleAlltoall",
+     UnknownShapes,
+     {"tensor: T", "splits: int64"},
+     {"received: T", "rows: int64"},
+     {"tensor_name: string", "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kAlltoall>},
+    {"FarandoleGather",
+     UnknownShapes,
+     {"tensor: T"},
+     {"gathered: T", "rows: int64"},
+     {"tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kGather>},
+    {"FarandoleScatter",
+     UnknownShapes,
+     {"tensor: T"},
+     {"received: T", "rows: int64"},
+     {"tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
+     true,
+     Create<Op::kScatter>},
+    {"FarandoleJoin", ScalarShape, {}, {"last_rank: int32"}, {"waits: int"}, false, Create<Op::kJoin>},
+    {"FarandoleBarrier",
+     NoShapes,
+     {},
+     {},
+     {"tensor_name: string", "process_set_id: int", "waits: int"},
+     false,
+     Create<Op::kBarrier>},
+};
+
 void Register() {
-  const Definition definitions[] = {
-      {"FarandoleAllreduce",
-       SameShapes,
-       {"tensors: N * T"},
-       {"reduced: N * T"},
-       {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
-        "process_set_id: int", "waits: int"},
-       true,
-       Create<Op::kAllreduce>},
-      {"FarandoleAllgather",
-       UnknownShapes,
-       {"tensors: N * T"},
-       {"gathered: N * T", "rows: int64"},
-       {"N: int >= 1", "tensor_name: string", "process_set_id: int", "waits: int"},
-       true,
-       Create<Op::kAllgather>},
-      {"FarandoleBroadcast",
-       SameShapes,
-       {"tensors: N * T"},
-       {"received: N * T"},
-       {"N: int >= 1", "tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
-       true,
-       Create<Op::kBroadcast>},
-      {"FarandoleReducescatter",
-       UnknownShapes,
-       {"tensors: N * T"},
-       {"reduced: N * T"},
-       {"N: int >= 1", "tensor_name: string", "reduce_op: int", "prescale_bits: int", "postscale_bits: int",
-        "process_set_id: int", "waits: int"},
-       true,
-       Create<Op::kReducescatter>},
-      {"FarandoleAlltoall",
-       UnknownShapes,
-       {"tensor: T", "splits: int64"},
-       {"received: T", "rows: int64"},
-       {"tensor_name: string", "process_set_id: int", "waits: int"},
-       true,
-       Create<Op::kAlltoall>},
-      {"FarandoleJoin", ScalarShape, {}, {"last_rank: int32"}, {"waits: int"}, false, Create<Op::kJoin>},
-      {"FarandoleBarrier",
-       NoShapes,
-       {},
-       {},
-       {"tensor_name: string", "process_set_id: int", "waits: int"},
-       false,
-       Create<Op::kBarrier>},
-  };
   TF_Status* const status = Tf().TF_NewStatus();
-  for (const Definition& definition : definitions) {
+  for (const Definition& definition : kDefinitions) {
     RegisterOp(definition, status);
     if (!Report(definition.op, status)) continue;
     Tf().TF_RegisterKernelBuilder(

@@ -30,6 +30,7 @@ std::string Connect(const char* path, bool deepbind) {
       FARANDOLE_SYMBOL(reducescatter), FARANDOLE_SYMBOL(join),        FARANDOLE_SYMBOL(barrier),
       FARANDOLE_SYMBOL(poll),          FARANDOLE_SYMBOL(wait),        FARANDOLE_SYMBOL(wait_for_completion),
       FARANDOLE_SYMBOL(result),        FARANDOLE_SYMBOL(copy_result), FARANDOLE_SYMBOL(release),
+      FARANDOLE_SYMBOL(gather),        FARANDOLE_SYMBOL(scatter),
   };
 #undef FARANDOLE_SYMBOL
   for (const Symbol& symbol : symbols) {

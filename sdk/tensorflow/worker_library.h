@@ -22,7 +22,9 @@ struct WorkerLibrary {
   decltype(&farandole_allgather) allgather;
   decltype(&farandole_alltoall) alltoall;
   decltype(&farandole_broadcast) broadcast;
+  decltype(&farandole_gather) gather;
   decltype(&farandole_reducescatter) reducescatter;
+  decltype(&farandole_scatter) scatter;
   decltype(&farandole_join) join;
   decltype(&farandole_barrier) barrier;
   decltype(&farandole_poll) poll;

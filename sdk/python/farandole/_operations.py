@@ -4,9 +4,12 @@ A module gives its adapter and its type of arrays, and takes the functions as it
 
     operations = Operations[torch.Tensor, torch.Tensor](adapter)
     allreduce_async = operations.allreduce_async
+
+A module whose functions run in another way, as TensorFlow's in graphs, takes the contracts by `described_by`.
 """
 
-from typing import Any, Generic, List, Optional, Sequence, TypeVar
+import inspect
+from typing import Any, Callable, Generic, List, Optional, Sequence, TypeVar
 
 from . import _ops
 from ._handles import Handle, at_once
@@ -16,12 +19,24 @@ from .reduce_ops import Average, choose
 Given = TypeVar("Given")
 """What callers may give: an array, or what can be made one."""
 Array = TypeVar("Array")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def described_by(contract: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Gives a function the contract of one of those below, and behind it the sentences of its own."""
+
+    def describe(function: Function) -> Function:
+        texts = [contract.__doc__, function.__doc__]
+        function.__doc__ = "\n\n".join(inspect.cleandoc(text) for text in texts if text)
+        return function
+
+    return describe
 
 
 class Operations(Generic[Given, Array]):
     """All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
-    shape; without a name, calls are paired in their order. Where ranks disagree, each gets a ValueError that names two
-    of them and both values, and the job goes on. EpochEnded: a worker has died or left.
+    shape; without a name, calls are paired in their order. If ranks disagree, each gets a ValueError that names two of
+    them and both values, and the job goes on. EpochEnded: a worker has died or left.
 
     A function whose name ends in `_async` returns at once; give the handle to synchronize() for the output. The array
     must not change until then. One whose name ends in `_` writes the output into the array.
@@ -235,8 +250,8 @@ class Operations(Generic[Given, Array]):
         process_set: ProcessSet = global_process_set,
     ) -> Any:
         """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and
-        returns what this rank gets, in the order of the ranks that it comes from, and an array of how many rows each
-        has given.
+        returns the rows that this rank gets, in the order of the ranks that they come from, and an array of how many
+        each rank has given.
 
         `splits` is a list or array of whole numbers. Without it all get equally many, and only the rows are returned.
         The ranks' tensors may differ in the first dimension. ValueError: `tensor` is a scalar; there is not a split for
@@ -267,8 +282,8 @@ class Operations(Generic[Given, Array]):
         name: Optional[str] = None,
         process_set: ProcessSet = global_process_set,
     ) -> Array:
-        """Returns on `root_rank`, a rank of the job that is in the process set, what allgather returns; on the others
-        an array without rows, of shape [0, ...]."""
+        """Returns on `root_rank`, a rank of the job that is in the process set, the ranks' tensors as allgather does;
+        on the others an array without rows, of shape [0, ...]."""
         output: Array = at_once(self.gather_async, tensor, root_rank, name, process_set)
         return output
 
@@ -291,8 +306,8 @@ class Operations(Generic[Given, Array]):
     ) -> Array:
         """Returns this rank's part of the rows (first dimension) of the tensor of `root_rank`, a rank of the job that is
         in the process set: rows // size of them, in the order of the set's ranks, and one more on the first
-        rows % size. The others give a tensor of the same element type and shape, but for the first dimension, which may
-        be 0; its elements do not count. ValueError: `tensor` is a scalar. For other parts there is alltoall."""
+        rows % size. The others give a tensor of the same element type and shape, except for the first dimension, which
+        may be 0; its elements do not count. ValueError: `tensor` is a scalar. For other parts there is alltoall."""
         output: Array = at_once(self.scatter_async, tensor, root_rank, name, process_set)
         return output
 
@@ -355,9 +370,9 @@ def join() -> int:
     """Says that this rank has no more data. While the other ranks go on, it takes part in all that they do, in every
     process set, without data of its own; returns when all ranks have joined, with the rank that was the last.
 
-    To a reduction it contributes what changes nothing (Average still divides by the number of ranks of the set), to
-    allgather, alltoall and gather no rows; what alltoall or scatter has for it is dropped. A broadcast, gather or scatter
-    with it as root is a ValueError on all others. EpochEnded: a worker has died or left.
+    To a reduction it contributes the identity (Average still divides by the number of ranks of the set), to allgather,
+    alltoall and gather no rows; the rows that alltoall or scatter has for it are dropped. A broadcast, gather or
+    scatter with it as root is a ValueError on all others. EpochEnded: a worker has died or left.
     """
     return _ops.join()
 

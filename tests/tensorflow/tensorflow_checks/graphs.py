@@ -135,6 +135,12 @@ def gradients_are_horovods() -> None:
         tf.debugging.assert_near(found[:, 0], tf.constant([float(size * (r + 1)) for r in range(size)]))
         found = way(lambda t: hvd.alltoall(t, [1] * size)[0], mine)
         tf.debugging.assert_near(found[:, 0], tf.constant([float(r + 1) for r in range(size)]))
+        # The root weighs all rows; of a scatter each rank weighs its own row of the root's.
+        found = way(lambda t: hvd.gather(t, 0), mine)
+        tf.debugging.assert_near(found, tf.ones([size, 2]))
+        found = way(lambda t: hvd.scatter(t, 0), mine)
+        wanted = [float(r + 1) if rank == 0 else 0.0 for r in range(size)]
+        tf.debugging.assert_near(found[:, 0], tf.constant(wanted))
 
 
 @check

@@ -133,6 +133,29 @@ def an_alltoall_moves_the_rows_of_its_splits() -> None:
 
 
 @check
+def a_gather_gives_all_rows_to_the_root() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    own_rows = tf.fill([rank + 1, 2], rank)
+    for root in range(size):
+        for result in everywhere(lambda root=root: hvd.gather(own_rows, root)):
+            wanted = [float(r) for r in range(size) for _ in range(2 * (r + 1))] if rank == root else []
+            assert result.shape[1] == 2 and values_of(result) == wanted
+    assert values_of(hvd.gather(tf.constant(7), 0)) == ([7.0] * size if rank == 0 else []), "a scalar counts as a row"
+
+
+@check
+def a_scatter_shares_out_the_roots_rows() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    rows = [7 // size + (1 if r < 7 % size else 0) for r in range(size)]
+    begin = sum(rows[:rank])
+    for root in range(size):
+        given = tf.reshape(tf.range(14), [7, 2]) + root if rank == root else tf.zeros([0, 2], tf.int32)
+        for result in everywhere(lambda given=given, root=root: hvd.scatter(given, root)):
+            assert values_of(result) == [float(root + i) for i in range(2 * begin, 2 * (begin + rows[rank]))]
+    expect_error(tf.errors.InvalidArgumentError, lambda: hvd.scatter(tf.constant(1), 0), "scalar")
+
+
+@check
 def compression_gives_back_the_type() -> None:
     for compression in (hvd.Compression.none, hvd.Compression.fp16, hvd.Compression.bf16):
         for result in everywhere(lambda c=compression: hvd.allreduce(own("float64"), op=hvd.Sum, compression=c)):

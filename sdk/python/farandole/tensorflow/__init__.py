@@ -31,6 +31,7 @@ from .ops import (  # noqa: F401
     alltoall,
     barrier,
     broadcast,
+    gather,
     grouped_allgather,
     grouped_allreduce,
     grouped_reducescatter,
@@ -40,6 +41,7 @@ from .ops import (  # noqa: F401
     process_set_included_op,
     rank_op,
     reducescatter,
+    scatter,
     size_op,
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
@@ -74,6 +76,7 @@ __all__ = [
     "broadcast_object_fn",
     "broadcast_variables",
     "elastic",
+    "gather",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",
@@ -83,6 +86,7 @@ __all__ = [
     "process_set_included_op",
     "rank_op",
     "reducescatter",
+    "scatter",
     "size_op",
 ]
 __all__ += _farandole.__all__

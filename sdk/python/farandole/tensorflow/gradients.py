@@ -1,7 +1,9 @@
-"""Gradients of the ops. They are Horovod's: of an allreduce, the allreduce of the gradients by the same op and factors. Of an
-allgather, the average over ranks, each rank's own rows. Of an alltoall, the gradients go back to where the rows came
-from. Of a reducescatter, the allgather of the gradients, times the factors, and for Sum times the number of ranks. Of a
-broadcast, the average over ranks on the root, zero elsewhere.
+"""Gradients of the ops. They are Horovod's.
+
+Of an allreduce: the allreduce of the gradients by the same op and factors. Of an allgather: the average over ranks,
+each rank's own rows. Of an alltoall, gather and scatter: the gradients go back to where the rows came from. Of a
+reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks. Of a
+broadcast: the average over ranks on the root, zero elsewhere.
 """
 
 import struct
@@ -83,6 +85,24 @@ def _alltoall(op: Any, gradient: Any, _rows: Any) -> List[Any]:
     shape = tf.shape(op.inputs[0])
     rest = tf.zeros(tf.concat([[shape[0] - tf.shape(own)[0]], shape[1:]], 0), own.dtype)
     return [tf.reshape(tf.concat([own, rest], 0), shape), None]
+
+
+@tf.RegisterGradient("FarandoleGather")
+def _gather(op: Any, gradient: Any, _rows: Any) -> Any:
+    gathered = tf.reshape(op.outputs[1], [-1])
+    own, _ = ops.farandole_alltoall(gradient, gathered, **run_attributes("alltoall", op))
+    return tf.reshape(own, tf.shape(op.inputs[0]))
+
+
+@tf.RegisterGradient("FarandoleScatter")
+def _scatter(op: Any, gradient: Any, _rows: Any) -> Any:
+    root = op.get_attr("root_rank")
+    gathered, _ = ops.farandole_gather(gradient, root_rank=root, **run_attributes("gather", op))
+    given = op.inputs[0]
+    # Only the root's rows have gone anywhere.
+    return tf.cond(
+        tf.equal(rank_op(), root), lambda: tf.reshape(gathered, tf.shape(given)), lambda: tf.zeros_like(given)
+    )
 
 
 for _name in ("FarandoleJoin", "FarandoleBarrier", "FarandoleNumber"):

@@ -1,18 +1,20 @@
 """The operations on tensors, eager and in graphs, with gradients.
 
-All ranks of the process set call an operation with the same name, element type and, unless it says otherwise, shape.
-Eager calls without a name are paired in their order; in a graph an op without a name gets one from its place in the
-graph, which all ranks have alike. Where ranks disagree, each gets a tf.errors.FailedPreconditionError that names two of
-them and both values, and the job goes on. tf.errors.AbortedError: a worker has died or left.
+The contracts are those of `farandole._operations`, where a ValueError of one rank is a tf.errors.InvalidArgumentError
+here, and EpochEnded is a tf.errors.AbortedError. All ranks of the process set call an operation with the same name,
+element type and, unless it says otherwise, shape. Eager calls without a name are paired in their order; in a graph an
+op without a name gets one from its place in the graph, which all ranks have alike. If ranks disagree, each gets a
+tf.errors.FailedPreconditionError that names two of them and both values, and the job goes on.
 """
 
 import re
 import weakref
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import tensorflow as tf
 
-from .. import _epochs, _ops
+from .. import _epochs, _operations, _ops
+from .._operations import Operations, described_by
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import Adasum, Average, Sum, choose
 from ._ops_library import bits, ops
@@ -51,6 +53,12 @@ def _by_dtype(tensors: Sequence[tf.Tensor]) -> List[List[int]]:
     return [found[name] for name in sorted(found)]
 
 
+def _named(parts: Sequence[List[int]], name: Optional[str]) -> Iterator[Tuple[List[int], Optional[str]]]:
+    """The parts of a call with a name for each."""
+    for number, part in enumerate(parts):
+        yield part, f"{name}.{number}" if name and len(parts) > 1 else name
+
+
 def _reduce(
     tensors: Sequence[tf.Tensor],
     name: Optional[str],
@@ -64,8 +72,7 @@ def _reduce(
     group = group_of(process_set)
     parts = [[index] for index in range(len(tensors))] if op == Adasum else _by_dtype(tensors)
     outputs: List[Any] = [None] * len(tensors)
-    for number, part in enumerate(parts):
-        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+    for part, own_name in _named(parts, name):
         reduced = ops.farandole_allreduce(
             [tensors[index] for index in part],
             reduce_op=op,
@@ -79,6 +86,7 @@ def _reduce(
     return outputs
 
 
+@described_by(Operations.allreduce)
 def allreduce(
     tensor: Any,
     average: Optional[bool] = None,
@@ -92,11 +100,8 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """Returns postscale_factor * op over ranks (prescale_factor * tensor), of the shape and element type of `tensor`.
-
-    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max, Product or Adasum. tf.IndexedSlices, with Sum
-    or Average, become those of all ranks one after the other. `compression` says in which form the tensor travels.
-    """
+    """`op` may also be Adasum. tf.IndexedSlices, with Sum or Average, become those of all ranks one after the other.
+    `compression` says in which form the tensor travels."""
     del device_dense, device_sparse, ignore_name_scope
     op = choose(op, average)
     if isinstance(tensor, tf.IndexedSlices):
@@ -129,6 +134,7 @@ def _set_size(process_set: ProcessSet) -> Any:
     return process_set.size() if tf.executing_eagerly() else size_op(group_of(process_set))
 
 
+@described_by(Operations.grouped_allreduce)
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: Optional[bool] = None,
@@ -142,8 +148,7 @@ def grouped_allreduce(
     ignore_name_scope: bool = False,
     name: Optional[str] = None,
 ) -> List[Any]:
-    """As allreduce for several tensors, which may differ in shape and element type; those of one element type are reduced
-    as one. tf.IndexedSlices among them travel by themselves."""
+    """tf.IndexedSlices among them travel by themselves."""
     tensors, op = _ops.listed(tensors), choose(op, average)
     outputs: List[Any] = list(tensors)
     dense = [index for index, tensor in enumerate(tensors) if not isinstance(tensor, tf.IndexedSlices)]
@@ -164,19 +169,17 @@ def _gathered_shape(output: tf.Tensor, tensor: tf.Tensor) -> None:
         output.set_shape([None, *tensor.shape[1:]])
 
 
+@described_by(Operations.grouped_allgather)
 def grouped_allgather(
     tensors: Sequence[Any],
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> List[tf.Tensor]:
-    """As allgather for several tensors, which may differ in shape and element type."""
     del ignore_name_scope
     tensors = [_dense(tensor) for tensor in _ops.listed(tensors)]
     outputs: List[Any] = [None] * len(tensors)
-    parts = _by_dtype(tensors)
-    for number, part in enumerate(parts):
-        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+    for part, own_name in _named(_by_dtype(tensors), name):
         gathered, _ = ops.farandole_allgather(
             [tensors[index] for index in part],
             process_set_id=group_of(process_set),
@@ -188,17 +191,17 @@ def grouped_allgather(
     return outputs
 
 
+@described_by(Operations.allgather)
 def allgather(
     tensor: Any,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> tf.Tensor:
-    """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar
-    counts as [1]."""
     return grouped_allgather([tensor], name, process_set, ignore_name_scope)[0]
 
 
+@described_by(Operations.broadcast)
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -206,8 +209,6 @@ def broadcast(
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> tf.Tensor:
-    """Returns the tensor of `root_rank`, a rank of the job that is in the process set; others give one of its shape
-    and element type."""
     del ignore_name_scope
     return broadcast_all([_dense(tensor)], root_rank, name, process_set)[0]
 
@@ -217,9 +218,7 @@ def broadcast_all(
 ) -> List[tf.Tensor]:
     """As broadcast for several tensors, which travel at the same time."""
     outputs: List[Any] = [None] * len(tensors)
-    parts = _by_dtype(tensors)
-    for number, part in enumerate(parts):
-        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+    for part, own_name in _named(_by_dtype(tensors), name):
         received = ops.farandole_broadcast(
             [tensors[index] for index in part],
             root_rank=_ops.root_for(root_rank),
@@ -231,6 +230,7 @@ def broadcast_all(
     return outputs
 
 
+@described_by(Operations.alltoall)
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -238,11 +238,6 @@ def alltoall(
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and returns
-    what this rank gets, in the order of the ranks that it comes from, and the tensor of how many rows each has given.
-
-    Without `splits` all get equally many, and only the rows are returned. The ranks' tensors may differ in the first dimension.
-    """
     del ignore_name_scope
     tensor = _dense(tensor)
     given = tf.zeros([0], tf.int64) if splits is None else _dense(splits)
@@ -253,6 +248,44 @@ def alltoall(
     return received if splits is None else (received, tf.cast(tf.reshape(rows, [-1]), given.dtype))
 
 
+def _rooted(op: Any, tensor: Any, root_rank: int, name: Optional[str], process_set: ProcessSet, kind: str) -> tf.Tensor:
+    """The rows that this rank gets by a gather or scatter."""
+    tensor = _dense(tensor)
+    rows, _ = op(
+        tensor,
+        root_rank=_ops.root_for(root_rank),
+        process_set_id=group_of(process_set),
+        **_attributes(kind, name),
+    )
+    _gathered_shape(rows, tensor)
+    return rows
+
+
+@described_by(Operations.gather)
+def gather(
+    tensor: Any,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor:
+    del ignore_name_scope
+    return _rooted(ops.farandole_gather, tensor, root_rank, name, process_set, "gather")
+
+
+@described_by(Operations.scatter)
+def scatter(
+    tensor: Any,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor:
+    del ignore_name_scope
+    return _rooted(ops.farandole_scatter, tensor, root_rank, name, process_set, "scatter")
+
+
+@described_by(Operations.grouped_reducescatter)
 def grouped_reducescatter(
     tensors: Sequence[Any],
     device_dense: str = "",
@@ -264,14 +297,11 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
     ignore_name_scope: bool = False,
 ) -> List[tf.Tensor]:
-    """As reducescatter for several tensors, which may differ in shape and element type."""
     del device_dense, ignore_name_scope
     _ops.check_factors(prescale_factor, postscale_factor)
     compressed = [compression.compress(_dense(tensor)) for tensor in _ops.listed(tensors)]
     outputs: List[Any] = [None] * len(compressed)
-    parts = _by_dtype([tensor for tensor, _ in compressed])
-    for number, part in enumerate(parts):
-        own_name = f"{name}.{number}" if name and len(parts) > 1 else name
+    for part, own_name in _named(_by_dtype([tensor for tensor, _ in compressed]), name):
         reduced = ops.farandole_reducescatter(
             [compressed[index][0] for index in part],
             reduce_op=choose(op, None),
@@ -286,6 +316,7 @@ def grouped_reducescatter(
     return outputs
 
 
+@described_by(Operations.reducescatter)
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
@@ -297,15 +328,14 @@ def reducescatter(
     postscale_factor: float = 1.0,
     ignore_name_scope: bool = False,
 ) -> tf.Tensor:
-    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the order
-    of the set's ranks, and one more on the first rows % size."""
     return grouped_reducescatter(
         [tensor], device_dense, compression, op, name, process_set, prescale_factor, postscale_factor, ignore_name_scope
     )[0]
 
 
+@described_by(_operations.join)
 def join() -> Any:
-    """Takes part in what the other ranks submit until all ranks have joined; returns the last one. Eager: a number."""
+    """In a graph it returns a tensor."""
     if not tf.executing_eagerly():
         return ops.farandole_join(waits=0)
     last = int(ops.farandole_join(waits=1))
@@ -313,8 +343,8 @@ def join() -> Any:
     return last
 
 
+@described_by(_operations.barrier)
 def barrier(process_set: ProcessSet = global_process_set) -> Any:
-    """Returns when all ranks of the set have called it."""
     return ops.farandole_barrier(process_set_id=group_of(process_set), **_attributes("barrier", None))
 
 
@@ -346,7 +376,7 @@ def local_size_op(name: Optional[str] = None) -> tf.Tensor:
 
 
 def process_set_included_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
-    """1 where this rank is in the process set, else 0, read when the graph runs."""
+    """1 if this rank is in the process set, else 0, read when the graph runs."""
     return _number("set_includes", process_set_id, name)
 
 

@@ -1,4 +1,5 @@
-"""The operations with a result of their own, through which gradients flow; their contract is in ops.py.
+"""The operations with a result of their own, through which gradients flow; their contracts are those of
+`farandole._operations`.
 
 Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
 average over ranks, each rank's own rows. Of alltoall, gather and scatter: the gradients go back to where the rows
@@ -12,6 +13,7 @@ import torch
 
 from .. import _ops
 from .._handles import at_once
+from .._operations import Operations, described_by
 from ..basics import rank
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Average, Sum, choose
@@ -31,8 +33,8 @@ def _require_gradient(operation: str, op: int) -> None:
 
 
 def _compressed(tensors: Any, compression: Any) -> List[Tuple[torch.Tensor, Any]]:
-    """Of each what travels, and what decompress() needs. ValueError: it is no tensor, or cannot be sent; or `compression` is
-    none."""
+    """Of each the tensor that travels, and the context that decompress() needs. ValueError: it is no tensor, or cannot
+    be sent; or `compression` is none."""
     if not hasattr(compression, "compress"):
         raise ValueError(f"compression is a class such as Compression.fp16, not {compression!r}")
     given = _ops.listed(tensors)
@@ -210,6 +212,7 @@ class _Broadcast(torch.autograd.Function):
         return mean if rank() == root else torch.zeros_like(mean), None, None, None
 
 
+@described_by(Operations.grouped_allreduce)
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -220,8 +223,6 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
-    """As allreduce for several tensors, which may differ in shape and element type; those of one element type are
-    reduced as one."""
     compressed = _compressed(tensors, compression)
     sent = [tensor for tensor, _ in compressed]
     call = (name, choose(op, average), prescale_factor, postscale_factor, process_set)
@@ -229,6 +230,7 @@ def grouped_allreduce(
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
+@described_by(Operations.allreduce)
 def allreduce(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -239,13 +241,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Returns postscale_factor * op over ranks (prescale_factor * tensor), of the shape and element type of `tensor`.
-
-    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max or Product; of bool Sum and Max are
-    "or", Product and Min "and". Added in the order of ranks, so that all ranks get the same bits. `average` is
-    Horovod's older form of `op`.
-    `compression` says in which form the tensor travels.
-    """
+    """`compression` says in which form the tensor travels."""
     if compression is Compression.none and not _wants_gradient(tensor):
         return ops.allreduce_now(
             tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
@@ -255,40 +251,33 @@ def allreduce(
     ]
 
 
+@described_by(Operations.allgather)
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Returns the ranks' tensors, concatenated along the first dimension, in which they may differ (0 too). A scalar
-    counts as [1]."""
     if _wants_gradient(tensor):
         return _Allgather.apply(name, process_set, tensor)[0]
     return at_once(ops.allgather_async, tensor, name, process_set)
 
 
+@described_by(Operations.grouped_allgather)
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
-    """As allgather for several tensors, which may differ in shape and element type."""
     tensors = _ops.listed(tensors)
     if any(map(_wants_gradient, tensors)):
         return list(_Allgather.apply(name, process_set, *tensors))
     return at_once(ops.grouped_allgather_async, tensors, name, process_set)
 
 
+@described_by(Operations.alltoall)
 def alltoall(
     tensor: torch.Tensor,
     splits: Any = None,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and returns
-    what this rank gets, in the order of the ranks that it comes from, and the tensor of how many rows each has given.
-
-    `splits` is a list or tensor of whole numbers; the rows given are of its element type, int32 for a list. Without it
-    all get equally many, and only the rows are returned. The ranks' tensors may differ in the first dimension.
-    ValueError: `tensor` is a scalar; there is not a split for each rank; they take more rows than there are; without
-    them, the number of rows is not a multiple of the number of ranks.
-    """
+    """`splits` may be a tensor of whole numbers; the rows given are of its element type, int32 for a list."""
     if _wants_gradient(tensor):
         output = _Alltoall.apply(tensor, splits, name, process_set)
     else:
@@ -296,6 +285,7 @@ def alltoall(
     return output if splits is not None else output[0]
 
 
+@described_by(Operations.grouped_reducescatter)
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
@@ -305,10 +295,10 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[torch.Tensor]:
-    """As reducescatter for several tensors, which may differ in shape and element type."""
     return _scatter_compressed(tensors, compression, True, name, op, prescale_factor, postscale_factor, process_set)
 
 
+@described_by(Operations.reducescatter)
 def reducescatter(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -318,8 +308,6 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the
-    order of the set's ranks, and one more on the first rows % size. ValueError: `tensor` is a scalar."""
     call = (name, op, prescale_factor, postscale_factor, process_set)
     return _scatter_compressed([tensor], compression, False, *call)[0]
 
@@ -341,11 +329,10 @@ def _scatter_compressed(
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
+@described_by(Operations.broadcast)
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Returns the tensor of `root_rank`, a rank of the job that is in the process set; others give one of its shape
-    and element type."""
     if _wants_gradient(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return at_once(ops.broadcast_async, tensor, root_rank, name, process_set)
@@ -355,25 +342,21 @@ gather_async = ops.operations.gather_async
 scatter_async = ops.operations.scatter_async
 
 
+@described_by(Operations.gather)
 def gather(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Returns on `root_rank`, a rank of the job that is in the process set, what allgather returns; on the others a
-    tensor without rows, of shape [0, ...]. Where gradients flow, each rank calls backward() of something made of its
-    output."""
+    """If gradients flow, each rank calls backward() of a tensor made of its output."""
     if _wants_gradient(tensor):
         return _Gather.apply(tensor, root_rank, name, process_set)
     return at_once(gather_async, tensor, root_rank, name, process_set)
 
 
+@described_by(Operations.scatter)
 def scatter(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Returns this rank's part of the rows (first dimension) of the tensor of `root_rank`, a rank of the job that is in
-    the process set: rows // size of them, in the order of the set's ranks, and one more on the first rows % size. The
-    others give a tensor of the same element type and shape, but for the first dimension, which may be 0; its elements
-    do not count, but it requires a gradient where the root's does. ValueError: `tensor` is a scalar. For other parts
-    there is alltoall."""
+    """If gradients flow, the others' tensors require a gradient where the root's does."""
     if _wants_gradient(tensor):
         return _Scatter.apply(tensor, root_rank, name, process_set)
     return at_once(scatter_async, tensor, root_rank, name, process_set)

@@ -1,0 +1,79 @@
+// The functions that XLA calls for the collectives in JAX's programs: one for each operation and kind of device.
+// farandole.jax registers them (jax.ffi.register_ffi_target) when it is imported.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sdk/jax/call.h"
+#include "sdk/jax/completer.h"
+#include "sdk/jax/instance.h"
+#include "sdk/jax/worker_library.h"
+#include "sdk/jax/xla_ffi.h"
+
+namespace farandole::jax {
+namespace {
+
+// How long a submission for a GPU does the work before the caller waits in slices.
+constexpr int64_t kSurfaceMs = 100;
+
+FfiError* RunOnHost(FfiCallFrame* frame, Op op) {
+  if (AnswerMetadata(frame, InstanceType())) return nullptr;
+  if (FfiError* const refusal = RefuseInterface(frame); refusal != nullptr) return refusal;
+  std::string name;
+  if (FfiError* const error = NameOfInstance(frame, &name); error != nullptr) return error;
+  auto call = std::make_unique<Call>(frame->api, op, std::move(name));
+  if (!call->Prepare(frame)) return call->Finish();
+  return Completer::Get().Run(std::move(call), &frame->future);
+}
+
+// A submission is complete when it is enqueued in XLA's stream, so that this thread, which gives the stream its work,
+// waits for no more than the other ranks' submissions. XLA runs a program's calls in one order, the same on all ranks.
+FfiError* RunOnGpu(FfiCallFrame* frame, Op op) {
+  if (AnswerMetadata(frame, InstanceType())) return nullptr;
+  if (FfiError* const refusal = RefuseInterface(frame); refusal != nullptr) return refusal;
+  const FfiApi* const api = frame->api;
+  if (api->struct_size < sizeof(FfiApi)) {
+    return MakeError(api, FARANDOLE_UNIMPLEMENTED,
+                     "farandole.jax needs a newer jaxlib for arrays in GPUs: this one does not tell which GPU it is");
+  }
+  FfiDeviceOrdinalArgs device = {sizeof(FfiDeviceOrdinalArgs), nullptr, frame->context, 0};
+  if (FfiError* const error = api->device_ordinal_get(&device); error != nullptr) return error;
+  FfiStreamArgs stream = {sizeof(FfiStreamArgs), nullptr, frame->context, nullptr};
+  if (FfiError* const error = api->stream_get(&stream); error != nullptr) return error;
+  std::string name;
+  if (FfiError* const error = NameOfInstance(frame, &name); error != nullptr) return error;
+  Call call(api, op, std::move(name));
+  if (!call.Prepare(frame)) return call.Finish();
+  call.SetOnGpu();
+  if (const int code = Worker().use_stream(device.device_ordinal, stream.stream); code != 0) {
+    return MakeError(api, code, Worker().last_error());
+  }
+  if (call.Submit(kSurfaceMs)) call.Wait();
+  FfiError* const error = call.Finish();
+  Worker().use_stream(-1, nullptr);
+  return error;
+}
+
+}  // namespace
+}  // namespace farandole::jax
+
+extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_instantiate(farandole::jax::FfiCallFrame* frame) {
+  return farandole::jax::Instantiate(frame);
+}
+
+#define FARANDOLE_HANDLER(name, op)                                                                                 \
+  extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_##name(farandole::jax::FfiCallFrame* frame) { \
+    return farandole::jax::RunOnHost(frame, farandole::jax::Op::op);                                                \
+  }                                                                                                                 \
+  extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_##name##_gpu(                                 \
+      farandole::jax::FfiCallFrame* frame) {                                                                        \
+    return farandole::jax::RunOnGpu(frame, farandole::jax::Op::op);                                                 \
+  }
+
+FARANDOLE_HANDLER(allreduce, kAllreduce)
+FARANDOLE_HANDLER(allgather, kAllgather)
+FARANDOLE_HANDLER(broadcast, kBroadcast)
+FARANDOLE_HANDLER(reducescatter, kReducescatter)
+FARANDOLE_HANDLER(alltoall, kAlltoall)
+FARANDOLE_HANDLER(gather, kGather)
+FARANDOLE_HANDLER(scatter, kScatter)

@@ -1,0 +1,70 @@
+#include "sdk/jax/worker_library.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace farandole::jax {
+namespace {
+
+WorkerLibrary the_library = {};
+bool is_connected = false;
+
+struct Symbol {
+  const char* name;
+  void* slot;
+};
+
+std::string Connect(const char* path, bool deepbind) {
+  void* opened = dlopen(path, RTLD_NOW | RTLD_LOCAL | (deepbind ? RTLD_DEEPBIND : 0));
+  if (opened == nullptr) return dlerror();
+  WorkerLibrary& library = the_library;
+#define FARANDOLE_SYMBOL(name) \
+  Symbol { "farandole_" #name, &library.name }
+  const Symbol symbols[] = {
+      FARANDOLE_SYMBOL(abi_version),
+      FARANDOLE_SYMBOL(last_error),
+      FARANDOLE_SYMBOL(use_stream),
+      FARANDOLE_SYMBOL(group_rank),
+      FARANDOLE_SYMBOL(group_size),
+      FARANDOLE_SYMBOL(allreduce),
+      FARANDOLE_SYMBOL(grouped_allreduce),
+      FARANDOLE_SYMBOL(allgather),
+      FARANDOLE_SYMBOL(alltoall),
+      FARANDOLE_SYMBOL(gather),
+      FARANDOLE_SYMBOL(scatter),
+      FARANDOLE_SYMBOL(broadcast),
+      FARANDOLE_SYMBOL(reducescatter),
+      FARANDOLE_SYMBOL(poll),
+      FARANDOLE_SYMBOL(wait),
+      FARANDOLE_SYMBOL(wait_for_completion),
+      FARANDOLE_SYMBOL(result),
+      FARANDOLE_SYMBOL(copy_result),
+      FARANDOLE_SYMBOL(release),
+  };
+#undef FARANDOLE_SYMBOL
+  for (const Symbol& symbol : symbols) {
+    void* const found = dlsym(opened, symbol.name);
+    if (found == nullptr) return std::string("it lacks the function ") + symbol.name;
+    *static_cast<void**>(symbol.slot) = found;
+  }
+  if (library.abi_version() != FARANDOLE_ABI_VERSION) {
+    return "it has ABI version " + std::to_string(library.abi_version()) + ", and JAX's handlers were built for " +
+           std::to_string(FARANDOLE_ABI_VERSION);
+  }
+  is_connected = true;
+  return "";
+}
+
+}  // namespace
+
+const WorkerLibrary& Worker() { return the_library; }
+bool HasWorkerLibrary() { return is_connected; }
+
+}  // namespace farandole::jax
+
+extern "C" const char* farandole_jax_connect(const char* path, int deepbind) {
+  static std::string* reason = new std::string();
+  *reason = farandole::jax::Connect(path, deepbind != 0);
+  return reason->empty() ? nullptr : reason->c_str();
+}

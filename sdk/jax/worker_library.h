@@ -1,0 +1,45 @@
+#ifndef FARANDOLE_SDK_JAX_WORKER_LIBRARY_H_
+#define FARANDOLE_SDK_JAX_WORKER_LIBRARY_H_
+
+#include "worker/farandole.h"
+
+namespace farandole::jax {
+
+// The functions of libfarandole.so that the handlers call; it is loaded into a scope of its own, so they are found by
+// name.
+struct WorkerLibrary {
+  decltype(&farandole_abi_version) abi_version;
+  decltype(&farandole_last_error) last_error;
+  decltype(&farandole_use_stream) use_stream;
+  decltype(&farandole_group_rank) group_rank;
+  decltype(&farandole_group_size) group_size;
+  decltype(&farandole_allreduce) allreduce;
+  decltype(&farandole_grouped_allreduce) grouped_allreduce;
+  decltype(&farandole_allgather) allgather;
+  decltype(&farandole_alltoall) alltoall;
+  decltype(&farandole_gather) gather;
+  decltype(&farandole_scatter) scatter;
+  decltype(&farandole_broadcast) broadcast;
+  decltype(&farandole_reducescatter) reducescatter;
+  decltype(&farandole_poll) poll;
+  decltype(&farandole_wait) wait;
+  decltype(&farandole_wait_for_completion) wait_for_completion;
+  decltype(&farandole_result) result;
+  decltype(&farandole_copy_result) copy_result;
+  decltype(&farandole_release) release;
+};
+
+// The library that was connected. No handler runs before.
+const WorkerLibrary& Worker();
+bool HasWorkerLibrary();
+
+}  // namespace farandole::jax
+
+extern "C" {
+
+// Finds the functions of the worker library at `path`, which the process has opened before with the same flags. NULL:
+// done; else the reason, valid until the next call. Called once, before any handler runs.
+FARANDOLE_EXPORT const char* farandole_jax_connect(const char* path, int deepbind);
+}
+
+#endif  // FARANDOLE_SDK_JAX_WORKER_LIBRARY_H_

@@ -1,0 +1,101 @@
+"""Elastic training of JAX's programs: docs/elastic.md, with pytrees as the state."""
+
+import copy
+import functools
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import jax
+
+from .. import _epochs
+from .. import elastic as _elastic
+from .._library import failure, lib
+from ..elastic import HostsUpdatedInterrupt, ObjectState, State
+from ..process_sets import ranks_by_id
+from .parameters import broadcast_parameters
+
+__all__ = ["HostsUpdatedInterrupt", "JaxState", "ObjectState", "State", "run"]
+
+
+class _CompiledPrograms:
+    """Programs have the place of this rank, the number of ranks and the process sets in them: those of another epoch are
+    compiled again. Where a lost worker was replaced, and nothing else has changed, they stay."""
+
+    def __init__(self) -> None:
+        self._place = self._present()
+
+    @staticmethod
+    def _present() -> Optional[Tuple[int, int, Dict[int, Any]]]:
+        rank = lib.farandole_rank()
+        return (rank, lib.farandole_size(), ranks_by_id()) if rank >= 0 else None
+
+    def leave_epoch(self) -> None:
+        self._place = self._present() or self._place
+
+    def enter_epoch(self) -> None:
+        if self._present() != self._place:
+            jax.clear_caches()
+
+    def all_have_joined(self) -> None:
+        """Names follow from programs."""
+
+
+_programs = _CompiledPrograms()
+_epochs.follow(_programs)
+
+
+# Of a program, and of an array that it has not made: JAX raises the one or the other, by the way on which it finds out.
+_OF_PROGRAMS = (jax.errors.JaxRuntimeError, ValueError)
+
+
+def _raise_end_of_epoch(error: Exception) -> None:
+    """If the epoch has ended, that is what an error of a compiled program means."""
+    code = lib.farandole_epoch_ended()
+    if code != 0:
+        raise failure(code) from error
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """As farandole.elastic.run, for functions whose collectives are in compiled programs: what those raise when the epoch
+    ends is the epoch's end."""
+
+    @functools.wraps(func)
+    def converted(state: State, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(state, *args, **kwargs)
+        except _OF_PROGRAMS as error:
+            _raise_end_of_epoch(error)
+            raise
+
+    return _elastic.run(converted)
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, jax.Array) else copy.deepcopy(leaf)
+
+
+class JaxState(ObjectState):
+    """A state of pytrees, each an attribute: JaxState(params=params, opt_state=opt_state, step=0).
+
+    save() copies arrays, so that a program may donate those that the attributes hold. sync() sends arrays as they are, and
+    pickles other leaves. All ranks' pytrees have the same structure and shapes. restore() and sync() replace the
+    attributes: use what the state holds, and no other name of it.
+    """
+
+    def _settle(self) -> None:
+        try:
+            jax.block_until_ready([getattr(self, name) for name in self._saved_state])
+        except _OF_PROGRAMS as error:
+            _raise_end_of_epoch(error)
+            raise
+
+    def save(self) -> None:
+        self._saved_state = {name: jax.tree.map(_copy, getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, jax.tree.map(_copy, value))
+
+    def sync_from(self, root_rank: int) -> None:
+        values = {name: getattr(self, name) for name in self._saved_state}
+        for name, value in broadcast_parameters(values, root_rank, name="farandole.elastic.state").items():
+            setattr(self, name, value)

@@ -2,7 +2,7 @@
 
 They are functions of all ranks' arguments without effects, as jax.lax.psum is: where the same programs run on all ranks,
 what JAX does twice it does twice on all of them. In a compiled program each is a custom call that XLA neither merges nor
-drops (docs/decisions/0021-jax.md).
+drops (docs/decisions/0022-jax.md).
 """
 
 import functools

@@ -1,0 +1,74 @@
+"""Fixtures of the JAX tests, which run in an environment of their own, .venv-jax; see tests/python/conftest.py."""
+
+import os
+import pathlib
+import sys
+from typing import Callable, Dict, List
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+# The ranks find the checks there.
+os.environ["PYTHONPATH"] = str(HERE)
+# A machine's GPU is not what these tests are about.
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_ENABLE_X64"] = "1"
+# Compiling takes most of the time here.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+import harness  # noqa: E402
+from harness import Setup  # noqa: E402
+
+ALL = ("jax_checks.ops", "jax_checks.programs", "jax_checks.derivatives", "jax_checks.training", "jax_checks.errors")
+# How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
+SETUPS: Dict[Setup, List[str]] = {
+    Setup(1): ["jax_checks.ops", "jax_checks.programs"],
+    Setup(2): [*ALL],
+    Setup(3): ["jax_checks.ops", "jax_checks.errors"],
+    Setup(4): ["jax_checks.programs"],
+    Setup(2, hosts=2, transport="tcp"): ["jax_checks.ops", "jax_checks.errors"],
+    Setup(3, hosts=2): ["jax_checks.programs"],
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the checks."""
+    parser.addoption("--all-setups", action="store_true", help="run all checks in every setup")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A check in a setup is a parameter."""
+    if "check_name" not in metafunc.fixturenames:
+        return
+    has_all = metafunc.config.getoption("--all-setups")
+    rows = [
+        (setup, name)
+        for setup, modules in SETUPS.items()
+        for module in (ALL if has_all else modules)
+        for name in harness.functions(module)
+    ]
+    ids = [f"{name.removeprefix('jax_checks.')}-{setup}" for setup, name in rows]
+    metafunc.parametrize("setup,check_name", rows, ids=ids)
+
+
+@pytest.fixture(scope="session")
+def checked(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Setup], harness.Outcome]:
+    """The outcome of all checks in a setup; the job runs when it is asked for first."""
+    has_all = pytestconfig.getoption("--all-setups")
+    outcomes: Dict[Setup, harness.Outcome] = {}
+
+    def outcome(setup: Setup) -> harness.Outcome:
+        if setup not in outcomes:
+            modules = ALL if has_all else SETUPS[setup]
+            # Here JAX is loaded already: a job of one needs no process of its own.
+            outcomes[setup] = (
+                harness.run_alone(modules)
+                if setup == Setup(1)
+                else harness.run_checks(modules, setup, tmp_path_factory.mktemp(f"ranks{setup}"))
+            )
+        return outcomes[setup]
+
+    return outcome

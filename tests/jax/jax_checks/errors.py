@@ -1,0 +1,108 @@
+"""What ranks are told that disagree: both values, and the job goes on."""
+
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+from harness import Checks, expect_error
+
+check = Checks()
+
+
+def last() -> bool:
+    return hvd.rank() == hvd.size() - 1
+
+
+def goes_on() -> None:
+    assert jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum, name="goes_on"))(jnp.ones(2))[0] == hvd.size()
+
+
+@check
+def shapes_that_differ_are_told_in_a_program_and_outside() -> None:
+    if hvd.size() == 1:
+        return
+    mine = jnp.ones((2, 3) if last() else (3, 2))
+    words = ("shape", "[3,2]", "[2,3]")
+    expect_error(ValueError, lambda: hvd.allreduce(mine, name="shapes"), *words)
+    program = jax.jit(lambda x: hvd.allreduce(x, name="compiled_shapes"))
+    expect_error(jax.errors.JaxRuntimeError, lambda: program(mine).block_until_ready(), "INVALID_ARGUMENT", *words)
+    goes_on()
+
+
+@check
+def a_program_without_names_tells_its_own() -> None:
+    if hvd.size() == 1:
+        return
+
+    def step(x: jax.Array) -> jax.Array:
+        return hvd.allreduce(x)
+
+    mine = jnp.ones(2, "float32" if last() else "float64")
+    expect_error(
+        jax.errors.JaxRuntimeError, lambda: jax.jit(step)(mine).block_until_ready(), "jit_step/allreduce", "dtype"
+    )
+    goes_on()
+
+
+@check.each("grouped_allreduce", "grouped_allgather", "grouped_reducescatter")
+def numbers_of_grouped_arrays_that_differ_are_told(operation: str) -> None:
+    if hvd.size() == 1:
+        return
+    call = getattr(hvd, operation)
+    arrays = [jnp.ones(hvd.size())] * (2 if last() else 3)
+    expect_error(ValueError, lambda: call(arrays, name="counts"), "3 grouped", "2 grouped")
+    program = jax.jit(lambda *given: call(list(given), name="compiled_counts"))
+    expect_error(jax.errors.JaxRuntimeError, lambda: jax.block_until_ready(program(*arrays)), "3 grouped", "2 grouped")
+    goes_on()
+
+
+@check
+def types_of_grouped_arrays_that_differ_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    arrays = [jnp.ones(2), jnp.ones(2, "int32" if last() else "float64")]
+    program = jax.jit(lambda *given: hvd.grouped_allreduce(list(given), op=hvd.Sum, name="compiled_types"))
+    expect_error(jax.errors.JaxRuntimeError, lambda: jax.block_until_ready(program(*arrays)), "compiled_types")
+    goes_on()
+
+
+@check
+def reductions_and_roots_that_differ_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    op = hvd.Max if last() else hvd.Sum
+    program = jax.jit(lambda x: hvd.allreduce(x, op=op, name="ops"))
+    expect_error(jax.errors.JaxRuntimeError, lambda: program(jnp.ones(2)).block_until_ready(), "ops")
+    root = 1 if last() else 0
+    program = jax.jit(lambda x: hvd.broadcast(x, root, name="roots"))
+    expect_error(jax.errors.JaxRuntimeError, lambda: program(jnp.ones(2)).block_until_ready(), "root")
+    goes_on()
+
+
+@check
+def rows_that_differ_in_a_program_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    mine = jnp.ones((3 if last() else 2, 2))
+    program = jax.jit(lambda x: hvd.allgather(x, name="rows"))
+    expect_error(
+        jax.errors.JaxRuntimeError, lambda: program(mine).block_until_ready(), "rows", "2", "3", "outside of jit"
+    )
+    expect_error(ValueError, lambda: jax.grad(lambda x: hvd.allgather(x).sum())(mine), "equally many rows")
+    goes_on()
+
+
+@check
+def arguments_that_are_wrong_are_named() -> None:
+    array = jnp.ones(2)
+    expect_error(ValueError, lambda: hvd.allreduce(array, op=77), "77")
+    expect_error(ValueError, lambda: jax.jit(lambda x: hvd.allreduce(x, op=77))(array), "77")
+    expect_error(ValueError, lambda: jax.jit(lambda x: hvd.allreduce(x, prescale_factor="a"))(array), "prescale_factor")
+    expect_error(ValueError, lambda: jax.jit(lambda x: hvd.broadcast(x, "a"))(array), "root_rank")
+    expect_error(ValueError, lambda: jax.jit(lambda x: hvd.allreduce(x, name=7))(array), "name")
+    expect_error(ValueError, lambda: jax.jit(lambda x: hvd.allreduce(x, process_set=3))(array), "ProcessSet")
+    expect_error(
+        jax.errors.JaxRuntimeError,
+        lambda: jax.jit(lambda x: hvd.broadcast(x, 99))(array).block_until_ready(),
+        "99",
+    )
+    goes_on()

@@ -1,0 +1,129 @@
+"""Programs of JAX as jobs of their own: with a worker that is killed, elastic, and the examples."""
+
+import pathlib
+import subprocess
+import sys
+
+import harness
+import numpy
+import pytest
+
+KILLED = """
+import os, signal
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+
+hvd.init()
+step = jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum))
+
+for number in range(5):
+    if hvd.rank() == 1 and number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        assert step(jnp.ones(3))[0] == 2
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        print(f"told at step {number}: {error}", flush=True)
+        break
+try:
+    hvd.allreduce(jnp.ones(3))
+except hvd.EpochEnded as error:
+    print(f"told outside: {error}", flush=True)
+"""
+
+ELASTIC = """
+import os, signal
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+
+hvd.init()
+state = hvd.elastic.JaxState(weights={"w": jnp.zeros(1)}, key=jax.random.key(hvd.rank()), step=0)
+
+@jax.jit
+def update(weights):
+    # The program holds the number of ranks.
+    everyone = hvd.allgather(jnp.ones(1))
+    assert everyone.shape == (hvd.size(),)
+    return {"w": weights["w"] + hvd.allreduce(jnp.ones(1)) * everyone.sum() / hvd.size()}
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 6:
+        if hvd.rank() == 1 and state.step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        state.weights = update(state.weights)
+        state.step += 1
+        state.commit()
+    return hvd.size()
+
+size = train(state)
+key = jax.random.key_data(state.key).tolist()
+print(f"ended with {size} ranks, step {state.step}, weights {state.weights['w'][0]:.0f}, key {key}", flush=True)
+"""
+
+REPLACED = ELASTIC.replace(
+    "if hvd.rank() == 1 and state.step == 3:", "if int(os.environ['FARANDOLE_LAUNCH_INDEX']) == 1 and state.step == 3:"
+)
+
+
+def run(tmp_path: pathlib.Path, program: str, *options: str) -> str:
+    """What a program prints that runs with two workers."""
+    harness.require_cli()
+    path = tmp_path / "program.py"
+    path.write_text(program, encoding="utf-8")
+    command = [str(harness.CLI), "run", "-np", "2", *options, "--state-dir", str(tmp_path / "state")]
+    result = subprocess.run(
+        [*command, sys.executable, str(path)], capture_output=True, text=True, timeout=harness.JOB_SECONDS, check=False
+    )
+    return result.stdout + result.stderr
+
+
+def test_a_killed_worker_is_named_to_a_program_and_outside(tmp_path: pathlib.Path) -> None:
+    output = run(tmp_path, KILLED)
+    assert "told at step 3: ABORTED" in output and "rank 1 (pid" in output, output
+    assert "told outside: " in output, output
+
+
+def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> None:
+    output = run(tmp_path, ELASTIC, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
+    assert "ended with" in output and "step 6, weights 6, key [0, 0]" in output, output
+
+
+def test_an_elastic_function_goes_on_with_a_replacement(tmp_path: pathlib.Path) -> None:
+    output = run(tmp_path, REPLACED, "--min-np", "2", "--max-np", "2", "--reset-limit", "3")
+    assert output.count("ended with 2 ranks, step 6, weights 6, key [0, 0]") == 2, output
+
+
+def test_the_package_imports_no_framework_but_its_own() -> None:
+    """JAX's module none of the others, and theirs not JAX."""
+    others = "torch tensorflow keras mxnet optax flax equinox"
+    code = f"import sys, farandole.jax; print([name for name in '{others}'.split() if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    code = "import sys, farandole, farandole.numpy; print('jax' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_without_jax_the_import_says_so(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "jax.py").write_text("raise ImportError('there is none')", encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, '{tmp_path}'); import farandole.jax"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "farandole.jax needs JAX" in result.stderr and "pip install jax" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("name", ["optax_mnist", "flax_mnist", "equinox_mnist"])
+def test_an_example_trains_to_the_parameters_of_one_process(name: str, tmp_path: pathlib.Path) -> None:
+    program = str(harness.ROOT / "examples" / "jax" / f"{name}.py")
+    found = []
+    for size in (1, 2):
+        saved = tmp_path / f"{size}.npz"
+        arguments = ["--steps", "30", "--save", str(saved)]
+        result = harness.run(harness.Setup(size), tmp_path / f"state{size}", sys.executable, program, *arguments)
+        assert "test accuracy" in result.stdout, result.stdout
+        found.append(list(numpy.load(saved).values()))
+    for one, two in zip(*found):
+        numpy.testing.assert_allclose(one, two, atol=1e-4)

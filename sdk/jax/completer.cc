@@ -68,7 +68,7 @@ std::unique_ptr<Call> Completer::StartNext(const Key& key) {
 void Completer::Finish(std::unique_ptr<Call> call) {
   while (call != nullptr) {
     std::unique_ptr<Call> failed = StartNext(KeyOf(*call));
-    // What XLA runs within it comes back to Run.
+    // XLA may run further calls within Deliver, which come back to Run.
     call->Deliver();
     call = std::move(failed);
   }

@@ -21,8 +21,8 @@ class Completer {
  public:
   static Completer& Get();
 
-  // Starts a prepared call. What XLA's handler is to return: NULL or an error where the call has ended already; else
-  // NULL and, in `future`, what XLA waits for.
+  // Starts a prepared call, and returns the value for XLA's handler: NULL or an error if the call has ended already;
+  // else NULL and, in `future`, the future that XLA waits for.
   FfiError* Run(std::unique_ptr<Call> call, FfiFuture** future);
 
  private:

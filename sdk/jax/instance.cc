@@ -35,7 +35,7 @@ FfiError* RegisterType(const FfiApi* api) {
   Instances& all = All();
   std::lock_guard<std::mutex> lock(all.mutex);
   if (all.type.number != 0) return nullptr;
-  static const FfiTypeInfo info = {sizeof(FfiTypeInfo), nullptr, DeleteInstance};
+  static const FfiStateType info = {sizeof(FfiStateType), nullptr, DeleteInstance};
   FfiTypeRegisterArgs arguments = {
       sizeof(FfiTypeRegisterArgs), nullptr, {kTypeName, sizeof(kTypeName) - 1}, &all.type, &info};
   return api->type_register(&arguments);

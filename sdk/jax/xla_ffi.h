@@ -108,12 +108,12 @@ struct FfiFutureSetErrorArgs {
   FfiError* error;
 };
 
-// What an instance of a handler keeps from its instantiation on: an object of a type that XLA has numbered.
+// An instance of a handler keeps an object from its instantiation on. XLA numbers the object's type.
 struct FfiTypeId {
   int64_t number;
 };
 
-struct FfiTypeInfo {
+struct FfiStateType {
   size_t struct_size;
   FfiExtension* extension_start;
   void (*deleter)(void* object);
@@ -124,7 +124,7 @@ struct FfiTypeRegisterArgs {
   FfiExtension* extension_start;
   FfiByteSpan name;
   FfiTypeId* type_id;
-  const FfiTypeInfo* type_info;
+  const FfiStateType* type_info;
 };
 
 // From 0.3 on.

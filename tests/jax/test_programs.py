@@ -68,7 +68,7 @@ REPLACED = ELASTIC.replace(
 
 
 def run(tmp_path: pathlib.Path, program: str, *options: str) -> str:
-    """What a program prints that runs with two workers."""
+    """Runs a program with two workers, and returns its output."""
     harness.require_cli()
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What ranks are told that disagree: both values, and the job goes on."""
+"""Ranks that disagree get both values in a sentence, and the job goes on."""
 
 import farandole.jax as hvd
 import jax

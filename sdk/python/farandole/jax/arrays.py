@@ -28,7 +28,7 @@ class _JaxAdapter(_NumpyAdapter):
         return jax.device_put(output)
 
     def accept(self, given: Any) -> numpy.ndarray:
-        """What a caller has given, with the element type that it has in JAX."""
+        """The caller's array, with the element type that it has in JAX."""
         return numpy.asarray(given if isinstance(given, jax.Array) else jax.numpy.asarray(given))
 
     def received(self, rows: List[int], splits: Any) -> jax.Array:

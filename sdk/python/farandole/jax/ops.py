@@ -46,8 +46,8 @@ def is_traced(*arrays: Any) -> bool:
 
 
 def as_sent(given: Any) -> Tuple[Any, Restore]:
-    """What travels for an array, and what makes an array like the given one of that: random keys travel as their data,
-    and unsigned integers of 32 and 64 bits as signed ones."""
+    """The array that travels for the given one, and a function that turns a result into an array like the given one:
+    random keys travel as their data, and unsigned integers of 32 and 64 bits as signed ones."""
     if not isinstance(given, jax.Array):
         given = jnp.asarray(given)
     if jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key):

@@ -23,7 +23,7 @@ from .arrays import operations
 
 
 class Terms(NamedTuple):
-    """What a call says besides its arrays."""
+    """A call's terms besides its arrays."""
 
     name: Optional[str] = None
     op: int = Sum
@@ -108,7 +108,7 @@ def _abstract(operation: str, *arrays: Any, terms: Terms) -> List[Any]:
 
 
 class _Program:
-    """What there is once for each program that is compiled."""
+    """The state of one program while it is compiled."""
 
     _numbers = itertools.count(1)
 
@@ -135,7 +135,7 @@ class _Program:
         return base if self._counts[base] == 1 else f"{base}.{self._counts[base]}"
 
     def last_ticket(self) -> List[Any]:
-        """What the last call of the present block has given for the next one, if there was one."""
+        """The ticket that the last call of the present block left for the next one, if there was one."""
         block = mlir.ir.InsertionPoint.current.block
         return [self._tickets[block]] if block in self._tickets else []
 

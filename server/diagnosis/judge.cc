@@ -28,6 +28,8 @@ constexpr double kSilent = 0.9;
 constexpr double kLeastPause = 1.0;
 // NVIDIA's resiliency extension flags what is below three quarters of its own best.
 constexpr double kOfBest = 0.75;
+// Where a host's connections stand out, and where none do.
+constexpr double kSlowHostTransfer = 0.25;
 constexpr double kSlowTransfer = 0.4;
 constexpr double kBusy = 0.5;
 
@@ -71,6 +73,7 @@ Diagnosis Judge::Decide(absl::Time now) {
   if (!JudgeStandstill(&diagnosis)) {
     JudgeRanks(&diagnosis);
     JudgeNetwork(&diagnosis);
+    DropExplained(&diagnosis);
     if (diagnosis.blockers.empty()) JudgeWhole(&diagnosis);
   }
   std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
@@ -382,7 +385,7 @@ void Judge::JudgeNetwork(Diagnosis* diagnosis) const {
     ++count;
     batch = std::max(batch, row.transfer);
   }
-  if (sending_by_host.size() < 2 || shares.transfer < kSlowTransfer || steps_ < kLeastSteps) return;
+  if (sending_by_host.size() < 2 || shares.transfer < kSlowHostTransfer || steps_ < kLeastSteps) return;
   std::vector<double> all;
   for (const auto& [host, sum] : sending_by_host) all.push_back(sum.first / sum.second);
   const auto busiest = std::max_element(
@@ -407,10 +410,25 @@ void Judge::JudgeNetwork(Diagnosis* diagnosis) const {
                      absl::StrFormat("; it sent %.1f MB/s, %.1f segments a second again", network.sent_bytes / 1e6,
                                      network.retransmits),
                      ": slow network");
+  } else if (shares.transfer < kSlowTransfer) {
+    return;
   } else {
     blocker.sentence = absl::StrCat(start, ", and no host stands out: slow network between the hosts");
   }
   diagnosis->blockers.push_back(std::move(blocker));
+}
+
+// Posts of a host with a slow link come late, too.
+void Judge::DropExplained(Diagnosis* diagnosis) const {
+  const auto network = std::find_if(diagnosis->blockers.begin(), diagnosis->blockers.end(),
+                                    [](const Blocker& blocker) { return blocker.host.has_value(); });
+  if (network == diagnosis->blockers.end()) return;
+  const Blocker cause = *network;
+  const auto is_explained = [&](const Blocker& blocker) {
+    return blocker.rank.has_value() && measured_.host(*blocker.rank) == *cause.host && blocker.percent < cause.percent;
+  };
+  diagnosis->blockers.erase(std::remove_if(diagnosis->blockers.begin(), diagnosis->blockers.end(), is_explained),
+                            diagnosis->blockers.end());
 }
 
 // All have become slower than they were in the best ten seconds.

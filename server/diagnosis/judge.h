@@ -125,6 +125,8 @@ class Judge {
   void JudgeRanks(Diagnosis* diagnosis) const;
   void JudgeRank(const Row& row, Diagnosis* diagnosis) const;
   void JudgeNetwork(Diagnosis* diagnosis) const;
+  // A host's slow network is why its ranks come late; they are no blockers of their own unless they cost more.
+  void DropExplained(Diagnosis* diagnosis) const;
   void JudgeWhole(Diagnosis* diagnosis) const;
   Spread SpreadOf(uint32_t rank) const;
   double GapIn(uint32_t rank, int64_t bucket) const;

@@ -181,6 +181,21 @@ TEST(JudgeTest, AHostWhoseConnectionsAreAlwaysBusyHasASlowNetwork) {
   EXPECT_THAT(diagnosis.blockers[0].sentence, HasSubstr("the connections of host node-2 had data under way"));
 }
 
+TEST(JudgeTest, ARankThatIsLateBehindASlowLinkIsNoBlockerOfItsOwn) {
+  Plan plan;
+  plan.ranks = 2;
+  plan.ranks_per_host = 1;
+  plan.transfer = 0.15;
+  plan.sending = [](int rank) { return rank == 1 ? 1.9 : 0.2; };
+  plan.work = [](int rank, double, double base) { return Work{rank == 1 ? 1.5 * base : base, 1}; };
+  SimulatedJob job(plan);
+  job.Run(30);
+  const Diagnosis diagnosis = job.Decide();
+  ASSERT_EQ(diagnosis.blockers.size(), 1u);
+  EXPECT_EQ(diagnosis.blockers[0].cause, Cause::kSlowNetwork);
+  EXPECT_EQ(diagnosis.blockers[0].host, 1u);
+}
+
 TEST(JudgeTest, AllThatBecomeSlowerAreTheWholeJob) {
   Plan plan;
   plan.work = [](int, double now, double base) { return Work{now > 60 ? 2 * base : base, 1}; };

@@ -24,8 +24,8 @@
 namespace farandole {
 namespace {
 
-// What the store opens at a time (server/store/rocksdb_store.cc), the HTTP edge's connections, and as much again for
-// files that come and go, such as those of a compaction, and for gRPC's own.
+// The files that the store opens at a time (server/store/rocksdb_store.cc), the HTTP edge's connections, and as much
+// again for files that come and go, such as those of a compaction, and for gRPC's own.
 constexpr int kDescriptorsKept = 64 + 256 + 128;
 // Where that would leave clients too little, they get half.
 constexpr int kLeastShare = 2;
@@ -73,6 +73,12 @@ std::string Unescape(const std::string& peer) {
   return plain;
 }
 
+bool HasIpv6() {
+  const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe >= 0) close(probe);
+  return probe >= 0;
+}
+
 void SetOption(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
 
 }  // namespace
@@ -118,7 +124,7 @@ absl::Status ClientListener::Listen(const ListenAddress& address) {
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   // One socket for both families, as gRPC's own.
-  const std::string host = address.host == "0.0.0.0" ? "::" : address.host;
+  const std::string host = address.host == "0.0.0.0" && HasIpv6() ? "::" : address.host;
   int error = getaddrinfo(host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
   if (error != 0)
     return absl::UnavailableError(absl::StrCat("cannot listen on ", address.Text(), ": the host is not known"));
@@ -131,7 +137,8 @@ absl::Status ClientListener::Listen(const ListenAddress& address) {
     const int socket = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     // A machine without IPv6 may still resolve names to it.
     if (socket < 0 && one->ai_next != nullptr) continue;
-    if (one->ai_family == AF_INET6) SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, address.host == "0.0.0.0" ? 0 : 1);
+    if (one->ai_family == AF_INET6)
+      SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, IN6_IS_ADDR_UNSPECIFIED(&where->sin6_addr) ? 0 : 1);
     SetOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);
     sockaddr_storage taken = {};
     socklen_t bytes = sizeof(taken);

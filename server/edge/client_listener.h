@@ -45,7 +45,7 @@ ClientListenerOptions OptionsForThisProcess();
 // deadline. Connections with a token have no bound but the descriptors. Owned by GrpcServer.
 class ClientListener {
  public:
-  // Listens at all addresses that the host stands for; 0.0.0.0 stands for those of IPv6 as well.
+  // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.
   // UNAVAILABLE: an address cannot be listened on (the system's words).
   static absl::StatusOr<std::unique_ptr<ClientListener>> Open(const ListenAddress& address,
                                                               const ClientListenerOptions& options, Metrics* metrics);

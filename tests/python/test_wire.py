@@ -104,7 +104,9 @@ def test_messages_that_are_cut_are_none() -> None:
 
 def test_what_is_written_protoc_reads() -> None:
     drain = protoc("--decode=farandole.v1.DrainWorkersRequest", "admin", encode({1: "", 2: "mnist", 3: 0, 5: "why"}))
-    assert drain.decode().split() == ["job:", '"mnist"', "rank:", "0", "reason:", '"why"'], "rank 0 is said, although it is 0"
+    assert drain.decode().split() == ["job:", '"mnist"', "rank:", "0", "reason:", '"why"'], (
+        "rank 0 is said, although it is 0"
+    )
     name = "x" * 300
     tenant = protoc("--decode=farandole.v1.CreateTenantRequest", "admin", encode({1: name, 2: None, 3: 4_000_000_000}))
     assert tenant.decode().split() == ["tenant:", f'"{name}"', "max_workers:", "4000000000"]

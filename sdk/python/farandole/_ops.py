@@ -223,7 +223,7 @@ def grouped_allreduce(
         )
     submissions = list(enumerate(indices for _, indices in sorted(parts.items())))
     for number, indices in submissions:
-        tensors = describe_group(adapter, [sources[i] for i in indices], [outputs[i] for i in indices])
+        tensors = describe_group(adapter, [described[i] for i in indices], [outputs[i] for i in indices])
         memory.append(tensors)
         submit_part(
             handle,
@@ -240,12 +240,11 @@ def grouped_allreduce(
     return handle
 
 
-def describe_group(adapter: Adapter, sources: Sequence[Any], outputs: Sequence[Any]) -> Tuple[Any, List[Any]]:
+def describe_group(adapter: Adapter, sources: Sequence[Description], outputs: Sequence[Any]) -> Tuple[Any, List[Any]]:
     """The library's array of tensors, and the shapes that it points to."""
     tensors = ffi.new("farandole_tensor[]", len(sources))
     shapes = []
-    for tensor, source, output in zip(tensors, sources, outputs):
-        address, shape, _ = adapter.describe(source)
+    for tensor, (address, shape, _), output in zip(tensors, sources, outputs):
         dims, tensor.ndim = shape_for(shape)
         tensor.input = ffi.cast("void*", address)
         tensor.output = ffi.cast("void*", adapter.describe(output)[0])

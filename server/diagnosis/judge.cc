@@ -8,12 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "server/diagnosis/median.h"
 
 namespace farandole {
 namespace {
 
-// Less of a job's time is not worth a sentence.
-constexpr double kLeastShare = 0.05;
 // Fewer steps say nothing about what is steady.
 constexpr uint64_t kLeastSteps = 10;
 // So many half seconds, and standard errors, are no chance, for any number of ranks that are looked at again and again.
@@ -32,13 +31,6 @@ constexpr double kOfBest = 0.75;
 constexpr double kSlowHostTransfer = 0.25;
 constexpr double kSlowTransfer = 0.4;
 constexpr double kBusy = 0.5;
-
-double MedianOf(std::vector<double> numbers) {
-  if (numbers.empty()) return 0;
-  const auto middle = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
-}
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
@@ -451,63 +443,6 @@ void Judge::JudgeWhole(Diagnosis* diagnosis) const {
                                   Percent(shares.own), " of the time is the program's own, ", Percent(shares.transfer),
                                   " collectives, ", Percent(shares.waited), " waiting for each other: whole job");
   diagnosis->blockers.push_back(std::move(blocker));
-}
-
-Shares Judge::Totals() const {
-  Shares shares;
-  std::vector<double> steps;
-  double count = 0;
-  for (uint32_t rank = 0; rank < measured_.size(); ++rank) {
-    const RankSpan& total = measured_.Total(rank);
-    if (total.seconds <= 0) continue;
-    ++count;
-    shares.own += total.own() / total.seconds;
-    shares.waited += total.waited_for_others() / total.seconds;
-    shares.transfer += total.waited_in_batch / total.seconds;
-    shares.seconds = std::max(shares.seconds, total.seconds);
-    steps.push_back(static_cast<double>(total.steps));
-  }
-  shares.steps = static_cast<uint64_t>(MedianOf(std::move(steps)));
-  if (count == 0) return shares;
-  shares.own /= count;
-  shares.waited /= count;
-  shares.transfer /= count;
-  return shares;
-}
-
-std::optional<Blocker> Judge::WorstOfAll() const {
-  std::vector<double> waited;
-  std::vector<double> own;
-  std::optional<uint32_t> worst;
-  double least = 1;
-  for (uint32_t rank = 0; rank < measured_.size(); ++rank) {
-    const RankSpan& total = measured_.Total(rank);
-    if (total.seconds <= 0) continue;
-    const double share = total.waited_for_others() / total.seconds;
-    if (!worst.has_value() || share < least) {
-      worst = rank;
-      least = share;
-    }
-    waited.push_back(share);
-    own.push_back(total.own() / total.seconds);
-  }
-  if (waited.size() < 2) return std::nullopt;
-  waited.erase(std::min_element(waited.begin(), waited.end()));
-  const double gap = MedianOf(waited) - least;
-  if (gap < kLeastShare) return std::nullopt;
-  const RankSpan& total = measured_.Total(*worst);
-  Blocker blocker;
-  blocker.rank = worst;
-  blocker.steps = Totals().steps;
-  blocker.last_steps = std::min(total.last_steps, blocker.steps);
-  blocker.lost_seconds_a_minute = 60 * gap;
-  blocker.percent = 100 * gap * static_cast<double>(waited.size()) / static_cast<double>(waited.size() + 1);
-  const double median = MedianOf(own);
-  blocker.own_ratio = median > 0 ? total.own() / total.seconds / median : 0;
-  blocker.since = measured_.began();
-  blocker.sentence = absl::StrCat(around_.name_rank(*worst), " was last in ", blocker.last_steps, " of ", blocker.steps,
-                                  " steps; the others waited ", ShowSeconds(gap * total.seconds), " for it");
-  return blocker;
 }
 
 }  // namespace farandole

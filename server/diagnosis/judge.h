@@ -81,6 +81,8 @@ struct Surroundings {
 class Judge {
  public:
   static constexpr size_t kMostBlockers = 5;
+  // Less of a job's time is not worth a sentence.
+  static constexpr double kLeastShare = 0.05;
   // Most of what is looked at: 30 s.
   static constexpr int64_t kWindow = 60;
 

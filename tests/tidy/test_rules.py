@@ -75,12 +75,12 @@ class Job : public B {
     sources = [
         Source("server/job.h", header),
         Source("server/job.cc", "namespace a {\n" + cpp_function("void Job::Run(std::vector<int> a)", 20) + "}\n"),
-        Source("sdk/job.h", "class Job {\n  void Other();\n};\n"),
+        Source("sdk/cpp/job.h", "class Job {\n  void Other();\n};\n"),
     ]
     sizes = class_sizes(sources)
     assert sizes["server Job"] == Size(methods=3, lines=16 - 4 + 20)
     assert sizes["server Job::Row"] == Size(methods=1, lines=4)
-    assert sizes["sdk Job"] == Size(methods=1, lines=3)
+    assert sizes["sdk/cpp Job"] == Size(methods=1, lines=3)
 
 
 def test_braces_in_comments_strings_and_macros_are_no_blocks() -> None:

@@ -169,15 +169,19 @@ def a_model_learns(kind: str) -> None:
     assert all(torch.equal(other, everyone[0]) for other in everyone)
 
 
-@check.each("none", "int8", "powersgd")
+@check.each("none", "grouped", "int8", "powersgd")
 def uneven_data_and_what_comes_after_it(kind: str) -> None:
     """Ranks have different numbers of steps before each join, also the first ones of all."""
     made = {"none": lambda: hvd.Compression.none, "int8": EXCHANGES["int8"]}
+    made["grouped"] = made["none"]
     made["powersgd"] = lambda: hvd.Compression.powersgd(rank=2, start_step=3, min_ratio=1.0)
     torch.manual_seed(11)
     layers = [nn.Parameter(torch.zeros(24, 20)), nn.Parameter(torch.zeros(50))]
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(layers, lr=0.0), [("matrix", layers[0]), ("vector", layers[1])], compression=made[kind]()
+        torch.optim.SGD(layers, lr=0.0),
+        [("matrix", layers[0]), ("vector", layers[1])],
+        compression=made[kind](),
+        groups=1 if kind == "grouped" else None,
     )
     for turn in range(3):
         for step in range(2 * ((hvd.rank() + turn) % hvd.size())):

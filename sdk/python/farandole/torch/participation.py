@@ -53,7 +53,8 @@ class Participation:
         """As Follower's."""
 
     def all_have_joined(self) -> None:
-        """As Follower's."""
+        """As Follower's. A rank that had no step before it joined has not asked yet, so all ask again."""
+        self.is_open = True
 
     def note_change(self) -> None:
         """This rank's parts are others than before."""

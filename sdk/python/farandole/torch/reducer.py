@@ -209,6 +209,7 @@ class Reducer:
         """Ranks had different numbers of steps."""
         if isinstance(self.settings.compression, GradientExchange):
             self.settings.compression.begin_epoch()
+        self._holds = self._grouping is not None and self.active and not self.outstanding()
 
     def outstanding(self) -> bool:
         """Whether gradients are travelling, or ready to."""

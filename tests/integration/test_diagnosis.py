@@ -4,15 +4,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import threading
 import urllib.request
 from typing import Any, Callable, Dict
 
-import harness
 import pytest
 from coordinators import Coordinator
-from hosts import Namespaces
 from programs_run import Program
 
 WORKERS = 3
@@ -102,38 +99,6 @@ def check_the_busy_job(job: Dict[str, Any]) -> None:
         assert total == pytest.approx(100, abs=1), measured
     history = job["rank_history"]
     assert len(history["at_unix_ms"]) == len(history["waited"]) == len(history["steps"]), history
-
-
-def test_a_host_whose_link_is_slow_is_named(
-    two_hosts: Namespaces, start: Callable[..., Program], job: Callable[..., Program]
-) -> None:
-    sends = ["tc", "-n", two_hosts.namespaces[1], "qdisc"]
-    subprocess.run(
-        [*sends, "replace", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kb", "latency", "50ms"],
-        check=True,
-    )
-    try:
-        run = job(2, "diagnosed", "network", options=[*two_hosts.options(1, 1), "--job", "network", "--verbose"])
-        run.expect("runs")
-        state = run.expect(r"state and checkpoint catalogue in (\S+),").group(1)
-        blocker = await_blocker(start, state, "network", "slow network")
-        assert "slow network" in blocker["sentence"] and "had data under way" in blocker["sentence"], blocker
-        run.signal(signal.SIGINT)
-        run.end()
-    finally:
-        subprocess.run([*sends, "del", "dev", "eth0", "root"], check=True)
-
-
-def await_blocker(start: Callable[..., Program], state: str, name: str, cause: str) -> Dict[str, Any]:
-    """The first blocker of that cause that a job shows; each question takes as long as a command."""
-    for _ in range(VERDICT_SECONDS):
-        shown = start(str(harness.CLI), "job", "show", name, "--json", "--state-dir", state)
-        shown.require_end(0)
-        blockers = json.loads(shown.output)["diagnosis"]["blockers"]
-        for blocker in blockers:
-            if blocker["cause"] == cause:
-                return blocker
-    raise AssertionError(f"job {name} shows no blocker of that kind:\n{shown.output}")
 
 
 def test_a_run_ends_with_where_its_time_went(job: Callable[..., Program]) -> None:

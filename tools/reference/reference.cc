@@ -28,15 +28,19 @@ const char* KindOf(MetricRow::Kind kind) {
 std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
 std::string Code(const std::string& text) { return text.empty() ? "" : absl::StrCat("`", Cell(text), "`"); }
 
+constexpr char kMetricsIntroduction[] = R"(
+`farandole serve --http HOST:PORT` serves them at `/metrics` in Prometheus' text format, to every client that sends an
+admin token (`Authorization: Bearer TOKEN`). Counters begin at 0 when the coordinator starts. No metric has a label for
+ranks.
+
+| metric | kind | labels | meaning |
+|---|---|---|---|
+)";
+
 }  // namespace
 
 std::string MetricsPage() {
-  std::string page = absl::StrCat(
-      "# Metrics\n\n", kGenerated,
-      "\n`farandole serve --http HOST:PORT` serves them at `/metrics` in Prometheus' text format, to whoever sends an "
-      "admin token\n(`Authorization: Bearer TOKEN`). Counters begin at 0 when the coordinator starts. No metric has a "
-      "label for "
-      "ranks.\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n");
+  std::string page = absl::StrCat("# Metrics\n\n", kGenerated, kMetricsIntroduction);
   for (const MetricRow& row : MetricRows()) {
     absl::StrAppend(&page, "| ", Code(row.name), " | ", KindOf(row.kind), " | ", row.labels, " | ", Cell(row.help),
                     " |\n");

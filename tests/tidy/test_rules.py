@@ -5,7 +5,7 @@ from typing import List
 import folders
 import pytest
 import rules
-from classes import Size, class_sizes
+from classes import Size, class_sizes, repeated_classes
 from functions import function_spans
 from sources import Finding, Source
 
@@ -81,6 +81,14 @@ class Job : public B {
     assert sizes["server Job"] == Size(methods=3, lines=16 - 4 + 20)
     assert sizes["server Job::Row"] == Size(methods=1, lines=4)
     assert sizes["sdk/cpp Job"] == Size(methods=1, lines=3)
+
+
+def test_a_class_name_in_two_headers_is_found() -> None:
+    notice = "class Notice {\n  void Tell();\n};\nclass Ahead;\n"
+    sources = [
+        Source(path, notice) for path in ("server/notice.h", "worker/notice.h", "sdk/cpp/notice.h", "worker/a.cc")
+    ]
+    assert repeated_classes(sources) == {"Notice": ["server/notice.h", "worker/notice.h"]}
 
 
 def test_braces_in_comments_strings_and_macros_are_no_blocks() -> None:

@@ -6,7 +6,7 @@ import subprocess
 from typing import Dict, List, Set, Tuple
 
 import pytest
-from classes import GUIDE, LARGE, class_sizes, large_classes
+from classes import GUIDE, LARGE, class_sizes, large_classes, repeated_classes
 from folders import MAX_FOLDER_FILES, circles, crowded, folder_includes
 from rules import ENVIRONMENT_READERS, LIBRARIES, RULES, SLEEPERS, Rule, named_types
 from sources import ROOT, Source, tracked_sources
@@ -52,6 +52,11 @@ def test_no_folders_include_each_other(tree: List[Source]) -> None:
 def test_a_folder_holds_one_idea(tree: List[Source]) -> None:
     told = crowded(tree)
     assert not told, f"{told}: {MAX_FOLDER_FILES} files are allowed; give the folder's second idea a folder of its own"
+
+
+def test_a_class_name_is_defined_once(tree: List[Source]) -> None:
+    told = repeated_classes(tree)
+    assert not told, f"{told}: programs that link both break the one definition rule; rename one"
 
 
 def test_a_class_holds_one_idea(tree: List[Source]) -> None:

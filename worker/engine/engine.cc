@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/quiet_thread.h"
 #include "worker/core/relax.h"
-#include "worker/engine/running_batch.h"
 
 namespace farandole {
 namespace {
@@ -26,11 +25,6 @@ constexpr int kPassesBetweenLooks = 64;
 
 // A rank that meets others all the time looks at the log, and rank 0 at others' posts, after so many times.
 constexpr uint32_t kMeetingsBetweenLooks = 64;
-
-// Where no CPU is idle, each sleep costs some microseconds, so it is tried the more rarely the more often it has
-// failed.
-constexpr int64_t kShortestMovePauseNs = 1'000'000;
-constexpr int64_t kLongestMovePauseNs = 64'000'000;
 
 int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
   return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
@@ -55,7 +49,6 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
     : options_(std::move(options)),
       channel_(channel),
       rendezvous_(channel->rendezvous()),
-      start_(std::move(start)),
       stop_transport_(std::move(stop_transport)),
       meter_(channel->record(options_.rank)),
       table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
@@ -64,7 +57,9 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       relays_(channel->Relays()),
       orderer_(options_.size, OrdererOptions(options_)),
       arrivals_(options_.rank == 0 ? std::make_unique<LastArrivals>(options_.size) : nullptr),
-      running_(std::make_unique<RunningBatch>()) {
+      cpu_move_(options_.has_own_core, channel),
+      batch_(options_.rank, options_.who.empty() ? "" : options_.who[options_.rank], std::move(start), &table_,
+             &meter_) {
   bell_.SetAttention(Attention::kUnconcerned);
   if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });
 }
@@ -139,7 +134,7 @@ void Engine::Await(const Done& done, int64_t limit_ns) {
       Drive(done, deadline);
       LeaveRole();
     } else {
-      table_.WaitForNotice(done, std::min(deadline - now, kLongestSleepNs));
+      table_.notice().Wait(done, std::min(deadline - now, kLongestSleepNs));
     }
   }
   wait.End(done(), MonotonicNs());
@@ -186,16 +181,6 @@ Submission* Engine::Result(int64_t handle) {
   return TraitsOf(submission->op).allocates_result ? submission : nullptr;
 }
 
-bool Engine::WantsToMove(int64_t now_ns) const {
-  return options_.has_own_core && now_ns >= next_move_ns_ && channel_->SharesCpu();
-}
-
-void Engine::CheckMove() {
-  move_pause_ns_ =
-      channel_->SharesCpu() ? std::clamp(2 * move_pause_ns_, kShortestMovePauseNs, kLongestMovePauseNs) : 0;
-  next_move_ns_ = MonotonicNs() + move_pause_ns_;
-}
-
 template <typename Done>
 void Engine::Drive(const Done& done, int64_t deadline_ns) {
   bell_.StateCpu();
@@ -218,7 +203,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     if (arrivals_ != nullptr && table_.has_offer()) arrivals_->OnMissing(rendezvous_->OnlyMissing(), now);
     if (now >= deadline_ns) return;
     if (idle_since == 0) idle_since = now;
-    const bool moves = WantsToMove(now);
+    const bool moves = cpu_move_.IsWanted(now);
     if (!moves && now - idle_since < options_.yield_ns) {
       sched_yield();
       continue;
@@ -231,7 +216,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     bell_.SetAttention(Attention::kPolling);
     bell_.StateCpu();
     looked_ns_ = MonotonicNs();
-    if (moves) CheckMove();
+    if (moves) cpu_move_.Check();
     checks = 0;
     idle_since = 0;
   }
@@ -247,7 +232,7 @@ absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
     std::unique_lock<std::mutex> role(role_, std::try_to_lock);
     if (!role.owns_lock()) {
       bell_.Ring();
-      table_.WaitForNotice(done, kLongestSleepNs);
+      table_.notice().Wait(done, kLongestSleepNs);
       continue;
     }
     role.release();
@@ -267,7 +252,7 @@ void Engine::DataThread() {
       bell_.SetAttention(Attention::kPolling);
       looked_ns_ = MonotonicNs();
       // Within a batch the data thread waits as any driver does; between batches it goes to sleep at once.
-      Drive([this] { return !is_running_.load() && !Pass(); }, kForever);
+      Drive([this] { return !batch_.is_running() && !Pass(); }, kForever);
       LeaveRole();
     }
     bell_.Sleep(ticket, Attention::kDataThreadAsleep, relays_ ? kRelayInterval : absl::Seconds(1));
@@ -290,7 +275,7 @@ Attention Engine::IdleAttention() const {
 
 bool Engine::HasWork() const {
   if (aborted_.load()) return !failed_all_.load();
-  return is_running_.load() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews() || MustMeet();
+  return batch_.is_running() || (ReadsOn() && channel_->HasNews()) || table_.HasOrdererNews() || MustMeet();
 }
 
 bool Engine::MustMeet() const {
@@ -315,7 +300,7 @@ void Engine::LeaveRole() {
     if (!aborted_.load()) channel_->Rest();
   }
   role_.unlock();
-  if (table_.has_waiters()) table_.Notify();
+  table_.notice().Notify();
   // A ring for room in the channel that came before the bell's new state woke no thread.
   if (table_.HasUnposted()) table_.FlushPosts();
   // Work may have come between the last pass and the bell's new state, or a submission found the role taken: the
@@ -342,12 +327,12 @@ bool Engine::Pass() {
   if (relays_ && RelayPass()) moved = true;
   if (table_.HasUnposted() && table_.FlushPosts()) moved = true;
   if (options_.rank == 0 && OrderPass()) moved = true;
-  if (is_running_.load()) {
-    // It could not be started, since another thread is about to end the epoch: that thread rings.
-    if (running_->operation == nullptr) return moved;
-    AdvanceRunning();
-    // A step that found nothing to do is no movement.
-    return moved || !is_running_.load() || running_->operation->moved();
+  if (batch_.is_running()) {
+    const absl::StatusOr<bool> advanced = batch_.Advance(entry_);
+    if (advanced.ok()) return moved || *advanced;
+    // The engine's own reason, if there is one, says more than the transport's.
+    Abort(advanced.status());
+    return true;
   }
   if (ReadLog() || moved) return true;
   // Pending submissions are not ordered yet, and may depend on ranks that wait for this rank's answer.
@@ -371,8 +356,8 @@ bool Engine::MeetPass() {
     arrivals_->OnMet(looked_ns_);
     arrivals_->OnStep(meter_.steps());
   }
-  batches_.fetch_add(1);
-  bytes_.fetch_add(bytes);
+  small_.fetch_add(1);
+  small_bytes_.fetch_add(bytes);
   return true;
 }
 
@@ -408,7 +393,7 @@ bool Engine::OrderPass() {
   if (moved) arrivals_->OnStep(meter_.steps());
   for (;;) {
     if (!unappended_.has_value()) {
-      unappended_ = orderer_.Next(outstanding_batches_ == 0);
+      unappended_ = orderer_.Next(appended_batches_ == batch_.batches());
       if (!unappended_.has_value()) return moved;
     }
     const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||
@@ -417,8 +402,7 @@ bool Engine::OrderPass() {
     // Groups that were removed meanwhile are ignored; notices go to all ranks.
     const absl::Span<const int> concerned = orderer_.ranks(is_collective ? unappended_->group : 0);
     if (!channel_->TryAppend(*unappended_, concerned)) return moved;
-    if (unappended_->kind == Entry::Kind::kBatch && !concerned.empty() && concerned.front() == 0)
-      ++outstanding_batches_;
+    if (unappended_->kind == Entry::Kind::kBatch && !concerned.empty() && concerned.front() == 0) ++appended_batches_;
     unappended_.reset();
     moved = true;
   }
@@ -435,7 +419,7 @@ bool Engine::ReadLog() {
   if (!ReadsOn() || !channel_->ReadEntry(&entry_)) return false;
   switch (entry_.kind) {
     case Entry::Kind::kBatch:
-      OnBatch(entry_);
+      if (const absl::Status begun = batch_.Begin(entry_); !begun.ok()) Abort(begun);
       break;
     case Entry::Kind::kInline:
       OnInline(entry_);
@@ -465,14 +449,38 @@ void Engine::OnLeft(int rank) {
   if (rank != options_.rank) return;
   // Only now: the thread that waits in Leave finds that nothing can be submitted any more.
   has_left_.store(true);
-  table_.Notify();
+  table_.notice().Notify();
 }
 
 void Engine::OnInline(const Entry& entry) {
   const int64_t bytes = table_.CompleteInline(entry);
   if (bytes < 0) return;  // of a group without this rank
-  batches_.fetch_add(1);
-  bytes_.fetch_add(bytes);
+  small_.fetch_add(1);
+  small_bytes_.fetch_add(bytes);
+}
+
+void Engine::FailAll() {
+  batch_.Fail(table_.ended());
+  failed_all_.store(true);
+  table_.notice().Notify();
+}
+
+void Engine::Abort(const absl::Status& reason) {
+  if (is_ending_.exchange(true)) return;
+  // Before a waiting thread sees it, and ends the process. A rank that shuts down has left before, or its peers see its
+  // end.
+  if (!stopping_.load()) channel_->StateEnd(reason);
+  table_.End(reason);
+  stop_transport_(reason);
+  aborted_.store(true);
+  bell_.RingAll();
+}
+
+Engine::Counters Engine::counters() const {
+  const RankRecord& record = meter_.record();
+  return {small_.load() + batch_.batches(), small_bytes_.load() + batch_.bytes(), batch_.arena_bytes(),
+          static_cast<uint64_t>(record.batch_ns.load(std::memory_order_relaxed)),
+          static_cast<uint64_t>(record.waited_ns.load(std::memory_order_relaxed))};
 }
 
 }  // namespace farandole

@@ -17,6 +17,8 @@
 #include "absl/types/span.h"
 #include "worker/core/clock.h"
 #include "worker/core/collective.h"
+#include "worker/engine/batch_runner.h"
+#include "worker/engine/cpu_move.h"
 #include "worker/engine/submissions/submission_table.h"
 #include "worker/measure/last_arrivals.h"
 #include "worker/measure/rank_meter.h"
@@ -24,8 +26,6 @@
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
-
-struct RunningBatch;
 
 struct EngineOptions {
   int rank = 0;
@@ -54,9 +54,6 @@ struct EngineOptions {
   // Records submissions; may be null. Outlives the engine.
   Timeline* timeline = nullptr;
 };
-
-// Starts a collective on this rank, by the transport's own way or by a schedule. Called with the engine's role.
-using CollectiveStarter = std::function<absl::StatusOr<std::unique_ptr<Operation>>(const Collective&)>;
 
 // Runs one rank's collectives in one epoch. A thread that waits for a result takes the engine's role (one thread at a
 // time has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The
@@ -125,10 +122,6 @@ class Engine {
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
   void Drive(const Done& done, int64_t deadline_ns);
-  // Has the role: whether to sleep now, so that the wake moves this thread away from another rank's CPU.
-  bool WantsToMove(int64_t now_ns) const;
-  // Has the role, after such a sleep.
-  void CheckMove();
   // Has the role: does what can be done now; false: nothing.
   bool Pass();
   bool MeetPass();
@@ -137,25 +130,7 @@ class Engine {
   bool RelayPass();
   void ApplyNews();
   bool ReadLog();
-  void OnBatch(const Entry& entry);
   void OnInline(const Entry& entry);
-  absl::Status StartBatch(const Entry& entry);
-  // Whether this rank has joined, and so has no submissions for the batch.
-  absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
-  void AddByPosition(int64_t element_bytes);
-  void AddGathered(const Entry& entry, Submission* submission);
-  // Memory for the submission's `result_bytes`, where its tensors are.
-  char* AllocateResult(Submission* submission);
-  absl::Status PrepareGpuBatch(const Entry& entry);
-  absl::Status StartOperation();
-  // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
-  absl::Status StartRowExchange();
-  absl::Status StartRows(const Entry& entry);
-  // Gather, scatter: an alltoall in which only the root receives, or sends. The order has the counts already.
-  absl::Status StartRowsOfRoot(const Entry& entry);
-  absl::Status MoveRows(const Entry& entry);
-  void AdvanceRunning();
-  void FinishBatch(const absl::Status& status);
   void OnLeft(int rank);
   void FailAll();
   // Whether there may be more for this rank in the log: not after it has left, unless it is needed.
@@ -170,7 +145,6 @@ class Engine {
   const EngineOptions options_;
   ReadyChannel* const channel_;
   Rendezvous* const rendezvous_;
-  const CollectiveStarter start_;
   const std::function<void(const absl::Status&)> stop_transport_;
   RankMeter meter_;
   SubmissionTable table_;
@@ -185,15 +159,11 @@ class Engine {
   // Rank 0: who came last; the time at which the role was looked at last, which is fresh where there was a wait.
   const std::unique_ptr<LastArrivals> arrivals_;
   int64_t looked_ns_ = 0;
-  int outstanding_batches_ = 0;  // rank 0: appended, with this rank, and not finished
+  uint64_t appended_batches_ = 0;  // rank 0: to the log, with this rank
   Entry entry_;
-  std::unique_ptr<RunningBatch> running_;
-  // Until then no thread sleeps at once to free its CPU, since the last attempt did not help; and the length of that
-  // pause.
-  int64_t next_move_ns_ = 0;
-  int64_t move_pause_ns_ = 0;
+  CpuMove cpu_move_;
+  BatchRunner batch_;
 
-  std::atomic<bool> is_running_{false};
   std::atomic<bool> attends_always_{false};
   std::atomic<bool> is_ending_{false};
   std::atomic<bool> aborted_{false};
@@ -201,9 +171,9 @@ class Engine {
   std::atomic<bool> leave_posted_{false};
   std::atomic<bool> has_left_{false};
   std::atomic<bool> stopping_{false};
-  std::atomic<uint64_t> batches_{0};
-  std::atomic<uint64_t> bytes_{0};
-  std::atomic<uint64_t> arena_bytes_{0};
+  // Collectives that needed no batch, and their bytes.
+  std::atomic<uint64_t> small_{0};
+  std::atomic<uint64_t> small_bytes_{0};
   std::thread data_thread_;
 };
 

@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kMaxDimensions = 32;
 constexpr size_t kMaxTensors = 65536;
+constexpr size_t kMaxNameBytes = 512;
+constexpr absl::string_view kUnnamed = "unnamed.";
 // Of all tensors of a submission: transports count chunks of 256 KiB in 20 bits.
 constexpr int64_t kMaxBytes = int64_t{1} << 37;
 
@@ -54,6 +56,17 @@ absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorView& 
 // "an alltoall", "a reducescatter"
 std::string WithArticle(absl::string_view noun) {
   return absl::StrCat(absl::StrContains("aeiou", noun[0]) ? "an " : "a ", noun);
+}
+
+absl::Status CheckName(absl::string_view name, const Request& request) {
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
+                                                   kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
+  }
+  if (!request.name.empty() && absl::StartsWith(name, kUnnamed)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTensorCount(absl::string_view name, const Request& request) {
@@ -137,6 +150,7 @@ absl::Status CheckShare(absl::string_view name, const Request& request, int64_t 
 }  // namespace
 
 absl::Status CheckRequest(absl::string_view name, const Request& request) {
+  if (absl::Status status = CheckName(name, request); !status.ok()) return status;
   if (absl::Status status = CheckTensors(name, request); !status.ok()) return status;
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
     return absl::InvalidArgumentError(
@@ -154,7 +168,12 @@ absl::Status CheckRequest(absl::string_view name, const Request& request) {
                       {request.nccl_version, request.gpu->capability()});
 }
 
-absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position) {
+absl::Status CheckInGroup(absl::string_view name, const Request& request, absl::Span<const int> ranks, int position) {
+  const int64_t size = static_cast<int64_t>(ranks.size());
+  if (TraitsOf(request.op).has_root && !std::binary_search(ranks.begin(), ranks.end(), request.root_rank)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
+                                                   request.group, " of ranks [", absl::StrJoin(ranks, ","), "]"));
+  }
   if (request.op == OpType::kAlltoall) return CheckSplits(name, request, size);
   if (request.op == OpType::kReducescatter) return CheckShare(name, request, size, position);
   return absl::OkStatus();

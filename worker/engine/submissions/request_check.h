@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "worker/engine/submissions/submission.h"
 
 namespace farandole {
@@ -11,9 +12,9 @@ namespace farandole {
 // `name`.
 absl::Status CheckRequest(absl::string_view name, const Request& request);
 
-// Whether a checked request suits this position of a group of `size` ranks: the splits of an alltoall, the output of a
-// reducescatter. INVALID_ARGUMENT: as above.
-absl::Status CheckInGroup(absl::string_view name, const Request& request, int64_t size, int64_t position);
+// Whether a checked request suits this position of a group of `ranks`, which ascend: its root, the splits of an
+// alltoall, the output of a reducescatter. INVALID_ARGUMENT: as above.
+absl::Status CheckInGroup(absl::string_view name, const Request& request, absl::Span<const int> ranks, int position);
 
 }  // namespace farandole
 

@@ -16,7 +16,7 @@ TEST(RequestCheckTest, SplitsSuitTheGroupAndTheRows) {
   request.tensors = absl::MakeConstSpan(&view, 1);
   const auto sentence_for = [&](const std::vector<int64_t>& splits) {
     request.splits = splits;
-    return std::string(CheckInGroup("t", request, 3, 0).message());
+    return std::string(CheckInGroup("t", request, {0, 1, 2}, 0).message());
   };
   EXPECT_EQ(sentence_for({}), "t: 5 rows cannot be shared out equally to 3 ranks; say by splits how many each gets");
   EXPECT_EQ(sentence_for({2, 3}), "t: there are 2 splits, and the process set has 3 ranks");

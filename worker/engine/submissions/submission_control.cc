@@ -12,35 +12,13 @@ constexpr size_t kMaxReported = 64;
 
 }  // namespace
 
-void SubmissionTable::Ask(Name* name) {
-  if (names_.BeginAsking(name)) AskNow(name);
-}
-
-void SubmissionTable::EndAsking(Name* name) {
-  if (Name* const next = names_.EndAsking(name); next != nullptr) AskNow(next);
-}
-
-void SubmissionTable::AskNow(Name* name) {
-  Describe(*name->waiting.front(), name->retired_slot, 0, 0, name->ordinal(join_.count()));
-}
-
-void SubmissionTable::Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt,
-                               uint32_t ordinal) {
-  if (link_ == nullptr) return;
-  ++counters_.negotiation_messages;
-  link_->Negotiate(submission, retired_slot, slot, attempt, ordinal);
-}
-
 void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group, uint32_t slot) {
   std::lock_guard<std::mutex> lock(mutex_);
-  ++counters_.negotiation_messages;
+  negotiation_.CountAnswer();
   Name* name = names_.Find(group, name_text);
   if (name == nullptr || names_.group(group).position < 0) {
     // Rank 0 orders the slots of groups that it is not in.
-    if (rank_ == 0) {
-      news_.push_back(SlotAdded{slot, group});
-      has_news_.store(true);
-    }
+    news_.Add(SlotAdded{slot, group});
     return;
   }
   if (name->slot == slot) return;
@@ -57,7 +35,7 @@ void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group
 
 void SubmissionTable::OnMismatch(const Disagreement& told) {
   const Lock lock(this);
-  ++counters_.negotiation_messages;
+  negotiation_.CountAnswer();
   const absl::Status status = absl::InvalidArgumentError(told.sentence);
   Name* name = names_.Find(told.group, told.name);
   if (told.disputed_slot != 0) {
@@ -67,26 +45,23 @@ void SubmissionTable::OnMismatch(const Disagreement& told) {
                           (!name->told.has_value() || name->told->attempt < told.attempt);
     if (is_newer) name->told = told;
     Finish(disputed, status);
-    return NotifyLocked();
+    return notice_.Notify();
   }
   if (name == nullptr || name->waiting.empty()) return;
   Submission* submission = name->waiting.front();
   name->waiting.pop_front();
-  EndAsking(name);
+  negotiation_.EndAsking(name);
   name->told = told;
   Finish(submission, status);
-  if (!name->waiting.empty()) Ask(name);
+  if (!name->waiting.empty()) negotiation_.Ask(name);
   PostJoin();
-  NotifyLocked();
+  notice_.Notify();
 }
 
 void SubmissionTable::OnGroupAdded(uint32_t number, std::vector<int> ranks) {
   std::lock_guard<std::mutex> lock(mutex_);
   names_.AddGroup(number, ranks, ended_);
-  if (rank_ == 0) {
-    news_.push_back(GroupAdded{number, std::move(ranks)});
-    has_news_.store(true);
-  }
+  news_.Add(GroupAdded{number, std::move(ranks)});
 }
 
 void SubmissionTable::OnGroupRemoved(uint32_t number) {
@@ -96,25 +71,23 @@ void SubmissionTable::OnGroupRemoved(uint32_t number) {
   FailPending(number, removed);
   FailDisputed(number, removed);
   names_.RemoveGroup(number);
-  NotifyLocked();
-  if (rank_ == 0) {
-    news_.push_back(GroupRemoved{number});
-    has_news_.store(true);
-  }
+  notice_.Notify();
+  news_.Add(GroupRemoved{number});
 }
 
 void SubmissionTable::AskAgain() {
   const Lock lock(this);
   for (auto& [number, group] : names_.groups()) {
     for (auto& [key, name] : group.names) {
-      if (name->asking == Name::Asking::kAsked && !name->waiting.empty()) AskNow(name.get());
+      if (name->asking == Name::Asking::kAsked && !name->waiting.empty()) negotiation_.AskNow(name.get());
     }
     // A rank that has left will not describe it again.
     if (!group.broken.ok()) FailDisputed(number, group.broken);
   }
-  NotifyLocked();
-  if (join_.submission() != nullptr) Describe(*join_.submission(), 0, 0, 0, 0);
-  for (const Disputes::Dispute& one : disputes_.all()) Describe(*one.submission, 0, one.slot, one.attempt, 0);
+  notice_.Notify();
+  if (join_.submission() != nullptr) negotiation_.DescribeJoin(*join_.submission());
+  for (const Disputes::Dispute& one : disputes_.all())
+    negotiation_.DescribeDispute(*one.submission, one.slot, one.attempt);
 }
 
 void SubmissionTable::OnRootHasJoined(const Entry& entry) {
@@ -125,7 +98,7 @@ void SubmissionTable::OnRootHasJoined(const Entry& entry) {
   Finish(submission, absl::InvalidArgumentError(absl::StrCat(
                          submission->name, ": rank ", root, " is the root of the ", TraitsOf(submission->op).name,
                          ", but has joined, so that it has no data for rank ", rank_, " and takes none from it")));
-  NotifyLocked();
+  notice_.Notify();
 }
 
 void SubmissionTable::OnAllJoined(int rank) {
@@ -137,7 +110,7 @@ void SubmissionTable::OnAllJoined(int rank) {
   const int32_t last = rank;
   if (output != nullptr) std::memcpy(output, &last, sizeof(last));
   Finish(submission, absl::OkStatus());
-  NotifyLocked();
+  notice_.Notify();
 }
 
 bool SubmissionTable::HasJoined() const {
@@ -151,15 +124,12 @@ void SubmissionTable::OnDispute(uint32_t slot, uint32_t attempt, uint32_t disput
   if (submission == nullptr) return;
   submission->disputants = disputants;
   disputes_.Add(slot, attempt, submission);
-  Describe(*submission, 0, slot, attempt, 0);
+  negotiation_.DescribeDispute(*submission, slot, attempt);
 }
 
 void SubmissionTable::OnRetired(uint32_t slot) {
   const Lock lock(this);
-  if (rank_ == 0 && link_ != nullptr) {
-    ++counters_.negotiation_messages;
-    link_->ReportRetired(slot);
-  }
+  if (rank_ == 0) negotiation_.ReportRetired(slot);
   Name* const name = names_.Retire(slot);
   if (name == nullptr) return;
   // Posted when rank 0 had already retired the slot: asked for anew.
@@ -183,7 +153,7 @@ void SubmissionTable::FailDisputed(uint32_t number, const absl::Status& reason) 
 void SubmissionTable::OnLeft(int rank, const std::string& who) {
   const Lock lock(this);
   if (rank != rank_) left_.push_back(rank);
-  CloseRendezvous();
+  offer_.CloseRendezvous();
   for (auto& [number, group] : names_.groups()) {
     if (!std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) continue;
     if (group.broken.ok()) {
@@ -196,19 +166,19 @@ void SubmissionTable::OnLeft(int rank, const std::string& who) {
   }
   // Others' offers are still to be answered by all, or declined, so that it ends everywhere alike.
   if (rank == rank_) DropOffer(names_.group(0).broken);
-  NotifyLocked();
+  notice_.Notify();
 }
 
 void SubmissionTable::End(const absl::Status& reason) {
   const Lock lock(this);
   if (ended_.ok()) ended_ = reason;
-  CloseRendezvous();
+  offer_.CloseRendezvous();
   DropOffer(ended_);
   for (auto& [number, group] : names_.groups()) {
     FailPending(number, ended_);
     FailDisputed(number, ended_);
   }
-  NotifyLocked();
+  notice_.Notify();
 }
 
 SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
@@ -295,6 +265,7 @@ SubmissionTable::Counters SubmissionTable::counters() const {
   std::lock_guard<std::mutex> lock(mutex_);
   Counters read = counters_;
   read.completions = completions_.load();
+  read.negotiation_messages = negotiation_.messages();
   return read;
 }
 

@@ -5,17 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "worker/engine/submissions/submission_post.h"
 #include "worker/engine/submissions/submission_table.h"
-#include "worker/kernels/scale.h"
 
 namespace farandole {
-
-bool SubmissionTable::TravelsInline(const Submission& submission) {
-  if (submission.gpu != nullptr) return false;
-  if (!TraitsOf(submission.op).may_be_inline || submission.reduce_op == ReduceOp::kAdasum) return false;
-  // A barrier has no bytes.
-  return submission.bytes() <= kInlineBytes;
-}
 
 bool SubmissionTable::EnterCaptured() {
   struct Captured {
@@ -52,7 +45,7 @@ bool SubmissionTable::EnterCaptured() {
       Enter(submission, name);
     }
   }
-  if (!entering.empty()) NotifyLocked();
+  if (!entering.empty()) notice_.Notify();
   return !entering.empty();
 }
 
@@ -60,10 +53,10 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
   if (submission->op == OpType::kJoin) {
     join_.Begin(submission);
     name->posted.push_back(submission);
-    Describe(*submission, 0, 0, 0, 0);
+    negotiation_.DescribeJoin(*submission);
     return PostJoin();
   }
-  if (name->slot == 0 && link_ == nullptr) AssignSlot(name, ++last_own_slot_);
+  if (name->slot == 0 && negotiation_.is_alone()) AssignSlot(name, ++last_own_slot_);
   if (name->slot != 0) {
     submission->slot = name->slot;
     name->posted.push_back(submission);
@@ -71,7 +64,7 @@ void SubmissionTable::Enter(Submission* submission, Name* name) {
     return;
   }
   name->waiting.push_back(submission);
-  if (name->asking == Name::Asking::kNot) Ask(name);
+  if (name->asking == Name::Asking::kNot) negotiation_.Ask(name);
 }
 
 void SubmissionTable::EnterOrHold(Submission* submission, Name* name) {
@@ -92,56 +85,14 @@ void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& sta
 }
 
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
-  EndAsking(name);
+  negotiation_.EndAsking(name);
   names_.SetSlot(name, slot);
-  if (rank_ == 0) {
-    news_.push_back(SlotAdded{slot, name->group});
-    has_news_.store(true);
-  }
-}
-
-size_t SubmissionTable::WritePayload(const Submission& submission, char* payload) {
-  if (!Reduces(submission.op) && names_.group(submission.group).position != submission.root) return 0;
-  size_t bytes = 0;
-  for (const Fragment& fragment : submission.fragments) {
-    // Rounded to the dtype here, as transports do it. Broadcasts have no scale.
-    ScaleCopy(submission.dtype, fragment.input, payload + bytes, fragment.count, submission.prescale);
-    bytes += fragment.count * SizeOf(submission.dtype);
-  }
-  return bytes;
+  news_.Add(SlotAdded{slot, name->group});
 }
 
 Post SubmissionTable::MakePost(const Submission& submission) {
   meter_.Submitted(submission.slot);
-  using Counts = OpTraits::Counts;
-  const OpTraits& traits = TraitsOf(submission.op);
-  Post post;
-  post.slot = submission.slot;
-  post.op = submission.op;
-  post.dtype = submission.dtype;
-  post.signature = submission.signature;
-  post.count = submission.count;
-  if (submission.gpu != nullptr) post.flags |= kOnGpus;
-  if (submission.ready.is_captured()) post.flags |= kIsCaptured;
-  if (traits.counts == Counts::kExchanged) {
-    post.count = submission.row_elements();
-  } else if (traits.allocates_result && submission.row_elements() == 0) {
-    post.flags |= kRowsAreEmpty;
-    post.count = submission.rows();
-  }
-  post.root = submission.root;
-  post.reduce_op = submission.reduce_op;
-  post.prescale = submission.prescale;
-  post.postscale = submission.postscale;
-  post.is_inline = TravelsInline(submission) ? 1 : 0;
-  if (post.is_inline != 0) {
-    post.payload_bytes = static_cast<uint16_t>(WritePayload(submission, post.payload));
-  } else if (traits.counts == Counts::kShares) {
-    post.set_rows(submission.rows());
-  } else if (submission.op == OpType::kAllreduce && submission.reduce_op != ReduceOp::kAdasum && arenas_ != nullptr) {
-    post.set_placement(arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)));
-  }
-  return post;
+  return PostOf(submission, names_.group(submission.group).position, arenas_);
 }
 
 void SubmissionTable::PostJoin() {
@@ -153,7 +104,7 @@ void SubmissionTable::PostLeave() {
   std::lock_guard<std::mutex> lock(mutex_);
   Post post;
   post.kind = Post::Kind::kLeave;
-  CloseRendezvous();
+  offer_.CloseRendezvous();
   if (offer_.submission() == nullptr) return Send(post);
   // Not behind the submissions in the rendezvous, whose outcome may depend on what other ranks do once they read this
   // post.

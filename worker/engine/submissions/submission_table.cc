@@ -1,41 +1,25 @@
 #include "worker/engine/submissions/submission_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/check.h"
 #include "worker/engine/submissions/request_check.h"
+#include "worker/engine/submissions/submission_of_request.h"
+#include "worker/engine/submissions/submission_post.h"
 
 namespace farandole {
 namespace {
 
-constexpr size_t kMaxNameBytes = 512;
 // Pending submissions of one rank; a program that leaves so many unanswered has lost them.
 constexpr int64_t kMaxPending = 1 << 20;
-
-constexpr absl::string_view kUnnamed = "unnamed.";
 
 // The name of unnamed submissions that the table holds. It gives them to the ranks after others that came later, but in
 // one order on all ranks.
 std::string HeldName(OpType op) { return absl::StrCat(TraitsOf(op).unnamed, ".held"); }
 
 uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
-
-// One fragment for each position, of which only the own one has an output.
-void ShareOut(const TensorView& tensor, int64_t count, size_t positions, int own, Submission* submission) {
-  const int64_t rows = tensor.shape[0];
-  const int64_t size = static_cast<int64_t>(positions);
-  const char* input = static_cast<const char*>(tensor.input);
-  for (int64_t position = 0; position < size; ++position) {
-    const int64_t share = ShareOfRows(rows, size, position) * (count / rows);
-    submission->fragments.push_back({input, position == own ? tensor.output : nullptr, share});
-    input += share * static_cast<int64_t>(SizeOf(submission->dtype));
-  }
-}
 
 }  // namespace
 
@@ -44,16 +28,17 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
                                  RankMeter* meter)
     : rank_(rank),
       channel_(channel),
-      rendezvous_(channel->rendezvous()),
-      link_(link),
       clock_(clock),
       arenas_(arenas),
       timeline_(timeline),
       own_meter_(nullptr),
       meter_(meter != nullptr ? *meter : own_meter_),
       names_(rank, size, most_asked),
+      negotiation_(link, &names_, &join_),
       pool_(next_handles),
-      posts_(channel) {}
+      posts_(channel),
+      offer_(channel->rendezvous()),
+      news_(rank) {}
 
 absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
   const absl::string_view name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
@@ -73,20 +58,9 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": rank ", rank_, " has joined, and can submit nothing more until all ranks have"));
   }
-  if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
-                                                   kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
-  }
-  if (!request.name.empty() && absl::StartsWith(name, kUnnamed)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
-  }
   if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
-  const absl::Status fits = CheckInGroup(name, request, static_cast<int64_t>(group.ranks.size()), group.position);
+  const absl::Status fits = CheckInGroup(name, request, group.ranks, group.position);
   if (!fits.ok()) return fits;
-  if (TraitsOf(request.op).has_root && !std::binary_search(group.ranks.begin(), group.ranks.end(), request.root_rank)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": root rank ", request.root_rank, " is not in process set ",
-                                                   request.group, " of ranks [", absl::StrJoin(group.ranks, ","), "]"));
-  }
   if (request.after != 0 && pool_.Find(request.after) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": there is no handle ", request.after, " of the call's first submission"));
@@ -109,51 +83,8 @@ int64_t SubmissionTable::next_handles() const {
 }
 
 Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
-  const OpTraits& traits = TraitsOf(request.op);
   Submission* submission = pool_.Allocate();
-  submission->op = request.op;
-  submission->dtype = request.dtype;
-  submission->reduce_op = traits.reduces ? request.reduce_op : ReduceOp::kSum;
-  submission->prescale = request.prescale;
-  submission->postscale = request.postscale;
-  submission->group = request.group;
-  submission->gpu = request.gpu;
-  submission->ready = request.ready;
-  submission->name.assign(name.data(), name.size());
-  const auto root = std::lower_bound(group.ranks.begin(), group.ranks.end(), request.root_rank);
-  submission->root = traits.has_root ? static_cast<int>(root - group.ranks.begin()) : 0;
-  submission->count = 0;
-  for (const TensorView& tensor : request.tensors) {
-    int64_t count = 1;
-    for (int64_t dim : tensor.shape) {
-      submission->dims.push_back(dim);
-      count *= dim;
-    }
-    submission->ndims.push_back(static_cast<int32_t>(tensor.shape.size()));
-    if (traits.rows == OpTraits::Rows::kGathers && tensor.shape.empty()) {
-      submission->dims.push_back(1);
-      submission->ndims.back() = 1;
-    }
-    submission->count += count;
-    if (count > 0 && request.op == OpType::kReducescatter) {
-      ShareOut(tensor, count, group.ranks.size(), group.position, submission);
-    } else if (count > 0) {
-      submission->fragments.push_back({tensor.input, tensor.output, count});
-    }
-  }
-  if (request.op == OpType::kAlltoall) {
-    submission->splits.assign(request.splits.begin(), request.splits.end());
-    const int64_t size = static_cast<int64_t>(group.ranks.size());
-    if (request.splits.empty()) submission->splits.assign(group.ranks.size(), submission->rows() / size);
-  }
-  submission->states_group = request.members != nullptr;
-  if (submission->states_group) submission->members = *request.members;
-  for (GroupMember& member : submission->members) {
-    if (traits.rows == OpTraits::Rows::kGathers && member.dims.empty()) member.dims.push_back(1);  // as above
-  }
-  submission->after = request.after;
-  submission->joins = join_.count();
-  submission->signature = SignatureOf(*submission);
+  DescribeRequest(request, name, group.ranks, group.position, join_.count(), submission);
   submission->submitted_ns = clock_();
   if (IsRecorded()) timeline_->Begin(submission);
   return submission;
@@ -205,8 +136,9 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
     name->waiting.push_back(submission);
   } else if (request.after != 0) {
     EnterOrHold(submission, name);
-  } else if (is_driven && MayOffer(*submission, *name)) {
-    OpenOffer(submission, name);
+  } else if (is_driven && pending_count_.load() == 1 && offer_.MayOpen(*submission, *name)) {
+    meter_.Submitted(name->slot);
+    offer_.Open(submission, name, rank_);
   } else {
     Enter(submission, name);
   }
@@ -215,8 +147,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
 
 std::vector<OrdererNews> SubmissionTable::TakeNews() {
   std::lock_guard<std::mutex> lock(mutex_);
-  has_news_.store(false);
-  return std::exchange(news_, {});
+  return news_.Take();
 }
 
 Submission* SubmissionTable::BeginWaiting(int64_t handle) {
@@ -243,25 +174,6 @@ void SubmissionTable::Release(int64_t handle) {
   if (submission == nullptr) return;
   submission->released = true;
   if (submission->complete.load() && submission->waiters == 0) pool_.Recycle(submission);
-}
-
-void SubmissionTable::WaitForNotice(const std::function<bool()>& done, int64_t ns) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  const uint64_t seen = notices_;
-  waiting_threads_.fetch_add(1);
-  notice_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return notices_ != seen || done(); });
-  waiting_threads_.fetch_sub(1);
-}
-
-void SubmissionTable::Notify() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  NotifyLocked();
-}
-
-void SubmissionTable::NotifyLocked() {
-  if (waiting_threads_.load() == 0) return;
-  ++notices_;
-  notice_.notify_all();
 }
 
 void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
@@ -308,15 +220,7 @@ void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const 
   for (Submission* submission : submissions) {
     if (submission != nullptr) Finish(submission, status);
   }
-  NotifyLocked();
-}
-
-void SubmissionTable::ScatterResult(const Submission& submission, const char* from) {
-  for (const Fragment& fragment : submission.fragments) {
-    const size_t fragment_bytes = fragment.count * SizeOf(submission.dtype);
-    if (fragment.output != nullptr) std::memcpy(fragment.output, from, fragment_bytes);
-    from += fragment_bytes;
-  }
+  notice_.Notify();
 }
 
 int64_t SubmissionTable::CompleteInline(const Entry& entry) {
@@ -326,8 +230,49 @@ int64_t SubmissionTable::CompleteInline(const Entry& entry) {
   const int64_t bytes = submission->bytes();
   ScatterResult(*submission, entry.payload);
   Finish(submission, names_.InSlot(entry.slot), absl::OkStatus());
-  NotifyLocked();
+  notice_.Notify();
   return bytes;
+}
+
+int64_t SubmissionTable::CompleteOffered(uint32_t* slot) {
+  const Lock lock(this);
+  if (offer_.submission() == nullptr) return -1;
+  Submission* submission = offer_.CloseAgreed();
+  const int64_t bytes = submission->bytes();
+  *slot = submission->slot;
+  Finish(submission, offer_.name(), absl::OkStatus());
+  PostJoin();
+  notice_.Notify();
+  return bytes;
+}
+
+void SubmissionTable::PostOffered() {
+  const Lock lock(this);
+  if (offer_.submission() == nullptr) return;
+  Submission* submission = offer_.CloseDeclined();
+  Name* name = offer_.name();
+  submission->slot = name->slot;
+  // Before all that was submitted since.
+  if (const absl::Status& broken = names_.group(0).broken; !broken.ok()) {
+    Finish(submission, name, broken);
+  } else if (name->slot == 0) {
+    name->waiting.push_front(submission);
+    if (name->asking == Name::Asking::kNot) negotiation_.Ask(name);
+  } else {
+    name->posted.push_front(submission);
+    posts_.SendFirst(MakePost(*submission), /*is_offering=*/false);
+  }
+  PostJoin();
+  notice_.Notify();
+}
+
+bool SubmissionTable::DeclineOffers() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return offer_.Decline();
+}
+
+void SubmissionTable::DropOffer(const absl::Status& reason) {
+  if (offer_.submission() != nullptr) Finish(offer_.Close(), offer_.name(), reason);
 }
 
 }  // namespace farandole

@@ -2,15 +2,12 @@
 #define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_SUBMISSION_TABLE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,48 +15,22 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "worker/core/clock.h"
+#include "worker/engine/submissions/change_notice.h"
 #include "worker/engine/submissions/disputes.h"
 #include "worker/engine/submissions/handle_pool.h"
 #include "worker/engine/submissions/held_parts.h"
 #include "worker/engine/submissions/name_table.h"
 #include "worker/engine/submissions/offer.h"
+#include "worker/engine/submissions/orderer_news.h"
 #include "worker/engine/submissions/own_join.h"
 #include "worker/engine/submissions/post_queue.h"
+#include "worker/engine/submissions/slot_negotiation.h"
 #include "worker/engine/submissions/submission.h"
 #include "worker/engine/submissions/timeline.h"
 #include "worker/measure/rank_meter.h"
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
-
-// The way to the coordinator's negotiation. Calls do not block and may come from any thread, some while the table's
-// lock is held, so they must not call back. After a lost connection, SubmissionTable::AskAgain states the unanswered
-// ones again.
-class ControlLink {
- public:
-  virtual ~ControlLink() = default;
-  // States the submission: because its name is new, or (disputed_slot != 0) because signatures differ. `retired_slot`:
-  // a slot of the name that is no longer in use, or 0.
-  // `ordinal`: as Ready.ordinal.
-  virtual void Negotiate(const Submission& submission, uint32_t retired_slot, uint32_t disputed_slot, uint32_t attempt,
-                         uint32_t ordinal) = 0;
-  // Rank 0: `slot` was retired.
-  virtual void ReportRetired(uint32_t slot) = 0;
-};
-
-// A change for rank 0's orderer; changes are in order.
-struct SlotAdded {
-  uint32_t slot;
-  uint32_t group;
-};
-struct GroupAdded {
-  uint32_t group;
-  std::vector<int> ranks;
-};
-struct GroupRemoved {
-  uint32_t group;
-};
-using OrdererNews = std::variant<SlotAdded, GroupAdded, GroupRemoved>;
 
 // All submissions of one rank in one epoch, with the names, slots, groups and handles they go by. Thread-safe: one
 // lock, held briefly and never while waiting. Slots are negotiated through `link`; null where the rank is alone and
@@ -91,10 +62,8 @@ class SubmissionTable {
   absl::StatusOr<bool> DoneWaiting(Submission* submission, bool release);
   // Forgets a handle; a pending submission goes on by itself.
   void Release(int64_t handle);
-  // Waits until `done`, anything has completed, or Notify was called; at most `ns`. `done` is asked with the table's
-  // lock held, so what it depends on must change before a notice.
-  void WaitForNotice(const std::function<bool()>& done, int64_t ns);
-  void Notify();
+  // Notified when anything has completed, or a group, a name or the epoch has ended.
+  ChangeNotice& notice() { return notice_; }
 
   // Control thread: answers of the coordinator.
   void OnSlotAssigned(absl::string_view name, uint32_t group, uint32_t slot);
@@ -114,7 +83,7 @@ class SubmissionTable {
   // Engine role.
   bool HasUnposted() const { return posts_.size() > 0; }
   std::vector<OrdererNews> TakeNews();
-  bool HasOrdererNews() const { return has_news_.load(); }
+  bool HasOrdererNews() const { return !news_.IsEmpty(); }
   // Whether a submission waits in the rendezvous; if so, later ones are not posted yet.
   bool has_offer() const { return offer_.is_open(); }
   // The round is agreed: computes and gives its result. The submission's bytes and slot; -1: it has ended meanwhile.
@@ -148,7 +117,6 @@ class SubmissionTable {
   uint64_t completions() const { return completions_.load(); }
   // When this rank submitted last; 0: never.
   int64_t last_submitted_ns() const { return last_submitted_ns_.load(std::memory_order_relaxed); }
-  bool has_waiters() const { return waiting_threads_.load() > 0; }
   absl::Status ended() const;
   // Other ranks that have left, in that order.
   std::vector<int> left() const;
@@ -219,25 +187,9 @@ class SubmissionTable {
   void EnterOrHold(Submission* submission, Name* name);
   // The ranks agree about `first`, or it has failed with `status`: gives them the tensors held for it, or fails those.
   void EnterHeld(const Submission& first, const absl::Status& status);
-  // Asks for the name's slot now, or in its turn.
-  void Ask(Name* name);
-  void AskNow(Name* name);
-  // The name's question is answered, or over; the next name has its turn.
-  void EndAsking(Name* name);
-  // Describes a submission to the coordinator, as ControlLink::Negotiate does.
-  void Describe(const Submission& submission, uint32_t retired_slot, uint32_t slot, uint32_t attempt, uint32_t ordinal);
   void AssignSlot(Name* name, uint32_t slot);
   Post MakePost(const Submission& submission);
-  // Writes the inline part of this rank's input, prescaled. Returns its bytes.
-  size_t WritePayload(const Submission& submission, char* payload);
-  // An inline result, to where the submission's tensors are.
-  static void ScatterResult(const Submission& submission, const char* from);
-  static bool TravelsInline(const Submission& submission);
-  bool MayOffer(const Submission& submission, const Name& name);
-  void OpenOffer(Submission* submission, Name* name);
-  void WriteAgreed(const Submission& submission) const;
   void DropOffer(const absl::Status& reason);
-  void CloseRendezvous();
   // States that this rank has joined, as soon as all that it has submitted before is posted.
   void PostJoin();
   void Send(const Post& post) { posts_.Send(post, offer_.submission() != nullptr); }
@@ -248,12 +200,9 @@ class SubmissionTable {
   // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
   void FailDisputed(uint32_t group, const absl::Status& reason);
-  void NotifyLocked();
 
   const int rank_;
   ReadyChannel* const channel_;
-  Rendezvous* const rendezvous_;
-  ControlLink* const link_;
   const ClockNs clock_;
   const ArenaTable* const arenas_;
   Timeline* const timeline_;
@@ -261,20 +210,18 @@ class SubmissionTable {
   RankMeter& meter_;
 
   mutable std::mutex mutex_;
-  std::condition_variable notice_;
-  std::atomic<int> waiting_threads_{0};
-  uint64_t notices_ = 0;
+  ChangeNotice notice_;
   absl::Status ended_;
   std::vector<int> left_;
   NameTable names_;
+  OwnJoin join_;
+  SlotNegotiation negotiation_;
   Disputes disputes_;
   HandlePool pool_;
   HeldParts held_;
   PostQueue posts_;
   Offer offer_;
-  OwnJoin join_;
-  std::vector<OrdererNews> news_;
-  std::atomic<bool> has_news_{false};
+  OrdererNewsQueue news_;
   std::atomic<uint64_t> completions_{0};
   std::atomic<int64_t> pending_count_{0};
   std::atomic<int> captured_count_{0};

@@ -16,9 +16,11 @@ struct KeptJob {
   v1::ListCheckpointsResponse checkpoints;
 };
 
-// The jobs of a state directory in which no coordinator works. Those that had not ended when their coordinator did are
-// failed, for that reason: no worker is left to run them. Reads the disk and writes nothing.
-//   NOT_FOUND there is no store in it others as ReadRowsOffline, and DATA_LOSS if a row cannot be parsed
+// Reads the jobs of a state directory that no coordinator uses now. A job that was still active when its coordinator
+// ended is reported as failed, with that reason: no worker is left to run it. Reads the disk and writes nothing.
+//   NOT_FOUND  the directory holds no store
+//   DATA_LOSS  a row cannot be parsed
+//   and the other errors of ReadRowsOffline
 absl::StatusOr<std::vector<KeptJob>> ReadKeptJobs(const std::string& state_dir, absl::Time now);
 
 }  // namespace farandole

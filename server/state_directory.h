@@ -17,7 +17,7 @@ std::string NewToken();
 
 // The files of a coordinator's state directory, for its owner only (mode 0700):
 //   store/   the database
-//   token    the start token (mode 0600): who has it may do everything
+//   token    the start token (mode 0600), which gives all rights
 //   address  HOST:PORT, as long as the coordinator listens there
 // Owned by the coordinator.
 class StateDirectory {

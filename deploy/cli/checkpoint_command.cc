@@ -108,7 +108,7 @@ void AddSourceOptions(CLI::App* command, CheckpointOptions* options) {
       ->type_name("FILE");
   command
       ->add_option("--ca", options->source.ca_file,
-                   "Certificates (PEM) that the coordinator's descends from; without it TLS is not spoken")
+                   "CA certificates (PEM) that signed the coordinator's certificate; without it there is no TLS")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print JSON instead of text");
 }

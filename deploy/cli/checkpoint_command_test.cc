@@ -265,7 +265,7 @@ TEST_F(CheckpointCommandTest, AWrongTokenIsNamedWithItsFile) {
 TEST_F(CheckpointCommandTest, OptionsThatContradictEachOtherAreRefused) {
   options_.source.coordinator = "127.0.0.1:1";
   EXPECT_EQ(List(), 2);
-  EXPECT_EQ(err_.str(), "farandole checkpoint: --coordinator needs the --token-file of a token that it knows\n");
+  EXPECT_EQ(err_.str(), "farandole checkpoint: --coordinator needs a --token-file with a token that it accepts\n");
   options_.source.state_dir = root_;
   EXPECT_EQ(List(), 2);
   options_.source = CatalogueSource();

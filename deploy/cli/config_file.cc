@@ -26,7 +26,7 @@ const char* KindOf(const YAML::Node& node) {
 absl::Status AppendMapping(const std::string& path, const YAML::Node& mapping, const std::string& section,
                            bool has_sections, std::vector<ConfigEntry>* entries) {
   if (!mapping.IsMap())
-    return Wrong(path, LineOf(mapping.Mark()), "the file is no mapping: each line is a setting, `key: value`");
+    return Wrong(path, LineOf(mapping.Mark()), "the file is not a mapping: each line must be a setting, `key: value`");
   for (const auto& pair : mapping) {
     const YAML::Node& key = pair.first;
     const YAML::Node& value = pair.second;
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadFile(const std::string& path, bool 
     if (!read.ok()) return read;
     return entries;
   } catch (const YAML::Exception& error) {
-    return Wrong(path, LineOf(error.mark), absl::StrCat("this is no YAML: ", error.msg));
+    return Wrong(path, LineOf(error.mark), absl::StrCat("this is not valid YAML: ", error.msg));
   }
 }
 

@@ -52,9 +52,9 @@ TEST_F(ConfigFileTest, WhatIsNoMappingOfSingleValuesIsNamedWithItsLine) {
   EXPECT_EQ(Wrong("listen: a\nhttp: [a, b]\n"), path_ + ":2: http: a single value is wanted, and there is a list");
   EXPECT_EQ(Wrong("listen:\n"), path_ + ":1: listen: a single value is wanted, and there is nothing");
   EXPECT_EQ(Wrong("listen: a\nhttp: b\nlisten: c\n"), path_ + ":3: listen: is set in line 1 already");
-  EXPECT_THAT(Wrong("just words\n"), HasSubstr(path_ + ":1: the file is no mapping"));
-  EXPECT_THAT(Wrong("listen: a\n  http: b\n"), HasSubstr(path_ + ":2: this is no YAML: "));
-  EXPECT_THAT(Wrong("listen: [a\n"), HasSubstr("this is no YAML: "));
+  EXPECT_THAT(Wrong("just words\n"), HasSubstr(path_ + ":1: the file is not a mapping"));
+  EXPECT_THAT(Wrong("listen: a\n  http: b\n"), HasSubstr(path_ + ":2: this is not valid YAML: "));
+  EXPECT_THAT(Wrong("listen: [a\n"), HasSubstr("this is not valid YAML: "));
   EXPECT_THAT(Wrong("? [a, b]\n: c\n"), HasSubstr("a key is one word"));
 }
 

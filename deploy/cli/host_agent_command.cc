@@ -23,7 +23,7 @@ constexpr absl::Duration kCoordinatorPatience = absl::Seconds(10);
 
 int RunHostAgent() {
   if (isatty(STDIN_FILENO) == 1) {
-    std::fprintf(stderr, "farandole host-agent: it is run by `farandole run` on other hosts, and reads frames\n");
+    std::fprintf(stderr, "farandole host-agent: started by `farandole run` on other hosts; do not run it yourself\n");
     return 2;
   }
   const launcher::RunEnvironment environment = launcher::ReadRunEnvironment();

@@ -261,7 +261,7 @@ int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
   if (!drained.ok()) return Report(drained.status(), err, "drain");
   out << "job " << options.job << ": " << (drained->ranks_size() == 1 ? "rank " : "ranks ")
       << absl::StrJoin(drained->ranks(), ", ") << (drained->ranks_size() == 1 ? " leaves" : " leave")
-      << " at the program's next convenience\n";
+      << " at the program's next commit\n";
   return 0;
 }
 

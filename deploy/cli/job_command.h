@@ -37,7 +37,7 @@ int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out,
 // Ends a job that forms or runs; its workers get the reason. A job that has ended already is left as it is, which is
 // said, with exit code 1.
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
-// Has workers of an elastic job leave at the program's next convenience; which, is printed.
+// Has workers of an elastic job leave at the program's next commit; which, is printed.
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace farandole

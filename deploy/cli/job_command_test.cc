@@ -178,7 +178,7 @@ TEST_F(JobCommandTest, WorkersOfAnElasticJobAreDrainedAndOfAnotherNot) {
   EXPECT_EQ(Drain("bert", 7), 1);
   EXPECT_THAT(said_, HasSubstr("epoch 1 of job bert has no rank 7; it has ranks 0,1"));
   EXPECT_EQ(Drain("bert", 1), 0) << said_;
-  EXPECT_EQ(printed_, "job bert: rank 1 leaves at the program's next convenience\n");
+  EXPECT_EQ(printed_, "job bert: rank 1 leaves at the program's next commit\n");
   EXPECT_EQ(Show("bert"), 0);
   EXPECT_THAT(printed_, AllOf(HasSubstr("1 to 2 possible, 0 waiting; 0 epochs lost"), HasSubstr("draining")));
   EXPECT_EQ(Abort("bert", "enough"), 0);
@@ -230,7 +230,7 @@ TEST_F(JobCommandTest, SourcesThatContradictEachOtherAreRefused) {
   command_.source.state_dir.clear();
   command_.source.token_file.clear();
   EXPECT_EQ(List(), 2);
-  EXPECT_EQ(said_, "farandole job: --coordinator needs the --token-file of a token that it knows\n");
+  EXPECT_EQ(said_, "farandole job: --coordinator needs a --token-file with a token that it accepts\n");
 }
 
 TEST_F(JobCommandTest, ACoordinatorThatIsGoneIsNamed) {

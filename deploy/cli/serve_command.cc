@@ -119,7 +119,7 @@ void DrainUntilSignal(Coordinator* coordinator, absl::Duration grace, const EndS
     pthread_kill(main_thread, SIGUSR1);
   });
   for (int signal = signals.Wait(); signal != SIGUSR1; signal = signals.Wait()) {
-    spdlog::info("{}: the grace is ended, streams are closed now", Name(signal));
+    spdlog::info("{}: the grace period is over; closing the workers' streams", Name(signal));
     coordinator->Drain(absl::ZeroDuration());
   }
   drain.join();

@@ -73,7 +73,7 @@ void Recruitment::Dismiss(const Staffing::Cut& cut) {
     const absl::Status asked = plan_.link->Drain(workers, why);
     return [this, workers, asked] {
       if (asked.ok()) return;
-      delegate_->OnRemark(absl::StrCat("the coordinator does not have them leave: ", asked.message()));
+      delegate_->OnRemark(absl::StrCat("the coordinator refused to drain them: ", asked.message()));
       for (const int worker : workers) {
         const auto departure = departures_.find(worker);
         if (departure != departures_.end() && departure->second.stage == Departure::kAsked) Terminate(worker);

@@ -52,12 +52,11 @@ class RecruitmentDelegate {
  public:
   virtual ~RecruitmentDelegate() = default;
 
-  // Makes the host ready, if it is not, and starts Recruitment::starting_on(host) workers there, each of which it tells
-  // (OnStarted).
+  // Makes the host ready, if needed, and starts Recruitment::starting_on(host) workers there. Calls OnStarted for each.
   virtual void Engage(const HostSlots& host) = 0;
   virtual void SignalWorker(int worker, int signal) = 0;
-  // The job has lost the worker, and goes on or has finished without it: its end is no failure of a program that
-  // finishes.
+  // The job has lost the worker and continues, or has finished, without it. If the program finishes well, the end of
+  // this worker is no failure.
   virtual void OnGivenUp(int worker) = 0;
   // The host is not needed any more; none of its workers runs.
   virtual void Release(const std::string& host) = 0;

@@ -11,14 +11,14 @@
 
 namespace farandole::launcher {
 
-// Finds workers that wait for one that has ended with code 0, which is no failure, before it joined the job: they would
-// wait until their join timeout. From the first such end on, asks the coordinator again and again, since the others may
-// begin to wait later. Owned by the launch; its loop's thread.
+// Detects a worker that ended with code 0 before it joined the job. This is no failure, but the other workers would
+// wait for it until their join timeout. After the first exit with code 0, asks the coordinator at growing intervals,
+// since the others may begin to wait later. Owned by the launch; used on its loop's thread.
 class VacancyWatch {
  public:
-  // `link` and `loop` are borrowed; `link` may be null: then nothing is ever found. `now` is the time since the
-  // launch's start. `on_answer` is called for each answer, after which deadline() is another: with a vacancy that may
-  // be filled, once; with one for which the job was ended, once; or with none.
+  // `link` and `loop` are borrowed; with a null `link` nothing is ever found. `now` is the time since the launch's
+  // start. `on_answer` is called for each answer, after deadline() has changed. It gets a vacancy that may be filled at
+  // most once, a vacancy for which the job was ended at most once, and otherwise an empty Vacancy.
   VacancyWatch(JobLink* link, EventLoop* loop, std::function<absl::Duration()> now,
                std::function<void(const JobLink::Vacancy&)> on_answer);
 

@@ -111,8 +111,9 @@ class Judge {
     int buckets = 0;
     // The mean over its standard error.
     double certainty = 0;
-    // The longest time in which the others waited, it did not, and made no step; how much of all that the others wait
-    // is in such times; and how much of them it has been busy.
+    // A pause is a time in which the others wait, and the rank neither waits nor finishes a step. `longest_pause`: the
+    // longest one. `paused_share`: the part of the others' waits that falls into pauses. `paused_busy`: how busy the
+    // rank's CPU was in them.
     double longest_pause = 0;
     double paused_share = 0;
     double paused_busy = 0;

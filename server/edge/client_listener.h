@@ -31,13 +31,13 @@ struct ClientListenerOptions {
   size_t most_strangers = 1024;
   // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.
   size_t most_waiting = 4096;
-  // A connection whose descriptor is not below this is closed: the kernel gives the lowest free number, so that all
-  // below are in use, and those above are for the store.
+  // A connection whose descriptor is this number or greater is closed. The kernel assigns the lowest free number, so
+  // all lower descriptors are in use then; the higher ones are reserved for the store.
   int descriptor_limit = 1024;
 };
 
-// The bounds for this process by how many descriptors it may have: without those that the store and the HTTP edge need,
-// and so that strangers and those that wait hold three eighths of the rest at most.
+// Computes the bounds from this process's limit of descriptors. Reserves those that the store and the HTTP edge need.
+// Connections without a token, and those that wait for a place, get at most three eighths of the rest.
 ClientListenerOptions OptionsForThisProcess();
 
 // Listens for gRPC's connections, in a thread of its own. A connection is a stranger until a call with a known token is

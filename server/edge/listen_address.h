@@ -23,9 +23,10 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text, absl::s
 // Whether all that the host stands for is this machine's loopback. INVALID_ARGUMENT: the host cannot be resolved.
 absl::StatusOr<bool> IsLoopback(const ListenAddress& address, absl::string_view flag);
 
-// OK if a server could listen there at this moment; else a sentence about why not and what to do: ALREADY_EXISTS
-//   another process listens there PERMISSION_DENIED the port needs rights that this process lacks INVALID_ARGUMENT the
-//   host is no address of this machine
+// Checks whether a server could listen on the address now. The error message gives the reason and a remedy.
+//   ALREADY_EXISTS     another process listens there
+//   PERMISSION_DENIED  this process lacks the rights for the port
+//   INVALID_ARGUMENT   the host is not an address of this machine
 absl::Status CheckBindable(const ListenAddress& address, absl::string_view flag);
 
 }  // namespace farandole

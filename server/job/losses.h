@@ -16,7 +16,8 @@ class Losses {
  public:
   explicit Losses(JobParts* job) : job_(*job), ledger_(job->ledger) {}
 
-  // Members of an elastic job were lost, as the sentence says. `blames_hosts`: these may be barred for it.
+  // Records lost members of an elastic job, with the reason as a sentence. `blames_hosts`: the losses count against
+  // their hosts, which may get barred.
   void NoteLosses(const Roster& roster, const std::vector<uint32_t>& lost, const std::string& sentence,
                   bool blames_hosts);
   // Survivors that do not come back.

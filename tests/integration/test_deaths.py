@@ -335,7 +335,7 @@ def test_a_second_signal_ends_the_draining_and_the_job_goes_on(
 ) -> None:
     coordinator, run = draining
     coordinator.program.signal(signal.SIGTERM)
-    coordinator.program.expect("SIGTERM: the grace is ended", SOON_SECONDS)
+    coordinator.program.expect("SIGTERM: the grace period is over", SOON_SECONDS)
     # Sooner than the grace of 20 s, at which it would end with the job still there.
     coordinator.program.require_end(0, 15)
     expect_steps(run, 2, since=len(run.output))

@@ -64,8 +64,9 @@ std::string SettingsPage() {
   absl::StrAppend(
       &page,
       "\n## Workers\nThe worker library reads these when a program calls `init()`; an argument of `init()` goes before "
-      "its variable.\n`farandole run` sets those that tell a worker where it belongs. The Python package's own two "
-      "are in\n`sdk/python/farandole/_options.py`.\n\n| variable | value | default | meaning |\n|---|---|---|---|\n");
+      "its variable.\n`farandole run` sets those that tell a worker where it belongs. The Python package's own ones "
+      "are in\n`sdk/python/farandole/_options.py`; those of the launcher are in `farandole run "
+      "--help`.\n\n| variable | value | default | meaning |\n|---|---|---|---|\n");
   for (const WorkerSetting& setting : WorkerSettings()) {
     absl::StrAppend(&page, "| ", Code(setting.variable), " | ", setting.range, " | ", Code(setting.default_value),
                     " | ", Cell(setting.meaning), " |\n");

@@ -20,9 +20,9 @@
 
 namespace farandole {
 
-// Owns one thread and runs on it, one after the other: posted functions, timers, and the callbacks of watched file
-// descriptors. It has all signals blocked, so that they reach the program's own
-// threads. All descriptors that the loop makes are close-on-exec.
+// Owns one thread, which runs posted functions, timers, and the callbacks of watched file descriptors, one at a time.
+// The thread blocks all signals, so that the kernel delivers them to the program's own threads. All descriptors that
+// the loop makes are close-on-exec.
 //
 // Functions given to the loop must not block. Nothing of it may be used in a forked child, which has no such thread.
 class ControlLoop {

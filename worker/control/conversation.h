@@ -22,10 +22,9 @@ class Conversation {
     std::function<void(const v1::CoordinatorMessage&)> on_message;
     // The first message of every stream.
     std::function<v1::Hello()> make_hello;
-    // A stream other than the first has sent its hello: send unanswered messages again. The stream drops messages that
-    // other threads sent between the hello and the first Send of this call, as while detached; so a caller that notes a
-    // message as unanswered and sends it under one lock, and takes that lock here, has each message sent once per
-    // stream.
+    // A stream other than the first has sent its hello: send all unanswered messages again. Messages that other threads
+    // send between the hello and the first Send of this callback are dropped, as while detached. So that each message
+    // is sent once per stream, record a message as unanswered and send it under one lock, and take that lock here.
     std::function<void()> on_attached;
     // Once, and no callback after it: the coordinator said no for good, closed the stream in order (OK), or was away
     // for too long (UNAVAILABLE); RESOURCE_EXHAUSTED: a bound of Send was reached. Not called for Leave or for the

@@ -37,8 +37,8 @@ struct CoordinatorAddress {
 inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kLongestRetryDelay = absl::Seconds(2);
 
-// Has gRPC write nothing to stderr from now on: it tells of handshakes that failed, of which the error of a call has a
-// better sentence. Where GRPC_VERBOSITY asks for more than errors, all is written. For the process.
+// Turns off gRPC's log on stderr for this process. gRPC logs each failed handshake, but the error of the call explains
+// it better. Does nothing if GRPC_VERBOSITY asks for more than errors.
 void LeaveWordsToErrors();
 
 // Whether the address is one of this host's own, loopback or a socket's path, so that nothing of a call travels.

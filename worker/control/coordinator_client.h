@@ -57,9 +57,8 @@ class CoordinatorClient final : public Conversation {
   //   INVALID_ARGUMENT   an option is not valid, or as below
   //   RESOURCE_EXHAUSTED no thread or descriptor left, or as below
   //   UNIMPLEMENTED      what listens there does not speak this protocol
-  //   UNAUTHENTICATED    the coordinator's certificate does not prove it, or one side speaks TLS and the other does
-  //   not;
-  //                      found at once, not after the join timeout; or as below
+  //   UNAUTHENTICATED    the coordinator's certificate is not valid, or only one side speaks TLS; Start returns this at
+  //                      once, not after the join timeout; or as below
   //   and what Join answers in proto/farandole/v1/worker.proto, in a sentence that names the coordinator.
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Start(CoordinatorClientOptions options,
                                                                   v1::JoinRequest join, absl::Duration longest_tick,

@@ -200,7 +200,7 @@ TEST_P(EngineGraphTest, TheFirstCollectiveOfAGroupIsNotCaptured) {
   auto tensor = Tensor(0, "t", 1);
   const absl::Status status = epoch_->Submit(0, *tensor);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("run what is to be captured once before"));
+  EXPECT_THAT(status.message(), HasSubstr("run the work once before the capture"));
   graphs_[0] = gpus_.EndCapture(streams_[0]);
   EXPECT_NE(graphs_[0], nullptr) << "it spoils no capture";
 }

@@ -207,7 +207,7 @@ TEST_P(EngineSplitTest, IsNotCapturedBeforeItHadACollective) {
   tensor.group = group;
   tensor.stream = streams_[0];
   gpus_.BeginCapture(streams_[0]);
-  EXPECT_THAT(std::string(epoch_->Submit(0, tensor).message()), HasSubstr("run what is to be captured once before"));
+  EXPECT_THAT(std::string(epoch_->Submit(0, tensor).message()), HasSubstr("run the work once before the capture"));
   gpus_.Destroy(gpus_.EndCapture(streams_[0]));
 }
 

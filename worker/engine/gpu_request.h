@@ -8,8 +8,9 @@
 
 namespace farandole {
 
-// Says of a request that its tensors are in GPU `ordinal`, when `stream` of it has come so far.
-//   As GpuCollectives::Use and Record, and PrepareForNccl.
+// Marks the tensors of `request` as lying on GPU `ordinal`, ready when `stream` has done the work enqueued on it so
+// far.
+//   Errors: those of GpuCollectives::Use, GpuCollectives::Record and PrepareForNccl.
 absl::Status PlaceInGpu(GpuCollectives& gpus, const SubmissionTable& table, int ordinal, CudaStream stream,
                         Request* request);
 

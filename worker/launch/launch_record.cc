@@ -34,8 +34,8 @@ absl::StatusOr<LaunchRecord> DecodeLaunchRecord(absl::string_view text) {
     if (!record.addresses.empty() && !record.token.empty() && !record.job.empty()) return record;
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("what rank 0 tells of the job's coordinator, ", text.size(),
-                   " bytes, is not what this version of farandole tells; do all hosts have the same one?"));
+      absl::StrCat("rank 0's record of the job's coordinator, ", text.size(),
+                   " bytes, has another format than this version's; do all hosts have the same version of farandole?"));
 }
 
 }  // namespace farandole

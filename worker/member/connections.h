@@ -65,8 +65,9 @@ class Connections {
   bool ShareMemory(absl::Span<const int> ranks) const;
   // By the ranks' index on their host.
   std::vector<int> LocalIndices(absl::Span<const int> ranks) const;
-  // More memory of `bytes` bytes for ranks that share memory, ascending. All of them call this, one call at a time: the
-  // first gives its own memory to the others, which have none. Errors as of HostDoor and EpochMemory::Map.
+  // Shares another memory block of `bytes` bytes among `ranks` (ascending, of one host). Every one of them calls this;
+  // a rank makes one such call at a time. The first rank passes its memory `own`; the others pass null. Errors: those
+  // of HostDoor and EpochMemory::Map.
   absl::StatusOr<std::unique_ptr<EpochMemory>> Share(absl::Span<const int> ranks, std::unique_ptr<EpochMemory> own,
                                                      size_t bytes, absl::Time deadline,
                                                      std::function<absl::Status()> give_up);
@@ -106,8 +107,8 @@ class Connections {
   // In the order of their making; each uses those before it.
   std::unique_ptr<HostDoor> door_;
   std::unique_ptr<PeerPort> port_;
-  // Of the meeting. Connections that arrived for a failed meeting stay open as long as this object is there: the peers
-  // that wait at the other ends are not to think that this rank has gone. Shared with the port's callbacks.
+  // Connections that have arrived for Meet. If Meet fails, they stay open until this object is destroyed, so that the
+  // waiting peers do not take this rank for dead. Shared with the port's callbacks.
   std::shared_ptr<Arrivals> arrivals_;
   std::unique_ptr<EpochMemory> memory_;
   std::unique_ptr<EpochPage> page_;

@@ -10,12 +10,13 @@
 
 namespace farandole {
 
-// Gives a job that plain mpirun or srun has started a coordinator, and `options`, whose `launch` is set, its address,
-// certificate, token and job. Rank 0 starts it, `farandole job-coordinator`, once in a process; it ends with rank 0's
-// process, after it has told the others. Where it is stands in a file in a directory that is this user's alone. On one
-// host all ranks read it there. Over several, rank 0 pins it to `pmix`, which is opened unless it is open already, and
-// which is to stay open until the process exits. If a launch over several hosts has no PMIx, but one name on all of
-// them, the file is in the user's state directory, which all are to share.
+// Provides a coordinator for a job that plain mpirun or srun has started, and sets its address, certificate, token and
+// job in `options`, whose `launch` must be set. Rank 0 starts `farandole job-coordinator`, once in a process. The
+// coordinator ends after rank 0's process, when it has told the other ranks. Rank 0 publishes its address:
+//   one host       in a file in a directory that only this user can read
+//   several hosts  through `pmix`, which this opens if needed, and which must stay open until the process exits
+//   without PMIx   in a file in the user's state directory, which all hosts must share; only if the launch has the same
+//                  name on all of them
 //   INVALID_ARGUMENT     the launch is on several hosts, whose processes cannot tell each other of a coordinator
 //   FAILED_PRECONDITION  the program is not found or does not start, or the directory is not private; the text says why
 //   DEADLINE_EXCEEDED    rank 0 has not started one until the join timeout

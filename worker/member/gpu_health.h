@@ -18,8 +18,8 @@
 
 namespace farandole {
 
-// Watches a worker's GPU for work that hangs or fails. Work that is enqueued on a GPU is complete for the table of
-// submissions: if it hangs there, only this watch sees it. One thread.
+// Watches a worker's GPU for work that hangs or fails. The table counts a submission as complete when its GPU work is
+// enqueued, so only this class notices when that work hangs. One thread.
 class GpuHealth {
  public:
   // The collectives of a GPU; as the functions of GpuCollectives.

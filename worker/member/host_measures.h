@@ -16,9 +16,8 @@
 
 namespace farandole {
 
-// A host's ranks' measurements of themselves, as the differences between two looks into their shared records. Each
-// rank of the host looks at every beat, so that any of them can speak for the host from one beat to the next. One
-// thread.
+// Computes what a host's ranks have measured since the last heartbeat, from the counters in their shared records. Every
+// rank of the host computes this at each beat, so that any of them can take over the host's report. One thread.
 class HostMeasures {
  public:
   using ReadNetwork = std::function<NetworkCounters()>;

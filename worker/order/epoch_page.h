@@ -23,8 +23,8 @@ struct EpochRings {
 // and rank 0 reads, and one log, which rank 0 writes and all read. Every word has a single writer. The memory is zero
 // at first and outlives the object; it may be private where all ranks are threads of one process.
 //
-// Ranks are those on the page, 0 to size - 1, except for Entry.rank, which is the epoch's: `first_rank` is on the
-// page as 0. If the epoch has one host, the two are the same.
+// Ranks here count from 0 on each page: page rank 0 is the epoch's rank `first_rank`. Only Entry.rank is a rank of the
+// epoch. If the epoch has one host, both are the same.
 class EpochPage final : public ReadyChannel {
  public:
   // Bytes that the page needs for `size` ranks.

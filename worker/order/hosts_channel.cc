@@ -199,7 +199,7 @@ absl::StatusOr<bool> HostsChannel::RelayUpFrom(Child* child) {
     moved = true;
     if (frame_.kind == RelayFrame::Kind::kEnd) return frame_.end;
     if (frame_.kind != RelayFrame::Kind::kPost || ChildOf(frame_.rank) != child) {
-      return Fault(*child->link, absl::InvalidArgumentError("it states what is not for it to state"));
+      return Fault(*child->link, absl::InvalidArgumentError("it sent something else than a post of a rank below it"));
     }
     if (above_ != nullptr) {
       AppendPost(frame_.rank, frame_.post, above_->out());
@@ -224,7 +224,7 @@ absl::StatusOr<bool> HostsChannel::RelayDown() {
       }
       if (frame_.kind == RelayFrame::Kind::kEnd) return frame_.end;
       if (frame_.kind != RelayFrame::Kind::kEntry) {
-        return Fault(*above_, absl::InvalidArgumentError("it states what is not for it to state"));
+        return Fault(*above_, absl::InvalidArgumentError("it sent something else than a log entry or an end"));
       }
       held_ = std::move(frame_.entry);
       moved = true;

@@ -21,7 +21,7 @@ namespace farandole {
 // Readiness and order for an epoch on several hosts. The ranks of each host share an EpochPage, whose rank 0 is the
 // host's leader; the leaders form a tree of fan-out 16, with rank 0 as its root. Posts go up the tree, where rank 0
 // reads them; entries of the log go down, and each leader writes them into its host's page, in order, so that they lie
-// at the same places everywhere. All that waits is bounded: who cannot pass on stops reading.
+// at the same positions everywhere. All queues are bounded: a leader that cannot forward a message stops reading.
 //
 // Owned by its rank's worker. Threads as ReadyChannel says.
 class HostsChannel final : public ReadyChannel {

@@ -342,7 +342,8 @@ TEST_F(LinkTest, AFrameInTheWrongDirectionEndsTheEpoch) {
   std::string bytes;
   AppendPost(1, PostNumber(1), &bytes);
   Say(bytes);
-  EXPECT_TRUE(absl::StrContains(channel_->Relay().status().message(), "it states what is not for it to state"));
+  EXPECT_TRUE(
+      absl::StrContains(channel_->Relay().status().message(), "it sent something else than a log entry or an end"));
 }
 
 TEST_F(LinkTest, AnEntryAtAnotherPlaceEndsTheEpoch) {

@@ -38,9 +38,9 @@ class Orderer {
   // From now on posts in `slot` can be ordered. Posts that came before are kept. Slots are added in ascending order;
   // one that is not above the last was added before, and stays as it is.
   void AddSlot(uint32_t slot, uint32_t group);
-  // Whether a slot has become ready by it.
+  // Takes a post. Returns whether a slot has become ready by it.
   bool OnPost(int rank, const Post& post);
-  // The slot was used without posts: it is not the one that was idle for longest.
+  // A rendezvous used the slot without posts: moves it to the end of the list of idle slots.
   void OnUsed(uint32_t slot);
 
   // The next entry, without its sequence; nullopt: nothing is ready. With `collectives` false, batches that rank 0
@@ -95,10 +95,10 @@ class Orderer {
   void AddRetireNotice(uint32_t number);
   void OnLeave(int rank);
   void OnJoin(int rank, int64_t returned);
-  // If they have.
+  // Appends kAllJoined if all ranks have joined and no post waits for a slot that is still unknown.
   void TellAllJoined();
   bool Agrees(const Slot& slot) const;
-  // The slot is a ready broadcast's without data.
+  // Whether the op of a ready slot has a root, and the root has joined, so that it contributes no data.
   bool RootHasJoined(const Slot& slot) const;
   // Whether the same ranks have posts in both; the others have joined.
   bool HaveSameRanks(const Slot& a, const Slot& b) const;
@@ -129,8 +129,8 @@ class Orderer {
   std::deque<uint32_t> batches_;
   std::deque<Entry> notices_;  // kLeft, kRetire, kAllJoined
   std::vector<bool> joined_;
-  // By rank: posts in slots that were retired. The rank gets what it has posted so back, and posts it anew; what it
-  // says of joining before that is not yet true.
+  // By rank: how many of its posts hit a retired slot. The rank gets these submissions back and posts them again. A
+  // kJoin whose count is lower was sent before that, so the orderer ignores it.
   std::vector<int64_t> stale_;
   int joined_count_ = 0;
   int last_joined_ = 0;

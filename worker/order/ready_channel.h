@@ -25,11 +25,12 @@ inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
   return rows / positions + (position < rows % positions ? 1 : 0);
 }
 
-// Of a post or entry. The rows of a gathering have no elements: counts are of rows, and nothing is to be moved.
+// Flags of a post or an entry.
+// The rows have no elements: the counts state rows, and no data moves.
 inline constexpr uint8_t kRowsAreEmpty = 1;
 // The tensors lie in the ranks' GPUs.
 inline constexpr uint8_t kOnGpus = 2;
-// Besides: all ranks capture it in CUDA graphs.
+// Only with kOnGpus: all ranks capture the collective in CUDA graphs.
 inline constexpr uint8_t kIsCaptured = 4;
 inline constexpr uint8_t kAllFlags = kRowsAreEmpty | kOnGpus | kIsCaptured;
 
@@ -45,8 +46,8 @@ struct PostHeader {
   DType dtype = DType::kF32;
   // Hash of everything that ranks must agree about.
   uint64_t signature = 0;
-  // Elements that this rank contributes; of an alltoall those of a row. kJoin: how many of the rank's submissions were
-  // returned to it so far, since their slots were retired, and posted anew.
+  // The number of elements that this rank contributes; alltoall: the elements of one row. kJoin: how many of the rank's
+  // posts were returned to it so far because their slots were retired; it has posted these submissions again.
   int64_t count = 0;
   // Of an op with a root: its position in the group.
   int32_t root = 0;
@@ -60,8 +61,8 @@ struct PostHeader {
 
 // One rank's statement to the order log's keeper, rank 0. The layout is shared between processes.
 struct Post : PostHeader {
-  // Reductions: the prescaled input; broadcast: the root's input. Where nothing travels inline: of an allreduce the
-  // placement, if the tensors have one; of an op whose rows are shared out, how many there are.
+  // With is_inline: the prescaled input of a reduction, or the root's input of a broadcast. Without: the placement of
+  // an allreduce whose tensors lie in an arena; the number of rows of an op that divides its rows among the ranks.
   char payload[kInlineBytes];
 
   void set_placement(const Placement& placement);
@@ -135,8 +136,8 @@ class ReadyChannel {
   // The holder of this rank's engine role takes the next entry of the log, in order. False: there is none yet. Do not
   // call it after the entry by which this rank leaves.
   virtual bool ReadEntry(Entry* entry) = 0;
-  // Any thread of this rank: whether ReadEntry, at rank 0 ReadPost of any rank, or Relay of what ranks of this host
-  // have stated would give something.
+  // Any thread of this rank: whether there is work: an entry for ReadEntry, at rank 0 a post for ReadPost, at a
+  // relaying rank posts of this host's ranks to relay.
   virtual bool HasNews() const = 0;
 
   // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
@@ -147,8 +148,8 @@ class ReadyChannel {
 
   // Any thread: whether the log says that `rank` has left in order.
   virtual bool HasLeft(int rank) const = 0;
-  // Any thread: whether other ranks still depend on this one, who writes the log or carries it to them. A rank that has
-  // left stays as long.
+  // Any thread: whether other ranks still depend on this one, because it writes the log or relays it to them. After its
+  // Leave, a rank goes on until this is false.
   virtual bool IsNeeded() const = 0;
   // This rank's bell.
   virtual Doorbell& doorbell() = 0;
@@ -186,8 +187,8 @@ class ReadyChannel {
   // Any thread: what a rank of the same host has measured; this rank's own is written by its engine.
   virtual RankRecord* record(int rank) const = 0;
 
-  // One thread, once: the epoch has ended on this rank, by `reason`, before the rank acts upon it. Ranks of the same
-  // host that see its process end know by this that it is not the cause.
+  // One thread, once, when the epoch has ended on this rank and before the rank acts on it: publishes `reason`. If its
+  // process then ends, other ranks of the host see from this that the process is not the cause.
   virtual void StateEnd(const absl::Status& reason) = 0;
   // Any thread: what a rank on the same host has stated so; OK: nothing.
   virtual absl::Status StatedEnd(int rank) const = 0;

@@ -149,7 +149,7 @@ absl::StatusOr<size_t> TakeFrame(absl::string_view bytes, int size, RelayFrame* 
                                 : false;
   if (good) return length;
   return absl::InvalidArgumentError(
-      absl::StrCat("it sends a frame of kind ", kind, " and ", length, " bytes that says what nobody could mean"));
+      absl::StrCat("it sends a frame of kind ", kind, " and ", length, " bytes whose fields are not valid"));
 }
 
 }  // namespace farandole

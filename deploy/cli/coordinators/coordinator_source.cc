@@ -57,7 +57,7 @@ void AddCoordinatorOptions(CLI::App* command, CoordinatorSource* source) {
       ->type_name("HOST:PORT");
   command->add_option("--token-file", source->token_file, "The file with a token that the coordinator knows")
       ->type_name("FILE");
-  command->add_option("--ca", source->ca_file, "Certificates, PEM, that the coordinator's must descend from: use TLS")
+  command->add_option("--ca", source->ca_file, "CA certificates (PEM) for the coordinator's certificate; turns TLS on")
       ->type_name("FILE");
   command->add_option("--state-dir", source->state_dir, "The state directory of a coordinator that runs here")
       ->type_name("DIR");
@@ -66,7 +66,7 @@ void AddCoordinatorOptions(CLI::App* command, CoordinatorSource* source) {
 absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coordinator, const std::string& token_file,
                                                           const std::string& ca_file) {
   if (token_file.empty())
-    return absl::InvalidArgumentError("--coordinator needs the --token-file of a token that it knows");
+    return absl::InvalidArgumentError("--coordinator needs a --token-file with a token that it accepts");
   const absl::StatusOr<std::string> token = ReadSmallFile(token_file, kMostTokenBytes);
   if (!token.ok()) return token.status();
   const absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);

@@ -43,10 +43,11 @@ struct HostAgentPlan {
   GuardLink guard;
 };
 
-// The launcher's deputy on another host (`farandole host-agent`, run by ssh): it obeys the frames on its input
-// (agent_frames.h), and reports on its output the fate of the workers. The end of its input, a frame that is not valid,
-// and a launcher that is silent for too long kill all workers, unless the order says that they outlive their launcher:
-// then the agent reports nothing more, and ends with the last of them. Owned by the agent's process; one thread.
+// Runs a launcher's workers on another host (`farandole host-agent`, started by ssh). It carries out the frames on its
+// input (agent_frames.h) and reports the starts, output and ends of the workers on its output. It kills all workers
+// when its input ends, when a frame is not valid, or when the launcher is silent for too long. If the order lets the
+// workers outlive their launcher, it stops reporting instead, and ends with the last worker. Owned by the agent's
+// process; one thread.
 class HostAgent final : private WorkerHostListener {
  public:
   explicit HostAgent(HostAgentPlan plan);

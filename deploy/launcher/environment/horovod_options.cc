@@ -18,7 +18,7 @@ constexpr char kStallWarning[] = "FARANDOLE_STALL_WARNING_MS";
 constexpr char kNeverMs[] = "86400000";
 constexpr char kGroup[] = "Horovod's";
 
-constexpr char kNoCycle[] = "work begins when it is there, not in cycles";
+constexpr char kNoCycle[] = "a collective starts as soon as all ranks are ready; there are no cycles";
 constexpr char kNoCache[] = "every name is negotiated once and kept";
 constexpr char kNoChoice[] = "the schedule follows from size and hosts";
 constexpr char kNoAutotune[] = "there is nothing to tune";
@@ -26,7 +26,7 @@ constexpr char kNoNccl[] = "collectives between GPUs have one stream";
 constexpr char kNoMpi[] = "no MPI is used";
 constexpr char kNoJsrun[] = "workers are started here or by ssh";
 constexpr char kNoBinding[] = "workers are not bound to cores";
-constexpr char kNoAffinity[] = "whoever waits does the work, on the core that it has";
+constexpr char kNoAffinity[] = "the thread that waits for a result does the work, on its own core";
 constexpr char kNoGlooLimit[] = "peers that die or fall silent are found by their hosts' reports";
 constexpr char kNoStamp[] = "how the library writes its lines is set by FARANDOLE_LOG_FORMAT";
 
@@ -150,7 +150,7 @@ void AddIdle(CLI::App* run, HorovodOptions* options) {
   }
   for (const char* name : kGranted) {
     run->add_flag_callback(
-           name, [] {}, "It is so anyway")
+           name, [] {}, "Accepted; Farandole always behaves like this")
         ->group(kGroup);
   }
 }

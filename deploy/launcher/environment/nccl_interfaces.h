@@ -10,11 +10,11 @@
 
 namespace farandole::launcher {
 
-// The value that tells NCCL which interfaces workers use (NCCL_SOCKET_IFNAME: "=eth0,eth1"), which has names where
-// FARANDOLE_NETWORK_INTERFACES, or Horovod's HOROVOD_GLOO_IFACE, may have addresses and networks. "": nothing, as none
-// are wanted, one of them is not here, which the worker says, or the user has told NCCL himself. `variables`: the
-// workers' environment, "NAME=value". `list`: gives this host's addresses (ListInterfaceAddresses), and is
-// asked where it matters.
+// Computes NCCL_SOCKET_IFNAME for the workers ("=eth0,eth1") from FARANDOLE_NETWORK_INTERFACES or HOROVOD_GLOO_IFACE,
+// which may hold addresses and networks where NCCL wants the names of interfaces. Returns "" if neither variable is
+// set, if the user has set NCCL_SOCKET_IFNAME, or if this host lacks a wanted interface (the worker reports that).
+// `variables`: the workers' environment, "NAME=value". `list` returns this host's addresses (ListInterfaceAddresses);
+// it is called only if needed.
 std::string NcclInterfaces(const std::vector<std::string>& variables,
                            absl::FunctionRef<absl::StatusOr<std::vector<InterfaceAddress>>()> list);
 

@@ -180,7 +180,7 @@ absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* 
   }
   if (!options->token_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--coordinator ", options->coordinator, " needs the --token-file of a token that it knows"));
+      absl::StrCat("--coordinator ", options->coordinator, " needs a --token-file with a token that it accepts"));
 }
 
 // Sets `seconds` if it is 0 and the variable says something.

@@ -53,9 +53,9 @@ struct WorkerSettings {
   int64_t join_timeout_ms = 0;
   // Processor cores of this host that may be used.
   int cores = 1;
-  // The folder of Horovod's names, which goes in front of PYTHONPATH; "": none. Workers are then told HOROVOD_SIZE,
-  // HOROVOD_RANK, HOROVOD_LOCAL_SIZE and HOROVOD_LOCAL_RANK as well, where they are known: where the job is not
-  // elastic, with HOROVOD_CROSS_SIZE and HOROVOD_CROSS_RANK. Else HOROVOD_ELASTIC. Always HOROVOD_HOSTNAME.
+  // The folder of the drop-in `horovod` package, to put in front of PYTHONPATH; "": none. With it, workers also get
+  // HOROVOD_HOSTNAME, and in a job that is not elastic HOROVOD_SIZE, HOROVOD_RANK, HOROVOD_LOCAL_SIZE,
+  // HOROVOD_LOCAL_RANK, HOROVOD_CROSS_SIZE and HOROVOD_CROSS_RANK; in an elastic job HOROVOD_ELASTIC instead.
   std::string drop_in;
   bool is_elastic = false;
   // NCCL_SOCKET_IFNAME (NcclInterfaces); "": not set.

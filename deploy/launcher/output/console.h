@@ -59,7 +59,7 @@ class Console {
   // The lines of this stream that may still change; the last may be empty. Drawn by the next Refresh, if they are drawn
   // at all.
   void Unfinished(Stream stream, int worker, const std::deque<LineSplitter::Row>& rows);
-  // So far goes a line that its worker does not go on with at present. Nothing happens on a terminal.
+  // Shows an incomplete line that its worker has not continued for a while. Does nothing on a terminal.
   void Partial(Stream stream, int worker, const LineSplitter::Row& row);
   // The launcher's own sentence, on stderr.
   void Say(absl::string_view sentence);

@@ -17,7 +17,8 @@ struct StaffLimits {
   // Workers to start first, and the most that run at a time.
   int first = 1;
   int most = 1;
-  // From an end to the first start after it: if all fail for one reason, the run ends instead.
+  // The pause between the end of a worker and the next start. If all workers fail for one reason, the launch ends
+  // within this pause and starts none.
   absl::Duration rest = absl::Seconds(1);
   // A host on which a process ends before it has settled rests for twice as long each time, up to `longest_rest`; so
   // does one that cannot be reached.
@@ -58,8 +59,8 @@ class Staffing {
 
   explicit Staffing(StaffLimits limits) : limits_(limits) {}
 
-  // The hosts that there are from now on, with their places, in the order in which they are filled. Returns those that
-  // are not there any more, and those with workers beyond their places.
+  // Sets the available hosts and their slots, in the order in which to fill them. Returns the hosts that are no longer
+  // listed, and those that run more workers than they have slots, with the workers that must leave.
   std::vector<Cut> List(const std::vector<HostSlots>& hosts);
   // The workers to start now. Each counts as being started (starting_on) until Started, or until the host is gone.
   std::vector<Start> TakeDue(absl::Duration now);
@@ -98,9 +99,9 @@ class Staffing {
     int slots = 0;
     int starting = 0;
     int running = 0;
-    // Worker hosts that stay empty.
+    // Slots that stay empty, because their workers ended with code 0.
     int retired = 0;
-    // Failures soon after a start, each of a worker that was started after the last of them.
+    // Failures soon after a start, in a row. A worker that was started before the last such failure does not count.
     int failed_starts = 0;
     absl::Duration last_failed_start = -absl::InfiniteDuration();
     // Ends and refusals in a row, each soon after a start.

@@ -13,16 +13,15 @@ namespace farandole::launcher {
 //   guard     the process that the user started and signals. It adopts the other's remaining children and kills them.
 //   launcher  its child: parent of the workers. It sees the guard's end and then kills its workers.
 //
-// Workers alone could be tied to the launcher's life by the kernel (PR_SET_PDEATHSIG), their children not: these need a
-// living ancestor that adopts them, and SIGKILL can take only one of two at a time. If both are killed at the same
-// moment, the workers still die; of their children only those then end that watch their parent, as torch's data loaders
-// do.
+// The kernel can kill the workers when the launcher dies (PR_SET_PDEATHSIG), but not the workers' children. Those need
+// a living ancestor that adopts them, so two processes watch each other. If both are killed at the same moment, the
+// workers still die, but of their children only those that watch their parent, as torch's data loaders do.
 //
-// Signals that concern a run are blocked in both: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
-// workers), SIGTSTP and SIGCONT (pause it), SIGWINCH
-// (the terminal has another size); those that were ignored at the start stay so. The guard takes them and
-// passes them on through a pipe. The launcher takes none itself: from a terminal, or from `timeout`, both get them, and
-// of two equal pending signals the kernel keeps only the first, from any sender.
+// Both block the signals that concern a run: SIGINT, SIGTERM, SIGHUP, SIGQUIT (stop it), SIGUSR1, SIGUSR2 (for the
+// workers), SIGTSTP, SIGCONT (pause it), SIGWINCH (the terminal has another size). Signals that were ignored at the
+// start stay ignored. The guard receives the signals and passes them on through a pipe. The launcher receives none
+// itself: a terminal or `timeout` signals both processes, and the kernel merges equal pending signals, so it could not
+// count them.
 struct GuardLink {
   // The guard.
   pid_t pid = 0;

@@ -407,8 +407,8 @@ void SshWorkerHost::OnAlarm() {
   if (now >= kill_at_) {
     kill_at_ = absl::InfiniteDuration();
     if (stage_ != kOver) {
-      Fail(
-          absl::UnavailableError(absl::StrCat("host ", host(), " is lost: its agent does not obey any more", Words())));
+      Fail(absl::UnavailableError(
+          absl::StrCat("host ", host(), " is lost: its agent no longer carries out commands", Words())));
     }
     KillClient();
   }

@@ -13,7 +13,8 @@ inline namespace sdk {
 
 // Memory of zeros that the ranks of one host reduce in place, several times as fast as other memory: an
 // AllreduceInPlace of tensors that lie at equal offsets on all ranks copies nothing. It serves one epoch: if the epoch
-// has ended by an error, copy the tensors that must live. Unmapped when this goes, which no tensor in it may outlive.
+// has ended by an error, copy the tensors that must live. The destructor unmaps it; no tensor in it may be used
+// afterwards.
 class Arena {
  public:
   Arena() = default;

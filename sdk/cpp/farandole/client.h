@@ -101,7 +101,7 @@ class Client {
     return Call<Nothing>("AdminService/AbortJob", request, "refused to end " + id.ToString(), options_.patience)
         .status();
   }
-  // Has the worker of a rank of an elastic job leave at the program's next convenience; the ranks that were asked.
+  // Has the worker of a rank of an elastic job leave at the program's next commit; the ranks that were asked.
   //   NOT_FOUND           the tenant has no such job, or the job no such rank
   //   FAILED_PRECONDITION the job is not elastic, no epoch runs, or too few would remain
   StatusOr<std::vector<int>> DrainRank(const JobId& id, int rank, const std::string& reason) const {

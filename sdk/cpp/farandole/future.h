@@ -247,13 +247,14 @@ class [[nodiscard]] BasicFuture {
     }
     return taker_.Take(std::move(submission_));
   }
-  // Has `function` called with the result of Wait(), on the thread that waits for what this returns: a future whose
-  // Wait() gives what the function returns. Nothing is allocated.
+  // Returns a future. Its Wait() waits for this operation, calls `function` with the result on the waiting thread, and
+  // returns what the function returns. Allocates nothing.
   template <typename Function>
   Continued<BasicFuture, std::decay_t<Function>> Then(Function&& function) && {
     return {std::move(*this), std::forward<Function>(function)};
   }
-  // Nobody waits for it any more. Its tensors must live until the operation is complete, or the job has ended.
+  // Gives up the wait, also in the destructor. The tensors must live until the operation is complete or the job has
+  // ended.
   void Detach() {
     static_assert(!std::is_same_v<Taker, TakeLastRank>, "a join has memory of its own, which its future must keep");
     submission_.Release();

@@ -230,7 +230,8 @@ class Job {
   Status Barrier(const Call& call = {}) { return Meet(call, kNoLimit).Wait(); }
   Future BarrierAsync(const Call& call = {}) { return Meet(call, kAtOnce); }
 
-  // This rank has no more data: takes part in what the others submit until all ranks have joined. The last one.
+  // This rank has no more data: takes part in what the others submit until all ranks have joined. Returns the rank that
+  // joined last.
   StatusOr<int> Join() { return JoinAsync().Wait(); }
   JoinFuture JoinAsync() {
     auto last = std::make_unique<int32_t>(-1);

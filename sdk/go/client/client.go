@@ -36,7 +36,8 @@ var (
 	ErrDenied = fault.ErrDenied
 	// ErrQuota: a quota or another stated maximum is reached.
 	ErrQuota = fault.ErrQuota
-	// ErrNotRunning: this is not the time for it; for instance the job is not elastic, or has ended, or the client is closed.
+	// ErrNotRunning: the call is not possible in this state: the job is not elastic, or has ended, or the client is
+	// closed.
 	ErrNotRunning = fault.ErrNotRunning
 	// ErrUnavailable: the coordinator cannot be reached, although the call has tried again as long as Patience says.
 	ErrUnavailable = fault.ErrUnavailable
@@ -162,7 +163,7 @@ func (c *Client) Abort(ctx context.Context, id JobID, reason string) error {
 	return err
 }
 
-// DrainRank has one worker of an elastic job leave at the program's next convenience, and gives the ranks that were asked.
+// DrainRank has one worker of an elastic job leave at the program's next commit, and gives the ranks that were asked.
 // ErrNotFound: the job has no such rank. ErrNotRunning: the job is not elastic, no epoch runs, or too few would remain.
 func (c *Client) DrainRank(ctx context.Context, id JobID, rank int, reason string) ([]int, error) {
 	if rank < 0 || rank >= 65536 {

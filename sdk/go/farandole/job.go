@@ -36,7 +36,7 @@ type Options struct {
 	// MinSize and MaxSize are the fewest and the most workers of an epoch (FARANDOLE_MIN_SIZE, FARANDOLE_MAX_SIZE). One of
 	// them makes the job elastic.
 	MinSize, MaxSize int
-	// Transport is "auto", "shm" or "tcp" (FARANDOLE_TRANSPORT).
+	// Transport is "auto", "shm", "tcp" or "gloo" (FARANDOLE_TRANSPORT).
 	Transport string
 	// FusionThreshold is the most bytes of a fused batch (FARANDOLE_FUSION_THRESHOLD_BYTES).
 	FusionThreshold int64

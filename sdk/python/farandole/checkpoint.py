@@ -66,10 +66,10 @@ def save(
     """Writes the checkpoint `name` of `step` into `directory`, on rank 0. Returns its path there, None on the other
     ranks.
 
-    `state_or_writer`: what torch.save() takes, or a function that writes the file of the path it is given. All ranks
-    may call it; those that are not rank 0 return at once, or with `wait` when the checkpoint is there: then all of
-    them return its path, or raise. With `replace`, a checkpoint of the same name and step, of an earlier run, gives
-    way: the new one takes its place in the catalogue at once, and then its file is removed.
+    `state_or_writer`: an object for torch.save(), or a function that takes a path and writes the file there. All ranks
+    may call it. Ranks other than 0 return at once. With `wait`, all ranks wait until the checkpoint is committed, and
+    return its path or raise. With `replace`, the new checkpoint takes the place of one of the same name and step from
+    an earlier run in the catalogue; then the old file is removed.
 
     CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
     there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer

@@ -11,9 +11,9 @@
 
     train(state)
 
-The function is called again in each epoch: after a loss with the state of the last commit, which the most advanced of
-those that are left gives to all; after workers have come or gone in order, with the state as it was. The function's
-actions must follow from `state`, rank() and size(). docs/elastic.md is the guide.
+The function is called again in each epoch. After a loss it gets the state of the last commit, which the surviving rank
+with the most commits sends to all. After workers have joined or left in order, it gets the state as it was. The
+function's actions must follow from `state`, rank() and size(). docs/elastic.md is the guide.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ class State:
             self._updates |= update_res
 
     def commit(self) -> None:
-        """Saves the state, which a loss goes back to, and checks for changes as check_host_updates does.
+        """Saves the state, to which ranks return after a loss, and checks for changes as check_host_updates does.
 
         All ranks call it at the same points of the program. Costs a copy of the state in memory.
         """
@@ -134,7 +134,7 @@ class State:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Gives the state of the most advanced rank to all, which then have saved it. Collective.
+        """Sends the state of the most advanced rank to all ranks, which save it. Collective.
 
         That is the one with the most commits, and the lowest of equals: rank 0 where nothing was lost.
         """
@@ -203,10 +203,10 @@ class ObjectState(State):
 def run(func: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates func(state, ...), which is called anew in each epoch until it returns; the result is its own.
 
-    Collectives before it, other than those of init(), would meet no peers on a worker that joins later. A process that the
-    job has no place for any more, drained or told to end by SIGTERM, ends in order: SystemExit with code 0. In a job
-    that is not elastic EpochEnded is raised as ever, after the state was restored. EpochEnded in one that is: the job
-    has failed; the text says why.
+    A collective before it, other than those of init(), would wait forever on a worker that joins later. A process that
+    the job has no place for any more, drained or told to end by SIGTERM, ends in order: SystemExit with code 0. In a
+    job that is not elastic EpochEnded is raised as ever, after the state was restored. EpochEnded in one that is: the
+    job has failed; the text says why.
     """
     if not callable(func):
         raise ValueError(f"elastic.run decorates a function of a state, not {func!r}")

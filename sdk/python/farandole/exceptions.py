@@ -45,7 +45,8 @@ class Dismissed(RuntimeError):
 
 
 class StallError(RuntimeError):
-    """A rank was silent beyond the limit; the message names it."""
+    """Not all workers joined, or a process did not answer, in time; the message names it. (If a rank falls silent
+    while an epoch runs, the others get EpochEnded.)"""
 
 
 class QuotaError(RuntimeError):

@@ -28,8 +28,8 @@ class ProcessSet:
     mpi_comm: Any = None
 
     def __init__(self, ranks_or_comm: Union[Sequence[int], Any]) -> None:
-        """`ranks_or_comm`: ranks of the job, in any order, or an mpi4py communicator whose processes are all of the
-        job, for init() to find their ranks. ValueError: neither, or not different numbers >= 0."""
+        """`ranks_or_comm`: ranks of the job, in any order, or an mpi4py communicator of which all processes are in the
+        job; init() finds their ranks. ValueError: neither, or not different numbers >= 0."""
         if _communicators.is_communicator(ranks_or_comm):
             self.mpi_comm = ranks_or_comm
             return

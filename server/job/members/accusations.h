@@ -11,12 +11,13 @@
 
 namespace farandole {
 
-// Members of a running epoch report members on other hosts to which they have lost the connection, while the
-// coordinator hears both: the network between their hosts may have failed. So both may accuse each other, and all
-// accusations are judged together with those of epochs before. Owned by its RunningEpoch.
+// Collects reports of lost connections between hosts. A member of a running epoch has lost its connection to a member
+// on another host, but the coordinator hears both: the network between the two hosts may have failed, and each may
+// report the other. Judge decides about all reports together, with those of earlier epochs. Owned by its RunningEpoch.
 class Accusations {
  public:
-  // For the others to say it, too. Sockets that fail for the same reason do so within the time of a retransmission.
+  // How long to wait for further reports after the first. Sockets that fail for the same reason fail within the time of
+  // one retransmission.
   static constexpr absl::Duration kWindow = absl::Milliseconds(500);
 
   void Add(uint32_t accuser, uint32_t accused, const std::string& evidence, absl::Time now);
@@ -24,10 +25,10 @@ class Accusations {
   std::string Against(uint32_t rank) const;
   // When Judge is due.
   absl::Time deadline() const { return deadline_; }
-  // The members to lose so that all that are left reach each other: all members of as few hosts as can be found by
-  // taking each time the host with the most broken links, of this epoch and of those before; of equals the one with
-  // fewer members, then the one whose first rank is higher. Empty: the members concerned have left. Forgets the
-  // accusations, which `links` then has.
+  // Chooses the members to declare lost, so that all remaining members reach each other. Removes whole hosts, one by
+  // one: each time the host with the most broken links (of this epoch and of earlier ones), among equals the one with
+  // fewer members, then the one whose first rank is higher. Empty: the accused or accusing members have left. Moves the
+  // accusations to `links`.
   std::vector<Roster::Loss> Judge(const Roster& roster, BrokenLinks* links, absl::Time now);
 
  private:

@@ -13,9 +13,9 @@
 
 namespace farandole {
 
-// The hosts of one job on which workers failed. A host is barred for a time that doubles with each failure, from the
-// least to the most; what fails while it is barred was started before and counts no further. It is forgotten when it
-// has been open for the most without a failure. Owned by its Job.
+// The hosts of one job on which workers failed. The bar on a host doubles with each failure, from the least to the most
+// cooldown. A failure on a barred host is not counted, since its worker was started before the bar. A host is forgotten
+// when it has been open for the most cooldown without a failure. Owned by its Job.
 class BarredHosts {
  public:
   static constexpr size_t kMostHosts = 64;

@@ -9,13 +9,13 @@
 
 namespace farandole {
 
-// The hosts of one job that its other hosts could not reach although the coordinator did. Newcomers on them wait for a
-// time that doubles each time it happens again, so that the others can work meanwhile: whether the network has healed
-// shows only by trying, in an epoch. Not durable. Owned by its Job.
+// The hosts that the job's other hosts could not reach although the coordinator reached them. New workers on such a
+// host must wait, each time twice as long, so that the other hosts can work. Only a new epoch with the host can show
+// whether the network works again. Not durable. Owned by its Job.
 class EstrangedHosts {
  public:
   static constexpr absl::Duration kLeast = absl::Seconds(5);
-  // A worker asks again for as long as it bears a coordinator's absence, which is 30 s.
+  // Below 30 s, the time for which a refused worker repeats its Join by default (its limit for an absent coordinator).
   static constexpr absl::Duration kMost = absl::Seconds(20);
   static constexpr size_t kMostHosts = 1024;
 

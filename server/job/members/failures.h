@@ -31,7 +31,7 @@ class Failures {
   bool NoteExit(uint32_t launch_index);
   bool HasExited(uint32_t launch_index) const { return exits_.contains(launch_index); }
 
-  // A worker was lost. `is_counted`: its host answers for it. Not kept where the launcher has spoken before.
+  // A worker was lost. `is_counted`: the loss counts against its host. Not kept if the launcher has reported its exit.
   void NoteLoss(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
   // A lost worker's process has ended, or the worker is seen again.
   void ForgetLoss(uint32_t launch_index) { lost_.Remove(launch_index); }

@@ -92,7 +92,7 @@ class Lobby {
   std::string TimeoutSentence() const;
   // "worker 4711 on host a, worker 4712 on host b (its stream is not open yet)", at most eight and a count.
   std::string NameWorkers() const;
-  // When it will have waited in vain; InfiniteFuture: no worker has joined. Stays when all have gone away again.
+  // When the join timeout ends; InfiniteFuture: no worker has joined. Unchanged when all workers leave the lobby again.
   absl::Time Timeout() const { return timeout_at_; }
   // It waits until `at` at the latest, unless its time has passed already.
   void HastenTimeout(absl::Time at);

@@ -42,7 +42,7 @@ class Roster {
     bool left = false;
     // With `left`: to join again.
     bool returns = false;
-    // It had left before the program of another one failed, as that one says.
+    // Another member's program failed, and its Leave lists this rank as one that had left before.
     bool missed = false;
     // It is to leave, and not to join again.
     bool drained = false;

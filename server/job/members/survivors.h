@@ -50,12 +50,12 @@ class Survivors {
   std::string Detach(uint32_t rank, const std::string& evidence, absl::Time now);
   void Hear(uint32_t rank, absl::Time now) { roster_->Hear(rank, now); }
   void Feel(const v1::Pulse& pulse, absl::Time now) { roster_->Feel(pulse, now); }
-  // A peer says that the rank is lost. Believed when its stream has ended as well, since connections break, too, where
-  // a survivor gives them up to join again. Why the rank is lost by that, "" if it is not.
+  // A peer reports that the rank is lost. The report counts only if the rank's stream has ended too, because a survivor
+  // also closes its connections to peers when it joins again. Returns the reason if the rank is now lost, else "".
   std::string Accuse(uint32_t rank, const std::string& claim);
   // The rank's process waits for the next epoch; the stream that it had in the last one, or 0.
   StreamId Return(uint32_t rank);
-  // Whether workers wait for the awaited ones.
+  // `is_missed`: workers in the lobby wait for the awaited survivors, so the return limit runs.
   void SetMissed(bool is_missed, absl::Time now);
   // It does not wait any more, and has the silence limit to come again.
   void Await(uint32_t rank, absl::Time now);
@@ -72,7 +72,7 @@ class Survivors {
   absl::Time Deadline() const;
   // Those awaited, ascending; at most eight and a count: "rank 1 (worker 4711 on host a), rank 2 (...)".
   std::string NameAwaited() const;
-  // "returning", "left", "lost: ..." for who is not back.
+  // The status of each member that is not back: "returning", "left", or "lost: ...".
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
 
  private:

@@ -79,8 +79,8 @@ class Negotiation {
   // The ranks that have answered, ascending.
   static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
 
-  // Group, name, disputed slot, the attempt, or the ordinal of a new name, and how often all had joined before, which
-  // does not count for a dispute.
+  // Group; name; disputed slot (0: a new name); the attempt of a dispute, or the ordinal of a new name; and how often
+  // all ranks had joined before (always 0 for a dispute).
   using Key = std::tuple<uint32_t, std::string, uint32_t, uint32_t, uint32_t>;
   struct Pending {
     absl::Time since;
@@ -92,7 +92,7 @@ class Negotiation {
   };
   using Name = std::pair<uint32_t, std::string>;
 
-  // `rank` has joined: submissions that wait for it alone are decided.
+  // `rank` has called join(): decides the pending names for which only this rank was missing.
   void Join(uint32_t rank, uint32_t joins, Notices* notices);
   // Whether all awaited ranks have stated it.
   bool IsComplete(const Key& key, const Pending& pending) const;

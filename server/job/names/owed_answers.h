@@ -12,10 +12,10 @@
 
 namespace farandole {
 
-// Answers that a rank may not have got: they were decided while it had no stream, or were sent on one that has broken.
-// A rank that comes back sends its unanswered messages again; such a message gets the answer that was decided, and is
-// not counted as a new one. Bounded by the messages that a rank may have unanswered, and by kMostSent. Owned by its
-// RunningEpoch.
+// Answers that a rank may not have received: they were decided while it had no stream, or were sent on a stream that
+// broke. A rank that reconnects repeats its unanswered messages. The coordinator answers such a message with the stored
+// answer and does not treat it as a new one. Bounded by the unanswered messages of a rank, and by kMostSent. Owned by
+// its RunningEpoch.
 class OwedAnswers {
  public:
   // Keeps the newest messages sent to a rank on its present stream.

@@ -41,8 +41,8 @@ class Reattachment {
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
 
   const absl::btree_set<uint32_t>& missing() const { return missing_; }
-  // Everybody is back. If they know different groups, only what they say again can tell an assignment from a removal
-  // that did not reach all: that is awaited for kRepeatTime, else nothing.
+  // All members are back. If they know different groups, either an assignment or a removal did not reach all of them.
+  // Only their repeated requests show which; waits kRepeatTime for these. Otherwise does not wait.
   void AwaitRepeats(const GroupTable& groups, absl::Time now);
   // Everybody is back, and nothing is awaited any more.
   bool IsSettled(absl::Time now) const { return missing_.empty() && until_ <= now; }

@@ -20,9 +20,9 @@ struct Candidate {
 // Which candidate gets which rank: element r of the result is the index of the candidate that becomes rank r.
 // `candidates` stand in the order in which they joined.
 //
-// Survivors come first, by their old ranks, then the others by their launch index; ties by the order of joining. But
-// workers of one host are neighbours: a host stands where its first worker stands. So rank 0 is a survivor where there
-// is one.
+// Survivors come first, by their old ranks, then the others by launch index; equal ones by the order of joining. All
+// workers of a host then move next to the first of them, so that they are neighbours. Rank 0 is a survivor if there is
+// any.
 std::vector<size_t> OrderRanks(const std::vector<Candidate>& candidates);
 
 }  // namespace farandole

@@ -18,7 +18,7 @@ GpuLibraries GpuLibraries::OfMachine(const std::string& nccl_path) {
 }
 
 absl::StatusOr<int> FindNcclVersion(const std::string& nccl_path, bool nccl_blocks) {
-  if (nccl_path == "none") return absl::UnavailableError("FARANDOLE_NCCL_LIBRARY=none has them do without NCCL");
+  if (nccl_path == "none") return absl::UnavailableError("FARANDOLE_NCCL_LIBRARY=none turns NCCL off");
   const absl::StatusOr<const CudaDriver*> cuda = CudaDriver::Find();
   if (!cuda.ok()) return cuda.status();
   const absl::StatusOr<const NcclLibrary*> nccl = NcclLibrary::Load(nccl_path);
@@ -82,8 +82,8 @@ absl::StatusOr<GpuEvent> GpuCollectives::Record(Gpu& gpu, CudaStream stream, uin
   // NCCL's communicators are not made within a capture, nor their connections.
   if (ready.ok() && ready->is_captured() && !transport_->HasRun(group)) {
     return absl::FailedPreconditionError(
-        "this stream is capturing a CUDA graph, and this process set had no collective on its GPUs yet: run what is "
-        "to be captured once before");
+        "this stream is capturing a CUDA graph, and this process set had no collective on its GPUs yet: run the "
+        "work once before the capture");
   }
   return ready;
 }

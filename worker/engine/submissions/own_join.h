@@ -15,7 +15,7 @@ class OwnJoin {
     submission_ = submission;
     has_joined_ = true;
   }
-  // A submission is complete. If it is the join, as another rank has left, the rank counts as joined all the same.
+  // A submission has ended. If it is the join (which fails when another rank leaves), the rank still counts as joined.
   void OnFinished(const Submission* submission) {
     if (submission == submission_) submission_ = nullptr;
   }
@@ -26,7 +26,7 @@ class OwnJoin {
     has_joined_ = false;
     return submission_;
   }
-  // A submission whose slot was retired after it was posted comes back, and is posted again before the join.
+  // A submission's slot was retired after its post: the submission is posted again, and the join after it.
   void CountReturned() {
     ++returned_;
     is_posted_ = false;

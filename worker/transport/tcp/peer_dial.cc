@@ -82,7 +82,7 @@ void PeerDial::OnReady(Attempt* attempt) {
     case Stage::kProof:
       if (!Take(attempt, sizeof(PeerMac))) return;
       if (!IsPeerMac(attempt->expected, attempt->bytes)) {
-        return GiveUp(attempt, "what answers there does not know this epoch's secret");
+        return GiveUp(attempt, "the process that answers there does not know this epoch's secret");
       }
       return Win(attempt);
   }

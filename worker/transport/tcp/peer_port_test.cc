@@ -338,7 +338,7 @@ TEST_F(PeerPortTest, AnImpostorGetsNoConnection) {
   close(fd);
   const absl::Status status = lower.get().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_TRUE(absl::StrContains(status.message(), "what answers there does not know this epoch's secret") ||
+  EXPECT_TRUE(absl::StrContains(status.message(), "the process that answers there does not know this epoch's secret") ||
               absl::StrContains(status.message(), "does not greet"))
       << status;
 }

@@ -115,8 +115,9 @@ class Client:
         self._call("AdminService/AbortJob", request, f"refused to end {_show(name, tenant)}", self._patience)
 
     def drain_rank(self, name: str, rank: int, reason: str = "", tenant: str = "") -> List[int]:
-        """Has the worker of a rank of an elastic job leave at the program's next convenience; the ranks that were asked.
-        LookupError: the job has no such rank. NotReady: it is not elastic, no epoch runs, or too few would remain."""
+        """Asks the worker of a rank of an elastic job to leave at the program's next commit. Returns the ranks that
+        were asked. LookupError: the job has no such rank. NotReady: it is not elastic, no epoch runs, or too few would
+        remain."""
         if not 0 <= rank < MOST_RANKS:
             raise InvalidRequest(f"rank {rank} of {_show(name, tenant)} is not from 0 to {MOST_RANKS - 1}")
         return self._drain(name, tenant, {3: rank}, reason)

@@ -126,7 +126,7 @@ class Worker:
     """"live", "draining", "left", "lost: ...", "ended", "returning" or "waiting"."""
     gpu: Optional[Gpu] = _wire.message(6, Gpu)
     missed: bool = _wire.flag(7)
-    """It had left before the program of another worker failed, which may have missed it."""
+    """True: this worker left before another worker's program failed, which may have failed for lack of it."""
 
 
 @dataclasses.dataclass(frozen=True)

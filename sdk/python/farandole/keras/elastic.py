@@ -20,18 +20,20 @@ __all__ = [
 
 
 class KerasState(_shared.KerasState):
-    """See its base."""
+    """A state of a model's weights, its optimizer's variables and further attributes: KerasState(model, batch=0,
+    epoch=0)."""
 
     broadcast = staticmethod(broadcast_variables)
 
 
 class CommitStateCallback(_shared.CommitState, keras.callbacks.Callback):
-    """See the first of its bases."""
+    """Commits the state every `batches_per_commit` batches and at the end of each epoch. Must be the last callback that
+    changes the state."""
 
 
 class UpdateBatchStateCallback(_shared.UpdateBatchState, keras.callbacks.Callback):
-    """See the first of its bases."""
+    """Keeps state.batch at the number of batches that are done in the present epoch."""
 
 
 class UpdateEpochStateCallback(_shared.UpdateEpochState, keras.callbacks.Callback):
-    """See the first of its bases."""
+    """Keeps state.epoch at the number of epochs that are over."""

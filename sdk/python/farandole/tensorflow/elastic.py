@@ -14,8 +14,8 @@ __all__ = ["HostsUpdatedInterrupt", "ObjectState", "State", "TensorFlowKerasStat
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """As farandole.elastic.run, for functions whose collectives are ops of TensorFlow: what those raise when the epoch
-    ends is the epoch's end."""
+    """Like farandole.elastic.run, for functions whose collectives are TensorFlow ops: it takes the error that such an
+    op raises at an epoch's end for EpochEnded."""
 
     @functools.wraps(func)
     def converted(state: State, *args: Any, **kwargs: Any) -> Any:

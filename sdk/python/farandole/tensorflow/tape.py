@@ -49,7 +49,8 @@ def DistributedGradientTape(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """The tape, whose gradient() gives the gradients of all ranks. It goes on with what the given one has recorded."""
+    """Returns a tape whose gradient() returns gradients reduced over all ranks. It keeps what the given tape has
+    recorded."""
     del device_dense, device_sparse
     kind = type(gradtape)
     made = kind.__new__(type(kind.__name__, (_DistributedTape, kind), {"__module__": kind.__module__}))

@@ -63,8 +63,8 @@ class BF16Compressor(_HalfCompressor):
 
 
 class Compression:
-    """The compressors that come with Farandole. For a DistributedOptimizer only, and with Average or Sum:
-    Compression.int8() and Compression.powersgd(rank=4), which see."""
+    """The compressors that come with Farandole. Compression.int8() and Compression.powersgd(rank=4) work only in a
+    DistributedOptimizer with Average or Sum; see their docstrings."""
 
     none: Type = NoneCompressor
     fp16: Type = FP16Compressor

@@ -35,8 +35,8 @@ Exchange = Generator[Handle, Any, torch.Tensor]
 
 
 class GradientExchange:
-    """Reduces gradients by operations of its own, and remembers values for the next step. To be derived from; an object
-    is what DistributedOptimizer takes, and serves one optimizer.
+    """Reduces gradients by operations of its own, and remembers values for the next step. Derive a class from it, and
+    give an object of that class to one DistributedOptimizer.
 
     Its memory is not part of the optimizer's state: it is lost with the process, and stays where another state
     is loaded.

@@ -14,7 +14,7 @@ _UNNAMED = "noname."
 
 # How a program that changes gradients while they travel is mended.
 CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
-differ from now on. Change gradients (clip, unscale, zero) where they are reduced:
+differ from now on. Change gradients (clip, unscale, zero) only after they are reduced:
     optimizer.synchronize()
     ...
     with optimizer.skip_synchronize():

@@ -104,12 +104,14 @@ class _Distributed(HorovodAttributes):
         return synchronized
 
     def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's. Gradients that travel are dropped when they are there: the next backward pass begins a step."""
+        """Like the wrapped optimizer's. Gradients that are being reduced are dropped; the next backward pass begins a
+        step."""
         self._reducer.abandon()
         return super().load_state_dict(*arguments, **options)
 
     def zero_grad(self, *arguments: Any, **options: Any) -> None:
-        """As the optimizer's. AssertionError between backward and step(): the gradients are travelling."""
+        """Like the wrapped optimizer's. AssertionError: it was called between backward() and step(), while ranks reduce
+        the gradients."""
         if self._reducer.outstanding():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
@@ -118,8 +120,8 @@ class _Distributed(HorovodAttributes):
         super().zero_grad(*arguments, **options)
 
     def add_param_group(self, param_group: Any) -> None:
-        """As the optimizer's; the new parameters' gradients are reduced too. (Those that come another way, as through the
-        optimizer that was wrapped, are seen in the next step.)"""
+        """As the optimizer's; the new parameters' gradients are reduced too. (The next step notices groups that were
+        added to the wrapped optimizer.)"""
         self.share_groups()
         super().add_param_group(param_group)
         self._reducer.follow(self.param_groups)
@@ -254,8 +256,8 @@ def DistributedOptimizer(
     """Returns an optimizer like `optimizer`, also of its class, that reduces gradients over the ranks before each step.
 
     Gradients travel while backward runs: each as soon as it is there, in batches that the library makes. The new
-    optimizer takes over the old one's parameters, options and state; use only the new one. In a job of size 1 it is
-    the old one in all but name.
+    optimizer takes over the old one's parameters, options and state; use only the new one. In a job of size 1 it
+    behaves like the old one.
 
     named_parameters: (name, parameter) for all parameters of the optimizer, usually model.named_parameters(); the
     names appear in messages. compression: the form in which gradients travel: Compression.none, fp16 or bf16; or
@@ -265,7 +267,7 @@ def DistributedOptimizer(
     are combined (see adasum.py).
     gradient_predivide_factor: with Average, gradients are divided by it before, and the sum by size / it after.
     groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of
-    neighbours; num_groups is its older form. Those of the first step travel in step().
+    neighbours; num_groups is its older form. In the first step these gradients are reduced in step().
     sparse_as_dense: makes sparse gradients dense. Else their indices and values travel, and they stay sparse; they can
     be averaged and summed only.
     process_set: whose ranks take part; all others keep their own gradients.

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "sdk/adapter/completer.h"
+#include "sdk/adapter/worker_library.h"
 #include "sdk/jax/call.h"
-#include "sdk/jax/completer.h"
 #include "sdk/jax/instance.h"
-#include "sdk/jax/worker_library.h"
 #include "sdk/jax/xla_ffi.h"
 
 namespace farandole::jax {
@@ -23,7 +23,17 @@ FfiError* RunOnHost(FfiCallFrame* frame, Op op) {
   if (FfiError* const error = NameOfInstance(frame, &name); error != nullptr) return error;
   auto call = std::make_unique<Call>(frame->api, op, std::move(name));
   if (!call->Prepare(frame)) return call->Finish();
-  return Completer::Get().Run(std::move(call), &frame->future);
+  adapter::Completer& completer = adapter::Completer::Get();
+  if (!completer.Start()) {
+    // Nothing could tell XLA later, and a handler that waits may keep those from running that other ranks wait for.
+    call->Fail(FARANDOLE_RESOURCE_EXHAUSTED, "farandole.jax can start no thread in this process");
+    return call->Finish();
+  }
+  FfiFuture* const promised = call->Postpone();
+  if (promised == nullptr) return call->Finish();
+  frame->future = promised;
+  completer.Run(std::move(call));
+  return nullptr;
 }
 
 // A submission is complete when it is enqueued in XLA's stream, so that this thread, which gives the stream its work,

@@ -4,11 +4,12 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "sdk/adapter/completer.h"
+#include "sdk/adapter/worker_library.h"
 #include "sdk/tensorflow/call.h"
-#include "sdk/tensorflow/completer.h"
 #include "sdk/tensorflow/tensorflow_api.h"
-#include "sdk/tensorflow/worker_library.h"
 
 namespace farandole::tensorflow {
 namespace {
@@ -40,7 +41,7 @@ std::string StringAttribute(TF_OpKernelConstruction* construction, const char* n
 template <Op op>
 void* Create(TF_OpKernelConstruction* construction) {
   TF_Status* const status = Tf().TF_NewStatus();
-  auto attributes = std::make_unique<Attributes>();
+  auto attributes = std::make_unique<Terms>();
   attributes->op = op;
   if (op != Op::kJoin) {
     attributes->name = StringAttribute(construction, "tensor_name", status);
@@ -51,17 +52,22 @@ void* Create(TF_OpKernelConstruction* construction) {
     attributes->prescale = DoubleAttribute(construction, "prescale_bits", status);
     attributes->postscale = DoubleAttribute(construction, "postscale_bits", status);
   }
-  if (HasRoot(op)) attributes->root = static_cast<int32_t>(IntAttribute(construction, "root_rank", status));
+  if (adapter::HasRoot(op)) attributes->root = static_cast<int32_t>(IntAttribute(construction, "root_rank", status));
   attributes->waits = IntAttribute(construction, "waits", status) != 0;
   if (Tf().TF_GetCode(status) != 0) Tf().TF_OpKernelConstruction_Failure(construction, status);
   Tf().TF_DeleteStatus(status);
   return attributes.release();
 }
 
-void Delete(void* attributes) { delete static_cast<Attributes*>(attributes); }
+void Delete(void* attributes) { delete static_cast<Terms*>(attributes); }
 
 void Compute(void* attributes, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
-  Completer::Get().Run(std::make_unique<Call>(static_cast<const Attributes*>(attributes), context, KeepDone(done)));
+  auto call = std::make_unique<Call>(static_cast<const Terms*>(attributes), context, KeepDone(done));
+  if (call->Prepare()) {
+    adapter::Completer::Get().Run(std::move(call));
+  } else {
+    call->Deliver();
+  }
 }
 
 // Numbers of the worker, read when the graph runs.
@@ -86,7 +92,7 @@ void DeleteNumber(void* attributes) { delete static_cast<NumberAttributes*>(attr
 
 // The number, or minus a code.
 int ReadNumber(const NumberAttributes& attributes) {
-  const WorkerLibrary& worker = Worker();
+  const adapter::WorkerLibrary& worker = Worker();
   switch (attributes.which) {
     case kRank:
       return worker.rank();
@@ -113,10 +119,10 @@ int ReadNumber(const NumberAttributes& attributes) {
 
 void ComputeNumber(void* attributes, TF_OpKernelContext* context) {
   TF_Status* const status = Tf().TF_NewStatus();
-  const int number = HasWorkerLibrary() ? ReadNumber(*static_cast<NumberAttributes*>(attributes)) : -9;
+  const int number = adapter::HasWorkerLibrary() ? ReadNumber(*static_cast<NumberAttributes*>(attributes)) : -9;
   if (number < 0) {
     Tf().TF_SetStatus(status, -number,
-                      HasWorkerLibrary() ? Worker().last_error() : "farandole.tensorflow is not imported");
+                      adapter::HasWorkerLibrary() ? Worker().last_error() : "farandole.tensorflow is not imported");
     Tf().TF_OpKernelContext_Failure(context, status);
   } else {
     constexpr int kInt32 = 3;

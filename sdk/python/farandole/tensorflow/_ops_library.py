@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from .. import _options
+from .._adapter_library import connected
 
 _OPS = ("Allreduce", "Allgather", "Broadcast", "Reducescatter", "Alltoall", "Join", "Barrier", "Number")
 
@@ -17,17 +18,13 @@ def _load() -> Any:
         ops = tf.load_op_library(path)
     except tf.errors.NotFoundError as error:
         raise ImportError(f"farandole's TensorFlow ops cannot be loaded: {error}") from None
-    library = ctypes.CDLL(path)
+    library = connected("libfarandole_tensorflow.so", "farandole's TensorFlow ops")
     library.farandole_tensorflow_missing.restype = ctypes.c_char_p
-    library.farandole_tensorflow_connect.restype = ctypes.c_char_p
     missing = library.farandole_tensorflow_missing()
     if missing is not None:
         raise ImportError(
             f"farandole.tensorflow needs TensorFlow 2.13 or later; {tf.__version__} lacks the function {missing.decode()}"
         )
-    reason = library.farandole_tensorflow_connect(_options.library_path().encode(), _options.deepbind())
-    if reason is not None:
-        raise ImportError(f"farandole's TensorFlow ops cannot use the worker library: {reason.decode()}")
     _let_them_overlap()
     return ops
 

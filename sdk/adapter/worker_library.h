@@ -1,11 +1,11 @@
-#ifndef FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_
-#define FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_
+#ifndef FARANDOLE_SDK_ADAPTER_WORKER_LIBRARY_H_
+#define FARANDOLE_SDK_ADAPTER_WORKER_LIBRARY_H_
 
 #include "worker/farandole.h"
 
-namespace farandole::tensorflow {
+namespace farandole::adapter {
 
-// The functions of libfarandole.so that the ops call; it is loaded into a scope of its own, so they are found by name.
+// The functions of libfarandole.so that adapters call; it is loaded into a scope of its own, so they are found by name.
 struct WorkerLibrary {
   decltype(&farandole_abi_version) abi_version;
   decltype(&farandole_last_error) last_error;
@@ -15,6 +15,7 @@ struct WorkerLibrary {
   decltype(&farandole_local_size) local_size;
   decltype(&farandole_cross_rank) cross_rank;
   decltype(&farandole_cross_size) cross_size;
+  decltype(&farandole_use_stream) use_stream;
   decltype(&farandole_group_rank) group_rank;
   decltype(&farandole_group_size) group_size;
   decltype(&farandole_allreduce) allreduce;
@@ -35,17 +36,17 @@ struct WorkerLibrary {
   decltype(&farandole_release) release;
 };
 
-// The library that was connected. No kernel runs before.
+// The library that was connected. No call runs before.
 const WorkerLibrary& Worker();
 bool HasWorkerLibrary();
 
-}  // namespace farandole::tensorflow
+}  // namespace farandole::adapter
 
 extern "C" {
 
 // Finds the functions of the worker library at `path`, which the process has opened before with the same flags. NULL:
-// done; else the reason, valid until the next call. Called once, before any op runs.
-FARANDOLE_EXPORT const char* farandole_tensorflow_connect(const char* path, int deepbind);
+// done; else the reason, valid until the next call. Called once, before any call runs. Each adapter's library has one.
+FARANDOLE_EXPORT const char* farandole_adapter_connect(const char* path, int deepbind);
 }
 
-#endif  // FARANDOLE_SDK_TENSORFLOW_WORKER_LIBRARY_H_
+#endif  // FARANDOLE_SDK_ADAPTER_WORKER_LIBRARY_H_

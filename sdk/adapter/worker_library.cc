@@ -1,10 +1,10 @@
-#include "sdk/jax/worker_library.h"
+#include "sdk/adapter/worker_library.h"
 
 #include <dlfcn.h>
 
 #include <string>
 
-namespace farandole::jax {
+namespace farandole::adapter {
 namespace {
 
 WorkerLibrary the_library = {};
@@ -24,23 +24,31 @@ std::string Connect(const char* path, bool deepbind) {
   const Symbol symbols[] = {
       FARANDOLE_SYMBOL(abi_version),
       FARANDOLE_SYMBOL(last_error),
-      FARANDOLE_SYMBOL(use_stream),
+      FARANDOLE_SYMBOL(rank),
+      FARANDOLE_SYMBOL(size),
+      FARANDOLE_SYMBOL(local_rank),
+      FARANDOLE_SYMBOL(local_size),
+      FARANDOLE_SYMBOL(cross_rank),
+      FARANDOLE_SYMBOL(cross_size),
       FARANDOLE_SYMBOL(group_rank),
+      FARANDOLE_SYMBOL(use_stream),
       FARANDOLE_SYMBOL(group_size),
       FARANDOLE_SYMBOL(allreduce),
       FARANDOLE_SYMBOL(grouped_allreduce),
       FARANDOLE_SYMBOL(allgather),
       FARANDOLE_SYMBOL(alltoall),
-      FARANDOLE_SYMBOL(gather),
-      FARANDOLE_SYMBOL(scatter),
       FARANDOLE_SYMBOL(broadcast),
       FARANDOLE_SYMBOL(reducescatter),
+      FARANDOLE_SYMBOL(join),
+      FARANDOLE_SYMBOL(barrier),
       FARANDOLE_SYMBOL(poll),
       FARANDOLE_SYMBOL(wait),
       FARANDOLE_SYMBOL(wait_for_completion),
       FARANDOLE_SYMBOL(result),
       FARANDOLE_SYMBOL(copy_result),
       FARANDOLE_SYMBOL(release),
+      FARANDOLE_SYMBOL(gather),
+      FARANDOLE_SYMBOL(scatter),
   };
 #undef FARANDOLE_SYMBOL
   for (const Symbol& symbol : symbols) {
@@ -49,7 +57,7 @@ std::string Connect(const char* path, bool deepbind) {
     *static_cast<void**>(symbol.slot) = found;
   }
   if (library.abi_version() != FARANDOLE_ABI_VERSION) {
-    return "it has ABI version " + std::to_string(library.abi_version()) + ", and JAX's handlers were built for " +
+    return "it has ABI version " + std::to_string(library.abi_version()) + ", and this adapter was built for " +
            std::to_string(FARANDOLE_ABI_VERSION);
   }
   is_connected = true;
@@ -61,10 +69,10 @@ std::string Connect(const char* path, bool deepbind) {
 const WorkerLibrary& Worker() { return the_library; }
 bool HasWorkerLibrary() { return is_connected; }
 
-}  // namespace farandole::jax
+}  // namespace farandole::adapter
 
-extern "C" const char* farandole_jax_connect(const char* path, int deepbind) {
+extern "C" const char* farandole_adapter_connect(const char* path, int deepbind) {
   static std::string* reason = new std::string();
-  *reason = farandole::jax::Connect(path, deepbind != 0);
+  *reason = farandole::adapter::Connect(path, deepbind != 0);
   return reason->empty() ? nullptr : reason->c_str();
 }

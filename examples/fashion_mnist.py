@@ -9,10 +9,8 @@ newest.
 
 import argparse
 import contextlib
-import gzip
 import math
 import pathlib
-import struct
 import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
@@ -20,11 +18,11 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 import farandole.checkpoint
 import farandole.torch as hvd
 import torch
+from fashion_mnist_data import DATA, read
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
-DATA = "/usr/share/datasets/fashion-mnist"
 CHECKPOINT_NAME = "fashion-mnist"
 MOMENTUM = 0.9
 # A line this often where there is no terminal for a bar, in seconds.
@@ -64,31 +62,12 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_idx(path: pathlib.Path) -> torch.Tensor:
-    """The array of bytes in a gzipped IDX file (yann.lecun.com/exdb/mnist). Ends the program with a sentence if it
-    cannot be read."""
-    try:
-        content = gzip.decompress(path.read_bytes())
-        zero, kind, dimensions = struct.unpack_from(">HBB", content)
-        shape = struct.unpack_from(f">{dimensions}I", content, 4)
-        start = 4 + 4 * dimensions
-        if zero != 0 or kind != 8 or len(content) != start + math.prod(shape):
-            raise ValueError("it is no IDX file of bytes")
-    except (OSError, EOFError, ValueError, struct.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        sys.exit(
-            f"{path} cannot be read: {reason}; the data comes with `apt-get install dataset-fashion-mnist`, or name its directory with --data"
-        )
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=start).reshape(shape)
-
-
 class FashionMnist(Dataset):
     """Whole batches: an item is (images [n, 1, 28, 28] normalized float32, labels [n] int64) for a list of n
     indices."""
 
     def __init__(self, directory: str, prefix: str) -> None:
-        self.images = read_idx(pathlib.Path(directory) / f"{prefix}-images-idx3-ubyte.gz")
-        self.labels = read_idx(pathlib.Path(directory) / f"{prefix}-labels-idx1-ubyte.gz")
+        self.images, self.labels = map(torch.from_numpy, read(directory, prefix))
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -8,16 +8,13 @@ that two workers train as one with a batch and a learning rate twice as large.
 """
 
 import argparse
-import gzip
-import pathlib
-import sys
 from typing import Any, Tuple
 
 import farandole.keras as hvd
+import fashion_mnist_data
 import keras
 import numpy
-
-DATA = "/usr/share/datasets/fashion-mnist"
+from fashion_mnist_data import DATA
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,18 +38,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def read(directory: str, prefix: str) -> Tuple[numpy.ndarray, numpy.ndarray]:
-    """Images [n, 28, 28, 1] as float32, and labels [n]. Ends the program with a sentence if they cannot be read."""
-    folder = pathlib.Path(directory)
-    try:
-        images = gzip.decompress((folder / f"{prefix}-images-idx3-ubyte.gz").read_bytes())
-        labels = gzip.decompress((folder / f"{prefix}-labels-idx1-ubyte.gz").read_bytes())
-    except OSError as error:
-        sys.exit(
-            f"{folder} cannot be read: {error}; the data comes with `apt-get install dataset-fashion-mnist`, or name its directory with --data"
-        )
-    pixels = numpy.frombuffer(images, numpy.uint8, offset=16).reshape(-1, 28, 28, 1)
+    """Images [n, 28, 28, 1] as float32, and labels [n]."""
+    pixels, labels = fashion_mnist_data.read(directory, prefix)
     mean, deviation = 72.9, 90.0  # of the training images
-    return (pixels.astype(numpy.float32) - mean) / deviation, numpy.frombuffer(labels, numpy.uint8, offset=8)
+    return (pixels[..., None].astype(numpy.float32) - mean) / deviation, labels
 
 
 def make_model() -> Any:

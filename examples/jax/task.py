@@ -1,77 +1,24 @@
-"""Fashion-MNIST for the examples of this folder: the images, and how ranks share a batch."""
+"""Fashion-MNIST for the examples of this folder, as arrays of JAX."""
 
-import argparse
-import gzip
-import math
 import pathlib
-import struct
 import sys
-from typing import Any, Iterator, NamedTuple, Tuple
+from typing import Any, Iterator, Tuple
 
 import farandole.jax as hvd
 import jax.numpy as jnp
-import numpy
 
-DATA = "/usr/share/datasets/fashion-mnist"
-
-
-class Images(NamedTuple):
-    """Inputs [n, 784] from 0 to 1, and labels [n]."""
-
-    inputs: numpy.ndarray
-    labels: numpy.ndarray
-
-
-def parse_arguments(what: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--data", default=DATA, help="directory of the four .gz files (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=300, help="steps of training (default: %(default)s)")
-    parser.add_argument(
-        "--batch-size", type=int, default=120, help="images of all workers together in a step (default: %(default)s)"
-    )
-    parser.add_argument("--save", help="file for the parameters that rank 0 has at the end")
-    return parser.parse_args()
-
-
-def read_idx(path: pathlib.Path) -> numpy.ndarray:
-    """The array of bytes in a gzipped IDX file. Ends the program with a sentence if it cannot be read."""
-    try:
-        content = gzip.decompress(path.read_bytes())
-        zero, kind, dimensions = struct.unpack_from(">HBB", content)
-        shape = struct.unpack_from(f">{dimensions}I", content, 4)
-        start = 4 + 4 * dimensions
-        if zero != 0 or kind != 8 or len(content) != start + math.prod(shape):
-            raise ValueError("it is no IDX file of bytes")
-    except (OSError, EOFError, ValueError, struct.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        sys.exit(
-            f"{path} cannot be read: {reason}; the data comes with `apt-get install dataset-fashion-mnist`, or name its directory with --data"
-        )
-    return numpy.frombuffer(content, numpy.uint8, offset=start).reshape(shape)
-
-
-def read_images(directory: str, prefix: str) -> Images:
-    """The images of "train" or "t10k"."""
-    images = read_idx(pathlib.Path(directory) / f"{prefix}-images-idx3-ubyte.gz")
-    labels = read_idx(pathlib.Path(directory) / f"{prefix}-labels-idx1-ubyte.gz")
-    return Images(images.reshape(len(images), -1).astype(numpy.float32) / 255, labels.astype(numpy.int32))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import fashion_mnist_data as data  # noqa: E402
+from fashion_mnist_data import Images, parse_arguments, read_images  # noqa: E402, F401
 
 
 def shares(images: Images, batch_size: int, steps: int) -> Iterator[Tuple[Any, Any]]:
     """This rank's share of each batch. All ranks go through the images in the same order."""
-    if batch_size % hvd.size():
-        sys.exit(f"--batch-size {batch_size} is not a multiple of the {hvd.size()} workers")
-    order = numpy.random.RandomState(1).permutation(len(images.labels))
-    own = batch_size // hvd.size()
-    for step in range(steps):
-        batch = numpy.take(order, range(step * batch_size, (step + 1) * batch_size), mode="wrap")
-        mine = batch[hvd.rank() * own : (hvd.rank() + 1) * own]
-        yield jnp.asarray(images.inputs[mine]), jnp.asarray(images.labels[mine])
+    for batch in data.shares(images, batch_size, steps, hvd.rank(), hvd.size()):
+        yield jnp.asarray(batch.inputs), jnp.asarray(batch.labels)
 
 
 def report(logits: Any, test: Images, save: Any, parameters: Any) -> None:
     """Rank 0 tells how many images of the test are recognized, and saves the list of parameters."""
     if hvd.rank() == 0:
-        print(f"{hvd.size()} workers: test accuracy {numpy.mean(numpy.argmax(logits, 1) == test.labels):.2%}")
-        if save:
-            numpy.savez(save, *map(numpy.asarray, parameters))
+        data.report(logits, test, save, parameters, hvd.size())

@@ -10,11 +10,11 @@ export BAZEL ?= bazel
 # An empty folder shows what a fresh machine does: FARANDOLE_CACHE=/dir make test, in a fresh clone.
 export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
-PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so //sdk/tensorflow:libfarandole_tensorflow.so //sdk/jax:libfarandole_jax.so
+PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so //sdk/tensorflow:libfarandole_tensorflow.so //sdk/jax:libfarandole_jax.so //sdk/mxnet:libfarandole_mxnet.so
 # What tests run beside them.
 PRODUCTS += //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow jax go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -72,6 +72,9 @@ tensorflow: system
 jax: system
 	@tools/setup jax
 
+mxnet: system
+	@tools/setup mxnet
+
 wheel-tools: system
 	@tools/setup wheel
 
@@ -88,13 +91,13 @@ wheel: install wheel-tools go
 demo: install
 	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
 
-test: install tensorflow jax go browser aarch64 wheel-tools docs-tools
+test: install tensorflow jax mxnet go browser aarch64 wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
 
 docs: docs-tools
 	@tools/docs
 
-soak: install tensorflow browser aarch64 soak-packages wheel-tools
+soak: install tensorflow mxnet browser aarch64 soak-packages wheel-tools
 	@tools/test --soak
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.
@@ -132,4 +135,4 @@ fmt-check: tools go
 
 clean:
 	@if command -v $(BAZEL) >/dev/null; then $(BAZEL) clean; fi
-	rm -rf .venv .venv-tensorflow .venv-jax build dist sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache
+	rm -rf .venv .venv-tensorflow .venv-jax .venv-mxnet build dist sdk/python/farandole/_lib sdk/python/farandole/_native*.so .pytest_cache .ruff_cache

@@ -167,7 +167,7 @@ def test_run_returns_results_by_rank_and_raises_what_a_rank_raises(tmp_path: pat
     assert output.count("without effect here: --mpi-args (no MPI is used), --mpi (no MPI is used)") == 1, output
 
 
-@pytest.mark.parametrize("framework", ["mxnet", "spark", "ray"])
+@pytest.mark.parametrize("framework", ["spark", "ray"])
 def test_what_is_not_there_is_one_sentence(tmp_path: pathlib.Path, framework: str) -> None:
     dropin = str(harness.ROOT / "sdk" / "python" / "farandole" / "_dropin")
     result = subprocess.run(

@@ -298,9 +298,9 @@ std::string DescribeBuild() {
   return absl::StrCat("Farandole v", kVersion, R"(:
 
 Available Frameworks:
-    [ ] TensorFlow
+    [X] TensorFlow
     [X] PyTorch
-    [ ] MXNet
+    [X] MXNet
 
 Available Controllers:
     [ ] MPI

@@ -47,7 +47,7 @@ def _load() -> None:
 
 _load()
 
-_EXCEPTIONS: Dict[int, Type[Exception]] = {
+EXCEPTIONS: Dict[int, Type[Exception]] = {
     lib.FARANDOLE_CANCELLED: exceptions.Dismissed,
     lib.FARANDOLE_INVALID_ARGUMENT: exceptions.InvalidRequest,
     lib.FARANDOLE_DEADLINE_EXCEEDED: exceptions.StallError,
@@ -107,7 +107,7 @@ def failure(code: int) -> Exception:
     message = ffi.string(lib.farandole_last_error()).decode(errors="replace")
     if message.startswith(_NOT_INITIALIZED) and "horovod" in sys.modules:
         message = "Horovod has not been initialized; use hvd.init()."  # libraries compare the whole sentence
-    return _EXCEPTIONS.get(code, exceptions.InternalError)(message or f"the worker library failed with code {code}")
+    return EXCEPTIONS.get(code, exceptions.InternalError)(message or f"the worker library failed with code {code}")
 
 
 def check(result: int) -> int:

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import traceback
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _communicators, _options
 from . import process_sets as _process_sets
@@ -96,6 +96,17 @@ def dismissal(error: Dismissed) -> SystemExit:
     return SystemExit(0)
 
 
+_before_shutdown: List[Callable[[], None]] = []
+
+
+def before_shutdown(settle: Callable[[], None]) -> None:
+    """Has shutdown() call a function of a framework that runs operations later than the program asks for them: it waits for
+    those. At exit that comes before the framework, which is imported, ends by itself."""
+    _before_shutdown.append(settle)
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
+
+
 def shutdown() -> None:
     """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
 
@@ -103,6 +114,9 @@ def shutdown() -> None:
     init() may follow. Does nothing if the process is no worker. Within init(), add_process_set() and the like, when a
     signal handler calls it there: that call gives up, with RuntimeError or EpochEnded.
     """
+    if is_initialized():
+        for settle in _before_shutdown:
+            settle()
     try:
         interruptible(lib.farandole_shutdown)
     finally:

@@ -38,8 +38,8 @@ def check_installed_version(name: str, version: str, exception: Optional[Excepti
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether horovod.EXT_BASE_NAME can be imported: that of torch, where PyTorch is installed."""
-    found = ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
+    """Whether horovod.EXT_BASE_NAME can be imported: where the framework is installed."""
+    found = ext_base_name in EXTENSIONS and importlib.util.find_spec(ext_base_name) is not None
     if verbose:
         print(f"Extension {ext_base_name} was {'' if found else 'NOT '}built.")
     return found
@@ -49,12 +49,12 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
     """ImportError: there is no such extension. `ext_env_var` and the paths are of Horovod's own build."""
     del ext_env_var, pkg_path, args
     if not extension_available(ext_name.split(".")[-1]):
-        raise ImportError(f"{ext_name} is not there: this version of farandole has PyTorch, where that is installed")
+        raise ImportError(f"{ext_name} is not there: this Python has no {ext_name.split('.')[-1]}")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether the framework sees a GPU."""
-    if not extension_available(ext_base_name, verbose):
+    """Whether the framework sees a GPU: PyTorch. Tensors of the others travel through the host's memory."""
+    if not extension_available(ext_base_name, verbose) or ext_base_name != "torch":
         return False
     import torch
 

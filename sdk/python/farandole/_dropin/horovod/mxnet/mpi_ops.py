@@ -1,0 +1,3 @@
+"""The operations by Horovod's name."""
+
+from farandole.mxnet import *  # noqa: F401,F403

@@ -1,0 +1,188 @@
+"""Gluon's trainer and Module's optimizer, over the gradients of all ranks.
+
+Gradients are added up over the ranks, and the optimizer's rescale_grad divides them by their number: a multiplication that
+it makes anyway.
+"""
+
+import warnings
+from typing import Any, List, Optional, Sequence, Type
+
+import mxnet as mx
+
+from .. import _ops
+from ..process_sets import ProcessSet, global_process_set
+from ..reduce_ops import Sum
+from .compression import Compression, Compressor
+from .ops import allreduce_, grouped_allreduce_
+
+
+def _checked_factor(factor: Any) -> float:
+    _ops.check_factors(factor, 1.0)
+    if float(factor) <= 0:
+        raise ValueError(f"gradient_predivide_factor is a number > 0, not {factor!r}")
+    return float(factor)
+
+
+class _Exchange:
+    """How the gradients of a step become the sums over the ranks."""
+
+    def __init__(
+        self, factor: float, num_groups: int, process_set: ProcessSet, compression: Type[Compressor] = Compression.none
+    ) -> None:
+        self.factor = _checked_factor(factor)
+        self.process_set = process_set
+        self._num_groups = num_groups
+        self._compression = compression
+
+    def scale(self) -> float:
+        """The factor for the sums."""
+        return self.factor / (self.process_set.size() or 1)
+
+    def reduce(self, gradients: Sequence[mx.nd.NDArray], names: Sequence[str], priorities: Sequence[int]) -> None:
+        """In place. The first of a step are those that the next one needs first."""
+        if self.process_set.size() == 1 and self.factor == 1.0:
+            return
+        pairs = [self._compression.compress(gradient) for gradient in gradients]
+        sent = [array for array, _ in pairs]
+        terms = {"op": Sum, "prescale_factor": 1.0 / self.factor, "process_set": self.process_set}
+        if self._num_groups > 0:
+            for begin, end in self._groups(len(sent)):
+                name = f"{names[begin]}:{names[end - 1]}"
+                grouped_allreduce_(sent[begin:end], name=name, priority=priorities[begin], **terms)
+        else:
+            for array, name, priority in zip(sent, names, priorities):
+                allreduce_(array, name=name, priority=priority, **terms)
+        for gradient, array, (_, context) in zip(gradients, sent, pairs):
+            if array is not gradient:
+                self._compression.decompress(array, context).copyto(gradient)
+
+    def _groups(self, count: int) -> List[Sequence[int]]:
+        groups = min(self._num_groups, count)
+        bounds = [number * count // groups for number in range(groups + 1)] if groups else []
+        return list(zip(bounds, bounds[1:]))
+
+
+class DistributedTrainer(mx.gluon.Trainer):
+    """A gluon.Trainer whose step() uses the gradients of all ranks of the set, divided by their number."""
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer: Any,
+        optimizer_params: Any = None,
+        compression: Type[Compressor] = Compression.none,
+        gradient_predivide_factor: float = 1.0,
+        prefix: Optional[str] = None,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        """As gluon.Trainer, without a kvstore. All ranks give the same parameters.
+
+        `compression`: the form in which gradients travel. `gradient_predivide_factor` divides them before they are added
+        up, and multiplies the sum: it moves a part of the division before the sum. `prefix` begins the names by which they
+        travel: two trainers of a program need two. `num_groups`: so many groups of gradients, each reduced as one;
+        0: each by itself. ValueError: `prefix` is no string, or the factor no number > 0.
+        """
+        if prefix is not None and not isinstance(prefix, str):
+            raise ValueError(f"prefix is a string, not {prefix!r}")
+        if isinstance(optimizer, DistributedOptimizer):
+            warnings.warn(
+                "DistributedTrainer does not take DistributedOptimizer as its optimizer: it takes the one in it",
+                stacklevel=2,
+            )
+            optimizer = optimizer.unwrap()
+        self._exchange = _Exchange(gradient_predivide_factor, num_groups, process_set, compression)
+        self._prefix = prefix or ""
+        # In an order that all ranks have alike.
+        if isinstance(params, (list, tuple)):
+            params = sorted(params, key=lambda parameter: parameter.name)
+        super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
+
+    @property
+    def _scale(self) -> float:
+        """Of gluon.Trainer: what gradients are multiplied by, in this epoch of the job."""
+        return self._own_scale * self._exchange.scale()
+
+    @_scale.setter
+    def _scale(self, scale: float) -> None:
+        self._own_scale = scale
+
+    def _allreduce_grads(self) -> None:
+        """Of gluon.Trainer: called in step(), and by allreduce_grads()."""
+        gradients, places = [], []
+        for index, parameter in enumerate(self._params):
+            if parameter.grad_req != "null":
+                replicas = parameter.list_grad()
+                if len(replicas) > 1:
+                    raise ValueError(
+                        f"{parameter.name} is on {len(replicas)} devices of this process; run a process for each device"
+                    )
+                gradients.append(replicas[0])
+                places.append(index)
+        names = [f"{self._prefix}{index}" for index in places]
+        self._exchange.reduce(gradients, names, [-index for index in places])
+
+
+class DistributedOptimizer(mx.optimizer.Optimizer):
+    """An optimizer for Module that updates with the gradients of all ranks of the set, divided by their number."""
+
+    _OWN = ("_optimizer", "_exchange")
+
+    def __init__(
+        self,
+        optimizer: mx.optimizer.Optimizer,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        """Wraps `optimizer`, whose attributes are also its own. The other arguments are those of DistributedTrainer; groups
+        are of gradients that the optimizer updates together (its aggregate_num)."""
+        self._exchange = _Exchange(gradient_predivide_factor, num_groups, process_set)
+        self._optimizer = optimizer
+        optimizer.rescale_grad *= self._exchange.scale()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in DistributedOptimizer._OWN:
+            raise AttributeError(name)  # of one that is being unpickled
+        return getattr(self._optimizer, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in DistributedOptimizer._OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._optimizer, name, value)
+
+    def unwrap(self) -> mx.optimizer.Optimizer:
+        """The wrapped optimizer, with the rescale_grad that it had before."""
+        self._optimizer.rescale_grad /= self._exchange.scale()
+        return self._optimizer
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        return self._optimizer.create_state(index, weight)
+
+    def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+        return self._optimizer.create_state_multi_precision(index, weight)
+
+    def _reduce(self, index: Any, grad: Any) -> None:
+        is_list = isinstance(index, (tuple, list))
+        indices, gradients = (index, grad) if is_list else ([index], [grad])
+        # Module numbers parameters, and names them for an optimizer of its own.
+        numbers = [each if isinstance(each, int) else 0 for each in indices]
+        self._exchange.reduce(gradients, [str(each) for each in indices], [-number for number in numbers])
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._reduce(index, grad)
+        self._optimizer.update(index, weight, grad, state)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._reduce(index, grad)
+        self._optimizer.update_multi_precision(index, weight, grad, state)
+
+    def set_learning_rate(self, lr: float) -> None:
+        self._optimizer.set_learning_rate(lr)
+
+    def set_lr_mult(self, args_lr_mult: Any) -> None:
+        self._optimizer.set_lr_mult(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult: Any) -> None:
+        self._optimizer.set_wd_mult(args_wd_mult)

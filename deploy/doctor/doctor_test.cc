@@ -84,6 +84,23 @@ TEST(FrameworksTest, WhatIsMissingIsAWarningWithAdvice) {
   EXPECT_EQ(broken[0].text, "python3 does not work: ImportError: no module");
 }
 
+TEST(FrameworksTest, AFrameworkThatCannotBeUsedIsNamedWithTheReason) {
+  const std::string old = "python 3.11.2\nmxnet 1.9.1\nnumpy 2.4.6\ntensorflow 2.12.1\njax 0.10.2\n";
+  const Findings findings = ReadFrameworks("python3", old);
+  ASSERT_NE(Find(findings, "mxnet"), nullptr);
+  EXPECT_EQ(Find(findings, "mxnet")->text, "farandole.mxnet needs numpy before 1.24, and this Python has 2.4.6");
+  ASSERT_NE(Find(findings, "tensorflow"), nullptr);
+  EXPECT_EQ(Find(findings, "tensorflow")->text,
+            "farandole.tensorflow needs tensorflow from 2.13 on, and this Python has 2.12.1");
+  EXPECT_EQ(Find(findings, "jax"), nullptr);
+  const Findings fine = ReadFrameworks("python3", "python 3.11.2\nmxnet 1.9.1\nnumpy 1.23.5\ntensorflow 2.13.0rc1\n");
+  EXPECT_EQ(Find(fine, "mxnet"), nullptr);
+  EXPECT_EQ(Find(fine, "tensorflow"), nullptr);
+  const Findings young = ReadFrameworks("python3", "python 3.12.1\nmxnet 1.9.1\nnumpy 1.23.5\n");
+  ASSERT_NE(Find(young, "mxnet"), nullptr);
+  EXPECT_EQ(Find(young, "mxnet")->advice, "use a Python up to 3.11");
+}
+
 TEST(FrameworksTest, ARealPythonIsAskedWithoutImports) {
   const Findings findings = CheckFrameworks("python3", kEnvironment, absl::Seconds(60));
   EXPECT_EQ(Find(findings, "python")->level, Finding::Level::kOk) << findings[0].text;

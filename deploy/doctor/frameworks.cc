@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -57,6 +58,58 @@ std::string ValueOf(const std::string& written, absl::string_view name) {
   return "";
 }
 
+using Version = std::vector<int>;
+
+// A package that Farandole's module for a framework needs in some versions.
+struct Need {
+  const char* framework;
+  const char* package;
+  Version least;
+  Version below;  // empty: no bound
+  const char* advice;
+};
+
+const std::vector<Need>& Needs() {
+  static const auto* const needs = new std::vector<Need>{
+      {"tensorflow", "tensorflow", {2, 13}, {}, "pip install 'tensorflow>=2.13'"},
+      {"jax", "jax", {0, 4, 38}, {}, "pip install 'jax>=0.4.38'"},
+      {"mxnet", "mxnet", {1, 9, 1}, {}, "pip install mxnet==1.9.1"},
+      // MXNet's last release uses names that these have removed.
+      {"mxnet", "numpy", {}, {1, 24}, "pip install numpy==1.23.5"},
+      {"mxnet", kPython, {}, {3, 12}, "use a Python up to 3.11"},
+  };
+  return *needs;
+}
+
+// The leading numbers of a version: 2, 13 and 0 of "2.13.0rc1".
+Version NumbersOf(const std::string& version) {
+  Version numbers;
+  for (const absl::string_view part : absl::StrSplit(version, '.')) {
+    const absl::string_view digits = part.substr(0, part.find_first_not_of("0123456789"));
+    int number = 0;
+    if (!absl::SimpleAtoi(digits, &number)) break;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// Warns of frameworks that are there, but in a version, or beside one of another package, that cannot be used.
+void AddUnusable(const std::string& written, Findings* findings) {
+  for (const Need& need : Needs()) {
+    const std::string found = ValueOf(written, need.package);
+    if (ValueOf(written, need.framework).empty() || found.empty()) continue;
+    const Version version = NumbersOf(found);
+    const bool is_too_new = !need.below.empty() && version >= need.below;
+    if (version >= need.least && !is_too_new) continue;
+    findings->push_back(
+        Warn(need.framework,
+             absl::StrCat("farandole.", need.framework, " needs ", need.package, is_too_new ? " before " : " from ",
+                          absl::StrJoin(is_too_new ? need.below : need.least, "."), is_too_new ? "" : " on",
+                          ", and this Python has ", found),
+             need.advice));
+  }
+}
+
 }  // namespace
 
 std::string PythonOf(const std::string& program) {
@@ -85,6 +138,7 @@ Findings ReadFrameworks(const std::string& python, const std::string& written) {
   findings.push_back(frameworks.empty() ? Warn("frameworks", "none of torch, tensorflow, keras, mxnet, jax and numpy",
                                                "install the one that your programs use into this Python")
                                         : Ok("frameworks", absl::StrJoin(frameworks, ", ")));
+  AddUnusable(written, &findings);
   if (const std::string package = ValueOf(written, "farandole"); !package.empty()) {
     findings.push_back(Ok("package", absl::StrCat("farandole in ", package)));
   } else if (const std::string incomplete = ValueOf(written, "incomplete"); !incomplete.empty()) {

@@ -15,7 +15,8 @@ namespace farandole::doctor {
 std::string PythonOf(const std::string& program);
 
 // Reports the packages of the Python at `python`: torch, tensorflow, keras, mxnet, jax, numpy, and Farandole's own
-// package. Another process reads that from the packages' metadata, without importing them.
+// package, with a warning for a framework that this one's versions exclude. Another process reads that from the
+// packages' metadata, without importing them.
 Findings CheckFrameworks(const std::string& python, const std::vector<std::string>& environment, absl::Duration limit);
 
 // The findings about that process's output. Pure.

@@ -146,6 +146,29 @@ def test_the_example_trains_to_the_parameters_of_one_process(tmp_path: pathlib.P
         numpy.testing.assert_allclose(one, two, atol=1e-4)
 
 
+def test_shuffled_orders_end_on_one_thread() -> None:
+    """1,000 steps of 100 gradients, which each rank has in an order of its own."""
+    code = """
+import random
+import farandole.mxnet as hvd, mxnet as mx
+hvd.init()
+shuffled = random.Random(hvd.rank())
+arrays = [mx.nd.full((50,), number) for number in range(100)]
+order = list(range(100))
+for _ in range(1000):
+    shuffled.shuffle(order)
+    for number in order:
+        hvd.allreduce_(arrays[number], name=f"gradient.{number}", priority=-number)
+    mx.nd.waitall()
+print("right", all((array == number).asnumpy().all() for number, array in enumerate(arrays)))
+"""
+    harness.require_cli()
+    command = [str(harness.CLI), "run", "-np", "2", sys.executable, "-c", code]
+    environment = {**os.environ, "MXNET_CPU_WORKER_NTHREADS": "1"}
+    output = subprocess.check_output(command, text=True, env=environment, timeout=harness.JOB_SECONDS)
+    assert output.count("right True") == 2, output
+
+
 def test_a_naive_engine_runs_each_call_where_it_is_made() -> None:
     code = """
 import farandole.mxnet as hvd, mxnet as mx

@@ -1,6 +1,5 @@
 """MXNet's engine runs collectives: nothing blocks, and orders that differ between ranks harm nobody."""
 
-import random
 import warnings
 
 import farandole.mxnet as hvd
@@ -22,19 +21,6 @@ def a_call_returns_before_the_others_have_made_it() -> None:
     if not is_last:
         hvd.barrier()
     assert later.asnumpy().tolist() == [2 * hvd.size()] * 4
-
-
-@check
-def shuffled_orders_end() -> None:
-    shuffled = random.Random(hvd.rank())
-    arrays = [mx.nd.full((50,), number) for number in range(100)]
-    order = list(range(100))
-    for _ in range(10):
-        shuffled.shuffle(order)
-        for number in order:
-            hvd.allreduce_(arrays[number], name=f"shuffled.{number}", priority=-number)
-    for number, array in enumerate(arrays):
-        assert array.asnumpy().tolist() == [number] * 50
 
 
 @check

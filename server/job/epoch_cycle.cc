@@ -45,6 +45,15 @@ void EpochCycle::Abort(const std::string& reason, LogLine::Level level) {
   ledger_.Enter(v1::JOB_STATE_FAILED, reason, level);
 }
 
+void EpochCycle::TakeEnd(const v1::ProcessEnded& ended) {
+  // In an elastic job others may come instead. Where the process waits here, its stream says what became of it.
+  if (job_.IsElastic() || job_.run != nullptr || job_.lobby.size() >= job_.lobby.wanted_size()) return;
+  if (job_.lobby.FindLaunched(ended.launch_index()) != nullptr) return;
+  Abort(absl::StrCat(Plain(ended.sentence(), 512), " before it joined, but job ", ledger_.name(), " ",
+                     job_.lobby.WaitingSentence()),
+        LogLine::Level::kError);
+}
+
 void EpochCycle::LeaveLobby(const Lobby::Worker& worker, bool returns) {
   job_.lobby.Remove(worker.member.incarnation());
   if (!worker.old_rank.has_value()) return;

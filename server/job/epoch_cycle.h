@@ -31,6 +31,8 @@ class EpochCycle {
   void Settle();
   // Ends a run that forms or runs.
   void Abort(const std::string& reason, LogLine::Level level);
+  // A waiting worker's word that a process which was launched beside it has ended.
+  void TakeEnd(const v1::ProcessEnded& ended);
   // A worker that waits has left, or its stream has ended.
   void LeaveLobby(const Lobby::Worker& worker, bool returns);
   // Tells a worker that has opened its stream which workers it waits for, unless it need not wait.

@@ -271,6 +271,9 @@ class RandomWorld {
       message.mutable_departing()->set_epoch(EpochFor(*worker));
     } else if (dice < 967) {
       message.mutable_hello();
+    } else if (dice < 969) {
+      message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(Below(6)));
+      message.mutable_process_ended()->set_sentence(OneIn(5) ? "" : "rank 1 of mpirun ended");
     }
     return message;
   }

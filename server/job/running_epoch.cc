@@ -165,6 +165,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return roster_->SetGpu(rank, message.gpu_status());
     case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kHello:
+    case v1::WorkerMessage::kProcessEnded:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       return;
   }
@@ -191,6 +192,7 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.leave().epoch() == epoch_.number() || message.leave().epoch() == 0;
     case v1::WorkerMessage::kReady:
     case v1::WorkerMessage::kHello:
+    case v1::WorkerMessage::kProcessEnded:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }

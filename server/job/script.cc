@@ -51,16 +51,17 @@ Script::Script() : shell_(std::make_unique<TestShell>(RoundOptions())) {}
 
 const std::map<std::string, Script::Command>& Script::Commands() {
   static const auto* const commands = new std::map<std::string, Command>{
-      {"options", &Script::Options},    {"join", &Script::Join},       {"hello", &Script::Hello},
-      {"ready", &Script::Ready},        {"group", &Script::Group},     {"retire", &Script::Retire},
-      {"beat", &Script::Beat},          {"lost", &Script::Lost},       {"stall", &Script::Stall},
-      {"leave", &Script::Leave},        {"close", &Script::Close},     {"advance", &Script::Advance},
-      {"restart", &Script::Restart},    {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep},
-      {"commit", &Script::Commit},      {"find", &Script::Find},       {"list", &Script::List},
-      {"inspect", &Script::Inspect},    {"summary", &Script::Summary}, {"abort", &Script::Abort},
-      {"rows", &Script::Rows},          {"tick", &Script::Tick},       {"start", &Script::Start},
-      {"depart", &Script::Depart},      {"exit", &Script::Exit},       {"drain", &Script::Drain},
-      {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},         {"clock", &Script::StepWallClock},
+      {"options", &Script::Options},     {"join", &Script::Join},          {"hello", &Script::Hello},
+      {"ready", &Script::Ready},         {"group", &Script::Group},        {"retire", &Script::Retire},
+      {"beat", &Script::Beat},           {"lost", &Script::Lost},          {"stall", &Script::Stall},
+      {"leave", &Script::Leave},         {"close", &Script::Close},        {"advance", &Script::Advance},
+      {"restart", &Script::Restart},     {"begin", &Script::Begin},        {"oversleep", &Script::Oversleep},
+      {"commit", &Script::Commit},       {"find", &Script::Find},          {"list", &Script::List},
+      {"inspect", &Script::Inspect},     {"summary", &Script::Summary},    {"abort", &Script::Abort},
+      {"rows", &Script::Rows},           {"tick", &Script::Tick},          {"start", &Script::Start},
+      {"ended", &Script::Ended},         {"depart", &Script::Depart},      {"exit", &Script::Exit},
+      {"drain", &Script::Drain},         {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},
+      {"clock", &Script::StepWallClock},
   };
   return *commands;
 }
@@ -353,6 +354,13 @@ void Script::Depart(const Arguments& arguments) {
   Say(arguments.subject, std::move(message));
 }
 
+void Script::Ended(const Arguments& arguments) {
+  v1::WorkerMessage message;
+  message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(arguments.Number("index", 0)));
+  message.mutable_process_ended()->set_sentence(arguments.Text("sentence"));
+  Say(arguments.subject, std::move(message));
+}
+
 void Script::Exit(const Arguments& arguments) {
   ExitReported event{shell_->NewCall(), {}};
   event.request.set_job("mnist");
@@ -469,15 +477,6 @@ void Script::Abort(const Arguments& arguments) {
   Step(AbortRequested{shell_->NewCall(), arguments.Text("reason"), arguments.Text("by", "operator") == "launcher"});
 }
 
-void Script::Rows(const Arguments&) {
-  for (const auto& [key, value] : shell_->rows()) Line(key);
-}
-
-void Script::Tick(const Arguments&) {
-  if (shell_->next_tick() == absl::InfiniteFuture()) return Line("no tick is wanted");
-  Line(absl::StrCat("next tick in ", ShowDuration(shell_->next_tick() - shell_->now())));
-}
-
 void Script::Say(const std::string& worker, v1::WorkerMessage message) {
   const auto it = stream_of_.find(worker);
   if (it == stream_of_.end()) return Line(absl::StrCat("error: ", worker, " has no stream"));
@@ -490,11 +489,5 @@ uint64_t Script::EpochOf(const Arguments& arguments) const {
 }
 
 void Script::Line(const std::string& line) { absl::StrAppend(&output_, line, "\n"); }
-
-std::string Script::NameOf(StreamId stream) const {
-  const auto it = owner_of_.find(stream);
-  if (it == owner_of_.end()) return absl::StrCat("stream ", stream);
-  return stream_of_.at(it->second) == stream ? it->second : absl::StrCat(it->second, " (stream ", stream, ")");
-}
 
 }  // namespace farandole

@@ -52,6 +52,7 @@ class Script {
   void Gpu(const Arguments& arguments);
   void Leave(const Arguments& arguments);
   void Depart(const Arguments& arguments);
+  void Ended(const Arguments& arguments);
   void Exit(const Arguments& arguments);
   void LostList(const Arguments& arguments);
   void Drain(const Arguments& arguments);

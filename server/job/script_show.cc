@@ -220,4 +220,19 @@ void Script::Summary(const Arguments&) {
   Line(absl::StrCat(ShowSummary(shell_->job().Summary()), shell_->job().IsIdle() ? " idle" : ""));
 }
 
+void Script::Rows(const Arguments&) {
+  for (const auto& [key, value] : shell_->rows()) Line(key);
+}
+
+void Script::Tick(const Arguments&) {
+  if (shell_->next_tick() == absl::InfiniteFuture()) return Line("no tick is wanted");
+  Line(absl::StrCat("next tick in ", ShowDuration(shell_->next_tick() - shell_->now())));
+}
+
+std::string Script::NameOf(StreamId stream) const {
+  const auto it = owner_of_.find(stream);
+  if (it == owner_of_.end()) return absl::StrCat("stream ", stream);
+  return stream_of_.at(it->second) == stream ? it->second : absl::StrCat(it->second, " (stream ", stream, ")");
+}
+
 }  // namespace farandole

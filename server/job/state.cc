@@ -77,6 +77,10 @@ void Job::State::On(const MessageReceived& event) {
   const auto it = streams_.find(event.stream);
   if (it == streams_.end()) return;
   if (job_.lobby.Has(it->second)) {
+    if (event.message.has_process_ended()) {
+      if (CheckMessage(event.message, 0).ok()) cycle_.TakeEnd(event.message.process_ended());
+      return;
+    }
     if (!event.message.has_leave()) return;
     const Lobby::Worker worker = job_.lobby.Get(it->second);
     ledger_.Tell(LogLine::Level::kInform,

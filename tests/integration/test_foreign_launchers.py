@@ -274,3 +274,45 @@ def test_a_program_that_is_not_found_is_said(start: Callable[..., Program], tmp_
     run = start(*worker("over_hosts"), **step(0, 2), TMPDIR=str(tmp_path), FARANDOLE_PROGRAM="/no/such/farandole")
     run.require_end(1)
     assert "cannot start the job's coordinator, /no/such/farandole: No such file or directory" in run.output
+
+
+# Of a process that has ended before the others looked for it, only the host is known.
+ENDED = r"{who} (?:\(pid \d+ on \S+\)|on \S+) ended(?: with exit code {code})? before it joined, but job \S+ waits for 1 of {size} workers"
+
+
+@needs_mpirun
+def test_a_rank_that_ends_well_before_it_joins_ends_the_job_under_mpirun(start: Callable[..., Program]) -> None:
+    run = start(*MPIRUN, "-np", "3", *worker("ends_before_init", 2, 0), **AS_ROOT)
+    assert run.end() != 0
+    assert re.search(ENDED.format(who="rank 2 of mpirun", code=0, size=3), run.output), run.output
+    run.require_nothing_left()
+
+
+@needs_mpirun
+def test_a_rank_zero_that_ends_well_before_it_starts_the_coordinator_is_named(start: Callable[..., Program]) -> None:
+    run = start(*MPIRUN, "-np", "2", *worker("ends_before_init", 0, 0), **AS_ROOT)
+    assert run.end() != 0
+    ended = r"rank 0 of mpirun .*ended.* before it called init, and with it the job's coordinator would have started"
+    assert re.search(ended, run.output), run.output
+    run.require_nothing_left()
+
+
+@needs_mpirun
+def test_a_rank_that_ends_well_on_another_host_ends_the_job_on_all(
+    start: Callable[..., Program], two_hosts: Namespaces
+) -> None:
+    run = start(*mpirun_over(two_hosts, 1, 2), *worker("ends_before_init", 2, 0), **AS_ROOT)
+    assert run.end() != 0
+    assert re.search(ENDED.format(who="rank 2 of mpirun", code=0, size=3), run.output), run.output
+    run.require_nothing_left()
+
+
+def test_a_task_of_a_step_that_fails_before_it_joins_ends_the_job_of_some_of_the_step(
+    start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    # Unless it is told otherwise, srun lets a step go on when a task has failed.
+    step_of_three = worker("slurm_step", 3, *worker("ends_before_init", 1, 3, "2-1"))
+    run = start(*step_of_three, TMPDIR=str(tmp_path))
+    assert run.end() != 0
+    assert re.search(ENDED.format(who="rank 1 of srun", code=3, size=2), run.output), run.output
+    assert run.output.count("joined a job of 1\n") == 1, run.output

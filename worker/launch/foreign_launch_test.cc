@@ -44,6 +44,9 @@ TEST(ForeignLaunchTest, OpenMpiHasADirectoryPerSession) {
   EXPECT_EQ((*launch)->name, "mpirun.prterun-host-1");
   EXPECT_EQ((*launch)->pmix_namespace, "prterun/host@1");
   EXPECT_EQ((*launch)->pmix_version, "4.2.2rc2");
+  EXPECT_EQ((*launch)->processes.number_variable, "OMPI_COMM_WORLD_RANK");
+  EXPECT_EQ((*launch)->processes.common_variables, std::vector<std::string>{"PMIX_NAMESPACE"});
+  EXPECT_EQ((*launch)->processes.here, (std::vector<int>{0, 1, 2, 3}));
 }
 
 TEST(ForeignLaunchTest, HydrasProcessesAreNamedAfterTheirParent) {

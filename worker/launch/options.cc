@@ -301,7 +301,9 @@ absl::Status ReadLaunch(const farandole_init_options& given, WorkerOptions* opti
   if (!launch->has_value()) return absl::OkStatus();
   options->size = (*launch)->size;
   options->launch_index = (*launch)->rank;
-  if (!options->coordinator.empty() || options->size == 1) return absl::OkStatus();
+  if (options->size == 1) return absl::OkStatus();
+  options->launched = (*launch)->processes;
+  if (!options->coordinator.empty()) return absl::OkStatus();
   options->launch = **std::move(launch);
   // Named after the program, if the user names none.
   if (given.job == nullptr && !IsSet(kJob.variable)) options->job = "";
@@ -341,6 +343,7 @@ absl::Status TakeMembers(const farandole_init_options& given, WorkerOptions* opt
     absl::StrAppend(&launch.name, ".", NameMembers(members));
   }
   options->size = static_cast<int>(members.size());
+  if (options->launched.has_value()) options->launched->members = members;
   // The job has no other worker, and rank 0 need not start a coordinator.
   if (options->size == 1) options->launch.reset();
   return absl::OkStatus();

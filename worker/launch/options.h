@@ -35,6 +35,8 @@ struct WorkerOptions {
   // Set where no coordinator is named, and plain mpirun or srun has started several processes: they are to find one
   // (FindEmbeddedCoordinator), `size` and `launch_index` are the launcher's, and `job` may be "".
   std::optional<ForeignLaunch> launch;
+  // Set where plain mpirun or srun has started several processes, whichever coordinator they use.
+  std::optional<LaunchedProcesses> launched;
   int size = 1;
   int launch_index = 0;
   // As v1::Member.local_slot.

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -37,6 +39,8 @@ namespace {
 
 constexpr char kLibrary[] = "libpmix.so.2";
 constexpr char kKey[] = "farandole.launch";
+// The server of this host answers from its memory.
+constexpr absl::Duration kLocalAnswer = absl::Seconds(5);
 // How often the caller's wish to give up is asked for, and rank 0's notice where PMIx does not wait for it.
 constexpr absl::Duration kSurface = absl::Milliseconds(100);
 
@@ -64,6 +68,18 @@ struct Answer {
 void OnAnswer(pmix_status_t status, pmix_value_t* value, void* shared) {
   const std::unique_ptr<std::shared_ptr<Answer>> answer(static_cast<std::shared_ptr<Answer>*>(shared));
   (*answer)->Give(status, value);
+}
+
+std::shared_ptr<Answer> Ask(decltype(&PMIx_Get_nb) get_nb, const pmix_proc_t& process, const char* key) {
+  auto answer = std::make_shared<Answer>();
+  auto shared = std::make_unique<std::shared_ptr<Answer>>(answer);
+  const pmix_status_t asked = get_nb(&process, key, nullptr, 0, &OnAnswer, shared.get());
+  if (asked == PMIX_SUCCESS) {
+    shared.release();  // OnAnswer has it.
+  } else {
+    answer->Give(asked, nullptr);
+  }
+  return answer;
 }
 
 // The servers do not wait for a process that has told other things already (MPI's), nor for one of the same host for
@@ -126,6 +142,23 @@ PmixExchange::PmixExchange(std::unique_ptr<Library> library, std::string launch)
 
 PmixExchange::~PmixExchange() { library_->finalize(nullptr, 0); }
 
+std::vector<int> PmixExchange::FindLocalRanks() {
+  pmix_proc_t all = {};
+  strncpy(all.nspace, launch_.c_str(), PMIX_MAX_NSLEN);
+  all.rank = PMIX_RANK_WILDCARD;
+  const std::shared_ptr<Answer> answer = Ask(library_->get_nb, all, PMIX_LOCAL_PEERS);
+  // The server has told it at the start.
+  if (!answer->Await(kLocalAnswer)) return {};
+  std::vector<int> ranks;
+  for (const absl::string_view word : absl::StrSplit(answer->text, ',', absl::SkipEmpty())) {
+    int rank = 0;
+    if (!absl::SimpleAtoi(word, &rank)) return {};
+    ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 absl::Status PmixExchange::Pin(const std::string& text) {
   pmix_value_t value = {};
   value.type = PMIX_STRING;
@@ -141,14 +174,7 @@ absl::StatusOr<std::string> PmixExchange::Read(absl::Time deadline, const std::f
   pmix_proc_t first = {};
   strncpy(first.nspace, launch_.c_str(), PMIX_MAX_NSLEN);
   for (;;) {
-    const auto answer = std::make_shared<Answer>();
-    auto shared = std::make_unique<std::shared_ptr<Answer>>(answer);
-    const pmix_status_t asked = library_->get_nb(&first, kKey, nullptr, 0, &OnAnswer, shared.get());
-    if (asked == PMIX_SUCCESS) {
-      shared.release();  // OnAnswer has it.
-    } else {
-      answer->Give(asked, nullptr);
-    }
+    const std::shared_ptr<Answer> answer = Ask(library_->get_nb, first, kKey);
     bool is_there = false;
     do {
       if (SteadyNow() >= deadline) return absl::DeadlineExceededError("rank 0 tells nothing by PMIx");

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,9 @@ class PmixExchange {
   ~PmixExchange();
   PmixExchange(const PmixExchange&) = delete;
   PmixExchange& operator=(const PmixExchange&) = delete;
+
+  // The ranks of the launch on this host, ascending; none where PMIx does not say.
+  std::vector<int> FindLocalRanks();
 
   // Rank 0 only: all processes of the launch can read `text` from now on, and so can a reader of the launcher's own
   // connections between hosts.

@@ -177,6 +177,13 @@ absl::StatusOr<v1::Epoch> CoordinatorLink::AwaitEpoch(const std::function<bool()
   return epoch_;
 }
 
+void CoordinatorLink::TellEnded(int launch_index, const std::string& sentence) {
+  v1::WorkerMessage message;
+  message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(launch_index));
+  message.mutable_process_ended()->set_sentence(sentence);
+  conversation_->Send(std::move(message));
+}
+
 bool CoordinatorLink::has_epoch() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return has_epoch_;

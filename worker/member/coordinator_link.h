@@ -51,6 +51,8 @@ class CoordinatorLink final : public ControlLink {
   // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted;
   // CANCELLED: the job has finished.
   absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
+  // Tells the coordinator that a process which was launched for the job has ended, as v1::ProcessEnded.
+  void TellEnded(int launch_index, const std::string& sentence);
   // Whether AwaitEpoch would give one at once.
   bool has_epoch() const;
   // OK, or why the epoch or the conversation has ended.

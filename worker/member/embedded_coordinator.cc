@@ -26,7 +26,9 @@
 #include "base/state_home.h"
 #include "base/steady_time.h"
 #include "worker/control/tls_probe.h"
+#include "worker/core/host_identity.h"
 #include "worker/launch/launch_record.h"
+#include "worker/launch/launch_siblings.h"
 #include "worker/launch/process_environment.h"
 
 namespace farandole {
@@ -215,7 +217,6 @@ absl::Status OpenPmix(const ForeignLaunch& launch, std::unique_ptr<PmixExchange>
 // Waits for rank 0's record of the coordinator, over several hosts.
 absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique_ptr<PmixExchange>* pmix,
                                        const Interrupted& interrupted) {
-  if (absl::Status opened = OpenPmix(*options.launch, pmix); !opened.ok()) return opened;
   if (options.launch->rank != 0) {
     absl::StatusOr<std::string> heard = (*pmix)->Read(SteadyNow() + options.join_timeout, interrupted);
     return absl::IsDeadlineExceeded(heard.status()) ? NothingIsStarted(options) : heard;
@@ -226,14 +227,34 @@ absl::StatusOr<std::string> HearByPmix(const WorkerOptions& options, std::unique
   return heard.ok() && !pinned.ok() ? pinned : heard;
 }
 
+// As HearHere or HearByPmix. Rank 0 alone starts the coordinator: if it has ended, nobody does.
+absl::StatusOr<std::string> Hear(const WorkerOptions& options, std::unique_ptr<PmixExchange>* pmix, bool is_by_pmix,
+                                 const Interrupted& interrupted) {
+  LaunchSiblings siblings(*options.launched, HostName());
+  std::string end;
+  const Interrupted gives_up = [&] {
+    for (const LaunchSiblings::Ended& ended : siblings.FindEnded(SteadyNow())) {
+      if (ended.launch_index == 0) end = ended.sentence;
+    }
+    return !end.empty() || (interrupted && interrupted());
+  };
+  absl::StatusOr<std::string> heard = is_by_pmix ? HearByPmix(options, pmix, gives_up) : HearHere(options, gives_up);
+  if (heard.ok() || end.empty()) return heard;
+  return absl::FailedPreconditionError(
+      absl::StrCat(end, " before it called init, and with it the job's coordinator would have started"));
+}
+
 }  // namespace
 
 absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<PmixExchange>* pmix,
                                      const Interrupted& interrupted) {
   const ForeignLaunch& launch = *options->launch;
-  const absl::StatusOr<std::string> heard = IsOneHost(launch) || MeetsInSharedDirectory(launch)
-                                                ? HearHere(*options, interrupted)
-                                                : HearByPmix(*options, pmix, interrupted);
+  const bool is_by_pmix = !IsOneHost(launch) && !MeetsInSharedDirectory(launch);
+  if (is_by_pmix) {
+    if (absl::Status opened = OpenPmix(launch, pmix); !opened.ok()) return opened;
+    if (options->launched->here.empty()) options->launched->here = (*pmix)->FindLocalRanks();
+  }
+  const absl::StatusOr<std::string> heard = Hear(*options, pmix, is_by_pmix, interrupted);
   if (!heard.ok()) return heard.status();
   absl::StatusOr<LaunchRecord> record = DecodeLaunchRecord(*heard);
   if (!record.ok()) return record.status();

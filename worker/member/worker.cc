@@ -8,6 +8,8 @@
 #include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
+#include "worker/core/host_identity.h"
+#include "worker/launch/launch_siblings.h"
 
 namespace farandole {
 namespace {
@@ -60,7 +62,7 @@ absl::Status Worker::Join(Lineage* lineage, const Interrupted& interrupted) {
       CoordinatorLink::Join(options_, *lineage, connections_->Endpoints(), interrupted);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
-  absl::StatusOr<v1::Epoch> epoch = link_->AwaitEpoch(interrupted);
+  absl::StatusOr<v1::Epoch> epoch = AwaitEpoch(interrupted);
   if (!epoch.ok()) {
     link_->Leave("gave up joining");
     return epoch.status();
@@ -69,6 +71,16 @@ absl::Status Worker::Join(Lineage* lineage, const Interrupted& interrupted) {
   absl::Status status = BecomeMember(*epoch, lineage->next_handles, interrupted);
   if (!status.ok()) Forsake(status, lineage, interrupted);
   return status;
+}
+
+absl::StatusOr<v1::Epoch> Worker::AwaitEpoch(const Interrupted& interrupted) {
+  if (!options_.launched.has_value()) return link_->AwaitEpoch(interrupted);
+  LaunchSiblings siblings(*options_.launched, HostName());
+  return link_->AwaitEpoch([&] {
+    for (const LaunchSiblings::Ended& ended : siblings.FindEnded(SteadyNow()))
+      link_->TellEnded(ended.launch_index, ended.sentence);
+    return interrupted && interrupted();
+  });
 }
 
 absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted) {

@@ -82,6 +82,9 @@ class Worker {
  private:
   Worker(WorkerOptions options, Timeline* timeline);
   absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
+  // As CoordinatorLink::AwaitEpoch. Tells the coordinator of workers that a foreign launcher has started on this host,
+  // and that have ended.
+  absl::StatusOr<v1::Epoch> AwaitEpoch(const Interrupted& interrupted);
   absl::Status BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
   void AgreeOnGpuTransport(const v1::Epoch& epoch);

@@ -190,6 +190,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
       return CheckStallReport(message.stall_report());
     case v1::WorkerMessage::kHello:
       return absl::InvalidArgumentError("hello came twice on one stream");
+    case v1::WorkerMessage::kProcessEnded:
+      return CheckLength("the sentence on a process that has ended", message.process_ended().sentence(), 1, 512);
     case v1::WorkerMessage::kDeparting:
       return CheckLength("reason", message.departing().reason(), 0, 1024);
     case v1::WorkerMessage::kLeave:

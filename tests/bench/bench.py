@@ -76,10 +76,10 @@ def measure(suite: Suite) -> report.Results:
             for rate, times in results.hosts.items():
                 _say(start, f"two hosts, {rate}: {_show(times)}")
     results.facts.extend(machine.describe(load))
-    results.facts.append(
-        f"An allreduce of 4 B with 2 ranks by the C++ SDK and by the C interface: {groups.cpp_overhead()}"
-    )
-    results.facts.append(f"The same by the Go SDK and by the C interface: {groups.go_overhead()}")
+    for size, count in (("4 B", 1), ("1 MiB", 1 << 18)):
+        ranks = f"An allreduce of {size} with 2 ranks"
+        results.facts.append(f"{ranks} by the C++ SDK and by the C interface: {groups.cpp_overhead(count)}")
+        results.facts.append(f"{ranks} by the Go SDK and by the C interface: {groups.go_overhead(count)}")
     _say(start, "done")
     return results
 

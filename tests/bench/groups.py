@@ -269,24 +269,25 @@ def farandole_bench(
         return json.loads(written.read_text(encoding="utf-8"))["rows"][0]
 
 
-def cpp_overhead() -> str:
-    """The line of tests/cpp/programs/overhead.cc: a call of the C++ SDK beside one of the C interface, in turns."""
+def cpp_overhead(count: int) -> str:
+    """The line of tests/cpp/programs/overhead.cc for so many float32: a call of the C++ SDK beside one of the C interface,
+    in turns."""
     program = pathlib.Path(FARANDOLE).parent.parent / "lib" / "cpp" / "overhead"
-    output = run_native([FARANDOLE, "run", "-np", "2", str(program)], OVERHEAD_SECONDS)
+    output = run_native([FARANDOLE, "run", "-np", "2", str(program), str(count)], OVERHEAD_SECONDS)
     found = re.search(r"C \d+ ns, C\+\+ \d+ ns, ratio [\d.]+", output)
     if found is None:
         raise BenchError(f"{program} wrote no figures: {output[-500:]}")
     return found.group()
 
 
-def go_overhead() -> str:
-    """The line of tests/go/overhead: a call of the Go SDK beside one of the C interface, in turns."""
+def go_overhead(count: int) -> str:
+    """The line of tests/go/overhead for so many float32: a call of the Go SDK beside one of the C interface, in turns."""
     setup = subprocess.run([ROOT / "tools/setup", "--print-go-root"], stdout=subprocess.PIPE, text=True, check=True)
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
         build = [f"{setup.stdout.strip()}/bin/go", "build", "-o", folder, "./overhead"]
         subprocess.run(build, cwd=ROOT / "tests" / "go", check=True)
         library = f"FARANDOLE_LIBRARY={ROOT}/sdk/python/farandole/_lib/libfarandole.so"
-        command = [FARANDOLE, "run", "-np", "2", "env", library, f"{folder}/overhead"]
+        command = [FARANDOLE, "run", "-np", "2", "env", library, f"{folder}/overhead", str(count)]
         output = run_native(command, OVERHEAD_SECONDS)
     found = re.search(r"C \d+ ns, Go \d+ ns, -?\d+ ns more", output)
     if found is None:

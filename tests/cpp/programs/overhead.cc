@@ -1,10 +1,11 @@
-// Measures what the SDK adds to the C interface, in one job: blocks of allreduces of 4 bytes by both, in turns. Rank 0
-// prints the medians of the blocks, in nanoseconds a call.
+// Measures what the SDK adds to the C interface, in one job: blocks of allreduces by both, in turns, of COUNT
+// elements of float32, by default of one. Rank 0 prints the medians of the blocks, in nanoseconds a call.
 //
-//   farandole run -np 2 overhead
+//   farandole run -np 2 overhead [COUNT]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "farandole/farandole.h"
@@ -12,13 +13,12 @@
 namespace {
 
 constexpr int kBlocks = 200;
-constexpr int kCalls = 2000;
 
 template <typename Step>
-double NanosecondsOf(const Step& step) {
+double NanosecondsOf(int calls, const Step& step) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kCalls; ++i) step();
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kCalls;
+  for (int i = 0; i < calls; ++i) step();
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls;
 }
 
 double MedianOf(std::vector<double> times) {
@@ -28,16 +28,23 @@ double MedianOf(std::vector<double> times) {
 
 }  // namespace
 
-int main() {
+int main(int words, char** given) {
   using farandole::ExitOnError;
+  const long count = words > 1 ? std::strtol(given[1], nullptr, 10) : 1;
+  if (count < 1) {
+    std::fprintf(stderr, "COUNT is '%s'; it must be a number from 1 on\n", given[1]);
+    return 1;
+  }
+  // Blocks of all sizes take some milliseconds.
+  const int calls = static_cast<int>(std::max(10L, 2000 / (1 + count / 256)));
   farandole::Job job = ExitOnError(farandole::Init());
   const farandole::Functions& functions = job.functions();
-  float value[1] = {1};
-  const int64_t shape = 1;
+  std::vector<float> value(static_cast<size_t>(count), 1);
+  const int64_t shape = count;
   const auto by_c = [&] {
     farandole_handle pending = 0;
-    const int code =
-        functions.allreduce_now("value", value, value, &shape, 1, FARANDOLE_F32, FARANDOLE_MAX, 1, 1, 0, -1, &pending);
+    const int code = functions.allreduce_now("value", value.data(), value.data(), &shape, 1, FARANDOLE_F32,
+                                             FARANDOLE_MAX, 1, 1, 0, -1, &pending);
     ExitOnError(StatusOf(functions, code));
   };
   const auto by_cpp = [&] {
@@ -47,9 +54,9 @@ int main() {
   std::vector<double> cpp;
   for (int block = 0; block < kBlocks; ++block) {
     ExitOnError(job.Barrier());
-    if (block % 2 == 0) c.push_back(NanosecondsOf(by_c));
-    cpp.push_back(NanosecondsOf(by_cpp));
-    if (block % 2 == 1) c.push_back(NanosecondsOf(by_c));
+    if (block % 2 == 0) c.push_back(NanosecondsOf(calls, by_c));
+    cpp.push_back(NanosecondsOf(calls, by_cpp));
+    if (block % 2 == 1) c.push_back(NanosecondsOf(calls, by_c));
   }
   if (job.rank() == 0) {
     std::printf("C %.0f ns, C++ %.0f ns, ratio %.3f\n", MedianOf(c), MedianOf(cpp), MedianOf(cpp) / MedianOf(c));

@@ -1,7 +1,7 @@
-// Overhead measures what the SDK adds to the C interface, in one job: blocks of allreduces of 4 bytes by both, in turns.
-// Rank 0 prints the medians of the blocks, in nanoseconds a call.
+// Overhead measures what the SDK adds to the C interface, in one job: blocks of allreduces by both, in turns, of
+// COUNT elements of float32, by default of one. Rank 0 prints the medians of the blocks, in nanoseconds a call.
 //
-//	FARANDOLE_LIBRARY=.../libfarandole.so farandole run -np 2 overhead
+//	FARANDOLE_LIBRARY=.../libfarandole.so farandole run -np 2 overhead [COUNT]
 package main
 
 /*
@@ -13,16 +13,14 @@ package main
 #include "worker/farandole.h"
 
 // A block of calls by C alone, of the library that the SDK has loaded from this path; gives the code of the last one.
-static int block(const char* path, int calls) {
+static int block(const char* path, int calls, float* values, int64_t shape) {
   void* library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   if (library == NULL) return FARANDOLE_NOT_FOUND;
   __typeof__(&farandole_allreduce_now) allreduce_now = (__typeof__(&farandole_allreduce_now))dlsym(library, "farandole_allreduce_now");
-  float value = 1;
-  const int64_t shape = 1;
   int code = FARANDOLE_OK;
   for (int i = 0; i < calls && code == FARANDOLE_OK; ++i) {
     farandole_handle pending = 0;
-    code = allreduce_now("value", &value, &value, &shape, 1, FARANDOLE_F32, FARANDOLE_MAX, 1, 1, 0, -1, &pending);
+    code = allreduce_now("value", values, values, &shape, 1, FARANDOLE_F32, FARANDOLE_MAX, 1, 1, 0, -1, &pending);
   }
   dlclose(library);
   return code;
@@ -36,27 +34,28 @@ import (
 	"log"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 	"unsafe"
 
 	"farandole.dev/go/farandole"
 )
 
-const (
-	blocks = 200
-	calls  = 2000
-)
+const blocks = 200
 
-func byC(path *C.char) error {
-	if code := C.block(path, calls); code != C.FARANDOLE_OK {
+// callsOf gives the calls of one block: blocks of all sizes take some milliseconds.
+func callsOf(count int) int { return max(10, 2000/(1+count/256)) }
+
+func byC(path *C.char, value []float32) error {
+	code := C.block(path, C.int(callsOf(len(value))), (*C.float)(&value[0]), C.int64_t(len(value)))
+	if code != C.FARANDOLE_OK {
 		return fmt.Errorf("a block by C ended with code %d", code)
 	}
 	return nil
 }
 
-func byGo(ctx context.Context, job *farandole.Job) error {
-	value := []float32{1}
-	for range calls {
+func byGo(ctx context.Context, job *farandole.Job, value []float32) error {
+	for range callsOf(len(value)) {
 		if err := farandole.AllreduceInPlace(ctx, job, value, farandole.Name("value"), farandole.Reduce(farandole.Max)); err != nil {
 			return err
 		}
@@ -65,16 +64,32 @@ func byGo(ctx context.Context, job *farandole.Job) error {
 }
 
 // nanoseconds gives the time of one call in a block.
-func nanoseconds(block func() error) (float64, error) {
+func nanoseconds(calls int, block func() error) (float64, error) {
 	start := time.Now()
 	err := block()
-	return float64(time.Since(start).Nanoseconds()) / calls, err
+	return float64(time.Since(start).Nanoseconds()) / float64(calls), err
+}
+
+// values gives as many elements as the command line asks for.
+func values() ([]float32, error) {
+	if len(os.Args) < 2 {
+		return []float32{1}, nil
+	}
+	count, err := strconv.Atoi(os.Args[1])
+	if err != nil || count < 1 {
+		return nil, fmt.Errorf("COUNT is %q; it must be a number from 1 on", os.Args[1])
+	}
+	return make([]float32, count), nil
 }
 
 func measure(ctx context.Context, job *farandole.Job) error {
 	path := C.CString(os.Getenv("FARANDOLE_LIBRARY"))
 	defer C.free(unsafe.Pointer(path))
-	contenders := []func() error{func() error { return byC(path) }, func() error { return byGo(ctx, job) }}
+	value, err := values()
+	if err != nil {
+		return err
+	}
+	contenders := []func() error{func() error { return byC(path, value) }, func() error { return byGo(ctx, job, value) }}
 	var times [2][]float64
 	for block := range blocks {
 		if err := farandole.Barrier(ctx, job); err != nil {
@@ -83,7 +98,7 @@ func measure(ctx context.Context, job *farandole.Job) error {
 		// Each goes first in half of the blocks.
 		for turn := range contenders {
 			contender := (block + turn) % len(contenders)
-			taken, err := nanoseconds(contenders[contender])
+			taken, err := nanoseconds(callsOf(len(value)), contenders[contender])
 			if err != nil {
 				return err
 			}

@@ -12,16 +12,17 @@ export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so //sdk/tensorflow:libfarandole_tensorflow.so //sdk/jax:libfarandole_jax.so //sdk/mxnet:libfarandole_mxnet.so
 # What tests run beside them.
-PRODUCTS += //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
+PRODUCTS += //server/testing:crowd //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
 	@echo "make install  build, then make .venv with farandole, torch and the command .venv/bin/farandole"
 	@echo "              make install PREFIX=/usr/local (and DESTDIR): the command, the libraries and the C++ SDK there, too"
 	@echo "make wheel    install, then pack all of it into one wheel, dist/farandole-*.whl"
-	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers"
+	@echo "make demo     install, then train a small CNN on Fashion-MNIST with 2 workers; prints the address of its dashboard"
+	@echo "              make demo KEEP=1: the dashboard stays after the job, until Ctrl-C"
 	@echo "make test     install, then run every test; the last line counts them"
 	@echo "              FARANDOLE_CACHE=/empty/folder make test, in a fresh clone: with no cache of an earlier build"
 	@echo "              make test ONLY=worker/kernels: what tests one folder (or several, separated by spaces)"
@@ -78,7 +79,10 @@ mxnet: system
 wheel-tools: system
 	@tools/setup wheel
 
-build: system
+web: system
+	@tools/setup web
+
+build: web
 	@$(BAZEL) build $(DISK_CACHE) $(PRODUCTS)
 
 install: build python
@@ -89,7 +93,7 @@ wheel: install wheel-tools go
 	@tools/wheel
 
 demo: install
-	.venv/bin/farandole run -np 2 .venv/bin/python examples/fashion_mnist.py
+	@tools/demo $(if $(KEEP),--keep)
 
 test: install tensorflow jax mxnet go browser aarch64 wheel-tools docs-tools
 	@tools/test $(ONLY:%=--only %)
@@ -102,7 +106,7 @@ soak: install tensorflow mxnet browser aarch64 soak-packages wheel-tools
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.
 SEED ?= 1
-sim: system
+sim: web
 	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:simulation_test -- --seed=$(SEED)
 
 chaos: install
@@ -124,7 +128,7 @@ bench-quick: install peers go
 bench-elastic: install
 	.venv/bin/python tests/bench/elastic.py
 
-growth: system
+growth: web
 	@$(BAZEL) run $(DISK_CACHE) --ui_event_filters=-info,-stdout,-stderr --noshow_progress //tests/simulation:growth -- $(CURDIR)/docs/growth.md
 
 fmt: tools go

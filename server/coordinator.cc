@@ -19,7 +19,9 @@
 #include "server/edge/admin_service.h"
 #include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
+#include "server/edge/job_views.h"
 #include "server/edge/listen_address.h"
+#include "server/edge/live_events.h"
 #include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
 #include "server/edge/output_router.h"
@@ -119,7 +121,7 @@ absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const Coordinato
 // In the order in which they depend on each other: each is built from those above it, and destroyed before them.
 class Coordinator::Parts {
  public:
-  explicit Parts(CoordinatorOptions options) : options_(std::move(options)) {}
+  explicit Parts(CoordinatorOptions options) : options_(WithHttp(std::move(options))) {}
 
   absl::Status Start() {
     if (options_.job_loops < 1 || options_.job_loops > kMaxJobLoops) {
@@ -164,6 +166,12 @@ class Coordinator::Parts {
   std::string token_file() const { return directory_.has_value() ? directory_->token_path() : ""; }
 
  private:
+  // "auto" is any free port of loopback.
+  static CoordinatorOptions WithHttp(CoordinatorOptions options) {
+    if (options.http == "auto") options.http = "127.0.0.1:0";
+    return options;
+  }
+
   static std::string WithPort(const std::string& listen, int port) {
     return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
   }
@@ -228,7 +236,13 @@ class Coordinator::Parts {
 
   absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {
     HttpSite site = MakeStatusSite(&sign_in_);
-    for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_)) site.routes.push_back(std::move(route));
+    views_ = std::make_unique<JobViews>(router_.get(), [] { return absl::Now(); });
+    events_ = std::make_unique<LiveEvents>(
+        &jobs_, [this](const HttpRequest& request) { return sign_in_.CallerOf(request); },
+        [this](const JobKey& key) { views_->Expire(key); }, [] { return absl::Now(); });
+    site.tick = [this] { events_->Tick(); };
+    for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_, views_.get(), events_.get()))
+      site.routes.push_back(std::move(route));
     site.routes.push_back(
         DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
     site.routes.push_back(
@@ -290,6 +304,8 @@ class Coordinator::Parts {
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<GrpcServer> server_;
   SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &SteadyNow};
+  std::unique_ptr<JobViews> views_;
+  std::unique_ptr<LiveEvents> events_;
   std::unique_ptr<HttpEdge> http_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;

@@ -17,7 +17,7 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   // Where jobs, tenants and the start token are kept; "": in memory only, the token in token().
   std::string state_dir;
-  // HOST:PORT of the HTTP edge, on loopback; "": none.
+  // HOST:PORT of the HTTP edge, on loopback; "auto": any free port there; "": none.
   std::string http;
   // Names under which browsers reach the HTTP edge, by a proxy.
   std::vector<std::string> http_hosts;

@@ -119,6 +119,44 @@ TEST_F(CoordinatorHttpTest, JobsAreShownToWhoeverMaySeeThem) {
   EXPECT_THAT(std::string(Json::parse(wrong.body())["error"]), HasSubstr("[A-Za-z0-9._-]"));
 }
 
+TEST_F(CoordinatorHttpTest, JobsAreSearchedAndThoseThatRunComeFirst) {
+  Start();
+  Leave(Train("old-mnist", 1));
+  const auto workers = Train("mnist", 1);
+  Leave(Train("resnet", 1));
+  const auto found = [this](const std::string& query) {
+    const Json list = Json::parse(Get("/api/v1/jobs?" + query, coordinator_->token()).body());
+    std::string names;
+    for (const Json& job : list["jobs"]) names += job["job"].get<std::string>() + " ";
+    return names + list["found"].dump() + " of " + list["listed"].dump();
+  };
+  EXPECT_EQ(found("order=urgency"), "mnist resnet old-mnist 3 of 3");
+  EXPECT_EQ(found("search=MNIST"), "mnist old-mnist 2 of 3");
+  EXPECT_EQ(found("state=finished&state=failed&offset=1&limit=1"), "old-mnist 2 of 3");
+  EXPECT_EQ(found("search=%2Fmn"), "mnist 1 of 3");
+}
+
+TEST_F(CoordinatorHttpTest, AJobIsShownByParts) {
+  Start();
+  const auto workers = Train("mnist", 2);
+  v1::CreateTenantRequest create;
+  create.set_tenant("other");
+  create.set_idempotency_key("k");
+  const std::string other = Client().CreateTenant(create)->token();
+  for (const char* view : {"page", "workers", "rank&rank=1", "hosts", "collectives", "checkpoints", "ranks"}) {
+    const std::string address = absl::StrCat("/api/v1/jobs/mnist?tenant=default&view=", view);
+    const Response shown = Get(address, coordinator_->token());
+    EXPECT_EQ(shown.result_int(), 200u) << view << shown.body();
+    EXPECT_EQ(Get(address, other).result_int(), 403u) << view;
+    EXPECT_EQ(Get(address).result_int(), 401u) << view;
+  }
+  EXPECT_EQ(Json::parse(Get("/api/v1/jobs/mnist?view=workers", coordinator_->token()).body())["found"], 2);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist?view=ranks", coordinator_->token()).body().size(), 2u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist?view=rank&rank=2", coordinator_->token()).result_int(), 404u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist?view=queue", coordinator_->token()).result_int(), 400u);
+  EXPECT_EQ(Get("/api/v1/jobs/nothing?view=page", coordinator_->token()).result_int(), 404u);
+}
+
 TEST_F(CoordinatorHttpTest, ADrainWaitsForNoPage) {
   Start();
   const auto workers = Train("mnist", 2);

@@ -20,13 +20,14 @@ using boost::asio::ip::tcp;
 
 // Without a free file descriptor, accepting fails at once and again; what is pending waits this long.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::milliseconds kTickTime{250};
 
 }  // namespace
 
 class HttpEdge::State {
  public:
   State(HttpEdgeOptions options, HttpSite site)
-      : options_(std::move(options)), site_(std::move(site)), acceptor_(io_), pause_(io_) {}
+      : options_(std::move(options)), site_(std::move(site)), acceptor_(io_), pause_(io_), tick_(io_) {}
   ~State() {
     io_.stop();
     if (thread_.joinable()) thread_.join();
@@ -50,6 +51,7 @@ class HttpEdge::State {
 
   void Run() {
     Accept();
+    if (site_.tick != nullptr) Tick();
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -81,6 +83,14 @@ class HttpEdge::State {
     }
   }
 
+  void Tick() {
+    tick_.expires_after(kTickTime);
+    tick_.async_wait([this](const boost::system::error_code&) {
+      site_.tick();
+      Tick();
+    });
+  }
+
   bool CutWeakest() {
     const auto weakest = sessions_.find(places_.Weakest());
     if (weakest == sessions_.end()) return false;
@@ -104,6 +114,7 @@ class HttpEdge::State {
   boost::asio::io_context io_{1};
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
+  boost::asio::steady_timer tick_;
   std::thread thread_;
 };
 

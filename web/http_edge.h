@@ -25,7 +25,7 @@ struct HttpEdgeOptions {
   std::vector<std::string> host_names;
   // Most connections at a time. One more takes the place of the one that has been awaited for the longest to send a
   // request; where all are being answered, it is answered 503 and closed.
-  size_t max_connections = 256;
+  size_t max_connections = 384;
   size_t max_header_bytes = 8 << 10;
   size_t max_body_bytes = 64 << 10;
 };

@@ -1,5 +1,6 @@
 #include "web/http_edge.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,13 @@ class HttpEdgeTest : public ::testing::Test {
                                answer(std::move(reply));
                              });
                            }});
+    site.routes.push_back(
+        {"GET", "/stream", HttpAccess::kNobody,
+         [this](const HttpRequest&, const HttpIdentity&, const HttpAnswer& answer) { answer(OpenStream(false)); }});
+    site.routes.push_back(
+        {"GET", "/flood", HttpAccess::kNobody,
+         [this](const HttpRequest&, const HttpIdentity&, const HttpAnswer& answer) { answer(OpenStream(true)); }});
+    site.tick = [this] { Tick(); };
     edge_ = HttpEdge::Start(options_, std::move(site)).value();
   }
 
@@ -104,7 +112,36 @@ class HttpEdgeTest : public ::testing::Test {
     edge_.reset();
   }
 
+  // Of the edge's thread.
+  HttpReply OpenStream(bool floods) {
+    HttpReply reply;
+    reply.stream = std::make_shared<EventStream>();
+    reply.stream->Send("data: 1\n\n");
+    const std::lock_guard<std::mutex> lock(mutex_);
+    streams_.emplace_back(reply.stream, floods);
+    return reply;
+  }
+  void Tick() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [stream, floods] : streams_) {
+      for (int i = 0; i < (floods ? 3 : 1); ++i)
+        stream->Send("data: tick" + (floods ? std::string(60'000, 'x') : "") + "\n\n");
+    }
+    const auto has_ended = [](const auto& one) { return !one.first->is_open(); };
+    streams_.erase(std::remove_if(streams_.begin(), streams_.end(), has_ended), streams_.end());
+    asked_.notify_all();
+  }
+  size_t StreamsOpen() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return streams_.size();
+  }
+  void AwaitStreams(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    asked_.wait(lock, [&] { return streams_.size() == count; });
+  }
+
   HttpEdgeOptions options_;
+  std::vector<std::pair<std::shared_ptr<EventStream>, bool>> streams_;
   std::mutex mutex_;
   std::condition_variable asked_;
   // Of /never, which the test answers.
@@ -255,6 +292,32 @@ TEST_F(HttpEdgeTest, ARequestForAnotherHostIsMisdirected) {
   EXPECT_EQ(status_for("farandole.example"), "200");
   EXPECT_EQ(status_for("127.0.0.1:7071"), "200");
   EXPECT_EQ(status_for("evil.example:7071"), "421");
+}
+
+TEST_F(HttpEdgeTest, AReplyMayGoOnUntilItsReaderLeaves) {
+  Start();
+  auto reader = std::make_unique<Connection>(edge_->port());
+  reader->Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(reader->ReadUntil("data: 1\n\n"), HasSubstr("Content-Type: text/event-stream"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->ReadUntil("\n\n"), "data: tick\n\n");
+  Connection second(edge_->port());
+  second.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  second.ReadUntil("\n\n");
+  EXPECT_EQ(StreamsOpen(), 2u);
+  reader.reset();
+  AwaitStreams(1);
+  second.ReadUntil("\n\n");
+}
+
+TEST_F(HttpEdgeTest, AReaderForWhomTooMuchWaitsIsCutOffAndOthersAreNot) {
+  Start();
+  Connection slow(edge_->port());
+  slow.Send("GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Connection reader(edge_->port());
+  reader.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  reader.ReadUntil("\n\n");
+  AwaitStreams(1);
+  reader.ReadUntil("\n\n");
 }
 
 TEST_F(HttpEdgeTest, APortInUseIsSaid) {

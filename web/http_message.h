@@ -2,10 +2,13 @@
 #define FARANDOLE_WEB_HTTP_MESSAGE_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "web/event_stream.h"
 
 namespace farandole {
 
@@ -23,9 +26,13 @@ struct HttpRequest {
   std::string token;
   // The cookie kSessionCookie; "" for none.
   std::string session;
+  // The header Last-Event-ID, by which a reader goes on with a stream; "" for none.
+  std::string last_event;
   // The headers Origin and Host; "" for none.
   std::string origin;
   std::string host;
+  // The client takes replies that gzip has compressed.
+  bool takes_gzip = false;
   // A proxy before the edge says that the client speaks TLS with it.
   bool is_behind_tls = false;
   // The client's address, without its port.
@@ -39,6 +46,10 @@ struct HttpReply {
   std::string body;
   // Headers beside those that the edge writes itself.
   std::vector<std::pair<std::string, std::string>> headers;
+  // Set: writes the body, on the edge's thread, so that the one that answers does not have to.
+  std::function<void(HttpReply*)> complete;
+  // Set: the reply has no body of its own, and goes on with what its writer sends.
+  std::shared_ptr<EventStream> stream;
 };
 
 // The jobs that a token may see.
@@ -78,6 +89,8 @@ struct HttpSite {
   std::vector<HttpRoute> routes;
   // On the edge's thread; must not block.
   std::function<HttpCaller(const HttpRequest&)> caller_of;
+  // Called four times a second on the edge's thread; must not block. May be null.
+  std::function<void()> tick;
 };
 
 // {"error": sentence}

@@ -8,6 +8,7 @@
 #include "base/bearer_token.h"
 #include "base/check.h"
 #include "boost/asio/post.hpp"
+#include "boost/asio/write.hpp"
 #include "boost/beast/core/error.hpp"
 #include "boost/beast/http/error.hpp"
 #include "boost/beast/http/field.hpp"
@@ -54,6 +55,8 @@ HttpRequest Translate(http::request<http::string_body>& message, std::string pee
   request.session = SessionCookie(message);
   request.origin = std::string(message[http::field::origin]);
   request.host = std::string(message[http::field::host]);
+  request.last_event = std::string(message["Last-Event-ID"]);
+  request.takes_gzip = message[http::field::accept_encoding].find("gzip") != beast::string_view::npos;
   request.is_behind_tls = message["X-Forwarded-Proto"] == "https";
   request.peer = std::move(peer);
   request.body = std::move(message.body());
@@ -145,7 +148,12 @@ void HttpSession::Answer() {
   is_known_ = access != HttpAccess::kNobody;
 }
 
-void HttpSession::Write(const HttpReply& reply, bool keep_alive) {
+void HttpSession::Write(HttpReply reply, bool keep_alive) {
+  if (reply.complete != nullptr) std::exchange(reply.complete, nullptr)(&reply);
+  if (reply.stream != nullptr) {
+    Open(reply.stream);
+    return;
+  }
   response_.emplace(static_cast<http::status>(reply.status), 11);
   response_->set(http::field::content_type, reply.content_type);
   response_->set(http::field::cache_control, "no-store");
@@ -158,6 +166,50 @@ void HttpSession::Write(const HttpReply& reply, bool keep_alive) {
   http::async_write(stream_, *response_, [self = shared_from_this()](const boost::system::error_code& error, size_t) {
     self->OnWritten(error);
   });
+}
+
+// Has no length: the end of the connection is the end of the reply.
+void HttpSession::Open(std::shared_ptr<EventStream> events) {
+  events_ = std::move(events);
+  writing_ =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Content-Type-Options: "
+      "nosniff\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n";
+  // Reads only to see the reader's end.
+  stream_.expires_never();
+  AwaitEnd();
+  Send();
+  events_->SetWake([weak = weak_from_this()] {
+    if (const std::shared_ptr<HttpSession> self = weak.lock()) self->Pump();
+  });
+}
+
+void HttpSession::AwaitEnd() {
+  stream_.async_read_some(buffer_.prepare(kDiscardBytes),
+                          [self = shared_from_this()](const boost::system::error_code& error, size_t) {
+                            if (!error) return self->AwaitEnd();
+                            self->Cut();
+                            self->events_->End();
+                          });
+}
+
+void HttpSession::Pump() {
+  if (!events_->is_open()) {
+    Cut();
+    return;
+  }
+  if (!writing_.empty()) return;
+  writing_ = events_->Take();
+  if (!writing_.empty()) Send();
+}
+
+void HttpSession::Send() {
+  stream_.expires_after(options_.timeout);
+  boost::asio::async_write(stream_, boost::asio::buffer(writing_),
+                           [self = shared_from_this()](const boost::system::error_code& error, size_t) {
+                             self->writing_.clear();
+                             if (error) return self->events_->End();
+                             self->Pump();
+                           });
 }
 
 void HttpSession::OnWritten(const boost::system::error_code& error) {

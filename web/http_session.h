@@ -13,6 +13,7 @@
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
 #include "web/connection_places.h"
+#include "web/event_stream.h"
 #include "web/http_edge.h"
 #include "web/http_message.h"
 
@@ -42,8 +43,13 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void OnRead(const boost::system::error_code& error);
   void Answer();
-  void Write(const HttpReply& reply, bool keep_alive);
+  void Write(HttpReply reply, bool keep_alive);
   void OnWritten(const boost::system::error_code& error);
+  // Of a reply that goes on: begins it, looks for the reader's end, and writes what waits.
+  void Open(std::shared_ptr<EventStream> events);
+  void AwaitEnd();
+  void Pump();
+  void Send();
   void Linger();
   void Discard();
 
@@ -61,6 +67,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // One parser and one response for each request.
   std::optional<Parser> parser_;
   std::optional<Response> response_;
+  // Shared with its writer. Null: the reply has an end.
+  std::shared_ptr<EventStream> events_;
+  // The bytes of it that are under way; empty: none are.
+  std::string writing_;
 };
 
 }  // namespace farandole

@@ -49,6 +49,8 @@ Json BlockerJson(const v1::Blocker& blocker) {
   return json;
 }
 
+}  // namespace
+
 Json DiagnosisJson(const v1::Diagnosis& diagnosis) {
   Json json;
   json["at_unix_ms"] = diagnosis.at_unix_ms();
@@ -60,10 +62,14 @@ Json DiagnosisJson(const v1::Diagnosis& diagnosis) {
   return json;
 }
 
+namespace {
+
 template <typename Column>
 Json Numbers(const Column& column) {
   return std::vector<int64_t>(column.begin(), column.end());
 }
+
+}  // namespace
 
 Json HistoryJson(const v1::RankHistory& history) {
   Json json;
@@ -87,14 +93,25 @@ Json WorkerJson(const v1::WorkerStatus& worker) {
   json["state"] = worker.state();
   json["silence_ms"] = worker.silence_ms();
   json["batches"] = worker.batches();
-  if (worker.has_measured()) json["measured"] = MeasuredJson(worker.measured(), true);
+  if (worker.has_measured()) {
+    json["measured"] = MeasuredJson(worker.measured(), true);
+    json["last_submitted"] = worker.last_submitted();
+    json["waiting_ms"] = worker.waiting_ms();
+    json["running"] = worker.running();
+    json["running_ms"] = worker.running_ms();
+  }
   if (!worker.has_gpu()) return json;
   json["gpu"]["name"] = worker.gpu().name();
   AddLoad(worker.gpu(), worker.gpu().has_busy_percent(), &json["gpu"]);
   return json;
 }
 
-}  // namespace
+Json DecisionsJson(const v1::GetJobResponse& job) {
+  Json json = Json::array();
+  for (const v1::HistoryEntry& entry : job.history())
+    json.push_back({{"at_unix_ms", entry.at_unix_ms()}, {"sentence", entry.sentence()}});
+  return json;
+}
 
 Json SummaryJson(const v1::JobSummary& summary) {
   Json json;
@@ -136,9 +153,7 @@ Json JobJson(const v1::GetJobResponse& job) {
           {{"hostname", host.hostname()}, {"failures", host.failures()}, {"barred_ms", host.barred_ms()}});
     }
   }
-  json["history"] = Json::array();
-  for (const v1::HistoryEntry& entry : job.history())
-    json["history"].push_back({{"at_unix_ms", entry.at_unix_ms()}, {"sentence", entry.sentence()}});
+  json["history"] = DecisionsJson(job);
   return json;
 }
 

@@ -12,6 +12,11 @@ namespace farandole {
 // of proto/farandole/v1/monitor.proto.
 
 nlohmann::ordered_json SummaryJson(const v1::JobSummary& summary);
+nlohmann::ordered_json DiagnosisJson(const v1::Diagnosis& diagnosis);
+nlohmann::ordered_json HistoryJson(const v1::RankHistory& history);
+nlohmann::ordered_json WorkerJson(const v1::WorkerStatus& worker);
+// The job's newest decisions, oldest first.
+nlohmann::ordered_json DecisionsJson(const v1::GetJobResponse& job);
 // The summary's fields, and "workers", "history", "negotiation_messages".
 nlohmann::ordered_json JobJson(const v1::GetJobResponse& job);
 nlohmann::ordered_json CheckpointJson(const v1::Checkpoint& checkpoint);

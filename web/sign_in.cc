@@ -26,7 +26,7 @@ HttpReply Redirect(const std::string& path) {
 
 HttpReply FormWith(unsigned status, const std::string& error) {
   const std::string line = error.empty() ? "" : absl::StrCat("<p class=\"error\" role=\"alert\">", error, "</p>");
-  HttpReply reply = HtmlReply(absl::StrReplaceAll(kLoginHtml, {{"<!--error-->", line}}));
+  HttpReply reply = HtmlReply(absl::StrReplaceAll(PageFileAt("login.html").plain, {{"<!--error-->", line}}));
   reply.status = status;
   return reply;
 }
@@ -116,7 +116,7 @@ HttpReply SignIn::Close(const HttpRequest& request) {
 HttpReply SignIn::Page(const HttpRequest& request) {
   HttpCaller caller = CallerOf(request);
   if (caller.refusal.has_value()) return *std::move(caller.refusal);
-  return caller.identity.access == HttpAccess::kNobody ? Redirect("/login") : HtmlReply(kStatusHtml);
+  return caller.identity.access == HttpAccess::kNobody ? Redirect("/login") : HtmlReply(PageFileAt("index.html").plain);
 }
 
 }  // namespace farandole

@@ -1,5 +1,7 @@
 #include "web/status_site.h"
 
+#include <string>
+
 #include "web/page_files.h"
 #include "web/page_reply.h"
 
@@ -16,12 +18,11 @@ HttpSite MakeStatusSite(SignIn* sign_in) {
       DirectRoute("POST", "/login", kNobody, [sign_in](const HttpRequest& request) { return sign_in->Open(request); }));
   site.routes.push_back(DirectRoute("POST", "/logout", kNobody,
                                     [sign_in](const HttpRequest& request) { return sign_in->Close(request); }));
-  site.routes.push_back(
-      DirectRoute("GET", "/status.css", kNobody, [](const HttpRequest&) { return StyleReply(kStatusCss); }));
-  site.routes.push_back(
-      DirectRoute("GET", "/status.js", kNobody, [](const HttpRequest&) { return ScriptReply(kStatusJs); }));
-  site.routes.push_back(
-      DirectRoute("GET", "/icon.svg", kNobody, [](const HttpRequest&) { return IconReply(kIconSvg); }));
+  for (const PageFile& file : PageFiles()) {
+    if (file.path.front() != '/') continue;
+    site.routes.push_back(DirectRoute("GET", file.path, kNobody,
+                                      [&file](const HttpRequest& request) { return AssetReply(request, file); }));
+  }
   return site;
 }
 

@@ -1,11 +1,13 @@
 #include "web/status_site.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "web/page_files.h"
 
 namespace farandole {
 namespace {
@@ -79,7 +81,7 @@ TEST_F(StatusSiteTest, ATokenOpensASessionThatScriptsAndOtherSitesCannotUse) {
   EXPECT_EQ(Secret(in).size(), 64u);
   request_.session = Secret(in);
   EXPECT_EQ(Ask("GET", "/secret").status, 200u);
-  EXPECT_THAT(Ask("GET", "/").body, HasSubstr("<table id=\"jobs\">"));
+  EXPECT_THAT(Ask("GET", "/").body, HasSubstr("<div id=\"app\">"));
 }
 
 TEST_F(StatusSiteTest, BehindAProxyWithTlsTheCookieIsForTlsOnly) {
@@ -157,15 +159,40 @@ TEST_F(StatusSiteTest, ManyWrongTokensAreSlowedAndNeverARightOne) {
 }
 
 TEST_F(StatusSiteTest, PagesAllowNothingThatTheyDoNotNeed) {
-  for (const char* path : {"/login", "/status.css", "/status.js", "/icon.svg"}) {
+  std::vector<std::string> paths = {"/login"};
+  for (const PageFile& file : PageFiles()) {
+    if (file.path.front() == '/') paths.push_back(file.path);
+  }
+  ASSERT_GE(paths.size(), 6u);
+  for (const std::string& path : paths) {
     const HttpReply reply = Ask("GET", path);
     EXPECT_EQ(reply.status, 200u) << path;
     EXPECT_THAT(Header(reply, "Content-Security-Policy"),
-                AllOf(HasSubstr("default-src 'none'"), HasSubstr("script-src 'self'"), Not(HasSubstr("unsafe"))));
+                AllOf(HasSubstr("default-src 'none'"), HasSubstr("script-src 'self'"),
+                      HasSubstr("require-trusted-types-for 'script'"), Not(HasSubstr("unsafe"))));
   }
   request_.session = Secret(LogIn("right"));
   const std::string page = Ask("GET", "/").body + Ask("GET", "/login").body;
-  EXPECT_THAT(page, AllOf(Not(HasSubstr("<style")), Not(HasSubstr("style=")), Not(HasSubstr("onclick"))));
+  EXPECT_THAT(page, AllOf(Not(HasSubstr("<style")), Not(HasSubstr("style=")), Not(HasSubstr("onclick")),
+                          Not(HasSubstr("@")), Not(HasSubstr("://"))));
+}
+
+TEST_F(StatusSiteTest, AssetsAreKeptForGoodAndCompressedForThoseThatTakeIt) {
+  size_t script_bytes = 0;
+  for (const PageFile& file : PageFiles()) {
+    if (file.path.front() != '/') continue;
+    EXPECT_THAT(file.path, testing::MatchesRegex("/assets/[a-z]+-[0-9a-f]+\\.[a-z]+"));
+    request_.takes_gzip = false;
+    EXPECT_EQ(Ask("GET", file.path).body, file.plain);
+    request_.takes_gzip = true;
+    const HttpReply reply = Ask("GET", file.path);
+    EXPECT_EQ(reply.body.substr(0, 2), "\x1f\x8b");
+    EXPECT_EQ(Header(reply, "Content-Encoding"), "gzip");
+    EXPECT_THAT(Header(reply, "Cache-Control"), HasSubstr("immutable"));
+    if (!absl::EndsWith(file.path, ".txt")) script_bytes += file.gzip.size();
+  }
+  // The page is there in a second over a slow line.
+  EXPECT_LT(script_bytes, 80u << 10);
 }
 
 TEST(SessionTableTest, TheOldestSessionMakesRoom) {

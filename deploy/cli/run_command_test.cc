@@ -131,9 +131,12 @@ TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {
   EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS"))) << "the user has set it";
 }
 
-TEST_F(RunCommandTest, ItsStatusPageIsWhereItWasAskedFor) {
+TEST_F(RunCommandTest, ItsDashboardIsWhereItWasAskedFor) {
   ASSERT_EQ(Run("run -np 1 --job mnist --http 127.0.0.1:0 true"), 0) << printed_;
-  EXPECT_THAT(printed_, testing::ContainsRegex("farandole: status page at http://127\\.0\\.0\\.1:[0-9]+/, token in "));
+  EXPECT_THAT(printed_, testing::ContainsRegex("farandole: dashboard at http://127\\.0\\.0\\.1:[0-9]+/, token in "));
+  ASSERT_EQ(Run("run -np 1 --job mnist --http auto true"), 0) << printed_;
+  EXPECT_THAT(printed_,
+              testing::ContainsRegex("farandole: dashboard at http://127\\.0\\.0\\.1:[1-9][0-9]*/, token in "));
   EXPECT_EQ(Run("run -np 1 --http 0.0.0.0:0 true"), 1);
   EXPECT_THAT(printed_, HasSubstr("--http 0.0.0.0:0: beyond this machine's loopback"));
   EXPECT_EQ(Run("run -np 1 --http 127.0.0.1:0 --coordinator far:1 --token-file /dev/null true"), 2);

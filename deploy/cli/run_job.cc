@@ -295,7 +295,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   }
   if (options.verbose) SaySettings(options, settings, own.get());
   if (!options.http.empty() && own != nullptr) {
-    Say(options, absl::StrCat("status page at http://", own->http_address(), "/, token in ", settings.token_file));
+    Say(options, absl::StrCat("dashboard at http://", own->http_address(), "/, token in ", settings.token_file));
   }
   absl::StatusOr<CoordinatorSession> session = own == nullptr ? OpenSession(settings) : own->TakeSession();
   if (!session.ok()) return Refuse(options, session.status());

@@ -33,7 +33,9 @@ constexpr ServeSetting kSettings[] = {
      "(~/.local/state/farandole/serve)",
      &O::state_dir},
     {"--http", "FARANDOLE_HTTP", "HOST:PORT", "",
-     "Where the status page, /api/v1, /metrics and /healthz are served, on loopback; by default nowhere", &O::http},
+     "Where the dashboard, /api/v1, /metrics and /healthz are served, on loopback (auto: on any free port); by default "
+     "nowhere",
+     &O::http},
     {"--http-host", "FARANDOLE_HTTP_HOST", "NAME,...", "",
      "Names under which browsers reach --http by a proxy; requests for other hosts are refused, but for addresses and "
      "localhost",

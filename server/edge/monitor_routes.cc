@@ -1,18 +1,24 @@
 #include "server/edge/monitor_routes.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/job_state_name.h"
 #include "nlohmann/json.hpp"
+#include "server/edge/query.h"
+#include "server/edge/view_json.h"
 #include "web/job_json.h"
 
 namespace farandole {
@@ -22,6 +28,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kJobs[] = "/api/v1/jobs";
 constexpr char kOneJob[] = "/api/v1/jobs/*";
+constexpr char kEvents[] = "/api/v1/events";
 
 unsigned HttpStatusOf(const absl::Status& status) {
   switch (status.code()) {
@@ -50,13 +57,6 @@ HttpReply Reply200(const Json& json) {
 
 Access AccessOf(const HttpIdentity& identity) { return {identity.tenant, identity.access == HttpAccess::kAdmin}; }
 
-std::string TenantOf(const std::string& query) {
-  for (absl::string_view field : absl::StrSplit(query, '&')) {
-    if (absl::ConsumePrefix(&field, "tenant=")) return std::string(field);
-  }
-  return "";
-}
-
 // Asks a job one question; `use` gets its answer, `answer` a refusal.
 template <typename Message, typename MakeEvent, typename Use>
 void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
@@ -71,11 +71,8 @@ void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, 
 
 // The rank whose history is asked for, "rank=37" in the query.
 std::optional<uint32_t> RankOf(const std::string& query) {
-  for (absl::string_view field : absl::StrSplit(query, '&')) {
-    uint32_t rank = 0;
-    if (absl::ConsumePrefix(&field, "rank=") && absl::SimpleAtoi(field, &rank)) return rank;
-  }
-  return std::nullopt;
+  uint32_t rank = 0;
+  return absl::SimpleAtoi(QueryValue(query, "rank"), &rank) ? std::make_optional(rank) : std::nullopt;
 }
 
 void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> history_of, HttpAnswer answer) {
@@ -99,30 +96,123 @@ void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> hi
       });
 }
 
-HttpReply ListJobs(const JobRegistry& registry, const Access& access) {
+// Written once for all that ask the same of the same view.
+HttpReply ViewReply(std::shared_ptr<const JobView> view, const std::string& query) {
+  HttpReply reply;
+  reply.complete = [view = std::move(view), query](HttpReply* complete) {
+    const std::string kind = QueryValue(query, "view");
+    auto body = view->bodies.find(query);
+    if (body == view->bodies.end()) {
+      absl::StatusOr<std::string> written = RankBytes(view->job);
+      if (kind != "ranks") written = ViewJson(kind, query, view->job, absl::ToUnixMillis(view->at));
+      if (!written.ok()) {
+        *complete = Refuse(written.status());
+        return;
+      }
+      body = view->bodies.emplace(query, *std::move(written)).first;
+    }
+    if (kind == "ranks") complete->content_type = "application/octet-stream";
+    complete->body = body->second;
+  };
+  return reply;
+}
+
+void AnswerView(JobViews* views, const JobKey& key, const std::string& query, HttpAnswer answer) {
+  const bool has_history = QueryValue(query, "view") == "rank";
+  views->Ask(key, has_history ? RankOf(query) : std::nullopt,
+             [query, answer = std::move(answer)](const absl::Status& status, std::shared_ptr<const JobView> view) {
+               answer(status.ok() ? ViewReply(std::move(view), query) : Refuse(status));
+             });
+}
+
+// The newest first.
+void AnswerCheckpoints(CallRouter* router, const JobKey& key, const std::string& query, HttpAnswer answer) {
+  size_t offset = 0;
+  size_t limit = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = 100;
+  AskJob<v1::ListCheckpointsResponse>(
+      router, key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
+      [offset, limit](const v1::ListCheckpointsResponse& listed, const HttpAnswer& last) {
+        const auto found = static_cast<size_t>(listed.checkpoints_size());
+        Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
+        const size_t end = std::min(found, std::min(offset, found) + std::min(limit, kMostRows));
+        for (size_t i = std::min(offset, found); i < end; ++i)
+          json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
+        last(Reply200(json));
+      });
+}
+
+void AnswerOne(CallRouter* router, JobViews* views, const HttpRequest& request, const HttpIdentity& identity,
+               HttpAnswer answer) {
+  const std::string name = request.path.substr(sizeof(kOneJob) - 2);
+  const absl::StatusOr<JobKey> key = router->KeyFor(AccessOf(identity), name, QueryValue(request.query, "tenant"));
+  if (!key.ok()) return answer(Refuse(key.status()));
+  const std::string view = QueryValue(request.query, "view");
+  if (view.empty()) return AnswerJob(router, *key, RankOf(request.query), std::move(answer));
+  if (view == "checkpoints") return AnswerCheckpoints(router, *key, request.query, std::move(answer));
+  AnswerView(views, *key, request.query, std::move(answer));
+}
+
+// Lower first: what needs somebody to look, what runs, what is over; within each the newest first, as the list has it.
+int Urgency(const v1::JobSummary& job) {
+  if (job.state() == v1::JOB_STATE_RUNNING) return job.blocker().empty() ? 2 : 0;
+  if (job.state() == v1::JOB_STATE_FORMING) return 1;
+  return job.state() == v1::JOB_STATE_FAILED ? 3 : 4;
+}
+
+bool IsFound(const v1::JobSummary& job, const std::vector<std::string>& states, const std::string& search) {
+  const std::string state = StateName(job.state());
+  if (!states.empty() && std::find(states.begin(), states.end(), state) == states.end()) return false;
+  const std::string text = absl::StrCat(job.tenant(), "/", job.job(), " ", job.reason(), " ", job.blocker());
+  return absl::StrContains(absl::AsciiStrToLower(text), absl::AsciiStrToLower(search));
+}
+
+HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
+  const std::vector<std::string> states = QueryValues(query, "state");
+  const std::string search = QueryValue(query, "search");
+  size_t offset = 0;
+  size_t limit = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = kMaxJobsListed;
+  std::vector<v1::JobSummary> jobs = registry.List(access.admin ? "" : access.tenant);
+  std::map<std::string, size_t> counts;
+  for (const v1::JobSummary& job : jobs) ++counts[StateName(job.state())];
+  const size_t listed = jobs.size();
+  jobs.erase(std::remove_if(jobs.begin(), jobs.end(),
+                            [&](const v1::JobSummary& job) { return !IsFound(job, states, search); }),
+             jobs.end());
+  if (QueryValue(query, "order") == "urgency") {
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [](const v1::JobSummary& a, const v1::JobSummary& b) { return Urgency(a) < Urgency(b); });
+  }
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
+  json["is_admin"] = access.admin;
+  json["listed"] = listed;
+  json["states"] = counts;
+  json["found"] = jobs.size();
   json["jobs"] = Json::array();
-  for (const v1::JobSummary& job : registry.List(access.admin ? "" : access.tenant))
-    json["jobs"].push_back(SummaryJson(job));
+  for (size_t i = offset; i < jobs.size() && i - offset < limit; ++i) json["jobs"].push_back(SummaryJson(jobs[i]));
   return Reply200(json);
 }
 
 }  // namespace
 
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry) {
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry, JobViews* views,
+                                     LiveEvents* events) {
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
-                    [registry](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(ListJobs(*registry, AccessOf(identity)));
+                    [registry](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
+                      answer(ListJobs(*registry, AccessOf(identity), request.query));
                     }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      const std::string name = request.path.substr(sizeof(kOneJob) - 2);
-                      const absl::StatusOr<JobKey> key =
-                          router->KeyFor(AccessOf(identity), name, TenantOf(request.query));
-                      if (!key.ok()) return answer(Refuse(key.status()));
-                      AnswerJob(router, *key, RankOf(request.query), std::move(answer));
+                    [router, views](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerOne(router, views, request, identity, std::move(answer));
+                    }});
+  routes.push_back({"GET", kEvents, HttpAccess::kTenant,
+                    [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
+                      answer(events->Open(request, identity));
                     }});
   return routes;
 }

@@ -4,18 +4,23 @@
 #include <vector>
 
 #include "server/edge/call_router.h"
+#include "server/edge/job_views.h"
+#include "server/edge/live_events.h"
 #include "server/registry/job_registry.h"
 #include "web/http_message.h"
 
 namespace farandole {
 
 // The answers of MonitorService as JSON over HTTP, for callers with a token:
-//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000
+//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000;
+//                                        search=, state= (again and again), order=urgency, offset=, limit= choose
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
-//                                        admin token only
+//                                        admin token only; with view= the part of it that a page shows (view_json.h)
+//   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
-// to. `router` and `registry` outlive the routes.
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry);
+// to. All that is given outlives the routes.
+std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry, JobViews* views,
+                                     LiveEvents* events);
 
 }  // namespace farandole
 

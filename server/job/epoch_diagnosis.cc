@@ -23,7 +23,7 @@ std::string HostName(const v1::Member& member) {
 
 EpochDiagnosis::EpochDiagnosis(const Roster* roster, const Negotiation* negotiation,
                                std::shared_ptr<MemoryBudget> budget)
-    : roster_(roster), budget_(std::move(budget)) {
+    : roster_(roster), negotiation_(negotiation), budget_(std::move(budget)) {
   around_.is_present = [roster](uint32_t rank) { return !roster->seat(rank).left; };
   around_.gpu_busy = [roster](uint32_t rank) -> std::optional<double> {
     const std::optional<v1::Gpu>& gpu = roster->seat(rank).gpu;
@@ -83,11 +83,39 @@ v1::RankHistory EpochDiagnosis::History(uint32_t rank, absl::Duration wall_ahead
   return ReportHistory(*measurements_, rank, wall_ahead);
 }
 
-std::optional<v1::Measured> EpochDiagnosis::Rank(uint32_t rank, absl::Time now) const {
-  if (measurements_ == nullptr) return std::nullopt;
+void EpochDiagnosis::Describe(uint32_t rank, absl::Time now, v1::WorkerStatus* status) const {
+  if (measurements_ == nullptr) return;
   v1::Measured measured = ReportRank(*measurements_, rank, now);
-  if (measured.seconds() <= 0) return std::nullopt;
-  return measured;
+  if (measured.seconds() <= 0) return;
+  *status->mutable_measured() = std::move(measured);
+  const auto name_of = [this](uint32_t slot) {
+    const auto found = negotiation_->slots().find(slot);
+    return found == negotiation_->slots().end() ? "" : Plain(found->second.name(), 200);
+  };
+  const Measurements::Present& present = measurements_->present(rank);
+  status->set_last_submitted(name_of(present.last_slot));
+  status->set_waiting_ms(static_cast<uint64_t>(present.waiting * 1000));
+  if (present.running <= 0) return;
+  status->set_running(name_of(present.batch_slot));
+  status->set_running_ms(static_cast<uint64_t>(present.running * 1000));
+}
+
+std::vector<v1::HostStatus> EpochDiagnosis::Hosts() const {
+  if (measurements_ == nullptr) return {};
+  std::vector<v1::HostStatus> hosts(host_names_.size());
+  for (uint32_t rank = 0; rank < measurements_->size(); ++rank) {
+    v1::HostStatus& host = hosts[measurements_->host(rank)];
+    if (!host.host_id().empty()) continue;
+    const v1::Member& member = roster_->seat(rank).member;
+    const Measurements::Network& network = measurements_->network(measurements_->host(rank));
+    host.set_host_id(member.host_id());
+    host.set_hostname(member.hostname());
+    host.set_received_bytes_per_second(network.received_bytes);
+    host.set_sent_bytes_per_second(network.sent_bytes);
+    host.set_retransmits_per_second(network.retransmits);
+    host.set_retransmits(network.total_retransmits);
+  }
+  return hosts;
 }
 
 std::string EpochDiagnosis::Sentence() const {

@@ -34,13 +34,15 @@ class EpochDiagnosis {
   // The judgement, by now a few seconds old, with the sums as they are now.
   v1::Diagnosis Report(absl::Duration wall_ahead) const;
   v1::RankHistory History(uint32_t rank, absl::Duration wall_ahead) const;
-  // One rank lately.
-  std::optional<v1::Measured> Rank(uint32_t rank, absl::Time now) const;
+  // Adds to a rank's status how it did lately, and where its program is; nothing where that is not known.
+  void Describe(uint32_t rank, absl::Time now, v1::WorkerStatus* status) const;
+  std::vector<v1::HostStatus> Hosts() const;
   // The dearest blocker's sentence, or "".
   std::string Sentence() const;
 
  private:
   const Roster* const roster_;
+  const Negotiation* const negotiation_;
   const std::shared_ptr<MemoryBudget> budget_;
   Surroundings around_;
   std::vector<std::string> host_names_;

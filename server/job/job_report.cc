@@ -45,6 +45,9 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const 
       job_.run == nullptr ? job_.last.diagnosis : job_.run->diagnosis().Report(ledger_.wall_ahead());
   if (job_.run != nullptr && history_of.has_value())
     *response.mutable_rank_history() = job_.run->diagnosis().History(*history_of, ledger_.wall_ahead());
+  if (job_.run != nullptr) {
+    for (v1::HostStatus& host : job_.run->diagnosis().Hosts()) *response.add_hosts() = std::move(host);
+  }
   for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
     *response.add_workers() = worker;
   if (ledger_.record().state() == v1::JOB_STATE_FORMING) response.clear_workers();

@@ -416,8 +416,7 @@ std::vector<v1::WorkerStatus> RunningEpoch::Workers(absl::Time now) const {
     worker.set_batches(seat.batches);
     if (seat.gpu.has_value()) *worker.mutable_gpu() = *seat.gpu;
     worker.set_missed(seat.missed);
-    if (std::optional<v1::Measured> measured = diagnosis_.Rank(rank, now); measured.has_value() && !seat.left)
-      *worker.mutable_measured() = *std::move(measured);
+    if (!seat.left) diagnosis_.Describe(rank, now, &worker);
     if (seat.left || seat.missed) {
       worker.set_state("left");
     } else if (!seat.lost.empty()) {

@@ -90,8 +90,10 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (summary.created_unix_ms() == 0) {
     jobs_.erase(key);
+    updates_.erase(key);
   } else {
     jobs_[key] = std::move(summary);
+    updates_[key] = ++last_update_;
   }
 }
 
@@ -113,6 +115,17 @@ std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant) const {
   listed.reserve(count);
   for (size_t i = 0; i < count; ++i) listed.push_back(*seen[i]);
   return listed;
+}
+
+std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<v1::JobSummary> changed;
+  for (const auto& [key, update] : updates_) {
+    const auto job = jobs_.find(key);
+    if (update > *seen && job != jobs_.end()) changed.push_back(job->second);
+  }
+  *seen = last_update_;
+  return changed;
 }
 
 void JobRegistry::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {

@@ -53,6 +53,9 @@ class JobRegistry {
   // The newest jobs of `tenant` ("": of all tenants), newest first.
   std::vector<v1::JobSummary> List(absl::string_view tenant) const;
 
+  // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all.
+  std::vector<v1::JobSummary> ListChanged(uint64_t* seen) const;
+
   // Calls `visit` for each job, under the registry's lock: it must not call back.
   void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
 
@@ -61,6 +64,9 @@ class JobRegistry {
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   absl::btree_map<JobKey, v1::JobSummary> jobs_ ABSL_GUARDED_BY(mutex_);
+  // Of each job the number of its last update, where it had one in this life.
+  absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farandole

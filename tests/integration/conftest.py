@@ -125,6 +125,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten on this host, none over several)"
     )
+    parser.addoption("--crowd", type=float, default=8, help="watch the dashboard's 10,240 ranks for so many seconds")
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 

@@ -15,6 +15,7 @@ class Relay:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._pairs: List[Tuple[socket.socket, socket.socket]] = []
         self._is_deaf = False
+        self._is_cut = False
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -24,6 +25,9 @@ class Relay:
                 near, _ = self._listener.accept()
             except OSError:
                 return
+            if self._is_cut:
+                near.close()
+                continue
             try:
                 far = socket.create_connection(self._target)
             except OSError:  # the target is not there; the client tries again
@@ -58,6 +62,15 @@ class Relay:
         """From now on nothing that the target says arrives."""
         with self._lock:
             self._is_deaf = True
+
+    def cut(self) -> None:
+        """Breaks all connections, and each later one at once."""
+        self._is_cut = True
+        self.renew()
+
+    def mend(self) -> None:
+        """Later connections work again."""
+        self._is_cut = False
 
     def renew(self) -> None:
         """Breaks all connections; later ones work again."""

@@ -309,8 +309,9 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_flag("--attach", options->attach,
                 "Use a coordinator that runs already: --coordinator, or FARANDOLE_COORDINATOR with its "
                 "FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE");
-  run->add_option("--http", options->http, "Where this run's status page is, on loopback, such as 127.0.0.1:7071")
-      ->type_name("HOST:PORT")
+  run->add_option("--http", options->http,
+                  "Where this run's dashboard is, on loopback, such as 127.0.0.1:7071, or auto: on any free port")
+      ->type_name("HOST:PORT|auto")
       ->excludes(coordinator);
   AddMaxSlotsOption(run, &options->max_slots);
   run->add_option("--output-filename", options->output_directory,

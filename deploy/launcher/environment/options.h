@@ -57,7 +57,8 @@ struct RunOptions {
   // HOST:PORT of a coordinator that runs already; "": this process is it.
   std::string coordinator;
   std::string token_file;
-  // HOST:PORT of this run's status page, on loopback; "": any free port, and nothing is said about it.
+  // HOST:PORT of this run's dashboard, on loopback, or "auto": any free port; "": that too, and nothing is said about
+  // it.
   std::string http;
   // Certificates that the coordinator's must descend from; "": no TLS.
   std::string ca_file;

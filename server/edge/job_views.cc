@@ -1,0 +1,80 @@
+#include "server/edge/job_views.h"
+
+#include <variant>
+
+namespace farandole {
+
+void JobViews::Ask(const JobKey& key, std::optional<uint32_t> rank, Use use) {
+  const Place place(key, rank);
+  std::shared_ptr<const JobView> fresh;
+  std::shared_ptr<Question> question;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MakeRoom();
+    Entry& entry = entries_[place];
+    if (entry.open == nullptr && entry.view != nullptr && clock_() < entry.view->at + kFresh) {
+      fresh = entry.view;
+    } else if (entry.open != nullptr) {
+      entry.open->waiting.push_back(std::move(use));
+      return;
+    } else {
+      question = std::make_shared<Question>();
+      question->waiting.push_back(std::move(use));
+      entry.open = question;
+    }
+  }
+  if (fresh != nullptr) return use(absl::OkStatus(), fresh);
+  router_->Push(
+      key,
+      [rank](CallId call) {
+        return JobInspected{call, rank};
+      },
+      [this, place, question](const absl::Status& status, ReplyMessage message) {
+        Take(place, question, status, std::move(message));
+      });
+}
+
+void JobViews::Expire(const JobKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto entry = entries_.lower_bound({key, std::nullopt}); entry != entries_.end() && entry->first.first == key;
+       ++entry) {
+    entry->second = Entry();
+  }
+}
+
+void JobViews::Take(const Place& place, const std::shared_ptr<Question>& question, const absl::Status& status,
+                    ReplyMessage message) {
+  absl::Status said = status;
+  std::shared_ptr<const JobView> view;
+  if (auto* job = std::get_if<v1::GetJobResponse>(&message); said.ok() && job != nullptr) {
+    view = std::make_shared<const JobView>(JobView{std::move(*job), clock_(), {}});
+  } else if (said.ok()) {
+    said = absl::InternalError("the job's answer is of another call's type");
+  }
+  std::vector<Use> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting.swap(question->waiting);
+    if (const auto entry = entries_.find(place); entry != entries_.end() && entry->second.open == question) {
+      entry->second = Entry{view, nullptr};
+      if (view == nullptr) entries_.erase(entry);
+    }
+  }
+  for (const Use& use : waiting) use(said, view);
+}
+
+void JobViews::MakeRoom() {
+  if (entries_.size() < kMostKept) return;
+  auto oldest = entries_.end();
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->second.open != nullptr) continue;
+    if (entry->second.view == nullptr) {
+      oldest = entry;
+      break;
+    }
+    if (oldest == entries_.end() || entry->second.view->at < oldest->second.view->at) oldest = entry;
+  }
+  if (oldest != entries_.end()) entries_.erase(oldest);
+}
+
+}  // namespace farandole

@@ -1,0 +1,75 @@
+#ifndef FARANDOLE_SERVER_EDGE_JOB_VIEWS_H_
+#define FARANDOLE_SERVER_EDGE_JOB_VIEWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/edge/call_router.h"
+
+namespace farandole {
+
+// A job as it was at one moment, and what was written of it for pages: for all that look at it.
+struct JobView {
+  v1::GetJobResponse job;
+  absl::Time at;
+  // By query. The edge's thread only.
+  mutable std::map<std::string, std::string> bodies;
+};
+
+// Looks at jobs for pages, at most once a second at each, for however many pages. Owned by the coordinator; any thread.
+class JobViews {
+ public:
+  // For how long a view is taken for the present.
+  static constexpr absl::Duration kFresh = absl::Milliseconds(900);
+  // The oldest make room.
+  static constexpr size_t kMostKept = 64;
+
+  // Both outlive it; `clock` gives the time.
+  JobViews(CallRouter* router, std::function<absl::Time()> clock) : router_(router), clock_(std::move(clock)) {}
+
+  using Use = std::function<void(const absl::Status&, std::shared_ptr<const JobView>)>;
+  // `use` is called once with a fresh view, at once or later, from any thread; or with why there is none.
+  // `rank`: the view has its history.
+  void Ask(const JobKey& key, std::optional<uint32_t> rank, Use use);
+  // The job has changed: what is known of it, and what was asked for before, is no answer to later questions.
+  void Expire(const JobKey& key);
+
+ private:
+  using Place = std::pair<JobKey, std::optional<uint32_t>>;
+  // A question to the job, and those that wait for its answer.
+  struct Question {
+    std::vector<Use> waiting;
+  };
+  struct Entry {
+    // shared: by the replies that are under way.
+    std::shared_ptr<const JobView> view;
+    // The one that new ones may join; null: none. shared: by the job's answer.
+    std::shared_ptr<Question> open;
+  };
+
+  void Take(const Place& place, const std::shared_ptr<Question>& question, const absl::Status& status,
+            ReplyMessage message);
+  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  CallRouter* const router_;
+  const std::function<absl::Time()> clock_;
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  std::mutex mutex_;
+  std::map<Place, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_JOB_VIEWS_H_

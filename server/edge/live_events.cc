@@ -1,0 +1,205 @@
+#include "server/edge/live_events.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
+#include "server/edge/query.h"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A proxy may end a connection that is silent for half a minute.
+constexpr absl::Duration kBreath = absl::Seconds(15);
+// How long a reader goes on after its session or its token has ended.
+constexpr absl::Duration kBetweenChecks = absl::Seconds(2);
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+constexpr absl::Duration kBetweenPulses = absl::Seconds(2);
+
+// Something else than numbers that change all the time.
+bool IsNews(const v1::JobSummary& before, const v1::JobSummary& now) {
+  return before.state() != now.state() || before.reason() != now.reason() || before.epoch() != now.epoch() ||
+         before.size() != now.size() || before.wanted_size() != now.wanted_size() ||
+         before.last_stall() != now.last_stall() || before.waiting() != now.waiting() ||
+         before.resets() != now.resets() || before.blocker().empty() != now.blocker().empty();
+}
+
+bool IsRestless(const v1::JobSummary& before, const v1::JobSummary& now) {
+  return before.batches_per_second() != now.batches_per_second() || before.blocker() != now.blocker();
+}
+
+Json PulseJson(const v1::JobSummary& job) {
+  Json json;
+  json["tenant"] = job.tenant();
+  json["job"] = job.job();
+  json["batches_per_second"] = job.batches_per_second();
+  json["blocker"] = job.blocker();
+  return json;
+}
+
+JobKey KeyOf(const v1::JobSummary& job) { return {job.tenant(), job.job()}; }
+
+}  // namespace
+
+LiveEvents::LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::function<void(const JobKey&)> on_news,
+                       std::function<absl::Time()> clock)
+    : registry_(registry),
+      caller_of_(std::move(caller_of)),
+      on_news_(std::move(on_news)),
+      clock_(std::move(clock)),
+      life_(absl::StrCat(absl::Hex(absl::ToUnixMicros(clock_())))) {}
+
+HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& identity) {
+  if (readers_.size() >= kMostReaders) {
+    return HttpError(503, absl::StrCat(readers_.size(), " pages follow the jobs, which is the most that may"));
+  }
+  Reader reader{std::make_shared<EventStream>(), request, identity, {}};
+  for (const std::string& job : QueryValues(request.query, "job")) {
+    const std::pair<std::string, std::string> key = absl::StrSplit(job, absl::MaxSplits('/', 1));
+    if (reader.watched.size() < kMostWatched && MaySee(reader, key.first))
+      reader.watched.push_back({key.first, key.second});
+  }
+  const absl::Time now = clock_();
+  if (now > read_at_ + kRemembered) {
+    kept_.clear();
+    restless_.clear();
+    shown_.clear();
+    forgotten_ = ++last_event_;
+    seen_ = 0;
+    for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
+      const JobKey key = KeyOf(job);
+      shown_[key] = Shown{std::move(job), now};
+    }
+  }
+  read_at_ = now;
+  reader.stream->Send("retry: 1000\n\n");
+  const std::string after = QueryValue(request.query, "after");
+  Replay(reader, request.last_event.empty() ? after : request.last_event);
+  HttpReply reply;
+  reply.stream = reader.stream;
+  readers_.push_back(std::move(reader));
+  return reply;
+}
+
+void LiveEvents::Replay(const Reader& reader, const std::string& after) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(after, absl::MaxSplits('.', 1));
+  uint64_t number = 0;
+  const bool is_known =
+      parts.first == life_ && absl::SimpleAtoi(parts.second, &number) && number >= forgotten_ && number <= last_event_;
+  if (!is_known) {
+    reader.stream->Send(absl::StrCat("id: ", life_, ".", last_event_, "\nevent: reset\ndata: {}\n\n"));
+    return;
+  }
+  for (const Event& event : kept_) {
+    if (event.number > number && MaySee(reader, event.tenant)) reader.stream->Send(event.text);
+  }
+}
+
+bool LiveEvents::MaySee(const Reader& reader, const std::string& tenant) {
+  return reader.identity.access == HttpAccess::kAdmin || tenant.empty() || reader.identity.tenant == tenant;
+}
+
+void LiveEvents::Tick() {
+  const absl::Time now = clock_();
+  DropReaders(now);
+  if (!readers_.empty()) read_at_ = now;
+  if (now > read_at_ + kRemembered) return;
+  TellChanges(now);
+  TellNumbers(now);
+  TellLooks(now);
+}
+
+void LiveEvents::DropReaders(absl::Time now) {
+  if (now >= checked_ + kBetweenChecks) {
+    checked_ = now;
+    for (const Reader& reader : readers_) {
+      const HttpCaller caller = caller_of_(reader.request);
+      const bool is_same = !caller.refusal.has_value() && caller.identity.access == reader.identity.access &&
+                           caller.identity.tenant == reader.identity.tenant;
+      if (!is_same) reader.stream->End();
+    }
+  }
+  if (now >= breathed_ + kBreath) {
+    breathed_ = now;
+    for (const Reader& reader : readers_) reader.stream->Send(":\n\n");
+  }
+  const auto has_left = [](const Reader& reader) { return !reader.stream->is_open(); };
+  readers_.erase(std::remove_if(readers_.begin(), readers_.end(), has_left), readers_.end());
+}
+
+void LiveEvents::TellChanges(absl::Time now) {
+  std::vector<v1::JobSummary> news;
+  for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
+    const JobKey key = KeyOf(job);
+    Shown& shown = shown_[key];
+    if (IsNews(shown.summary, job)) {
+      on_news_(key);
+      restless_.erase(key);
+      shown = Shown{job, now};
+      news.push_back(std::move(job));
+    } else if (IsRestless(shown.summary, job)) {
+      restless_[key] = std::move(job);
+    }
+  }
+  if (news.size() > kMostAtOnce) {
+    Publish("", "reset", "{}");
+    return;
+  }
+  for (const v1::JobSummary& job : news)
+    Publish(job.tenant(), "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(job)})}}, -1));
+}
+
+// Those that were told of longest ago come first.
+void LiveEvents::TellNumbers(absl::Time now) {
+  std::vector<JobKey> due;
+  for (const auto& [key, job] : restless_) {
+    if (now >= shown_[key].pulsed + kBetweenPulses) due.push_back(key);
+  }
+  std::sort(due.begin(), due.end(),
+            [this](const JobKey& a, const JobKey& b) { return shown_[a].pulsed < shown_[b].pulsed; });
+  size_t bytes = 0;
+  for (const JobKey& key : due) {
+    if (bytes >= kPulseBytes) return;
+    const std::string data = ShowJson(Json{{"jobs", Json::array({PulseJson(restless_[key])})}}, -1);
+    bytes += data.size();
+    shown_[key] = Shown{std::move(restless_[key]), now};
+    restless_.erase(key);
+    Publish(key.tenant, "jobs", data);
+  }
+}
+
+void LiveEvents::TellLooks(absl::Time now) {
+  if (now < looked_ + kBetweenLooks) return;
+  looked_ = now;
+  for (const Reader& reader : readers_) {
+    for (const JobKey& key : reader.watched) {
+      const auto shown = shown_.find(key);
+      if (shown == shown_.end() || !IsActive(shown->second.summary.state())) continue;
+      reader.stream->Send(
+          absl::StrCat("event: look\ndata: ", ShowJson(Json{{"tenant", key.tenant}, {"job", key.job}}, -1), "\n\n"));
+    }
+  }
+}
+
+void LiveEvents::Publish(const std::string& tenant, const std::string& kind, const std::string& data) {
+  ++last_event_;
+  Event event{last_event_, tenant,
+              absl::StrCat("id: ", life_, ".", last_event_, "\nevent: ", kind, "\ndata: ", data, "\n\n")};
+  for (const Reader& reader : readers_) {
+    if (MaySee(reader, tenant)) reader.stream->Send(event.text);
+  }
+  kept_.push_back(std::move(event));
+  if (kept_.size() > kMostKept) {
+    forgotten_ = kept_.front().number;
+    kept_.pop_front();
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,105 @@
+#ifndef FARANDOLE_SERVER_EDGE_LIVE_EVENTS_H_
+#define FARANDOLE_SERVER_EDGE_LIVE_EVENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/registry/job_key.h"
+#include "server/registry/job_registry.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+// Tells open pages what has changed, by server-sent events:
+//   jobs   {"jobs": [...]}: jobs of /api/v1/jobs that have changed. Where something else than a number or a blocker's
+//          sentence has, the whole summary; otherwise the fields that a running job changes all the time
+//   look   {"tenant", "job"}: once a second for each job that the page watches and that runs: there is more to see
+//   reset  {}: events were left out; what the page shows is to be asked for again
+// A reader that comes back with Last-Event-ID is sent what it has missed, if that is still known. An event is written
+// once for all its readers. A reader gets 4 kB/s at most on average, and is cut off when 64 KiB wait for it. Owned by
+// the coordinator; the edge's thread only.
+class LiveEvents {
+ public:
+  static constexpr size_t kMostReaders = 320;
+  // Events that are kept for readers that come back.
+  static constexpr size_t kMostKept = 512;
+  // After so long without a reader, nothing is kept.
+  static constexpr absl::Duration kRemembered = absl::Minutes(1);
+  // Bytes of changing numbers in each tick, of which there are four a second.
+  static constexpr size_t kPulseBytes = 700;
+  // More jobs that change at once are a reset.
+  static constexpr size_t kMostAtOnce = 8;
+  static constexpr size_t kMostWatched = 16;
+
+  using CallerOf = std::function<HttpCaller(const HttpRequest&)>;
+  // `registry` outlives it; `caller_of` says again and again whether a reader may go on; `on_news` is called with each
+  // job of which something else than numbers has changed, before readers are told.
+  LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::function<void(const JobKey&)> on_news,
+             std::function<absl::Time()> clock);
+
+  // GET /api/v1/events[?job=TENANT/NAME&job=...][&after=ID]. 503 where there are too many readers.
+  HttpReply Open(const HttpRequest& request, const HttpIdentity& identity);
+  // Four times a second.
+  void Tick();
+  size_t readers() const { return readers_.size(); }
+
+ private:
+  struct Reader {
+    // Shared with its connection.
+    std::shared_ptr<EventStream> stream;
+    HttpRequest request;
+    HttpIdentity identity;
+    std::vector<JobKey> watched;
+  };
+  struct Event {
+    uint64_t number = 0;
+    // "": all tenants'.
+    std::string tenant;
+    std::string text;
+  };
+  struct Shown {
+    v1::JobSummary summary;
+    absl::Time pulsed;
+  };
+
+  static bool MaySee(const Reader& reader, const std::string& tenant);
+  void DropReaders(absl::Time now);
+  void TellChanges(absl::Time now);
+  void TellNumbers(absl::Time now);
+  void TellLooks(absl::Time now);
+  void Publish(const std::string& tenant, const std::string& kind, const std::string& data);
+  void Replay(const Reader& reader, const std::string& after);
+
+  const JobRegistry* const registry_;
+  const CallerOf caller_of_;
+  const std::function<void(const JobKey&)> on_news_;
+  const std::function<absl::Time()> clock_;
+  // Tells this life's events from another's.
+  const std::string life_;
+  std::vector<Reader> readers_;
+  std::deque<Event> kept_;
+  uint64_t last_event_ = 0;
+  // Events up to this one are not known any more.
+  uint64_t forgotten_ = 0;
+  uint64_t seen_ = 0;
+  // The jobs as readers know them; running ones, and others for a while.
+  std::map<JobKey, Shown> shown_;
+  // Jobs with other numbers than readers know.
+  std::map<JobKey, v1::JobSummary> restless_;
+  absl::Time read_at_ = absl::InfinitePast();
+  absl::Time checked_ = absl::InfinitePast();
+  absl::Time breathed_ = absl::InfinitePast();
+  absl::Time looked_ = absl::InfinitePast();
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_LIVE_EVENTS_H_

@@ -1,0 +1,90 @@
+"""A real Chromium that looks at the dashboard, and what is asked of every page that it shows."""
+
+import json
+import os
+import pathlib
+import re
+from typing import Dict, Iterator, List
+
+from coordinators import Coordinator
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from programs_run import START_SECONDS
+
+CHROMIUM = "/usr/bin/chromium"
+# Of a whole job, of which importing the program's libraries is most.
+PATIENCE_MS = START_SECONDS * 1000
+PICTURES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "pictures"
+MOST_PICTURE_BYTES = 150_000
+AXE = pathlib.Path(__file__).resolve().parents[2] / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+class Watched:
+    """A page, with what went wrong in it: errors in its console, violations of its policy, requests to other hosts."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.problems: List[str] = []
+        self.addresses: List[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self.addresses.append(request.url))
+
+    def _note(self, message: ConsoleMessage) -> None:
+        # The browser itself tells of refused requests, such as the sign-in with a wrong token.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.problems.append(message.text)
+
+    def require_peace(self, http: str) -> None:
+        """Fails unless all went well, and nothing but the edge was asked."""
+        assert not self.problems, self.problems
+        elsewhere = [address for address in self.addresses if not address.startswith(f"http://{http}/")]
+        assert not elsewhere, elsewhere
+
+
+def browsers() -> Iterator[Browser]:
+    """One that sees no other network than this machine's loopback."""
+    with sync_playwright() as playwright:
+        # Root, as in a container, has no sandbox.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def sign_in(page: Page, http: str, token: str, place: str = "") -> None:
+    """By keyboard; the address leads to the place afterwards."""
+    page.goto(f"http://{http}/{place}")
+    expect(page).to_have_url(re.compile("/login"))
+    page.keyboard.type(token)  # the field has the focus
+    page.keyboard.press("Enter")
+    expect(page.locator("header")).to_be_visible()
+
+
+def token_of(coordinator: Coordinator) -> str:
+    """The coordinator's own."""
+    return pathlib.Path(coordinator.token_file).read_text(encoding="utf-8").strip()
+
+
+def require_axe(page: Page) -> None:
+    """Fails with what axe finds: WCAG 2.1, A and AA, and its best practices; in light and in dark."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found: Dict[str, List[Dict[str, object]]] = page.evaluate("axe.run()")
+        broken = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]  # type: ignore
+        assert not broken, f"{page.url}, {scheme}: {json.dumps(broken, indent=1)}"
+    page.emulate_media(color_scheme="light")
+
+
+def picture(page: Page, name: str) -> None:
+    """A screenshot for the documentation: `FARANDOLE_PICTURES=write` puts it there, and otherwise only its size is held."""
+    path = PICTURES / f"{name}.png"
+    shot = page.screenshot(path=str(path) if os.environ.get("FARANDOLE_PICTURES") == "write" else None)
+    assert len(shot) <= MOST_PICTURE_BYTES, f"{name}: {len(shot)} bytes"
+    assert path.exists(), f"{path} is missing: run this test with FARANDOLE_PICTURES=write"
+
+
+def require_no_sideways(page: Page) -> None:
+    """Fails where the page itself is wider than the window."""
+    width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width[0] <= width[1], f"{page.url}: {width[0]} px in a window of {width[1]} px"

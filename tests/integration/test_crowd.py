@@ -1,0 +1,116 @@
+"""The dashboard with a job of 10,240 ranks, which a real coordinator is told of: frames, bytes, and the rank that matters."""
+
+import pathlib
+import re
+import statistics
+import subprocess
+from typing import Any, Dict, Iterator
+
+import harness
+import pytest
+from browsers import PATIENCE_MS, Watched, browsers, picture, require_axe, sign_in
+from playwright.sync_api import Browser, Page, expect
+
+CROWD = pathlib.Path(harness.CLI).parents[1] / "lib" / "cpp" / "crowd"
+RANKS = 10_240
+SLOW = 4711
+LOST = 1234
+# 60 frames a second.
+FRAME_MS = 1000 / 60
+# Of a page that shows all ranks, each second: the bytes of the ranks, the worst of them, the verdict, and events.
+MOST_BYTES_A_SECOND = 40_000
+MOST_HEAP_GROWTH_BYTES = 16 << 20
+
+OBSERVE = """() => {
+  const seen = { frames: [], tasks: [], bytes: 0 };
+  window.seen = seen;
+  let last = performance.now();
+  const frame = (now) => { seen.frames.push(now - last); last = now; requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+  new PerformanceObserver((list) => seen.tasks.push(...list.getEntries().map((one) => one.duration)))
+    .observe({ type: "longtask" });
+  new PerformanceObserver((list) => { for (const one of list.getEntries()) seen.bytes += one.transferSize; })
+    .observe({ type: "resource" });
+}"""
+
+
+@pytest.fixture(name="crowd")
+def start_crowd() -> Iterator[subprocess.Popen]:
+    """The coordinator with its crowd."""
+    harness.require_cli()
+    with subprocess.Popen([str(CROWD), str(RANKS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
+        yield crowd
+        assert crowd.stdin
+        crowd.stdin.close()
+        crowd.wait(timeout=60)
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """For this module."""
+    yield from browsers()
+
+
+def observe(page: Page, seconds: float) -> Dict[str, Any]:
+    """The page's frames, long tasks and bytes of that time."""
+    page.evaluate(OBSERVE)
+    page.wait_for_timeout(1000 * seconds)
+    return dict(page.evaluate("window.seen"))
+
+
+def heap_of(page: Page) -> int:
+    """Bytes of JavaScript objects that are in use, after a collection."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    return int(session.send("Runtime.getHeapUsage")["usedSize"])
+
+
+def test_ten_thousand_ranks_stay_smooth_and_small(
+    crowd: subprocess.Popen, browser: Browser, pytestconfig: pytest.Config
+) -> None:
+    assert crowd.stdout and crowd.stdin
+    found = re.match(r"listening on http://(\S+)/ token (\S+)", crowd.stdout.readline())
+    assert found
+    http, token = found.groups()
+    watched = Watched(browser.new_page(viewport={"width": 1280, "height": 800}))
+    page = watched.page
+    sign_in(page, http, token, "#/jobs/default/crowd/ranks")
+    grid = page.get_by_role("grid")
+    expect(grid).to_have_attribute("aria-label", re.compile("10.240 ranks"), timeout=PATIENCE_MS)
+    expect(page.locator(".verdict")).to_contain_text(f"rank {SLOW} (", timeout=PATIENCE_MS)
+    first = page.get_by_role("table", name="Ranks").get_by_role("row").nth(1)
+    expect(first.get_by_role("rowheader")).to_have_text(str(SLOW))
+    require_axe(page)
+    picture(page, "ranks")
+
+    before = heap_of(page)
+    seconds = pytestconfig.getoption("--crowd")
+    seen = observe(page, seconds)
+    frames = sorted(seen["frames"])
+    p95 = frames[int(0.95 * len(frames))]
+    longest = max(seen["tasks"], default=0)
+    a_second = seen["bytes"] / seconds
+    growth = heap_of(page) - before
+    print(
+        f"{RANKS} ranks for {seconds} s: frames {statistics.median(frames):.1f} ms, p95 {p95:.1f} ms; "
+        f"longest task {longest:.0f} ms of {len(seen['tasks'])}; {a_second:.0f} B/s; heap {growth / 1024:.0f} KiB more"
+    )
+    assert statistics.median(frames) < 1.2 * FRAME_MS, f"{len(frames)} frames"
+    assert a_second < MOST_BYTES_A_SECOND, a_second
+    assert growth < MOST_HEAP_GROWTH_BYTES, growth
+
+    crowd.stdin.write(f"lose {LOST}\n")
+    crowd.stdin.flush()
+    expect(page.locator(".sentence.lost, .sentence.failed").first).to_contain_text(f"rank {LOST}", timeout=10_000)
+    reach_by_keyboard(page)
+    watched.require_peace(http)
+
+
+def reach_by_keyboard(page: Page) -> None:
+    """The last rank, in two keys."""
+    grid = page.get_by_role("grid")
+    grid.focus()
+    page.keyboard.press("PageDown")
+    expect(grid.get_by_role("gridcell")).to_contain_text(f"Rank {RANKS - 1}:")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=f"Rank {RANKS - 1}")).to_be_visible()

@@ -1,0 +1,209 @@
+// The coordinator's answers, with the fields of docs/operations.md and docs/diagnosis.md.
+
+export type JobState = "forming" | "running" | "finished" | "failed" | "unknown";
+
+export interface Gpus {
+  gpus?: number;
+  name?: string;
+  busy_percent?: number;
+  memory_used_bytes: number;
+  memory_total_bytes: number;
+}
+
+export interface Summary {
+  tenant: string;
+  job: string;
+  state: JobState;
+  reason: string;
+  epoch: number;
+  size: number;
+  wanted_size: number;
+  created_unix_ms: number;
+  batches_per_second: number;
+  last_stall: string;
+  last_stall_unix_ms: number;
+  blocker: string;
+  gpus?: Gpus;
+  min_size?: number;
+  max_size?: number;
+  waiting?: number;
+  resets?: number;
+}
+
+export interface JobList {
+  now_unix_ms: number;
+  is_admin: boolean;
+  listed: number;
+  found: number;
+  states: Partial<Record<JobState, number>>;
+  jobs: Summary[];
+}
+
+export interface Measured {
+  seconds: number;
+  steps: number;
+  own_percent: number;
+  waited_percent: number;
+  transfer_percent: number;
+  cpu_percent?: number;
+  last_steps?: number;
+  alone_seconds?: number;
+}
+
+export interface Blocker {
+  cause: string;
+  rank?: number;
+  host?: string;
+  lost_seconds_a_minute: number;
+  percent: number;
+  own_ratio: number;
+  last_steps: number;
+  steps: number;
+  since_unix_ms: number;
+  sentence: string;
+}
+
+export interface Diagnosis {
+  at_unix_ms: number;
+  now: Measured;
+  blockers: Blocker[];
+  total: Measured;
+  worst?: Blocker;
+}
+
+export interface Worker {
+  rank: number;
+  hostname: string;
+  host_id: string;
+  pid: number;
+  incarnation: string;
+  state: string;
+  silence_ms: number;
+  batches: number;
+  measured?: Measured;
+  last_submitted?: string;
+  waiting_ms?: number;
+  running?: string;
+  running_ms?: number;
+  gpu?: Gpus;
+}
+
+export interface Job extends Summary {
+  at_unix_ms: number;
+  negotiation_messages: number;
+  diagnosis: Diagnosis;
+  states: Record<string, number>;
+  lost: Worker[];
+  workers: number;
+  hosts: number;
+  barred_hosts: { hostname: string; failures: number; barred_ms: number }[];
+  history: { at_unix_ms: number; sentence: string }[];
+}
+
+export interface Workers {
+  at_unix_ms: number;
+  found: number;
+  workers: Worker[];
+}
+
+export interface RankHistory {
+  at_unix_ms: number[];
+  waited: number[];
+  most_waited: number[];
+  transfer: number[];
+  most_transfer: number[];
+  cpu: number[];
+  steps: number[];
+}
+
+export interface Rank {
+  at_unix_ms: number;
+  worker: Worker;
+  rank_history?: RankHistory;
+}
+
+export interface Host {
+  host_id: string;
+  hostname: string;
+  ranks: number;
+  first_rank: number;
+  last_rank: number;
+  live: number;
+  lost: number;
+  own_percent?: number;
+  waited_percent?: number;
+  transfer_percent?: number;
+  cpu_percent?: number;
+  received_bytes_per_second?: number;
+  sent_bytes_per_second?: number;
+  retransmits_per_second?: number;
+  retransmits?: number;
+}
+
+export interface Hosts {
+  at_unix_ms: number;
+  found: number;
+  hosts: Host[];
+}
+
+export interface Collectives {
+  at_unix_ms: number;
+  found: number;
+  measured: number;
+  collectives: {
+    name: string;
+    submitted: number;
+    waiting: number;
+    running: number;
+    longest_wait_ms: number;
+    first_rank: number;
+  }[];
+}
+
+export interface Checkpoints {
+  at_unix_ms: number;
+  found: number;
+  checkpoints: {
+    name: string;
+    step: number;
+    token: number;
+    size_bytes: number;
+    sha256: string;
+    committed_unix_ms: number;
+    epoch: number;
+    path: string;
+  }[];
+}
+
+// Why there is no answer. Status 0: the coordinator was not reached.
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    sentence: string,
+  ) {
+    super(sentence);
+  }
+}
+
+async function ask(path: string): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", cache: "no-store" });
+  } catch {
+    throw new Refusal(0, "The coordinator does not answer.");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) location.assign(`/login${location.hash}`);
+  const body = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new Refusal(response.status, body.error ?? `The coordinator answered ${response.status}.`);
+}
+
+export const askJson = async <T>(path: string): Promise<T> => (await (await ask(path)).json()) as T;
+export const askText = async (path: string): Promise<string> => (await ask(path)).text();
+export const askBytes = async (path: string): Promise<Uint8Array> => new Uint8Array(await (await ask(path)).arrayBuffer());
+
+// The address of a part of a job.
+export function viewOf(tenant: string, job: string, view: string, query: Record<string, string | number> = {}): string {
+  const fields = Object.entries({ tenant, view, ...query }).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
+  return `/api/v1/jobs/${encodeURIComponent(job)}?${fields.join("&")}`;
+}

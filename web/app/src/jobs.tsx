@@ -1,0 +1,160 @@
+// All jobs that the token may see: those that need somebody to look come first.
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { setQuery, show, type Address } from "./address";
+import { askJson, type JobList, type JobState, type Summary } from "./api";
+import { ago, count } from "./format";
+import { useEvents } from "./live";
+import { useLoad, type Trigger } from "./load";
+import { Command, Empty, Pager, Show, State, Table, type Column } from "./parts";
+
+const PAGE = 100;
+const STATES: JobState[] = ["running", "forming", "failed", "finished"];
+
+const linkOf = (job: Summary): string => show(["jobs", job.tenant, job.job]);
+const workersOf = (job: Summary): string =>
+  job.size === job.wanted_size || job.max_size !== undefined ? count(job.size) : `${job.size} of ${job.wanted_size}`;
+
+function Trouble({ job, now }: { job: Summary; now: number }): JSX.Element {
+  if (job.state === "running" && job.blocker) return <span class="blocker">{job.blocker}</span>;
+  if (job.state === "running" && job.last_stall)
+    return <span class="stalled">{`${ago(job.last_stall_unix_ms, now)}: ${job.last_stall}`}</span>;
+  return <span class={job.state === "failed" ? "failed" : "remark"}>{job.reason}</span>;
+}
+
+function columnsOf(list: JobList): Column<Summary>[] {
+  const withTenant = list.is_admin && list.jobs.some((job) => job.tenant !== list.jobs[0]?.tenant);
+  const rate = (job: Summary): string => (job.state === "running" ? job.batches_per_second.toFixed(1) : "–");
+  return [
+    { name: "Job", of: (job) => <a href={linkOf(job)}>{withTenant ? `${job.tenant}/${job.job}` : job.job}</a> },
+    { name: "State", of: (job) => <State state={job.state} /> },
+    { name: "What slows it, or why it ended", of: (job) => <Trouble job={job} now={list.now_unix_ms} /> },
+    { name: "Workers", isNumber: true, of: workersOf },
+    { name: "Epoch", isNumber: true, of: (job) => count(job.epoch) },
+    { name: "Collectives/s", isNumber: true, of: rate },
+    { name: "Created", isNumber: true, of: (job) => ago(job.created_unix_ms, list.now_unix_ms) },
+  ];
+}
+
+// What a screen reader is told: changes of state, and new stalls.
+function useNews(): string {
+  const [news, setNews] = useState("");
+  const told = useRef(new Map<string, { state: string; stall: string }>());
+  useEvents((heard) => {
+    if (heard.kind !== "event" || heard.type !== "jobs") return;
+    for (const job of (heard.data as { jobs: Partial<Summary>[] }).jobs) {
+      if (job.state === undefined) continue;
+      const before = told.current.get(`${job.tenant}/${job.job}`);
+      const stall = job.last_stall ?? "";
+      if (before?.state !== job.state) setNews(`Job ${job.job} is ${job.state}: ${job.reason}.`);
+      else if (stall && before.stall !== stall) setNews(`Job ${job.job} stalls: ${stall}.`);
+      told.current.set(`${job.tenant}/${job.job}`, { state: job.state, stall });
+    }
+  }, []);
+  return news;
+}
+
+// Numbers that change all the time are written into the list as it is.
+function useNumbers(list: JobList | undefined): JobList | undefined {
+  const [numbers, setNumbers] = useState<ReadonlyMap<string, Partial<Summary>>>(new Map());
+  useEffect(() => setNumbers(new Map()), [list]);
+  useEvents((heard) => {
+    if (heard.kind !== "event" || heard.type !== "jobs") return;
+    const { jobs } = heard.data as { jobs: Partial<Summary>[] };
+    setNumbers((before) => new Map([...before, ...jobs.map((job) => [`${job.tenant}/${job.job}`, job] as const)]));
+  }, []);
+  if (!list || numbers.size === 0) return list;
+  return { ...list, jobs: list.jobs.map((job) => ({ ...job, ...numbers.get(`${job.tenant}/${job.job}`) })) };
+}
+
+// Something else than numbers has changed.
+const isDue = ({ type, data }: Trigger): boolean =>
+  type === "reset" || (type === "jobs" && (data as { jobs: Partial<Summary>[] }).jobs.some((job) => job.state !== undefined));
+
+export function Jobs({ address }: { address: Address }): JSX.Element {
+  const { search = "", state = "", offset = "0" } = address.query;
+  const chosen = state.split(",").filter((one) => one !== "");
+  const query = new URLSearchParams([
+    ["order", "urgency"],
+    ["search", search],
+    ["offset", offset],
+    ["limit", String(PAGE)],
+    ...chosen.map((one): [string, string] => ["state", one]),
+  ]).toString();
+  const loaded = useLoad<JobList>(query, () => askJson(`/api/v1/jobs?${query}`), isDue);
+  const last = useRef<JobList | undefined>(undefined);
+  // A new search keeps the old rows until its answer is there.
+  if (loaded.value) last.current = loaded.value;
+  const list = useNumbers(loaded.value ?? last.current);
+  const news = useNews();
+  const toggle = (one: string): void => {
+    const next = chosen.includes(one) ? chosen.filter((other) => other !== one) : [...chosen, one];
+    setQuery(address, { state: next.join(","), offset: "" });
+  };
+  return (
+    <>
+      <h1 tabIndex={-1}>Jobs</h1>
+      <p class="unseen" role="status">
+        {news}
+      </p>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="unseen" for="search">
+          Search jobs
+        </label>
+        <input
+          id="search"
+          type="search"
+          placeholder="Search name, tenant, reason  ( / )"
+          value={search}
+          onInput={(event) => setQuery(address, { search: event.currentTarget.value, offset: "" })}
+        />
+        <div class="chips" role="group" aria-label="States">
+          {STATES.map((one) => (
+            <button key={one} type="button" class="chip" aria-pressed={chosen.includes(one)} onClick={() => toggle(one)}>
+              <State state={one} /> {count(list?.states[one] ?? 0)}
+            </button>
+          ))}
+        </div>
+      </form>
+      <Show of={list ? { value: list, problem: loaded.problem } : loaded}>
+        {(value) => <List list={value} address={address} offset={Number(offset)} />}
+      </Show>
+    </>
+  );
+}
+
+function List({ list, address, offset }: { list: JobList; address: Address; offset: number }): JSX.Element {
+  if (list.listed === 0) {
+    return (
+      <Empty title="No jobs yet.">
+        <p>A job appears here as soon as its first worker asks for a place:</p>
+        <Command>farandole run -np 2 --coordinator HOST:PORT --token-file FILE python train.py</Command>
+        <p class="remark">The coordinator has written its address and its token's file into its log.</p>
+      </Empty>
+    );
+  }
+  if (list.found === 0) {
+    return (
+      <Empty title="No job fits.">
+        <p>
+          {count(list.listed)} jobs are there; none fits this search.{" "}
+          <button type="button" onClick={() => setQuery(address, { search: "", state: "", offset: "" })}>
+            Show all
+          </button>
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Table label="Jobs" columns={columnsOf(list)} rows={list.jobs} keyOf={(job) => `${job.tenant}/${job.job}`} />
+      <Pager
+        found={list.found}
+        offset={offset}
+        size={PAGE}
+        noun="jobs"
+        onMove={(next) => setQuery(address, { offset: String(next) })}
+      />
+    </>
+  );
+}

@@ -1,0 +1,85 @@
+// Asks for what a view shows, again whenever the coordinator says that there is more to see.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Refusal } from "./api";
+import { useEvents } from "./live";
+
+export interface Loaded<T> {
+  // The last answer; it stays while the coordinator is away.
+  readonly value: T | undefined;
+  readonly problem: Refusal | undefined;
+}
+
+export interface Trigger {
+  readonly type: string;
+  readonly data: unknown;
+}
+
+// At most so often, whatever happens.
+const BETWEEN_MS = 250;
+// Without events, and as a net below them.
+const POLL_MS = 3000;
+const IDLE_POLL_MS = 15000;
+
+// `key` names what is asked for: another key begins anew. `isDue` says which events are reasons to ask again.
+export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean): Loaded<T> {
+  const [loaded, setLoaded] = useState<{ key: string } & Loaded<T>>({ key, value: undefined, problem: undefined });
+  const again = useRef<() => void>(() => undefined);
+  const broken = useRef(false);
+
+  useEffect(() => {
+    let isOver = false;
+    let isAsking = false;
+    let isWanted = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const run = async (): Promise<void> => {
+      clearTimeout(timer);
+      if (isAsking) {
+        isWanted = true;
+        return;
+      }
+      isAsking = true;
+      isWanted = false;
+      try {
+        const value = await ask();
+        if (!isOver) setLoaded({ key, value, problem: undefined });
+      } catch (problem) {
+        if (!(problem instanceof Refusal)) throw problem;
+        if (!isOver) setLoaded((before) => ({ key, value: before.key === key ? before.value : undefined, problem }));
+        broken.current = problem.status === 0;
+      }
+      isAsking = false;
+      if (isOver) return;
+      timer = setTimeout(() => void run(), isWanted ? BETWEEN_MS : broken.current ? POLL_MS : IDLE_POLL_MS);
+    };
+    again.current = () => void run();
+    void run();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [key]);
+
+  useEvents((told) => {
+    if (told.kind === "broken") broken.current = true;
+    if (told.kind === "open" && broken.current) {
+      broken.current = false;
+      again.current();
+    }
+    if (told.kind === "event" && isDue(told)) again.current();
+  }, [key]);
+
+  return loaded.key === key ? loaded : { value: undefined, problem: undefined };
+}
+
+// The events about one job.
+export function isAbout(tenant: string, job: string): (trigger: Trigger) => boolean {
+  return ({ type, data }) => {
+    if (type === "reset") return true;
+    if (type === "look") {
+      const one = data as { tenant: string; job: string };
+      return one.tenant === tenant && one.job === job;
+    }
+    const { jobs } = data as { jobs: { tenant: string; job: string; state?: string }[] };
+    return jobs.some((one) => one.tenant === tenant && one.job === job && one.state !== undefined);
+  };
+}

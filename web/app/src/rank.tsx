@@ -1,0 +1,87 @@
+// One rank: what it does now, and its last hour.
+import type { JSX } from "preact";
+import { show } from "./address";
+import { askJson, viewOf, type Rank, type RankHistory, type Worker } from "./api";
+import { Chart } from "./chart";
+import { bytes, count, duration, percent } from "./format";
+import type { JobProps } from "./job";
+import { isAbout, useLoad } from "./load";
+import { Show, Shares, State } from "./parts";
+
+export function RankPage({ tenant, name, rank }: JobProps & { rank: string }): JSX.Element {
+  const loaded = useLoad<Rank>(
+    `${tenant}/${name}/rank/${rank}`,
+    () => askJson(viewOf(tenant, name, "rank", { rank })),
+    isAbout(tenant, name),
+  );
+  return (
+    <section aria-labelledby="rank-title">
+      <h2 id="rank-title">{`Rank ${rank}`}</h2>
+      <Show of={loaded}>
+        {({ worker, rank_history: history }) => (
+          <>
+            <Now worker={worker} host={show(["jobs", tenant, name, "host", worker.host_id])} />
+            {history && history.at_unix_ms.length > 1 ? (
+              <Hour history={history} />
+            ) : (
+              <p class="remark">Its charts begin after twenty seconds of measuring.</p>
+            )}
+          </>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+// What the program is in, in words.
+function doing(worker: Worker): string {
+  if (!worker.measured) return worker.state === "live" ? "not measured yet" : worker.state;
+  if (worker.running) return `'${worker.running}' runs since ${duration(worker.running_ms ?? 0)}`;
+  const last = worker.last_submitted ? `'${worker.last_submitted}'` : "nothing by name";
+  return (worker.waiting_ms ?? 0) > 0 ? `waits for the others since ${duration(worker.waiting_ms ?? 0)}; submitted last: ${last}` : `its own work; submitted last: ${last}`;
+}
+
+function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
+  const { measured } = worker;
+  return (
+    <>
+      <p>
+        <State state={worker.state} /> pid {worker.pid} on <a href={host}>{worker.hostname}</a>
+      </p>
+      {worker.state.startsWith("lost") && <p class="sentence lost">{worker.state}</p>}
+      <dl class="tiles">
+        <div><dt>does</dt><dd>{doing(worker)}</dd></div>
+        <div><dt>collectives</dt><dd>{count(worker.batches)}</dd></div>
+        <div><dt>heard of</dt><dd>{`${duration(worker.silence_ms)} ago`}</dd></div>
+        {measured && <div><dt>last in</dt><dd>{`${count(measured.last_steps ?? 0)} of ${count(measured.steps)} steps`}</dd></div>}
+        {measured && <div><dt>missed alone</dt><dd>{`${(measured.alone_seconds ?? 0).toFixed(1)} s of ${Math.round(measured.seconds)}`}</dd></div>}
+        {measured && <div><dt>CPU</dt><dd>{percent(measured.cpu_percent)}</dd></div>}
+        {worker.gpu && <div><dt>{worker.gpu.name || "GPU"}</dt><dd>{`${percent(worker.gpu.busy_percent)} busy, ${bytes(worker.gpu.memory_used_bytes)} of ${bytes(worker.gpu.memory_total_bytes)}`}</dd></div>}
+      </dl>
+      {measured && <Shares own={measured.own_percent} waited={measured.waited_percent} transfer={measured.transfer_percent} />}
+    </>
+  );
+}
+
+const asPercent = (thousandths: readonly number[]): number[] => thousandths.map((value) => value / 10);
+
+function Hour({ history }: { history: RankHistory }): JSX.Element {
+  const steps = history.steps.map((value) => value / 10);
+  return (
+    <div class="charts">
+      <Chart
+        title="Share of the time"
+        unit=" %"
+        most={100}
+        times={history.at_unix_ms}
+        lines={[
+          { name: "waiting for ranks", colour: "--waited", values: asPercent(history.waited) },
+          { name: "its worst half second", colour: "--waited", values: asPercent(history.most_waited), isDashed: true },
+          { name: "collectives", colour: "--transfer", values: asPercent(history.transfer) },
+        ]}
+      />
+      <Chart title="CPU (100 % is a core)" unit=" %" times={history.at_unix_ms} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
+      <Chart title="Steps a second" unit="" times={history.at_unix_ms} lines={[{ name: "steps", colour: "--own", values: steps }]} />
+    </div>
+  );
+}

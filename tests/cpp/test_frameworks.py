@@ -4,6 +4,7 @@ import concurrent.futures
 import gzip
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -98,6 +99,15 @@ def test_mnist_learns_images_whose_brightness_is_their_label(
     result = harness.run(harness.Setup(2), tmp_path / "state", str(programs["mnist"]), str(tmp_path), "2")
     assert result.returncode == 0 and "pass 2/2: loss" in result.stdout, result.stdout
     assert "test accuracy 100.00%" in result.stdout, result.stdout
+
+
+def test_mnist_learns_fashion_mnist(programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    # Of Debian's package dataset-fashion-mnist, where the example looks by default.
+    result = harness.run(
+        harness.Setup(2), tmp_path / "state", str(programs["mnist"]), "/usr/share/datasets/fashion-mnist", "2"
+    )
+    accuracies = re.findall(r"test accuracy ([\d.]+)%", result.stdout)
+    assert result.returncode == 0 and len(accuracies) == 2 and float(accuracies[-1]) >= 85, result.stdout
 
 
 def test_mnist_names_data_that_is_missing(programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:

@@ -60,7 +60,11 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
   }, [key]);
 
   useEvents((told) => {
-    if (told.kind === "broken") broken.current = true;
+    if (told.kind === "broken" && !broken.current) {
+      broken.current = true;
+      // The session may have ended: only an answer says so.
+      again.current();
+    }
     if (told.kind === "open" && broken.current) {
       broken.current = false;
       again.current();

@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import pathlib
 import re
 import signal
 import sys
 import time
+import urllib.request
 from typing import Callable, Iterator, List, Tuple
 
 import pytest
@@ -15,6 +17,8 @@ from gates import Gate
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 from programs_run import Program
 from relay import Relay
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +292,14 @@ def tenants(coordinator: Coordinator, start: Callable[..., Program]) -> Tuple[st
     """The token of a new tenant "mine", and the name of another tenant."""
     made = start(sys.executable, "-c", MAKE_TENANTS, coordinator.address, coordinator.token_file)
     return made.expect(r"token (\S+)").group(1), "others"
+
+
+def test_a_kept_demo_stays_to_be_looked_at(start: Callable[..., Program]) -> None:
+    program = "import farandole.numpy as hvd; hvd.init(); hvd.barrier(); print('trained')"
+    demo = start(str(ROOT / "tools" / "demo"), "--keep", sys.executable, "-c", program)
+    http = demo.expect(r"dashboard at http://(\S+)/, token in \S+").group(1)
+    demo.expect(r"the job has ended with code 0; the dashboard stays at")
+    with urllib.request.urlopen(f"http://{http}/healthz", timeout=30) as response:
+        assert response.status == 200
+    os.kill(demo.pid, signal.SIGTERM)
+    demo.require_end(0)

@@ -4,9 +4,16 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace farandole {
+namespace {
+
+constexpr size_t kIncarnationBytes = 16;
+
+}  // namespace
 
 static_assert(kSha256Bytes == SHA256_DIGEST_LENGTH);
 
@@ -27,6 +34,10 @@ std::string HmacSha256(absl::string_view key, absl::string_view text) {
            text.size(), reinterpret_cast<unsigned char*>(mac.data()), &bytes);
   FD_CHECK(made != nullptr && bytes == kSha256Bytes) << "OpenSSL gives no HMAC-SHA256";
   return mac;
+}
+
+std::string IncarnationOfSecret(absl::string_view secret) {
+  return absl::BytesToHexString(Sha256(absl::StrCat("farandole worker ", secret)).substr(0, kIncarnationBytes));
 }
 
 }  // namespace farandole

@@ -29,5 +29,11 @@ TEST(HmacSha256Test, AnEmptyKeyIsNotTheKeyOfTheLastCall) {
   EXPECT_EQ(absl::BytesToHexString(HmacSha256("", absl::string_view())), empty);
 }
 
+TEST(WorkerSecretTest, AnIncarnationIsTheBeginningOfTheSecretsHash) {
+  // printf 'farandole worker s' | sha256sum
+  EXPECT_EQ(IncarnationOfSecret("s"), "52e7d6bcd593d6471c1a2fb19275160b");
+  EXPECT_NE(IncarnationOfSecret(std::string("s\0", 2)), IncarnationOfSecret("s"));
+}
+
 }  // namespace
 }  // namespace farandole

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/sha256.h"
 #include "base/steady_time.h"
 #include "base/version.h"
 #include "server/admin/answer_ledger.h"
@@ -162,6 +163,7 @@ class Coordinator::Parts {
     return absl::StrCat(options_.advertised_host, ":", server_->port());
   }
   std::string http_address() const { return http_ == nullptr ? "" : WithPort(options_.http, http_->port()); }
+  const std::vector<std::string>& http_routes() const { return http_routes_; }
   const std::string& token() const { return token_; }
   std::string token_file() const { return directory_.has_value() ? directory_->token_path() : ""; }
 
@@ -203,6 +205,7 @@ class Coordinator::Parts {
     ledger_ = *std::move(ledger);
     registrar_ = std::make_unique<TenantRegistrar>(ledger_.get(), &tenants_, token_);
     if (absl::Status status = registrar_->EnsureDefaultTenant(); !status.ok()) return status;
+    tenants_.SetRunKey(HmacSha256(token_, "credentials of runs"));
     const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "job/");
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
@@ -247,6 +250,7 @@ class Coordinator::Parts {
         DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
     site.routes.push_back(
         DirectRoute("GET", "/metrics", HttpAccess::kAdmin, [this](const HttpRequest&) { return ShowMetrics(); }));
+    for (const HttpRoute& route : site.routes) http_routes_.push_back(absl::StrCat(route.method, " ", route.path));
     absl::StatusOr<std::unique_ptr<HttpEdge>> edge = HttpEdge::Start(edge_options, std::move(site));
     if (!edge.ok()) return edge.status();
     http_ = *std::move(edge);
@@ -256,7 +260,7 @@ class Coordinator::Parts {
   HttpIdentity IdentityOf(const std::string& token) {
     const absl::StatusOr<Access> access = tenants_.Authenticate(token);
     if (!access.ok()) metrics_.CountDeniedCall();
-    if (!access.ok()) return {};
+    if (!access.ok() || access->IsOfRun()) return {};
     return {access->admin ? HttpAccess::kAdmin : HttpAccess::kTenant, access->tenant};
   }
 
@@ -307,6 +311,7 @@ class Coordinator::Parts {
   std::unique_ptr<JobViews> views_;
   std::unique_ptr<LiveEvents> events_;
   std::unique_ptr<HttpEdge> http_;
+  std::vector<std::string> http_routes_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;
   bool stopped_ ABSL_GUARDED_BY(stop_mutex_) = false;
@@ -325,6 +330,7 @@ Coordinator::~Coordinator() { Drain(absl::ZeroDuration()); }
 std::string Coordinator::address() const { return parts_->address(); }
 std::string Coordinator::http_address() const { return parts_->http_address(); }
 std::string Coordinator::token() const { return parts_->token(); }
+const std::vector<std::string>& Coordinator::http_routes() const { return parts_->http_routes(); }
 std::string Coordinator::token_file() const { return parts_->token_file(); }
 void Coordinator::Drain(absl::Duration grace) { parts_->Drain(grace); }
 

@@ -58,6 +58,8 @@ class Coordinator {
   std::string address() const;
   // "" for none.
   std::string http_address() const;
+  // The requests that the HTTP port answers: "GET /metrics".
+  const std::vector<std::string>& http_routes() const;
   // The start token, of the tenant "default", with admin rights.
   std::string token() const;
   // Where the token is kept; "" for nowhere.

@@ -96,6 +96,114 @@ TEST_F(CoordinatorAccessTest, AStreamStartsWithHelloAndHasOnlyOne) {
   EXPECT_THAT(workers[0]->End().message(), HasSubstr("`hello` came a second time"));
 }
 
+TEST_F(CoordinatorAccessTest, NobodyBecomesAWorkerWithoutItsSecret) {
+  Start();
+  const auto workers = Train("train", 1);
+  // A thief knows all that is shown of the worker, and more: its whole incarnation.
+  TestWorker thief(coordinator_->address(), coordinator_->token(), "train", 7);
+  thief.Impersonate(*workers[0]);
+  const absl::Status joined = thief.Join(1).status();
+  EXPECT_EQ(joined.code(), absl::StatusCode::kPermissionDenied) << joined;
+  thief.Attach(1);
+  EXPECT_EQ(thief.End().code(), absl::StatusCode::kPermissionDenied);
+  v1::BeginCheckpointRequest begin;
+  begin.set_job("train");
+  begin.set_incarnation(workers[0]->incarnation());
+  begin.set_epoch(1);
+  begin.set_name("checkpoint");
+  begin.set_idempotency_key("key");
+  EXPECT_EQ(thief.client().BeginCheckpoint(begin).status().code(), absl::StatusCode::kFailedPrecondition);
+  begin.set_secret(thief.secret());
+  EXPECT_EQ(thief.client().BeginCheckpoint(begin).status().code(), absl::StatusCode::kPermissionDenied);
+  v1::CommitCheckpointRequest commit;
+  commit.set_job("train");
+  commit.set_incarnation(workers[0]->incarnation());
+  commit.set_secret(thief.secret());
+  EXPECT_EQ(thief.client().CommitCheckpoint(commit).status().code(), absl::StatusCode::kPermissionDenied);
+  // Nor does it go on from the worker in an elastic job.
+  TestWorker heir(coordinator_->address(), coordinator_->token(), "elastic", 8);
+  heir.SetElastic(v1::Elastic(), &thief);
+  EXPECT_EQ(heir.Join(1).status().code(), absl::StatusCode::kPermissionDenied);
+  AgreeOn("grad/0", workers);
+  Leave(workers);
+}
+
+TEST_F(CoordinatorAccessTest, ViewsShowTooLittleOfAnIncarnationToNameIt) {
+  Start();
+  const auto workers = Train("train", 1);
+  const auto job = Client().GetJob("train");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->workers(0).member().incarnation(), workers[0]->incarnation().substr(0, 8));
+  Leave(workers);
+}
+
+v1::CreateJobRequest LaunchOf(const std::string& nonce, const std::string& who, bool attach = false) {
+  v1::CreateJobRequest request;
+  request.set_job("train");
+  request.mutable_launch()->set_nonce(absl::StrCat("0123456789abcdef", nonce));
+  request.mutable_launch()->set_who(who);
+  request.set_most_workers(2);
+  request.set_attach(attach);
+  return request;
+}
+
+TEST_F(CoordinatorAccessTest, ASecondLaunchOfAJobIsToldWhoRunsIt) {
+  Start();
+  const auto alice = Client().CreateJob(LaunchOf("a", "alice on node1 (process 1)"));
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  EXPECT_EQ(Client().CreateJob(LaunchOf("a", "alice on node1 (process 1)"))->token(), alice->token());
+  for (const bool has_workers : {false, true}) {
+    const auto workers = has_workers ? Train("train", 1, alice->token()) : std::vector<std::unique_ptr<TestWorker>>();
+    const absl::Status bob = Client().CreateJob(LaunchOf("b", "bob on node2 (process 2)")).status();
+    EXPECT_EQ(bob.code(), absl::StatusCode::kAlreadyExists) << bob;
+    EXPECT_THAT(bob.message(), HasSubstr("started by alice on node1 (process 1), at 20"));
+    EXPECT_THAT(bob.message(), HasSubstr("by bob on node2 (process 2)"));
+    const absl::Status stray = Worker("train", 9)->Join(1).status();
+    EXPECT_EQ(stray.code(), absl::StatusCode::kAlreadyExists) << "a tenant's token is of no launch: " << stray;
+    const auto attached = Client().CreateJob(LaunchOf("b", "bob on node2 (process 2)", /*attach=*/true));
+    ASSERT_TRUE(attached.ok()) << attached.status();
+    EXPECT_EQ(attached->token(), alice->token());
+    if (has_workers) Leave(workers);
+  }
+  const auto bob = Client().CreateJob(LaunchOf("b", "bob on node2 (process 2)"));
+  ASSERT_TRUE(bob.ok()) << bob.status();
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  workers.push_back(Worker("train", 5, bob->token()));
+  ASSERT_TRUE(workers[0]->Join(1).ok());
+  workers[0]->Attach();
+  ASSERT_TRUE(workers[0]->AwaitEpoch().ok());
+  Leave(workers, /*epoch=*/2);
+  const absl::Status late = Worker("train", 12, alice->token())->Join(1).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kPermissionDenied) << late;
+  EXPECT_THAT(late.message(), HasSubstr("of an earlier run of job train"));
+}
+
+TEST_F(CoordinatorAccessTest, ALaunchIsKnownAgainAfterARestart) {
+  Start();
+  const auto alice = Client().CreateJob(LaunchOf("a", "alice on node1 (process 1)"));
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  const auto workers = Train("train", 1, alice->token());
+  options_.listen = coordinator_->address();
+  coordinator_.reset();
+  EXPECT_EQ(workers[0]->End().code(), absl::StatusCode::kUnavailable);
+  Start();
+  const absl::Status bob = Client().CreateJob(LaunchOf("b", "bob on node2 (process 2)")).status();
+  EXPECT_THAT(bob.message(), HasSubstr("started by alice on node1 (process 1)"));
+  workers[0]->Attach(1);
+  AgreeOn("grad/0", workers);
+  Leave(workers);
+}
+
+TEST_F(CoordinatorAccessTest, ACredentialIsOfItsJobAndOfNoOther) {
+  Start();
+  const auto alice = Client().CreateJob(LaunchOf("a", "alice on node1 (process 1)"));
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  EXPECT_EQ(Worker("infer", 0, alice->token())->Join(1).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Worker("trainer.1", 0, alice->token())->Join(1).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(Worker("train.0-1", 0, alice->token())->Join(1).ok()) << "ranks 0 and 1 form a job of their own";
+  EXPECT_EQ(Worker("train", 0, alice->token() + "x")->Join(1).status().code(), absl::StatusCode::kUnauthenticated);
+}
+
 TEST_F(CoordinatorAccessTest, AMessageBeyondSixteenMebibytesIsRefused) {
   Start();
   v1::JoinRequest request;
@@ -203,20 +311,23 @@ TEST_F(CoordinatorAccessTest, WithACertificateItSpeaksTlsAlsoBeyondLoopback) {
   options_.tls_cert = ::testing::TempDir() + "/access.crt";
   options_.tls_key = ::testing::TempDir() + "/access.key";
   const std::string certificate = MakeCertificate(options_.tls_cert, options_.tls_key);
-  options_.listen = "0.0.0.0:0";
-  Start();
-  const std::string port = coordinator_->address().substr(coordinator_->address().rfind(':'));
-  grpc::SslCredentialsOptions trust;
-  trust.pem_root_certs = certificate;
-  grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride("localhost");
-  const auto channel = grpc::CreateCustomChannel("127.0.0.1" + port, grpc::SslCredentials(trust), arguments);
-  const auto stub = v1::MonitorService::NewStub(channel);
-  grpc::ClientContext context;
-  Client().Prepare(&context);
-  v1::ListJobsResponse response;
-  const grpc::Status status = stub->ListJobs(&context, v1::ListJobsRequest(), &response);
-  EXPECT_TRUE(status.ok()) << status.error_message();
+  for (const char* listen : {"0.0.0.0:0", "[::]:0"}) {
+    options_.listen = listen;
+    coordinator_.reset();
+    Start();
+    const std::string port = coordinator_->address().substr(coordinator_->address().rfind(':'));
+    grpc::SslCredentialsOptions trust;
+    trust.pem_root_certs = certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride("localhost");
+    const auto channel = grpc::CreateCustomChannel("127.0.0.1" + port, grpc::SslCredentials(trust), arguments);
+    const auto stub = v1::MonitorService::NewStub(channel);
+    grpc::ClientContext context;
+    Client().Prepare(&context);
+    v1::ListJobsResponse response;
+    const grpc::Status status = stub->ListJobs(&context, v1::ListJobsRequest(), &response);
+    EXPECT_TRUE(status.ok()) << listen << ": " << status.error_message();
+  }
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class CoordinatorElasticTest : public CoordinatorFixture {
     return elastic;
   }
 
-  std::unique_ptr<TestWorker> Enter(uint32_t number, const std::string& predecessor = "") const {
+  std::unique_ptr<TestWorker> Enter(uint32_t number, const TestWorker* predecessor = nullptr) const {
     auto worker = Worker("train", number);
     worker->SetElastic(Terms(), predecessor);
     const auto joined = worker->Join(2);
@@ -56,7 +56,7 @@ TEST_F(CoordinatorElasticTest, TheLaunchersWordEndsTheEpochAndTheOtherGoesOn) {
   EXPECT_FALSE(ended->epoch_ended().job_ended());
   EXPECT_THAT(ended->epoch_ended().lost_ranks(), ElementsAre(1));
   EXPECT_THAT(b->End().message(), HasSubstr("SIGKILL"));
-  const auto again = Enter(10, a->incarnation());
+  const auto again = Enter(10, a.get());
   const auto epoch = again->AwaitEpoch();
   ASSERT_TRUE(epoch.ok()) << epoch.status();
   EXPECT_EQ(epoch->number(), 2u);

@@ -5,15 +5,11 @@
 #include <thread>
 #include <utility>
 
-#include "boost/asio/connect.hpp"
-#include "boost/asio/io_context.hpp"
-#include "boost/asio/ip/tcp.hpp"
-#include "boost/beast/core/flat_buffer.hpp"
-#include "boost/beast/http.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator_fixture.h"
+#include "server/testing/http_get.h"
 
 namespace farandole {
 namespace {
@@ -22,27 +18,14 @@ namespace http = boost::beast::http;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
-using Response = http::response<http::string_body>;
+using Response = HttpResponse;
 
 class CoordinatorHttpTest : public CoordinatorFixture {
  protected:
   CoordinatorHttpTest() { options_.http = "127.0.0.1:0"; }
 
   Response Get(const std::string& target, const std::string& token = "") {
-    const std::string address = coordinator_->http_address();
-    const size_t colon = address.rfind(':');
-    boost::asio::io_context io;
-    boost::asio::ip::tcp::socket socket(io);
-    boost::asio::connect(
-        socket, boost::asio::ip::tcp::resolver(io).resolve(address.substr(0, colon), address.substr(colon + 1)));
-    http::request<http::empty_body> request(http::verb::get, target, 11);
-    request.set(http::field::host, address);
-    if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
-    http::write(socket, request);
-    boost::beast::flat_buffer buffer;
-    Response response;
-    http::read(socket, buffer, response);
-    return response;
+    return HttpGet(coordinator_->http_address(), target, token);
   }
 };
 

@@ -190,6 +190,7 @@ TEST_F(CoordinatorTest, TheCheckpointCatalogueOutlivesTheCoordinator) {
     v1::BeginCheckpointRequest begin;
     begin.set_job("train");
     begin.set_incarnation(workers[0]->incarnation());
+    begin.set_secret(workers[0]->secret());
     begin.set_epoch(1);
     begin.set_name("checkpoint");
     begin.set_step(7);
@@ -199,6 +200,7 @@ TEST_F(CoordinatorTest, TheCheckpointCatalogueOutlivesTheCoordinator) {
     v1::CommitCheckpointRequest commit;
     commit.set_job("train");
     commit.set_incarnation(workers[0]->incarnation());
+    commit.set_secret(workers[0]->secret());
     commit.mutable_checkpoint()->set_name("checkpoint");
     commit.mutable_checkpoint()->set_step(7);
     commit.mutable_checkpoint()->set_token(granted->token());

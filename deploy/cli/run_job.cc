@@ -19,19 +19,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
 #include "deploy/cli/coordinators/own_coordinator.h"
+#include "deploy/cli/coordinators/run_claim.h"
 #include "deploy/cli/job_reporter.h"
 #include "deploy/launcher/environment/drop_in.h"
 #include "deploy/launcher/environment/nccl_interfaces.h"
 #include "deploy/launcher/environment/worker_environment.h"
 #include "deploy/launcher/launch.h"
+#include "deploy/launcher/process/early_signals.h"
 #include "deploy/launcher/process/guard.h"
+#include "deploy/launcher/process/private_file.h"
 #include "deploy/launcher/process/worker_process.h"
 
 namespace farandole::launcher {
@@ -44,6 +49,12 @@ constexpr absl::Duration kConnectLimit = absl::Seconds(30);
 // A launch starts at most so many workers; so many ranges fit an int32.
 constexpr int kIndexRange = 65536;
 constexpr int kIndexRanges = 32767;
+// Bytes of a user's or a host's name that others are told.
+constexpr size_t kMostName = 40;
+// As long as workers wait for each other by default: a launch waits for its coordinator.
+constexpr absl::Duration kCoordinatorPatience = absl::Minutes(10);
+// For so long a launch waits without a word.
+constexpr absl::Duration kUntold = absl::Seconds(2);
 
 void Say(const RunOptions& options, absl::string_view sentence) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(sentence.size()), sentence.data());
@@ -137,7 +148,8 @@ ElasticSettings MakeElasticSettings(const RunOptions& options) {
   return elastic;
 }
 
-ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& environment, JobLink* link) {
+ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& environment, const std::string& directory,
+                            JobLink* link) {
   ElasticPlan elastic;
   elastic.staff.first = options.workers;
   elastic.staff.most = options.max_workers;
@@ -153,6 +165,7 @@ ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& env
   elastic.names_hosts = UsesOtherHosts(options) || elastic.hosts.size() > 1;
   if (options.elastic_timeout_s > 0) elastic.shortage_limit = absl::Seconds(options.elastic_timeout_s);
   elastic.outlives_launcher = !options.coordinator.empty();
+  elastic.private_directory = directory;
   elastic.least = options.min_workers;
   if (options.lost_limit_s > 0) elastic.lost_limit = absl::Seconds(options.lost_limit_s);
   elastic.link = link;
@@ -205,17 +218,16 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
   SetShares(options.shares, &order);
   order.set_job(settings.job);
   order.set_join_timeout_ms(static_cast<uint64_t>(settings.join_timeout_ms));
+  absl::StatusOr<std::string> token = ReadFile(settings.token_file, "--token-file");
+  if (!token.ok()) return token.status();
+  order.set_token(std::string(absl::StripAsciiWhitespace(*token)));
   if (own != nullptr) {
     const std::vector<std::string>& addresses = own->remote_addresses();
     *order.mutable_coordinators() = {addresses.begin(), addresses.end()};
     order.set_ca_pem(own->ca_pem());
-    order.set_token(own->token());
     return absl::OkStatus();
   }
   order.add_coordinators(settings.coordinator);
-  absl::StatusOr<std::string> token = ReadFile(settings.token_file, "--token-file");
-  if (!token.ok()) return token.status();
-  order.set_token(std::string(absl::StripAsciiWhitespace(*token)));
   if (settings.ca_file.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> ca = ReadFile(settings.ca_file, "--ca");
   if (!ca.ok()) return ca.status();
@@ -261,13 +273,62 @@ WorkerSettings MakeSettings(const RunOptions& options, const RunEnvironment& env
   return settings;
 }
 
+void UseShared(const RunOptions& options, WorkerSettings* settings) {
+  settings->coordinator = options.coordinator;
+  settings->token_file = options.token_file;
+  settings->ca_file = options.ca_file;
+  settings->job = options.job.empty() ? DefaultJobName(options.command) : options.job;
+}
+
+// Takes the job's name for this launch, and gives its workers the credential of the run in place of the user's token:
+// in a file of the coordinator's own state, or in `directory`. Null: a coordinator of an earlier version knows neither.
+absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const RunEnvironment& environment,
+                                                const std::string& directory, EarlySignals* signals,
+                                                OwnCoordinator* own, WorkerSettings* settings) {
+  absl::StatusOr<CoordinatorSession> session = OpenSession(*settings);
+  if (!session.ok()) return session.status();
+  v1::CreateJobRequest request;
+  request.set_job(settings->job);
+  const std::string user = ValueOf(environment.variables, "USER");
+  const std::string name = user.empty() ? absl::StrCat("user ", getuid()) : absl::CHexEscape(user.substr(0, kMostName));
+  request.mutable_launch()->set_who(
+      absl::StrCat(name, " on ", OwnHostName().substr(0, kMostName), " (process ", getpid(), ")"));
+  request.set_most_workers(static_cast<uint32_t>(std::max({1, options.workers, options.max_workers})));
+  request.set_attach(options.attach);
+  const absl::Duration patience =
+      options.start_timeout_s > 0 ? absl::Seconds(options.start_timeout_s) : kCoordinatorPatience;
+  const absl::Time told_at = SteadyNow() + kUntold;
+  bool is_told = false;
+  absl::StatusOr<std::unique_ptr<RunClaim>> claim =
+      RunClaim::Take(*std::move(session), std::move(request), patience, [&] {
+        if (!is_told && SteadyNow() >= told_at) {
+          Say(options,
+              absl::StrCat("coordinator ", settings->coordinator, " does not answer yet; the launch waits for ",
+                           "it for up to ", absl::FormatDuration(patience)));
+          is_told = true;
+        }
+        return signals->HasEnd();
+      });
+  if (absl::IsUnimplemented(claim.status())) {
+    Say(options, absl::StrCat("coordinator ", settings->coordinator, " is of an earlier version, which knows no ",
+                              "launches: the workers use the token in ", settings->token_file));
+    return nullptr;
+  }
+  if (!claim.ok()) return claim.status();
+  settings->token_file = own != nullptr ? own->credential_file() : absl::StrCat(directory, "/token");
+  const absl::Status written = WritePrivateFile(settings->token_file, absl::StrCat((*claim)->token(), "\n"));
+  if (!written.ok()) return written;
+  return claim;
+}
+
 Progress ProgressOf(const std::string& name) {
   if (name == "all") return Progress::kAll;
   return name == "none" ? Progress::kNone : Progress::kFirst;
 }
 
+// `directory`: for the workers' credential, where the coordinator is another process.
 int RunHere(const RunOptions& options, const RunEnvironment& environment, const std::string& executable,
-            const GuardLink& guard) {
+            const std::string& directory, const GuardLink& guard) {
   WorkerSettings settings = MakeSettings(options, environment);
   if (options.horovod.drop_in) {
     const absl::StatusOr<std::string> drop_in = FindDropIn(OwnProgram());
@@ -288,10 +349,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     settings.ca_file = own->ca_file();
     settings.job = own->job();
   } else {
-    settings.coordinator = options.coordinator;
-    settings.token_file = options.token_file;
-    settings.ca_file = options.ca_file;
-    settings.job = options.job.empty() ? DefaultJobName(options.command) : options.job;
+    UseShared(options, &settings);
   }
   if (options.verbose) SaySettings(options, settings, own.get());
   if (!options.http.empty() && own != nullptr) {
@@ -299,6 +357,11 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   }
   absl::StatusOr<CoordinatorSession> session = own == nullptr ? OpenSession(settings) : own->TakeSession();
   if (!session.ok()) return Refuse(options, session.status());
+  EarlySignals signals(guard);
+  absl::StatusOr<std::unique_ptr<RunClaim>> claim =
+      Claim(options, environment, directory, &signals, own.get(), &settings);
+  if (signals.HasEnd()) return 128 + signals.end();
+  if (!claim.ok()) return Refuse(options, claim.status());
   if (options.is_elastic()) {
     if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
     settings.inherited = OverlayVariables(settings.inherited, MakeElasticSettings(options).Variables());
@@ -316,7 +379,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
     return settings.Environment(worker, slot, local_size);
   };
   plan.command.ends_groups = options.is_elastic();
-  if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, &reporter);
+  if (options.is_elastic()) plan.elastic = MakeElasticPlan(options, environment, directory, &reporter);
   plan.link = &reporter;
   plan.workers = options.workers;
   plan.shares = options.shares;
@@ -328,6 +391,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.prefix_time = options.horovod.prefix_time;
   plan.guard = guard;
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
+  claim->reset();
   for (const std::string& line : reporter.SumUp()) Say(options, line);
   if (own != nullptr) own->Drain(kDrainGrace);
   return code.ok() ? *code : Refuse(options, code.status());
@@ -351,8 +415,18 @@ int RunJob(const RunOptions& options, const RunEnvironment& environment) {
   absl::Status readable = CheckReadable(options.token_file, "--token-file");
   readable.Update(CheckReadable(options.ca_file, "--ca"));
   if (!readable.ok()) return Refuse(options, readable);
-  return RunGuarded(options.program,
-                    [&](const GuardLink& guard) { return RunHere(options, environment, executable, guard); });
+  if (options.coordinator.empty()) {
+    return RunGuarded(options.program,
+                      [&](const GuardLink& guard) { return RunHere(options, environment, executable, "", guard); });
+  }
+  const absl::StatusOr<PrivateDirectory> directory = PrivateDirectory::Make(environment.temporary);
+  if (!directory.ok()) return Refuse(options, directory.status());
+  return RunGuarded(options.program, [&](const GuardLink& guard) {
+    const int code = RunHere(options, environment, executable, directory->path(), guard);
+    // The guard does so as well; it may have been killed.
+    RemovePrivateDirectory(directory->path());
+    return code;
+  });
 }
 
 }  // namespace farandole::launcher

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/policy/failure_report.h"
 #include "deploy/launcher/process/descendants.h"
+#include "deploy/launcher/process/private_file.h"
 
 namespace farandole::launcher {
 namespace {
@@ -20,8 +21,7 @@ constexpr absl::Duration kFlushPatience = absl::Seconds(2);
 constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
 // A worker's last lines are not told again while no more than so many others came after them on stderr.
 constexpr size_t kNearLines = 20;
-// As agent_messages.cc.
-constexpr int kMostStarts = 65536;
+constexpr int kMostStarts = 65536;  // as agent_messages.cc
 
 std::string NotReady(absl::Duration limit) { return absl::StrCat("was not ready within ", FormatSeconds(limit)); }
 
@@ -318,6 +318,7 @@ void Launch::OnGuard() {
   if (is_elastic() && plan_.elastic->outlives_launcher) {
     // Not by the agents, which are to find that we are gone as well.
     KillDescendants();
+    RemovePrivateDirectory(plan_.elastic->private_directory);
     _exit(128 + SIGKILL);
   }
   gave_up_ = stage_ == kFlushing || stage_ == kReaching;

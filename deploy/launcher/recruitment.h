@@ -43,6 +43,8 @@ struct ElasticPlan {
   int least = 1;
   // Workers on other hosts outlive the launcher, if it is killed (AgentOrder::outlives_launcher).
   bool outlives_launcher = false;
+  // Has the credential of the workers here, and goes with them if the launcher is left without its guard.
+  std::string private_directory;
   // Borrowed, and outlives the launch. May be null: then no coordinator is told.
   JobLink* link = nullptr;
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpc/support/time.h"
 #include "server/edge/status.h"
+#include "server/edge/worker_proof.h"
 
 namespace farandole {
 namespace {
@@ -21,7 +22,7 @@ constexpr size_t kStreamsPerWorker = 2;
 
 AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContext* context,
                                   absl::StatusOr<Access> access) {
-  std::shared_ptr<AttachStream> stream(new AttachStream(router, context, access.ok() ? access->tenant : ""));
+  std::shared_ptr<AttachStream> stream(new AttachStream(router, context, access.ok() ? *access : Access()));
   stream->self_ = stream;
   if (!access.ok()) {
     stream->Close(access.status());
@@ -32,8 +33,8 @@ AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContex
   return stream.get();
 }
 
-AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, std::string tenant)
-    : router_(router), tenant_(std::move(tenant)), context_(context) {}
+AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access)
+    : router_(router), access_(std::move(access)), context_(context) {}
 
 void AttachStream::OnReadDone(bool ok) {
   if (!ok) {
@@ -62,10 +63,13 @@ absl::Status AttachStream::Receive() {
 }
 
 absl::Status AttachStream::Open(v1::Hello hello) {
-  if (absl::Status status = CheckJobName(hello.job()); !status.ok()) return status;
-  key_ = JobKey{tenant_, hello.job()};
-  const size_t max_streams = size_t{kStreamsPerWorker} * router_->tenants().QuotaOf(tenant_).max_workers;
-  const absl::StatusOr<StreamId> id = router_->output_router().streams().Add(tenant_, max_streams, self_);
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(access_, hello.job());
+  if (!key.ok()) return key.status();
+  if (absl::Status status = CheckProof(hello.incarnation(), hello.secret()); !status.ok()) return status;
+  hello.clear_secret();
+  key_ = *std::move(key);
+  const size_t max_streams = size_t{kStreamsPerWorker} * router_->tenants().QuotaOf(key_.tenant).max_workers;
+  const absl::StatusOr<StreamId> id = router_->output_router().streams().Add(key_.tenant, max_streams, self_);
   if (!id.ok()) return id.status();
   {
     absl::MutexLock lock(&mutex_);

@@ -39,7 +39,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  AttachStream(CallRouter* router, grpc::CallbackServerContext* context, std::string tenant);
+  AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -58,7 +58,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened);
 
   CallRouter* const router_;
-  const std::string tenant_;
+  const Access access_;
   // Kept until OnDone: gRPC holds the object by a plain pointer.
   std::shared_ptr<AttachStream> self_;
 

@@ -5,12 +5,21 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/edge/token_check.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxJobNameBytes = 128;
+// Of a job's name, at the beginning of the names of its parts (worker/launch/part_name.cc).
+constexpr size_t kMostParentBytes = 87;
+
+// Whether `name` may be that of a job which some workers of `job` form among themselves: "train.0-3".
+bool IsPart(const std::string& job, absl::string_view name) {
+  return absl::ConsumePrefix(&name, job.substr(0, kMostParentBytes)) && absl::ConsumePrefix(&name, ".") &&
+         !name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
+}
 
 }  // namespace
 
@@ -25,6 +34,14 @@ absl::Status CheckJobName(absl::string_view name) {
 }
 
 absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context) {
+  absl::StatusOr<Access> access = AuthenticateWorker(context);
+  if (!access.ok() || !access->IsOfRun()) return access;
+  metrics_->CountDeniedCall();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the credential of a run of job ", access->job, " is for its workers' calls only"));
+}
+
+absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context) {
   const auto authorization = context.client_metadata().find("authorization");
   const absl::StatusOr<std::string> token =
       TokenOf(authorization == context.client_metadata().end() ? nullptr : &authorization->second);
@@ -45,6 +62,14 @@ absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& cont
                                          const std::string& tenant) {
   const absl::StatusOr<Access> access = Authenticate(context);
   return access.ok() ? KeyFor(*access, job, tenant) : access.status();
+}
+
+absl::StatusOr<JobKey> CallRouter::WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job) {
+  if (!access.ok()) return access.status();
+  if (!access->IsOfRun() || job == access->job || IsPart(access->job, job)) return KeyFor(*access, job, "");
+  metrics_->CountDeniedCall();
+  return absl::PermissionDeniedError(absl::StrCat("the credential of a run of job ", access->job, " is not for job ",
+                                                  absl::CHexEscape(job.substr(0, kMaxJobNameBytes))));
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {

@@ -40,8 +40,10 @@ class CallRouter {
         metrics_(metrics),
         stream_queue_limit_(stream_queue_limit) {}
 
-  // UNAUTHENTICATED: no token, or one that is not known.
+  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: it is a run's credential.
   absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context);
+  // A tenant's token, or the credential of a run, with which its workers make the calls that are theirs.
+  absl::StatusOr<Access> AuthenticateWorker(const grpc::CallbackServerContext& context);
   // Also PERMISSION_DENIED: the token is no admin token.
   absl::StatusOr<Access> AuthenticateAdmin(const grpc::CallbackServerContext& context);
 
@@ -49,6 +51,9 @@ class CallRouter {
   // Errors: those of Authenticate and CheckJobName; PERMISSION_DENIED: another tenant's job.
   absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
                                const std::string& tenant = "");
+
+  // The job that a worker's call means: with a run's credential, that run's alone. `access` is AuthenticateWorker's.
+  absl::StatusOr<JobKey> WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job);
 
   // The same for a caller who is known already.
   absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);

@@ -1,43 +1,93 @@
 #include "server/edge/worker_service.h"
 
+#include <string>
+#include <utility>
+
 #include "server/edge/attach_stream.h"
+#include "server/edge/worker_proof.h"
 
 namespace farandole {
+namespace {
+
+// The key, where the worker has proven who it is.
+absl::StatusOr<JobKey> ProvenKey(JobKey key, const std::string& incarnation, const std::string& secret) {
+  const absl::Status proof = CheckProof(incarnation, secret);
+  if (!proof.ok()) return proof;
+  return key;
+}
+
+v1::JoinRequest WithoutSecrets(v1::JoinRequest request) {
+  request.clear_secret();
+  request.clear_predecessor_secret();
+  return request;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* context,
+                                                   const v1::CreateJobRequest* request,
+                                                   v1::CreateJobResponse* response) {
+  absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job());
+  if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto finish = [this, reactor, response, key = *key](const absl::Status& status, ReplyMessage message) {
+    if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
+      response->Swap(created);
+      response->set_token(router_->tenants().CredentialOf(key, response->launch()));
+    }
+    reactor->Finish(ToGrpc(status));
+  };
+  router_->Push(
+      *key,
+      [&](CallId call) {
+        return JobClaimed{call, *request};
+      },
+      finish);
+  return reactor;
+}
 
 grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
                                               v1::JoinResponse* response) {
-  absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job());
+  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context);
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(access, request->job());
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
-  return router_->Ask(context, key, response, [&](CallId call) { return JoinRequested{call, *request}; });
+  if (key.ok()) key = ProvenKey(*std::move(key), request->member().incarnation(), request->secret());
+  if (key.ok() && !request->predecessor().empty())
+    key = ProvenKey(*std::move(key), request->predecessor(), request->predecessor_secret());
+  return router_->Ask(context, key, response, [&](CallId call) {
+    return JoinRequested{call, WithoutSecrets(*request), access->launch};
+  });
 }
 
 grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* WorkerService::Attach(
     grpc::CallbackServerContext* context) {
-  return AttachStream::Start(router_, context, router_->Authenticate(*context));
+  return AttachStream::Start(router_, context, router_->AuthenticateWorker(*context));
 }
 
 grpc::ServerUnaryReactor* WorkerService::BeginCheckpoint(grpc::CallbackServerContext* context,
                                                          const v1::BeginCheckpointRequest* request,
                                                          v1::BeginCheckpointResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
-    return BeginCheckpointRequested{call, *request};
-  });
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(*context), request->job());
+  if (key.ok()) key = ProvenKey(*std::move(key), request->incarnation(), request->secret());
+  return router_->Ask(context, key, response, [&](CallId call) { return BeginCheckpointRequested{call, *request}; });
 }
 
 grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(grpc::CallbackServerContext* context,
                                                           const v1::CommitCheckpointRequest* request,
                                                           v1::CommitCheckpointResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
-    return CommitCheckpointRequested{call, *request};
-  });
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(*context), request->job());
+  if (key.ok()) key = ProvenKey(*std::move(key), request->incarnation(), request->secret());
+  return router_->Ask(context, key, response, [&](CallId call) { return CommitCheckpointRequested{call, *request}; });
 }
 
 grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerContext* context,
                                                         const v1::FindCheckpointRequest* request,
                                                         v1::FindCheckpointResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
-    return FindCheckpointRequested{call, *request};
-  });
+  // Any job's of the tenant: a run may go on from another's checkpoint.
+  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context);
+  const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
+  return router_->Ask(context, key, response, [&](CallId call) { return FindCheckpointRequested{call, *request}; });
 }
 
 grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,

@@ -11,6 +11,8 @@ class WorkerService : public v1::WorkerService::CallbackService {
  public:
   explicit WorkerService(CallRouter* router) : router_(router) {}
 
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
+                                      v1::CreateJobResponse* response) override;
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override;
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Attach(

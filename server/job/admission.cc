@@ -11,10 +11,97 @@ namespace {
 // A process that was started for a run and joins only when that has finished: an interpreter and a framework take
 // seconds to load.
 constexpr absl::Duration kLateStart = absl::Seconds(30);
+// For so long a launch has the job before its first worker has joined. Launchers renew their claims (run_claim.cc).
+constexpr absl::Duration kClaim = absl::Seconds(30);
+
+// Of a launch's `who`, in a sentence.
+constexpr size_t kMostWho = 256;
+
+// "started by alice on node7 (process 4711), at 2026-11-25T00:01:02Z".
+std::string DescribeLaunch(const v1::Launch& launch) {
+  const std::string who =
+      launch.who().empty() ? "without a launcher" : absl::StrCat("by ", Plain(launch.who(), kMostWho));
+  if (launch.since_unix_ms() == 0) return absl::StrCat("started ", who);
+  const absl::Time since = absl::FromUnixMillis(launch.since_unix_ms());
+  return absl::StrCat("started ", who, ", at ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", since, absl::UTCTimeZone()));
+}
 
 }  // namespace
 
-absl::Status Admission::Admit(const v1::JoinRequest& request) {
+absl::StatusOr<v1::Launch> Admission::Claim(const v1::CreateJobRequest& request) {
+  if (absl::Status status = CheckCreateJob(request); !status.ok()) return status;
+  const std::string& nonce = request.launch().nonce();
+  if (request.release()) {
+    if (claim_.nonce() == nonce) claimed_at_ = absl::InfinitePast();
+    return request.launch();
+  }
+  const v1::Launch* holder = Holder();
+  if (holder != nullptr && holder->nonce() != nonce) {
+    if (request.attach()) return *holder;
+    return absl::AlreadyExistsError(
+        absl::StrCat("job ", ledger_.name(), " is ", DescribeLaunch(*holder), "; this is another launch, by ",
+                     Plain(request.launch().who(), kMostWho),
+                     ": give the job another name (--job), or take part in that run (--attach)"));
+  }
+  const v1::Launch& last = ledger_.record().launch();
+  // Its workers have begun a run, which goes on, or is over and leaves the name to others.
+  if (last.nonce() == nonce && (IsAnybodyThere() || !job_.IsOngoing())) return last;
+  if (last.nonce() == nonce) claim_ = last;
+  if (claim_.nonce() != nonce) {
+    claim_ = request.launch();
+    claim_.set_since_unix_ms(absl::ToUnixMillis(ledger_.now() + ledger_.wall_ahead()));
+  }
+  claimed_at_ = ledger_.now();
+  return claim_;
+}
+
+absl::Time Admission::ClaimEnd() const {
+  const absl::Time end = claimed_at_ + kClaim;
+  return end > ledger_.now() ? end : absl::InfiniteFuture();
+}
+
+const v1::Launch* Admission::Holder() const {
+  if (IsAnybodyThere()) return &ledger_.record().launch();
+  return ClaimEnd() != absl::InfiniteFuture() ? &claim_ : nullptr;
+}
+
+bool Admission::AwaitsFirstWorker() const {
+  return claimed_at_ != absl::InfinitePast() || ledger_.record().created_unix_ms() == 0;
+}
+
+bool Admission::IsAnybodyThere() const {
+  if (job_.run != nullptr) return !job_.run->IsForsaken();
+  return job_.survivors != nullptr || !job_.lobby.IsEmpty();
+}
+
+absl::Status Admission::CheckLaunch(const v1::Launch& launch) const {
+  const v1::Launch* holder = Holder();
+  if (holder != nullptr) {
+    if (holder->nonce() == launch.nonce()) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("job ", ledger_.name(), " is ", DescribeLaunch(*holder),
+                                                 "; this worker was started by another launch, or without one"));
+  }
+  const v1::Launch& last = ledger_.record().launch();
+  if (launch.nonce().empty() || launch.nonce() == last.nonce() || launch.since_unix_ms() >= last.since_unix_ms())
+    return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("the worker's credential is of an earlier run of job ",
+                                                  ledger_.name(), " than the last, which was ", DescribeLaunch(last)));
+}
+
+void Admission::RecordLaunch(const v1::Launch& launch) {
+  claimed_at_ = absl::InfinitePast();
+  if (launch.nonce() == ledger_.record().launch().nonce()) return;
+  *ledger_.Change()->mutable_launch() = launch;
+}
+
+absl::Status Admission::Admit(const v1::JoinRequest& request, const v1::Launch& launch) {
+  const bool is_first = !IsAnybodyThere();
+  absl::Status status = AdmitPresent(request, launch);
+  if (status.ok() && is_first) RecordLaunch(launch);
+  return status;
+}
+
+absl::Status Admission::AdmitPresent(const v1::JoinRequest& request, const v1::Launch& launch) {
   if (absl::Status status = CheckJoin(request); !status.ok()) return status;
   job_.failures.ForgetLoss(request.launch_index());
   const std::string& incarnation = request.member().incarnation();
@@ -29,6 +116,10 @@ absl::Status Admission::Admit(const v1::JoinRequest& request) {
       return absl::AbortedError(
           absl::StrCat(roster.Describe(*rank), " has left epoch ", job_.run->epoch().number(), " and must start anew"));
     }
+  }
+  if (absl::Status status = CheckLaunch(launch); !status.ok()) return status;
+  if (job_.run != nullptr) {
+    const Roster& roster = job_.run->roster();
     if (!job_.IsElastic() && roster.staying() == roster.size() && !job_.run->IsForsaken()) {
       return absl::AlreadyExistsError(absl::StrCat("job ", ledger_.name(), " runs already, with the ",
                                                    Count(roster.size(), "worker"), " that it wants"));

@@ -16,10 +16,25 @@ class Admission {
  public:
   explicit Admission(JobParts* job) : job_(*job), ledger_(job->ledger) {}
 
-  // OK: the worker waits in the lobby, or is in the epoch that runs. Else why it may not join now.
-  absl::Status Admit(const v1::JoinRequest& request);
+  // OK: the worker waits in the lobby, or is in the epoch that runs. Else why it may not join now. `launch` is that of
+  // its credential.
+  absl::Status Admit(const v1::JoinRequest& request, const v1::Launch& launch);
+  // CreateJob of worker.proto: the launch that has the job from now on. It is not durable before its first worker
+  // joins.
+  absl::StatusOr<v1::Launch> Claim(const v1::CreateJobRequest& request);
+  // When the claim of a launch whose workers have not joined yet ends, if it is not renewed; no claim: never.
+  absl::Time ClaimEnd() const;
+  // A launch has claimed the job, and no worker of it has joined yet; or no worker ever has.
+  bool AwaitsFirstWorker() const;
 
  private:
+  // The launch that has the job: of the run that forms or runs, or that has claimed it just now. Null: none.
+  const v1::Launch* Holder() const;
+  bool IsAnybodyThere() const;
+  absl::Status CheckLaunch(const v1::Launch& launch) const;
+  // The first worker of a run has joined. Its launch needs no claim any more.
+  void RecordLaunch(const v1::Launch& launch);
+  absl::Status AdmitPresent(const v1::JoinRequest& request, const v1::Launch& launch);
   // The same for an elastic job that forms or runs. `old_rank`: a survivor's.
   absl::Status AdmitElastic(const v1::JoinRequest& request, std::optional<uint32_t>* old_rank);
   absl::Status CheckSizes(const v1::JoinRequest& request) const;
@@ -30,6 +45,9 @@ class Admission {
   // A survivor waits in the lobby from now on.
   void OnSurvivorJoined(uint32_t old_rank);
 
+  v1::Launch claim_;
+  // InfinitePast: no launch has claimed the job since the last run began.
+  absl::Time claimed_at_ = absl::InfinitePast();
   JobParts& job_;
   Ledger& ledger_;
 };

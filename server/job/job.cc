@@ -26,6 +26,8 @@ Actions Job::Step(const Event& event, absl::Time now, absl::Duration wall_ahead)
 
 v1::JobSummary Job::Summary() const { return state_->Summary(); }
 
+bool Job::IsClaimed() const { return state_->IsClaimed(); }
+
 bool Job::IsIdle() const { return state_->IsIdle(); }
 
 }  // namespace farandole

@@ -59,6 +59,8 @@ class Job {
 
   // The job's row in ListJobs; as of the last Step.
   v1::JobSummary Summary() const;
+  // A launch has taken the job's name, and no worker of it has joined yet.
+  bool IsClaimed() const;
   // No stream, no call, no running epoch: the shell may drop the object and restore it from its rows when needed.
   bool IsIdle() const;
 

@@ -7,6 +7,12 @@
 #include "server/job/rules/wording.h"
 
 namespace farandole {
+namespace {
+
+// Of an incarnation, for people: they tell workers apart, and are of no use for anything else.
+constexpr size_t kShownDigits = 8;
+
+}  // namespace
 
 v1::JobSummary JobReport::Summary() const {
   v1::JobSummary summary;
@@ -50,6 +56,10 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const 
   }
   for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
     *response.add_workers() = worker;
+  for (v1::WorkerStatus& worker : *response.mutable_workers()) {
+    std::string* incarnation = worker.mutable_member()->mutable_incarnation();
+    if (incarnation->size() > kShownDigits) incarnation->resize(kShownDigits);
+  }
   if (ledger_.record().state() == v1::JOB_STATE_FORMING) response.clear_workers();
   if (job_.survivors != nullptr) {
     for (v1::WorkerStatus& worker : job_.survivors->Workers(ledger_.now())) *response.add_workers() = std::move(worker);

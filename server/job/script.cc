@@ -61,7 +61,7 @@ const std::map<std::string, Script::Command>& Script::Commands() {
       {"rows", &Script::Rows},           {"tick", &Script::Tick},          {"start", &Script::Start},
       {"ended", &Script::Ended},         {"depart", &Script::Depart},      {"exit", &Script::Exit},
       {"drain", &Script::Drain},         {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},
-      {"clock", &Script::StepWallClock},
+      {"clock", &Script::StepWallClock}, {"claim", &Script::Claim},
   };
   return *commands;
 }
@@ -147,50 +147,6 @@ void Script::Start(const Arguments& arguments) {
       absl::StrAppend(&formed, line, "\n");
   }
   output_ = formed;
-}
-
-void Script::Join(const Arguments& given) {
-  const uint32_t number = WorkerNumber(given.subject);
-  Arguments arguments = given;
-  if (given.Has("after")) {
-    // The same process with another incarnation.
-    const std::string earlier = given.Text("after");
-    arguments.values.insert(joined_as_[earlier].begin(), joined_as_[earlier].end());
-  }
-  arguments.values.emplace("pid", absl::StrCat(100 + number));
-  arguments.values.emplace("index", absl::StrCat(number));
-  joined_as_[given.subject] = arguments.values;
-  JoinRequested event{shell_->NewCall(), {}};
-  v1::JoinRequest& request = event.request;
-  request.set_job(arguments.Text("job", "mnist"));
-  request.mutable_member()->set_incarnation(arguments.Text("incarnation", IncarnationOf(arguments.subject)));
-  request.mutable_member()->set_host_id(arguments.Text("host", "a"));
-  request.mutable_member()->set_hostname(arguments.Text("hostname", request.member().host_id()));
-  request.mutable_member()->set_pid(arguments.Number("pid", 100 + number));
-  for (int i = 0; i < arguments.Number("endpoints", 1); ++i)
-    request.mutable_member()->add_endpoints(absl::StrCat("unix-abstract:", number, ".", i));
-  request.set_wanted_size(arguments.Number("size", 2));
-  request.set_launch_index(arguments.Number("index", number));
-  request.set_protocol_version(arguments.Number("protocol", kProtocolVersion));
-  request.set_version("1.0");
-  request.set_join_timeout_ms(absl::ToInt64Milliseconds(arguments.Duration("timeout", absl::Seconds(60))));
-  request.set_stall_warning_ms(absl::ToInt64Milliseconds(arguments.Duration("stall", absl::Seconds(60))));
-  if (arguments.Has("elastic")) FillElastic(arguments, request.mutable_elastic());
-  if (given.Has("after")) request.set_predecessor(IncarnationOf(given.Text("after")));
-  Step(event);
-}
-
-void Script::FillElastic(const Arguments& arguments, v1::Elastic* elastic) {
-  const std::vector<std::string> sizes = SplitList(arguments.Text("elastic"), ':');
-  elastic->set_min_size(NumberOf(sizes[0]));
-  elastic->set_max_size(NumberOf(sizes[1]));
-  elastic->set_join_window_ms(absl::ToInt64Milliseconds(arguments.Duration("window", absl::Milliseconds(200))));
-  elastic->set_shortage_limit_ms(absl::ToInt64Milliseconds(arguments.Duration("shortage", absl::Minutes(10))));
-  elastic->set_stall_limit_ms(absl::ToInt64Milliseconds(arguments.Duration("stall_limit", absl::ZeroDuration())));
-  elastic->set_reset_limit(arguments.Number("resets", 0));
-  const std::vector<std::string> cooldown = SplitList(arguments.Text("cooldown", "0:0"), ':');
-  elastic->set_least_cooldown_ms(NumberOf(cooldown[0]));
-  elastic->set_most_cooldown_ms(NumberOf(cooldown[1]));
 }
 
 void Script::Hello(const Arguments& arguments) {
@@ -359,16 +315,6 @@ void Script::Ended(const Arguments& arguments) {
   message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(arguments.Number("index", 0)));
   message.mutable_process_ended()->set_sentence(arguments.Text("sentence"));
   Say(arguments.subject, std::move(message));
-}
-
-void Script::Exit(const Arguments& arguments) {
-  ExitReported event{shell_->NewCall(), {}};
-  event.request.set_job("mnist");
-  event.request.set_launch_index(NumberOf(arguments.subject));
-  event.request.set_failed(arguments.Number("failed", 1) != 0);
-  event.request.set_end(arguments.Text("end", "SIGKILL"));
-  event.request.set_host(arguments.Text("host", "a"));
-  Step(event);
 }
 
 void Script::LostList(const Arguments&) { Step(LostListed{shell_->NewCall()}); }

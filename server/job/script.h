@@ -41,6 +41,7 @@ class Script {
 
   void Options(const Arguments& arguments);
   void Start(const Arguments& arguments);
+  void Claim(const Arguments& arguments);
   void Join(const Arguments& arguments);
   void Hello(const Arguments& arguments);
   void Ready(const Arguments& arguments);
@@ -73,7 +74,6 @@ class Script {
 
   void Step(const Event& event) { Show(shell_->Step(event)); }
   void Say(const std::string& worker, v1::WorkerMessage message);
-  static void FillElastic(const Arguments& arguments, v1::Elastic* elastic);
   // The epoch that the worker believes to be in, or what the command says.
   uint64_t EpochOf(const Arguments& arguments) const;
   void BeatAll(const Arguments& arguments);
@@ -86,6 +86,8 @@ class Script {
   std::unique_ptr<TestShell> shell_;
   std::map<std::string, StreamId> stream_of_;
   std::map<StreamId, std::string> owner_of_;
+  // Each launch that has claimed the job, as the coordinator knows it.
+  std::map<std::string, v1::Launch> launches_;
   // How each worker joined last.
   std::map<std::string, std::map<std::string, std::string>> joined_as_;
   // The epoch and rank that epoch_formed gave each worker.

@@ -47,6 +47,7 @@ struct ReplyText {
   std::string operator()(const v1::JoinResponse& r) const {
     return absl::StrCat(" heartbeat=", r.heartbeat_interval_ms(), "ms silence=", r.silence_limit_ms(), "ms");
   }
+  std::string operator()(const v1::CreateJobResponse& r) const { return absl::StrCat(" launch=", r.launch().nonce()); }
   std::string operator()(const v1::BeginCheckpointResponse& r) const { return absl::StrCat(" token=", r.token()); }
   std::string operator()(const v1::CommitCheckpointResponse& r) const {
     return r.has_checkpoint() ? absl::StrCat(" ", ShowCheckpoint(r.checkpoint())) : " given up";

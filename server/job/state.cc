@@ -42,7 +42,7 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   cycle_.Settle();
   if (ledger_.IsChanged()) storage_.Save();
   ForgetClosedStreams();
-  promised_tick_ = ledger_.actions().next_tick = cycle_.Deadline();
+  promised_tick_ = ledger_.actions().next_tick = std::min(cycle_.Deadline(), admission_.ClaimEnd());
   return ledger_.TakeActions();
 }
 
@@ -58,7 +58,7 @@ void Job::State::On(const JoinRequested& event) {
   const bool is_first = job_.lobby.IsEmpty();
   // A dismissed worker reads on its stream that the job has finished.
   const bool is_dismissed = job_.fence.IsDismissed(event.request.member().incarnation());
-  const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event.request);
+  const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event.request, event.launch);
   if (!status.ok()) return ledger_.Answer<v1::JoinResponse>(event.call, status);
   if (is_first && !is_dismissed) cycle_.OnFirstInLobby();
   v1::JoinResponse response;
@@ -66,6 +66,14 @@ void Job::State::On(const JoinRequested& event) {
   response.set_silence_limit_ms(absl::ToInt64Milliseconds(job_.options.silence_limit));
   response.set_version(kVersion);
   ledger_.Answer<v1::JoinResponse>(event.call, std::move(response));
+}
+
+void Job::State::On(const JobClaimed& event) {
+  const absl::StatusOr<v1::Launch> launch = admission_.Claim(event.request);
+  if (!launch.ok()) return ledger_.Answer<v1::CreateJobResponse>(event.call, launch.status());
+  v1::CreateJobResponse response;
+  *response.mutable_launch() = *launch;
+  ledger_.Answer<v1::CreateJobResponse>(event.call, std::move(response));
 }
 
 void Job::State::On(const StreamOpened& event) {
@@ -147,6 +155,11 @@ void Job::State::On(const ExitReported& event) {
   const v1::ReportExitRequest& report = event.request;
   if (absl::Status status = CheckReportExit(report); !status.ok())
     return ledger_.Answer<v1::ReportExitResponse>(event.call, status);
+  if (!job_.IsOngoing() && admission_.AwaitsFirstWorker()) {
+    return ledger_.Answer<v1::ReportExitResponse>(
+        event.call,
+        absl::NotFoundError(absl::StrCat("no worker of this launch of job ", ledger_.name(), " has joined yet")));
+  }
   if (job_.IsOngoing() && job_.failures.NoteExit(report.launch_index())) losses_.TakeExit(report);
   job_.failures.ForgetLoss(report.launch_index());
   cycle_.Settle();
@@ -166,6 +179,10 @@ void Job::State::On(const LostListed& event) {
 }
 
 void Job::State::On(const JobInspected& event) {
+  if (ledger_.record().created_unix_ms() == 0) {
+    return ledger_.Answer<v1::GetJobResponse>(
+        event.call, absl::NotFoundError(absl::StrCat("no worker of job ", ledger_.name(), " has joined yet")));
+  }
   ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history_of));
 }
 

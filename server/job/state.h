@@ -40,11 +40,13 @@ class Job::State {
   }
   Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead);
   v1::JobSummary Summary() const { return report_.Summary(); }
+  bool IsClaimed() const { return admission_.ClaimEnd() != absl::InfiniteFuture(); }
   bool IsIdle() const;
 
  private:
   // One for each kind of event.
   void On(const JoinRequested& event);
+  void On(const JobClaimed& event);
   void On(const StreamOpened& event);
   void On(const MessageReceived& event);
   void On(const StreamClosed& event);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
+#include "server/job/rules/bounds.h"
 #include "server/loop/refusal.h"
 #include "spdlog/spdlog.h"
 
@@ -89,11 +90,17 @@ void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
 JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
   const auto found = jobs_.find(letter.job);
   if (found != jobs_.end()) return found->second.get();
-  // Only a worker that joins makes a job; nothing else may leave a trace in the store.
-  if (std::holds_alternative<JoinRequested>(letter.event) || surroundings_.directory->Knows(letter.job)) {
-    return Open(letter.job);
+  absl::Status status;
+  if (!surroundings_.directory->Knows(letter.job)) {
+    status = absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job));
+    // Only a worker that joins, and its launcher, make a job; nothing else, and nobody who is refused, may leave a
+    // trace in the store.
+    if (const auto* join = std::get_if<JoinRequested>(&letter.event)) status = CheckJoin(join->request);
+    if (const auto* claim = std::get_if<JobClaimed>(&letter.event)) status = CheckCreateJob(claim->request);
+    if (status.ok()) status = AdmitByQuota(letter.job, letter.event);
   }
-  Refuse(letter.event, absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job)));
+  if (status.ok()) return Open(letter.job);
+  Refuse(letter.event, status);
   mailbox_.Release(letter.job, 1);
   return nullptr;
 }
@@ -171,20 +178,27 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   }
   const v1::JobSummary summary = owned->runner->Summary();
   if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
-  surroundings_.directory->Update(key, summary);
+  // A launch that has claimed a new job keeps the room that it was given for it.
+  if (summary.created_unix_ms() != 0 || !owned->runner->IsClaimed()) surroundings_.directory->Update(key, summary);
   SetTimer(key, owned);
 }
 
 void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
-  if (const auto* join = std::get_if<JoinRequested>(&event)) {
-    const v1::JoinRequest& request = join->request;
-    const uint32_t most = request.has_elastic() ? request.elastic().max_size() : request.wanted_size();
-    if (absl::Status status = surroundings_.directory->Admit(key, most); !status.ok()) {
-      Refuse(event, status);
-      return;
-    }
+  if (absl::Status status = AdmitByQuota(key, event); !status.ok()) {
+    Refuse(event, status);
+    return;
   }
   owned->runner->Take(event, SteadyNow());
+}
+
+absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
+  if (const auto* claim = std::get_if<JobClaimed>(&event))
+    return surroundings_.directory->Admit(key, claim->request.most_workers());
+  const auto* join = std::get_if<JoinRequested>(&event);
+  if (join == nullptr) return absl::OkStatus();
+  const v1::JoinRequest& request = join->request;
+  return surroundings_.directory->Admit(key,
+                                        request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
@@ -195,6 +209,7 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   const absl::Status told = EndOfDroppedJob(key, status);
   spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
   surroundings_.metrics->CountStoreError();
+  surroundings_.directory->Release(key);
   if (owned->runner != nullptr) owned->runner->Abandon(told);
   for (const Event& event : owned->waiting) Refuse(event, told);
   mailbox_.Release(key, owned->waiting.size());

@@ -93,6 +93,8 @@ class JobLoop {
   void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);
   void Advance(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
+  // Whether the tenant's quota has room for what the event asks for.
+  absl::Status AdmitByQuota(const JobKey& key, const Event& event);
   void Drop(const JobKey& key, const absl::Status& status);
   void SetTimer(const JobKey& key, OwnedJob* owned);
   void FireTimers(absl::Time now);

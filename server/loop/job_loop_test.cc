@@ -198,6 +198,49 @@ TEST_F(JobLoopTest, NothingButAJoinMakesAJob) {
   EXPECT_TRUE(ScanAndWait(&store_, "").value().empty());
 }
 
+TEST_F(JobLoopTest, ARefusedJoinOrLaunchLeavesNothing) {
+  const auto loop = MakeLoop();
+  JoinRequested wrong = JoinOf(1, 0, 1);
+  wrong.request.set_protocol_version(99);
+  JoinRequested many = JoinOf(2, 0, kDefaultMaxWorkers + 1);
+  JobClaimed nameless{3, {}};
+  nameless.request.set_job(kJob.job);
+  for (const Event& event : std::vector<Event>{wrong, many, nameless}) {
+    ASSERT_TRUE(loop->Push(kJob, event).ok());
+    EXPECT_FALSE(outputs_.NextReply().status.ok());
+  }
+  EXPECT_EQ(ScanAndWait(&store_, "").value().size(), 0u);
+  EXPECT_FALSE(directory_.Knows(kJob));
+}
+
+TEST_F(JobLoopTest, AClaimTakesRoomInTheQuotaUntilItEnds) {
+  v1::TenantRecord tenant;
+  tenant.set_name("default");
+  tenant.set_max_jobs(1);
+  tenant.set_max_workers(2);
+  ASSERT_TRUE(tenants_.Put(tenant).ok());
+  const auto loop = MakeLoop();
+  const auto claim = [&](const std::string& job, bool release) {
+    JobClaimed event{1, {}};
+    event.request.set_job(job);
+    event.request.mutable_launch()->set_nonce(absl::StrCat("0123456789abcdef", job));
+    event.request.mutable_launch()->set_who("a test");
+    event.request.set_most_workers(1);
+    event.request.set_release(release);
+    EXPECT_TRUE(loop->Push({"default", job}, event).ok());
+    return outputs_.NextReply().status;
+  };
+  EXPECT_TRUE(claim(kJob.job, false).ok());
+  EXPECT_EQ(claim("other", false).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(loop->Push(kJob, JoinOf(2, 0, 3)).ok());
+  EXPECT_THAT(outputs_.NextReply().status.message(), HasSubstr("it wants 3 workers"));
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{3}).ok());
+  const absl::Status shown = outputs_.NextReply().status;
+  EXPECT_EQ(shown.code(), absl::StatusCode::kNotFound) << shown;
+  EXPECT_TRUE(claim(kJob.job, true).ok());
+  EXPECT_TRUE(claim("other", false).ok());
+}
+
 TEST_F(JobLoopTest, WhatMustBeDurableIsWrittenBeforeTheOutputsLeave) {
   const auto loop = MakeLoop();
   ASSERT_TRUE(loop->Push(kJob, JoinOf(1, 0, 1)).ok());

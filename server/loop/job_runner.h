@@ -50,6 +50,7 @@ class JobRunner {
   void Abandon(const absl::Status& status);
 
   v1::JobSummary Summary() const { return job_->Summary(); }
+  bool IsClaimed() const { return job_->IsClaimed(); }
   absl::Time next_tick() const { return next_tick_; }
   bool HasUnfinishedSteps() const { return !unfinished_.empty(); }
   // Nothing would be lost if the runner was given up now.

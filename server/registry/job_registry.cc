@@ -54,14 +54,17 @@ absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers) {
   const Quota quota = tenants_->QuotaOf(key.tenant);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
-  if (own != jobs_.end() && IsActive(own->second.state())) return absl::OkStatus();
+  if (own != jobs_.end() && IsActive(own->second.state())) {
+    const bool is_room_only = own->second.created_unix_ms() == 0;
+    if (!is_room_only || most_workers <= own->second.wanted_size()) return absl::OkStatus();
+  }
   size_t kept = 0;
   size_t active = 0;
   uint64_t workers = 0;
   for (auto job = jobs_.lower_bound(JobKey{key.tenant, ""}); job != jobs_.end() && job->first.tenant == key.tenant;
        ++job) {
     ++kept;
-    if (!IsActive(job->second.state())) continue;
+    if (!IsActive(job->second.state()) || job->first == key) continue;
     ++active;
     workers += MostWorkers(job->second);
   }
@@ -95,6 +98,12 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
     jobs_[key] = std::move(summary);
     updates_[key] = ++last_update_;
   }
+}
+
+void JobRegistry::Release(const JobKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = jobs_.find(key);
+  if (found != jobs_.end() && found->second.created_unix_ms() == 0) jobs_.erase(found);
 }
 
 bool JobRegistry::Knows(const JobKey& key) const {

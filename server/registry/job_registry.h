@@ -41,12 +41,16 @@ class JobRegistry {
   // The jobs that are forming or running.
   std::vector<JobKey> ActiveKeys() const;
 
-  // Makes room for a job that a worker wants to join: an active job has its room already. The room is held until the
-  // next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both values).
+  // Makes room for a job that a worker wants to join, or a launch claims: an active job has its room already. The room
+  // is held until the next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both
+  // values).
   absl::Status Admit(const JobKey& key, uint32_t most_workers);
 
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
   void Update(const JobKey& key, v1::JobSummary summary);
+
+  // Gives back the room of a job of which nothing has come.
+  void Release(const JobKey& key);
 
   bool Knows(const JobKey& key) const;
 

@@ -53,6 +53,32 @@ TEST(TenantsTest, AReplacedRecordRevokesItsOldToken) {
   EXPECT_TRUE(tenants.Authenticate("new").ok());
 }
 
+TEST(TenantsTest, ACredentialIsOfOneRunAndCannotBeChanged) {
+  Tenants tenants;
+  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "token-a")).ok());
+  tenants.SetRunKey("key");
+  v1::Launch launch;
+  launch.set_nonce("n");
+  launch.set_who("alice");
+  launch.set_since_unix_ms(5);
+  const std::string credential = tenants.CredentialOf({"a", "train"}, launch);
+  const auto access = tenants.Authenticate(credential);
+  ASSERT_TRUE(access.ok()) << access.status();
+  EXPECT_TRUE(access->IsOfRun());
+  EXPECT_EQ(access->tenant, "a");
+  EXPECT_EQ(access->job, "train");
+  EXPECT_EQ(access->launch.nonce(), "n");
+  EXPECT_FALSE(access->admin);
+  for (size_t i = 0; i < credential.size(); ++i) {
+    std::string changed = credential;
+    changed[i] = changed[i] == 'A' ? 'B' : 'A';
+    EXPECT_FALSE(tenants.Authenticate(changed).ok()) << i;
+  }
+  EXPECT_FALSE(tenants.Authenticate(tenants.CredentialOf({"gone", "train"}, launch)).ok());
+  tenants.SetRunKey("another");
+  EXPECT_FALSE(tenants.Authenticate(credential).ok());
+}
+
 TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
   EXPECT_TRUE(CheckTenantName("team-7").ok());
   for (const std::string& bad : {std::string(), std::string("A"), std::string("a/b"), std::string(65, 'a')}) {

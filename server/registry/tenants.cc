@@ -58,6 +58,7 @@ std::optional<v1::TenantRecord> Tenants::Find(absl::string_view name) const {
 }
 
 absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
+  if (RunCredentials::IsCredential(token)) return AuthenticateRun(token);
   const std::string digest = Sha256(token);
   const std::lock_guard<std::mutex> lock(mutex_);
   const v1::TenantRecord* owner = nullptr;
@@ -68,6 +69,22 @@ absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
   }
   if (owner == nullptr) return absl::UnauthenticatedError("the token is not known to this coordinator");
   return Access{owner->name(), owner->admin()};
+}
+
+absl::StatusOr<Access> Tenants::AuthenticateRun(absl::string_view credential) const {
+  std::optional<v1::RunClaims> claims;
+  if (credentials_.has_value()) claims = credentials_->Read(credential);
+  if (!claims.has_value() || !Find(claims->tenant()).has_value())
+    return absl::UnauthenticatedError("the credential is of no run that this coordinator knows");
+  return Access{claims->tenant(), false, claims->job(), claims->launch()};
+}
+
+std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch) const {
+  v1::RunClaims claims;
+  claims.set_tenant(key.tenant);
+  claims.set_job(key.job);
+  *claims.mutable_launch() = launch;
+  return credentials_.has_value() ? credentials_->Make(claims) : "";
 }
 
 Quota Tenants::QuotaOf(absl::string_view tenant) const {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "farandole/v1/store.pb.h"
+#include "server/registry/job_key.h"
+#include "server/registry/run_credentials.h"
 
 namespace farandole {
 
@@ -31,6 +34,11 @@ struct Quota {
 struct Access {
   std::string tenant;
   bool admin = false;
+  // Of a run's credential: its job and launch. "": of a tenant's token.
+  std::string job = {};
+  v1::Launch launch = {};
+
+  bool IsOfRun() const { return !job.empty(); }
 };
 
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
@@ -46,16 +54,23 @@ class Tenants {
   absl::Status CheckRoom() const;
   std::optional<v1::TenantRecord> Find(absl::string_view name) const;
 
-  // The tenant that `token` belongs to. Compares the token's hash with all that are known, each in constant time.
-  // UNAUTHENTICATED: it belongs to none.
+  // Sets what the credentials of runs are made with; before the first call that needs it.
+  void SetRunKey(std::string key) { credentials_.emplace(std::move(key)); }
+  // The credential of a run of the tenant's job.
+  std::string CredentialOf(const JobKey& key, const v1::Launch& launch) const;
+
+  // The tenant that `token`, or the credential of a run, belongs to. Compares the token's hash with all that are known,
+  // each in constant time. UNAUTHENTICATED: it belongs to none.
   absl::StatusOr<Access> Authenticate(absl::string_view token) const;
 
   // The defaults where the tenant is not known or its record says 0.
   Quota QuotaOf(absl::string_view tenant) const;
 
  private:
+  absl::StatusOr<Access> AuthenticateRun(absl::string_view credential) const;
   absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::optional<RunCredentials> credentials_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   absl::btree_map<std::string, v1::TenantRecord> records_ ABSL_GUARDED_BY(mutex_);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
@@ -22,6 +22,12 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string SecretOf(uint32_t number) {
+  std::string secret = absl::StrCat("worker ", number);
+  secret.resize(kWorkerSecretBytes);
+  return secret;
 }
 
 }  // namespace
@@ -51,6 +57,9 @@ absl::StatusOr<Response> TestClient::Call(Stub* stub,
   return response;
 }
 
+absl::StatusOr<v1::CreateJobResponse> TestClient::CreateJob(const v1::CreateJobRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::CreateJob, request);
+}
 absl::StatusOr<v1::JoinResponse> TestClient::Join(const v1::JoinRequest& request) {
   return Call(worker_.get(), &v1::WorkerService::Stub::Join, request);
 }
@@ -90,7 +99,8 @@ TestWorker::TestWorker(const std::string& address, std::string token, std::strin
     : client_(address, std::move(token)),
       job_(std::move(job)),
       number_(number),
-      incarnation_(absl::StrFormat("%032x", number + 1)),
+      secret_(SecretOf(number)),
+      incarnation_(IncarnationOfSecret(secret_)),
       stub_(v1::WorkerService::NewStub(client_.channel())) {}
 
 TestWorker::~TestWorker() {
@@ -102,6 +112,7 @@ absl::StatusOr<v1::JoinResponse> TestWorker::Join(uint32_t wanted_size) {
   v1::JoinRequest request;
   request.set_job(job_);
   request.mutable_member()->set_incarnation(incarnation_);
+  request.set_secret(secret_);
   request.mutable_member()->set_host_id("host");
   request.mutable_member()->set_hostname("host");
   request.mutable_member()->set_pid(getpid());
@@ -114,12 +125,15 @@ absl::StatusOr<v1::JoinResponse> TestWorker::Join(uint32_t wanted_size) {
   request.set_stall_warning_ms(60'000);
   if (elastic_.has_value()) *request.mutable_elastic() = *elastic_;
   request.set_predecessor(predecessor_);
+  request.set_predecessor_secret(predecessor_secret_);
   return client_.Join(request);
 }
 
-void TestWorker::SetElastic(const v1::Elastic& elastic, const std::string& predecessor) {
+void TestWorker::SetElastic(const v1::Elastic& elastic, const TestWorker* predecessor) {
   elastic_ = elastic;
-  predecessor_ = predecessor;
+  if (predecessor == nullptr) return;
+  predecessor_ = predecessor->incarnation();
+  predecessor_secret_ = predecessor->secret();
 }
 
 void TestWorker::Attach(uint64_t epoch) {
@@ -129,6 +143,7 @@ void TestWorker::Attach(uint64_t epoch) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_job(job_);
   message.mutable_hello()->set_incarnation(incarnation_);
+  message.mutable_hello()->set_secret(secret_);
   message.mutable_hello()->set_epoch(epoch);
   Send(message);
 }

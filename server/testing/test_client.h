@@ -26,6 +26,7 @@ class TestClient {
  public:
   TestClient(const std::string& address, std::string token);
 
+  absl::StatusOr<v1::CreateJobResponse> CreateJob(const v1::CreateJobRequest& request);
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request);
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& job, const std::string& tenant = "");
   absl::StatusOr<v1::ListJobsResponse> ListJobs();
@@ -64,8 +65,10 @@ class TestWorker {
   ~TestWorker();
 
   absl::StatusOr<v1::JoinResponse> Join(uint32_t wanted_size);
+  // From now on it says that it is `other`, and has its own secret.
+  void Impersonate(const TestWorker& other) { incarnation_ = other.incarnation(); }
   // From now on it joins an elastic job, as the process that was `predecessor` in the last epoch.
-  void SetElastic(const v1::Elastic& elastic, const std::string& predecessor = "");
+  void SetElastic(const v1::Elastic& elastic, const TestWorker* predecessor = nullptr);
   // Opens the stream with a hello for `epoch`; 0: not in one yet.
   void Attach(uint64_t epoch = 0);
   bool Send(const v1::WorkerMessage& message);
@@ -79,15 +82,18 @@ class TestWorker {
   v1::WorkerMessage LeaveOf(uint64_t epoch) const;
 
   const std::string& incarnation() const { return incarnation_; }
+  const std::string& secret() const { return secret_; }
   TestClient& client() { return client_; }
 
  private:
   TestClient client_;
   const std::string job_;
   const uint32_t number_;
-  const std::string incarnation_;
+  const std::string secret_;
+  std::string incarnation_;
   std::optional<v1::Elastic> elastic_;
   std::string predecessor_;
+  std::string predecessor_secret_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;

@@ -302,7 +302,7 @@ def test_worker_that_ends_well_before_it_joins_is_told_where_another_launch_may_
     command = [sys.executable, str(EARLY)]
     first = start(str(harness.CLI), "run", "-np", "2", *options, *command)
     first.expect(AWAITED)
-    second = start(str(harness.CLI), "run", "-np", "2", *options, *command)
+    second = start(str(harness.CLI), "run", "-np", "2", "--attach", *options, *command)
     for run in (first, second):
         run.require_end(0, START_SECONDS)
         assert re.search(r"\[[01]\] joined a job of [23]\n", run.output), run.output

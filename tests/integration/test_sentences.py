@@ -11,6 +11,7 @@ from gates import Gate
 from programs_run import SOON_SECONDS, Program
 
 EXAMPLES = harness.ROOT / "examples"
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
 
 def test_rank_that_never_joins_is_counted(job: Callable[..., Program], gate: Gate) -> None:
@@ -20,13 +21,33 @@ def test_rank_that_never_joins_is_counted(job: Callable[..., Program], gate: Gat
     assert "Traceback" not in run.output, run.output
 
 
-def test_wrong_token_is_refused(
+def test_wrong_token_is_refused_before_workers_start(
     job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> None:
     coordinator = serve()
     wrong = tmp_path / "wrong"
     wrong.write_text("wrong", encoding="utf-8")
     run = job(1, "absent", "no", options=["--coordinator", coordinator.address, "--token-file", str(wrong)])
+    run.require_end(1)
+    refusal = (
+        f"coordinator {coordinator.address} refused the token in {wrong}: the token is not known to this coordinator"
+    )
+    assert run.output == f"farandole: {refusal}\n"
+
+
+def test_wrong_token_of_a_worker_without_a_launcher_is_refused(
+    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong", encoding="utf-8")
+    run = start(
+        *(sys.executable, str(PROGRAMS / "absent.py"), "no"),
+        FARANDOLE_COORDINATOR=coordinator.address,
+        FARANDOLE_TOKEN_FILE=str(wrong),
+        FARANDOLE_SIZE="1",
+        FARANDOLE_LAUNCH_INDEX="0",
+    )
     run.expect(rf"PermissionError: coordinator {coordinator.address} refused the token in {wrong}: ")
     run.require_end(3)
     assert "Traceback" not in run.output, run.output

@@ -13,6 +13,9 @@ namespace farandole {
 struct Lineage {
   // The incarnation that the process had in the last epoch of which it was a member; "": it was in none.
   std::string predecessor;
+  // The secret that proves it, and that of the incarnation which the process has now; "": the other side asks for none.
+  std::string predecessor_secret;
+  std::string secret;
   // Whether this process writes the lines about the whole job to the log while no epoch has given it a rank.
   bool speaks = false;
   // How long the coordinator may be unreachable at a join; zero: the join timeout.

@@ -33,6 +33,7 @@ absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::
     v1::BeginCheckpointRequest request;
     request.set_job(job_);
     request.set_incarnation(link_->incarnation());
+    request.set_secret(link_->secret());
     request.set_epoch(epoch_);
     request.set_name(std::string(name));
     request.set_step(step);
@@ -99,6 +100,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   v1::CommitCheckpointRequest request;
   request.set_job(job_);
   request.set_incarnation(link_->incarnation());
+  request.set_secret(link_->secret());
   *request.mutable_checkpoint() = *std::move(finished);
   absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
   if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);

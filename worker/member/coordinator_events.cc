@@ -19,6 +19,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
   v1::Hello hello;
   hello.set_job(job_);
   hello.set_incarnation(incarnation_);
+  hello.set_secret(secret_);
   if (!has_epoch_) return hello;
   hello.set_epoch(epoch_.number());
   if (engine_ == nullptr) return hello;

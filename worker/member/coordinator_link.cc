@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/sha256.h"
 #include "base/steady_time.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
@@ -85,10 +85,27 @@ v1::Elastic ElasticOf(const WorkerOptions& options) {
   return elastic;
 }
 
-std::string RandomHex(int bytes) {
+std::string RandomBytes(size_t bytes) {
   std::string random(bytes, '\0');
-  RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), bytes);
-  return absl::BytesToHexString(random);
+  FD_CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(bytes)), 1);
+  return random;
+}
+
+v1::WorkerMessage EndedMessage(int launch_index, const std::string& sentence) {
+  v1::WorkerMessage message;
+  message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(launch_index));
+  message.mutable_process_ended()->set_sentence(sentence);
+  return message;
+}
+
+v1::Leave LeaveMessage(const std::string& reason, const std::string& failure, bool returns,
+                       const std::vector<int>& left) {
+  v1::Leave leave;
+  leave.set_reason(reason);
+  leave.set_failure(failure);
+  leave.set_returns(returns);
+  leave.mutable_left_ranks()->Assign(left.begin(), left.end());
+  return leave;
 }
 
 }  // namespace
@@ -98,7 +115,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
                                                                        const std::vector<std::string>& endpoints,
                                                                        std::function<bool()> interrupted) {
   v1::Member member;
-  member.set_incarnation(RandomHex(16));
+  Lineage own = lineage;
+  own.secret = RandomBytes(kWorkerSecretBytes);
+  member.set_incarnation(IncarnationOfSecret(own.secret));
   member.set_host_id(HostIdentity(options.host_id));
   member.set_hostname(HostName());
   member.set_pid(getpid());
@@ -116,13 +135,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.is_interrupted = std::move(interrupted);
   const WorkerLog log(options.log_level, options.log_format, options.job);
   client.on_unreached = [log](const std::string& sentence) { log.Write(LogLevel::kWarning, -1, sentence); };
-  return JoinOver(options, lineage, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
+  return JoinOver(options, own, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
     return CoordinatorClient::Start(std::move(client), std::move(join), kLongestTick, std::move(callbacks));
   });
 }
 
 CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& lineage, const v1::Member& member)
     : incarnation_(member.incarnation()),
+      secret_(lineage.secret),
       job_(options.job),
       log_(options.log_level, options.log_format, options.job),
       speaks_(lineage.speaks),
@@ -146,7 +166,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::JoinOver(const
   join.set_version(kVersion);
   join.set_join_timeout_ms(absl::ToInt64Milliseconds(options.join_timeout));
   join.set_stall_warning_ms(absl::ToInt64Milliseconds(options.stall_warning));
+  join.set_secret(lineage.secret);
   join.set_predecessor(lineage.predecessor);
+  join.set_predecessor_secret(lineage.predecessor_secret);
   if (options.is_elastic()) *join.mutable_elastic() = ElasticOf(options);
   CoordinatorLink* self = link.get();
   Conversation::Callbacks callbacks;
@@ -178,10 +200,7 @@ absl::StatusOr<v1::Epoch> CoordinatorLink::AwaitEpoch(const std::function<bool()
 }
 
 void CoordinatorLink::TellEnded(int launch_index, const std::string& sentence) {
-  v1::WorkerMessage message;
-  message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(launch_index));
-  message.mutable_process_ended()->set_sentence(sentence);
-  conversation_->Send(std::move(message));
+  conversation_->Send(EndedMessage(launch_index, sentence));
 }
 
 bool CoordinatorLink::has_epoch() const {
@@ -302,11 +321,7 @@ void CoordinatorLink::ReportLost(int rank, const std::string& evidence, const ab
 
 void CoordinatorLink::Leave(const std::string& reason, const std::string& failure, bool returns,
                             const std::vector<int>& left) {
-  v1::Leave leave;
-  leave.set_reason(reason);
-  leave.set_failure(failure);
-  leave.set_returns(returns);
-  leave.mutable_left_ranks()->Assign(left.begin(), left.end());
+  v1::Leave leave = LeaveMessage(reason, failure, returns, left);
   bool ended = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -99,6 +99,7 @@ class CoordinatorLink final : public ControlLink {
 
   Conversation& conversation() { return *conversation_; }
   const std::string& incarnation() const { return incarnation_; }
+  const std::string& secret() const { return secret_; }
   const std::string& job() const { return job_; }
   uint64_t messages() const { return group_messages_.load(); }
 
@@ -129,6 +130,7 @@ class CoordinatorLink final : public ControlLink {
   void SendGroupRequest(const v1::GroupRequest& request);
 
   const std::string incarnation_;
+  const std::string secret_;
   const std::string job_;
   const WorkerLog log_;
   const bool speaks_;  // this worker writes what concerns the whole job to the log

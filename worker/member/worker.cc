@@ -68,6 +68,7 @@ absl::Status Worker::Join(Lineage* lineage, const Interrupted& interrupted) {
     return epoch.status();
   }
   lineage->predecessor = link_->incarnation();
+  lineage->predecessor_secret = link_->secret();
   absl::Status status = BecomeMember(*epoch, lineage->next_handles, interrupted);
   if (!status.ok()) Forsake(status, lineage, interrupted);
   return status;

@@ -14,6 +14,17 @@ std::string NewIdempotencyKey() {
   return absl::StrFormat("%08x%08x%08x%08x", source(), source(), source(), source());
 }
 
+template <typename Response>
+absl::StatusOr<Response> Send(const ServiceClient& client, const ServiceClient::Request& request,
+                              const std::function<bool()>& interrupted) {
+  const absl::StatusOr<std::string> answer = client.Call(request, interrupted);
+  if (!answer.ok()) return answer.status();
+  Response response;
+  if (response.ParseFromString(*answer)) return response;
+  return absl::UnimplementedError(absl::StrCat("coordinator ", client.where().address, " answered ", request.method,
+                                               " with something else: it is another version, or another program"));
+}
+
 template <typename Response, typename Message>
 absl::StatusOr<Response> Call(const ServiceClient& client, const char* method, const Message& message,
                               std::string refusal, bool awaits_coordinator = false) {
@@ -22,12 +33,7 @@ absl::StatusOr<Response> Call(const ServiceClient& client, const char* method, c
   request.message = message.SerializeAsString();
   request.refusal = std::move(refusal);
   request.awaits_coordinator = awaits_coordinator;
-  const absl::StatusOr<std::string> answer = client.Call(request, nullptr);
-  if (!answer.ok()) return answer.status();
-  Response response;
-  if (response.ParseFromString(*answer)) return response;
-  return absl::UnimplementedError(absl::StrCat("coordinator ", client.where().address, " answered ", method,
-                                               " with something else: it is another version, or another program"));
+  return Send<Response>(client, request, nullptr);
 }
 
 }  // namespace
@@ -77,6 +83,17 @@ absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::
   return Call<v1::AbortJobResponse>(*client_, "AdminService/AbortJob", request,
                                     absl::StrCat("refused to end job ", job))
       .status();
+}
+
+absl::StatusOr<v1::CreateJobResponse> CoordinatorSession::CreateJob(const v1::CreateJobRequest& request,
+                                                                    absl::Duration patience,
+                                                                    const std::function<bool()>& interrupted) const {
+  ServiceClient::Request call;
+  call.method = "WorkerService/CreateJob";
+  call.message = request.SerializeAsString();
+  call.refusal = absl::StrCat("refused the launch of job ", request.job());
+  call.patience = patience;
+  return Send<v1::CreateJobResponse>(*client_, call, interrupted);
 }
 
 absl::StatusOr<v1::ListLostResponse> CoordinatorSession::ListLost(const std::string& job) const {

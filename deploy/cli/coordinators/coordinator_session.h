@@ -1,12 +1,14 @@
 #ifndef FARANDOLE_DEPLOY_CLI_COORDINATORS_COORDINATOR_SESSION_H_
 #define FARANDOLE_DEPLOY_CLI_COORDINATORS_COORDINATOR_SESSION_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
@@ -30,6 +32,11 @@ class CoordinatorSession {
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
                         v1::AbortJobRequest::Asker asker) const;
 
+  // Waits up to `patience` for a coordinator that is away. `interrupted` is asked about every 100 ms whether to give
+  // up; null: never.
+  //   ABORTED  interrupted
+  absl::StatusOr<v1::CreateJobResponse> CreateJob(const v1::CreateJobRequest& request, absl::Duration patience,
+                                                  const std::function<bool()>& interrupted) const;
   absl::StatusOr<v1::ListLostResponse> ListLost(const std::string& job) const;
   // Waits for a coordinator that is away, as long as any call may take.
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;

@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<OwnCoordinator>> OwnCoordinator::Start(const RunO
 
 OwnCoordinator::~OwnCoordinator() {
   if (!ca_file_.empty()) unlink(ca_file_.c_str());
+  unlink(credential_file().c_str());
 }
 
 absl::Status OwnCoordinator::StartReachable(CoordinatorOptions options) {

@@ -36,6 +36,8 @@ class OwnCoordinator {
   // For workers of this host.
   std::string address() const { return coordinator_->address(); }
   std::string token_file() const { return coordinator_->token_file(); }
+  // Where the run's credential is, for workers of this host, as long as this object lives. The launcher writes it.
+  std::string credential_file() const { return state_directory() + "/credential"; }
   // "" on one host.
   const std::string& ca_file() const { return ca_file_; }
   std::string http_address() const { return coordinator_->http_address(); }

@@ -132,6 +132,13 @@ absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
 
 }  // namespace
 
+absl::Status CheckCreateJob(const v1::CreateJobRequest& request) {
+  if (absl::Status status = CheckJobName(request.job()); !status.ok()) return status;
+  if (absl::Status status = CheckLength("launch.nonce", request.launch().nonce(), 16, 64); !status.ok()) return status;
+  if (absl::Status status = CheckLength("launch.who", request.launch().who(), 1, 256); !status.ok()) return status;
+  return CheckNumber("most_workers", request.most_workers(), 1, 65536);
+}
+
 absl::Status CheckJoin(const v1::JoinRequest& request) {
   if (request.protocol_version() != kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the worker speaks protocol version ", request.protocol_version(),

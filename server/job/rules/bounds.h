@@ -15,6 +15,7 @@ namespace farandole {
 inline constexpr uint32_t kProtocolVersion = 1;
 
 // FAILED_PRECONDITION: another protocol version (both named).
+absl::Status CheckCreateJob(const v1::CreateJobRequest& request);
 absl::Status CheckJoin(const v1::JoinRequest& request);
 absl::Status CheckReportExit(const v1::ReportExitRequest& request);
 absl::Status CheckHello(const v1::Hello& hello);

@@ -20,6 +20,13 @@ using StreamId = uint64_t;
 struct JoinRequested {
   CallId call = 0;
   v1::JoinRequest request;
+  // The launch that the worker's credential is of; none with a tenant's token.
+  v1::Launch launch = {};
+};
+// The launcher's: CreateJobResponse, whose credential the shell makes.
+struct JobClaimed {
+  CallId call = 0;
+  v1::CreateJobRequest request;
 };
 struct StreamOpened {
   StreamId stream = 0;
@@ -84,9 +91,9 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event = std::variant<JoinRequested, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                           CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
-                           CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
+using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
+                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
+                           LostListed, JobInspected, CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole
 

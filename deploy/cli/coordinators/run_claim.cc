@@ -1,0 +1,64 @@
+#include "deploy/cli/coordinators/run_claim.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/steady_time.h"
+
+namespace farandole {
+namespace {
+
+// A third of the time for which a coordinator holds the name (kClaim of server/job/admission.cc).
+constexpr absl::Duration kRenewal = absl::Seconds(10);
+// A coordinator that hangs does not keep a launch from its end for longer.
+constexpr absl::Duration kReleaseLimit = absl::Seconds(1);
+
+std::string RandomNonce() {
+  std::random_device source;
+  std::string nonce;
+  for (int i = 0; i < 8; ++i) absl::StrAppend(&nonce, absl::StrFormat("%08x", source()));
+  return nonce;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunClaim>> RunClaim::Take(CoordinatorSession session, v1::CreateJobRequest request,
+                                                         absl::Duration patience,
+                                                         const std::function<bool()>& interrupted) {
+  request.mutable_launch()->set_nonce(RandomNonce());
+  absl::StatusOr<v1::CreateJobResponse> created = session.CreateJob(request, patience, interrupted);
+  if (!created.ok()) return created.status();
+  const bool is_own = created->launch().nonce() == request.launch().nonce();
+  *request.mutable_launch() = created->launch();
+  return std::unique_ptr<RunClaim>(
+      new RunClaim(std::move(session), std::move(request), is_own, std::move(*created->mutable_token())));
+}
+
+RunClaim::RunClaim(CoordinatorSession session, v1::CreateJobRequest request, bool is_own, std::string token)
+    : session_(std::move(session)),
+      request_(std::move(request)),
+      is_own_(is_own),
+      token_(std::move(token)),
+      renewal_([this] { Renew(); }) {}
+
+RunClaim::~RunClaim() {
+  over_.Notify();
+  renewal_.join();
+  if (!is_own_) return;
+  request_.set_release(true);
+  // Without an answer the name is free after the time for which the coordinator holds it.
+  const absl::Time limit = SteadyNow() + kReleaseLimit;
+  (void)session_.CreateJob(request_, absl::ZeroDuration(), [limit] { return SteadyNow() >= limit; });
+}
+
+void RunClaim::Renew() {
+  while (!over_.WaitFor(kRenewal)) {
+    // A coordinator that is away, or has given the name to another launch meanwhile, tells the workers when they join.
+    (void)session_.CreateJob(request_, absl::ZeroDuration(), [this] { return over_.WaitFor(absl::ZeroDuration()); });
+  }
+}
+
+}  // namespace farandole

@@ -70,6 +70,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
 # Sleeping elsewhere is waiting by polling. Each with the reason.
 SLEEPERS: Dict[str, str] = {
     "worker/device/nccl/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
+    "tests/integration/programs/ends_before_init.py": "nothing tells when another's child has been reaped",
 }
 
 WORDS = r"Manager|Handler|Helper|Utils?|Common|Impl|Info"

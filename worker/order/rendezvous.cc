@@ -1,11 +1,19 @@
 #include "worker/order/rendezvous.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
+
+namespace {
+
+// Bytes of a contribution that share the line with its description.
+constexpr size_t kFirstLinePayload = 40;
+
+}  // namespace
 
 // The answer to the round `round`, which is written last. Slot 0 declines.
 struct alignas(64) Rendezvous::Cell {
@@ -30,14 +38,13 @@ Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells)
       bells_(std::move(bells)),
       round_(std::max(cell(rank, 0).round.load(), cell(rank, 1).round.load())),
       has_closed_(seat(rank).is_closed.load() != 0) {
+  static_assert(offsetof(Cell, payload) + kFirstLinePayload == 64);
   static_assert(sizeof(Cell) == 320, "a small contribution shares its cache line with what describes it");
 }
 
 Rendezvous::Seat& Rendezvous::seat(int rank) const { return reinterpret_cast<Seat*>(memory_)[rank]; }
 
 Rendezvous::Cell& Rendezvous::cell(int rank, uint64_t round) const { return seat(rank).cells[round % 2]; }
-
-char* Rendezvous::payload() { return cell(rank_, round_.load() + 1).payload; }
 
 const char* Rendezvous::payload(int rank) const { return cell(rank, round_.load()).payload; }
 
@@ -49,7 +56,15 @@ bool Rendezvous::CanOffer() const {
   return !has_closed_.load();
 }
 
-void Rendezvous::Offer(uint32_t slot, uint64_t signature) { Answer(slot, signature); }
+void Rendezvous::Offer(uint32_t slot, uint64_t signature, absl::string_view contribution) {
+  // The first line last, and all of it at once: ranks that wait read it all the time, so each write of it that comes
+  // alone has to take it from their caches again.
+  char* const payload = cell(rank_, round_.load() + 1).payload;
+  const size_t first = std::min(contribution.size(), kFirstLinePayload);
+  std::memcpy(payload + first, contribution.data() + first, contribution.size() - first);
+  std::memcpy(payload, contribution.data(), first);
+  Answer(slot, signature);
+}
 
 void Rendezvous::Answer(uint32_t slot, uint64_t signature) {
   const uint64_t round = round_.load() + 1;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "worker/core/doorbell.h"
 
 namespace farandole {
@@ -31,10 +32,8 @@ class Rendezvous {
 
   // Whether this rank may offer now: its own last round is over, and all others have answered it.
   bool CanOffer() const;
-  // Where this rank's contribution to the next round goes.
-  char* payload();
-  // Answers the next round, and rings the others. CanOffer has held.
-  void Offer(uint32_t slot, uint64_t signature);
+  // Answers the next round, and rings the others. The contribution has at most kInlineBytes. CanOffer has held.
+  void Offer(uint32_t slot, uint64_t signature, absl::string_view contribution);
   // Any thread: the outcome of the round that this rank has offered last.
   Outcome Look() const;
   // Any thread: the one rank that has not answered the round that this rank has offered last; -1: none, or several.

@@ -38,8 +38,7 @@ class Ranks {
   // Offers with a payload that says of which rank and round it is.
   void Offer(int rank, uint32_t slot, uint64_t round) {
     const uint64_t payload = Payload(rank, round);
-    std::memcpy(ends_[rank]->payload(), &payload, sizeof(payload));
-    ends_[rank]->Offer(slot, kSignature);
+    ends_[rank]->Offer(slot, kSignature, {reinterpret_cast<const char*>(&payload), sizeof(payload)});
   }
   void ExpectAgreed(int rank, uint64_t round) {
     EXPECT_EQ(ends_[rank]->Look(), Outcome::kAgreed);
@@ -88,15 +87,15 @@ TEST(RendezvousTest, ARoundIsAgreedWhenAllHaveOfferedTheSame) {
 
 TEST(RendezvousTest, AnotherSlotOrSignatureDeclinesTheRound) {
   Ranks ranks(3);
-  ranks[0].Offer(3, kSignature);
-  ranks[1].Offer(4, kSignature);
+  ranks[0].Offer(3, kSignature, "");
+  ranks[1].Offer(4, kSignature, "");
   EXPECT_EQ(ranks[0].Look(), Outcome::kDeclined);
   EXPECT_EQ(ranks[1].Look(), Outcome::kDeclined);
-  ranks[2].Offer(3, kSignature);
+  ranks[2].Offer(3, kSignature, "");
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(ranks[rank].Look(), Outcome::kDeclined);
     ASSERT_TRUE(ranks[rank].CanOffer());
-    ranks[rank].Offer(5, kSignature + (rank == 1 ? 1 : 0));
+    ranks[rank].Offer(5, kSignature + (rank == 1 ? 1 : 0), "");
   }
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks[rank].Look(), Outcome::kDeclined);
 }
@@ -104,7 +103,7 @@ TEST(RendezvousTest, AnotherSlotOrSignatureDeclinesTheRound) {
 TEST(RendezvousTest, WhoIsAskedDeclinesAndNobodyOffersBeforeAllHaveAnswered) {
   Ranks ranks(3);
   EXPECT_FALSE(ranks[1].IsAsked());
-  ranks[0].Offer(3, kSignature);
+  ranks[0].Offer(3, kSignature, "");
   EXPECT_FALSE(ranks[0].IsAsked());
   EXPECT_TRUE(ranks[1].IsAsked());
   ranks[1].Decline();
@@ -125,7 +124,7 @@ TEST(RendezvousTest, WhoHasClosedDeclinesWhatItHasNotAnswered) {
   EXPECT_FALSE(ranks[1].CanOffer());
   ranks.ExpectAgreed(0, 1);
   ASSERT_TRUE(ranks[0].CanOffer());
-  ranks[0].Offer(3, kSignature);
+  ranks[0].Offer(3, kSignature, "");
   EXPECT_EQ(ranks[0].Look(), Outcome::kDeclined);
 }
 
@@ -136,7 +135,7 @@ TEST(RendezvousTest, AnAnswerWakesWhoSleeps) {
   Rendezvous first(aligned, 0, {&bells[0], &bells[1]});
   bells[1].SetAttention(Attention::kDataThreadAsleep);
   const uint32_t ticket = bells[1].Ticket();
-  first.Offer(3, kSignature);
+  first.Offer(3, kSignature, "");
   EXPECT_NE(bells[1].Ticket(), ticket);
 }
 

@@ -23,8 +23,9 @@ void Offer::Open(Submission* submission, NameTable::Name* name, int rank) {
   submission_ = submission;
   name_ = name;
   is_open_.store(true);
-  WritePayload(*submission, rank, rendezvous_->payload());
-  rendezvous_->Offer(submission->slot, submission->signature);
+  char contribution[kInlineBytes];
+  const size_t bytes = WritePayload(*submission, rank, contribution);
+  rendezvous_->Offer(submission->slot, submission->signature, {contribution, bytes});
 }
 
 Submission* Offer::CloseAgreed() {

@@ -41,8 +41,8 @@ TEST_F(OfferTest, AnAgreedRoundWritesTheResult) {
   EXPECT_TRUE(offer_.is_open());
   EXPECT_EQ(offer_.submission(), &submission_);
   EXPECT_EQ(submission_.slot, 7u);
-  *reinterpret_cast<float*>(other_.payload()) = 40.0f;
-  other_.Offer(7, 5);
+  const float contribution = 40.0f;
+  other_.Offer(7, 5, {reinterpret_cast<const char*>(&contribution), sizeof(contribution)});
   ASSERT_EQ(own_.Look(), Rendezvous::Outcome::kAgreed);
   EXPECT_EQ(offer_.CloseAgreed(), &submission_);
   EXPECT_EQ(value_, 42.0f);
@@ -64,7 +64,7 @@ TEST_F(OfferTest, ADeclinedRoundLeavesTheTensorAndPausesOffers) {
 
 TEST_F(OfferTest, ARankWithoutAnOfferDeclinesOthersOnce) {
   EXPECT_FALSE(offer_.Decline());
-  other_.Offer(7, 5);
+  other_.Offer(7, 5, "");
   EXPECT_TRUE(offer_.Decline());
   EXPECT_FALSE(offer_.Decline());
   EXPECT_EQ(other_.Look(), Rendezvous::Outcome::kDeclined);

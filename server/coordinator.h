@@ -24,7 +24,7 @@ struct CoordinatorOptions {
   // PEM files; both or none.
   std::string tls_cert;
   std::string tls_key;
-  // The same in memory, for who makes a certificate for this coordinator only; instead of the files.
+  // The same in memory, instead of the files: for a launcher that makes a certificate for this coordinator only.
   std::string tls_cert_pem;
   std::string tls_key_pem;
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
@@ -40,9 +40,9 @@ struct CoordinatorOptions {
   size_t stream_queue_limit = 10000;
 };
 
-// The coordination service, with all its parts, in this process: `farandole serve` is one, and a launcher may embed
-// one. Its jobs outlive it in the state directory: who starts another one there has them again. Owned by whoever starts
-// it; any thread.
+// The complete coordination service, in this process: `farandole serve` runs one, and a launcher may embed one. Its
+// jobs stay in the state directory; another coordinator that starts there takes them over. Owned by its starter;
+// thread-safe.
 class Coordinator {
  public:
   // Opens the state, takes over the jobs that were forming or running, and then the port.
@@ -65,10 +65,10 @@ class Coordinator {
   // Where the token is kept; "" for nowhere.
   std::string token_file() const;
 
-  // Ends the service in order: health says NOT_SERVING and who wants to join is told UNAVAILABLE; streams are kept
-  // until their jobs end or `grace` is over, then closed with UNAVAILABLE; all that was decided is durable on return. A
-  // second call with a shorter grace shortens the first. Jobs go on where a coordinator is started on the same state
-  // directory.
+  // Stops the service in an orderly way. The health check answers NOT_SERVING, and Join answers UNAVAILABLE. Streams
+  // stay open until their jobs end or `grace` is over, then they close with UNAVAILABLE. On return all decisions are
+  // durable. A second call with a shorter grace shortens the first. Jobs continue when a coordinator starts on the same
+  // state directory.
   void Drain(absl::Duration grace);
 
  private:

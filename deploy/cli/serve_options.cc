@@ -37,8 +37,8 @@ constexpr ServeSetting kSettings[] = {
      "nowhere",
      &O::http},
     {"--http-host", "FARANDOLE_HTTP_HOST", "NAME,...", "",
-     "Names under which browsers reach --http by a proxy; requests for other hosts are refused, but for addresses and "
-     "localhost",
+     "Host names by which browsers reach --http through a proxy; requests for other host names are refused, except for "
+     "IP addresses and localhost",
      &O::http_host},
     {"--tls-cert", "FARANDOLE_TLS_CERT", "FILE", "", "Certificate chain, PEM", &O::tls_cert},
     {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM", &O::tls_key},
@@ -48,7 +48,7 @@ constexpr ServeSetting kSettings[] = {
     {"--job-loops", "FARANDOLE_JOB_LOOPS", "threads", "2", "Threads that decide about jobs", nullptr, &O::job_loops, 1,
      64},
     {"--heartbeat-interval-ms", "FARANDOLE_HEARTBEAT_INTERVAL_MS", "ms", "500",
-     "How often a worker must be heard of; it says something each 500 ms at least", nullptr, &O::heartbeat_interval_ms,
+     "Interval between a worker's heartbeats; more than 500 has the effect of 500", nullptr, &O::heartbeat_interval_ms,
      10, kDayMs},
     {"--silence-limit-ms", "FARANDOLE_SILENCE_LIMIT_MS", "ms", "2500",
      "Silence after which a worker is lost, at least four such intervals", nullptr, &O::silence_limit_ms, 20, kDayMs},
@@ -62,7 +62,7 @@ constexpr ServeSetting kSettings[] = {
     {"--max-groups", "FARANDOLE_MAX_GROUPS", "groups", "1024", "Most groups of one epoch", nullptr, &O::max_groups, 1,
      4096},
     {"--drain-grace-ms", "FARANDOLE_DRAIN_GRACE_MS", "ms", "20000",
-     "How long SIGTERM and SIGINT let jobs go on before their streams are closed; a second signal ends it", nullptr,
+     "How long jobs may go on after SIGTERM or SIGINT; a second signal ends this grace period at once", nullptr,
      &O::drain_grace_ms, 0, kDayMs},
 };
 

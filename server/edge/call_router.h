@@ -27,8 +27,8 @@ inline constexpr size_t kStreamQueueLimit = 10000;
 // OK, or INVALID_ARGUMENT: a job's name is 1 to 128 bytes of [A-Za-z0-9._-].
 absl::Status CheckJobName(absl::string_view name);
 
-// Where every gRPC call comes in: who is it, which job does it mean, and then into that job's mailbox. Owned by the
-// coordinator; any thread; what it points to outlives it.
+// The entry of every gRPC call: authenticates the caller, finds the job that the call names, and puts an event into
+// that job's mailbox. Owned by the coordinator; thread-safe; borrows objects that outlive it.
 class CallRouter {
  public:
   CallRouter(const Tenants* tenants, ClientListener* listener, JobLoops* loops, OutputRouter* output_router,

@@ -52,7 +52,7 @@ class EpochCycle {
   // The next epoch, of the waiting workers.
   void Form();
   std::string FormingReason(const v1::Epoch& epoch, const std::vector<Lobby::Worker>& workers, bool begins_anew) const;
-  // An epoch of the run has ended, and none of these workers was in one.
+  // Whether the next epoch starts without state: an epoch of the run has ended, and none of these workers was in one.
   bool BeginsAnew(const std::vector<Lobby::Worker>& workers) const;
   // The one place that decides the next state when an epoch cannot go on.
   void OnEpochLost(RunningEpoch::Ending ending);

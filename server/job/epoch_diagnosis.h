@@ -20,8 +20,8 @@
 
 namespace farandole {
 
-// Collects the measurements of an epoch's ranks, and has them judged while they speak. Owned by its
-// RunningEpoch, whose parts it borrows.
+// Collects the measurements of an epoch's ranks from their heartbeats and runs the Judge on them from time to time.
+// Owned by its RunningEpoch, whose parts it borrows.
 class EpochDiagnosis {
  public:
   // `budget` may be null; shared by the jobs of the coordinator.

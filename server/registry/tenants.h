@@ -44,8 +44,8 @@ struct Access {
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
 absl::Status CheckTenantName(absl::string_view name);
 
-// The tenants that this coordinator knows, as their rows are; who writes the rows puts them here as well. Owned by the
-// coordinator; any thread.
+// The tenants that this coordinator knows, as in their rows of the store; TenantRegistrar, which writes the rows,
+// updates this table too. Owned by the coordinator; thread-safe.
 class Tenants {
  public:
   // Takes a tenant in, or its new record. RESOURCE_EXHAUSTED: there are kMaxTenants already.

@@ -269,7 +269,7 @@ absl::Status FindEmbeddedCoordinator(WorkerOptions* options, std::unique_ptr<Pmi
     options->coordinator = *std::move(proven);
   }
   options->token = std::move(record->token);
-  options->token_file = options->ca_file = "what rank 0 tells";
+  options->token_file = options->ca_file = "rank 0's launch record";
   options->ca_pem = std::move(record->ca_pem);
   options->job = std::move(record->job);
   return absl::OkStatus();

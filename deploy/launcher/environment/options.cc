@@ -222,7 +222,7 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
       ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
       ->type_name("S");
   run->add_option("--reset-limit", options->reset_limit,
-                  "Most losses after which the job goes on without who was lost; by default any number")
+                  "Most epochs that may end by a loss; the next loss ends the job; by default no limit")
       ->check(CLI::Range(1, kMaxResets))
       ->type_name("N");
   run->add_option(
@@ -230,9 +230,8 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
          "Seconds after which the process of a worker that is lost, but still there, is replaced (by default 10)")
       ->check(CLI::Range(0.001, kMaxStartTimeoutSeconds))
       ->type_name("S");
-  run->add_option(
-         "--blacklist-cooldown-range", options->cooldown_s,
-         "Seconds for which a host is barred after failures there, doubling from MIN to MAX; by default none is")
+  run->add_option("--blacklist-cooldown-range", options->cooldown_s,
+                  "Seconds for which a host is barred after failures there, doubling from MIN to MAX; by default never")
       ->check(CLI::Range(0, kMaxCooldownSeconds))
       ->type_size(2)
       ->expected(1)
@@ -304,7 +303,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("--token-file", options->token_file, "File that holds the token for --coordinator")
       ->type_name("FILE");
   run->add_option("--ca", options->ca_file,
-                  "Certificates (PEM) that the coordinator's descends from; without it TLS is not spoken")
+                  "CA certificates (PEM) that signed the coordinator's certificate; without it there is no TLS")
       ->type_name("FILE");
   run->add_flag("--attach", options->attach,
                 "Use a coordinator that runs already: --coordinator, or FARANDOLE_COORDINATOR with its "

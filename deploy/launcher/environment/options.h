@@ -107,10 +107,9 @@ void AddMaxSlotsOption(CLI::App* command, uint32_t* max_slots);
 // Adds the options to `run`; `options` outlives it.
 void AddRunOptions(CLI::App* run, RunOptions* options);
 
-// Makes the arguments of `run` fit for CLI11: `-np` becomes `--np`, `-np2` `--np=2`, and alike Horovod's other words
-// with one dash; and
-// `--` is set before the worker's command, whose own options are none of ours. The command begins at the first argument
-// that is neither an option nor an option's value.
+// Rewrites the arguments of `run` for CLI11: `-np` becomes `--np`, `-np2` becomes `--np=2`, and so on for Horovod's
+// other options with one dash. Inserts `--` before the worker's command, so that CLI11 does not read the command's
+// options. The command begins at the first argument that is neither an option nor an option's value.
 std::vector<std::string> MarkCommand(const CLI::App& run, const std::vector<std::string>& arguments);
 
 // Makes the checks that CLI11 cannot, reads the host file, and sets the missing values: `workers`, `slots` and `shares`

@@ -57,9 +57,8 @@ def main() -> None:
     hvd.init()
     model = make_model()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    options = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(arguments.lr, momentum=0.9))
-    model.compile(optimizer, loss, metrics=["accuracy"], **options)
+    model.compile(optimizer, loss, metrics=["accuracy"])
     images, labels = read(arguments.data, "train")
     state = hvd.elastic.KerasState(model, batch=0, epoch=0)
     train(state, images[: arguments.images], labels[: arguments.images], arguments)

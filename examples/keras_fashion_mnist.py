@@ -67,9 +67,7 @@ def compiled(arguments: argparse.Namespace) -> Any:
     model = make_model()
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(arguments.lr * hvd.size(), momentum=0.9))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # Farandole's ops are none that XLA knows in TensorFlow; on JAX the step is compiled all the same.
-    options = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
-    model.compile(optimizer, loss, metrics=["accuracy"], **options)
+    model.compile(optimizer, loss, metrics=["accuracy"])
     return model
 
 

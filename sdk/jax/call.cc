@@ -56,6 +56,8 @@ void Call::TakeTerms(const FfiAttributes& attributes) {
   terms_.postscale = DoubleAttribute(attributes, "postscale");
   terms_.root = static_cast<int32_t>(NumberAttribute(attributes, "root"));
   terms_.group = static_cast<int32_t>(NumberAttribute(attributes, "group"));
+  const auto disagreement = static_cast<int>(NumberAttribute(attributes, "disagreement"));
+  if (disagreement != 0) disagreement_ = disagreement;
 }
 
 bool Call::TakeTensor(const FfiCallFrame* frame, size_t index) {
@@ -74,9 +76,14 @@ bool Call::TakeTensor(const FfiCallFrame* frame, size_t index) {
 
 bool Call::Prepare(const FfiCallFrame* frame) {
   if (!adapter::HasWorkerLibrary()) {
-    return Fail(FARANDOLE_FAILED_PRECONDITION, "farandole's calls run where farandole.jax is imported");
+    return Fail(FARANDOLE_FAILED_PRECONDITION, "farandole's calls run where its adapter is imported");
   }
   TakeTerms(frame->attributes);
+  if (terms_.op == Op::kBarrier || terms_.op == Op::kJoin) {
+    tensors_.resize(1);
+    if (terms_.op == Op::kJoin) tensors_[0].output = static_cast<const FfiBuffer*>(frame->results.buffers[0])->data;
+    return true;
+  }
   // The last result is for the call that is to run next, and has no meaning; so has the argument of the one before.
   tensors_.resize(static_cast<size_t>(frame->results.size - 1));
   output_shapes_.resize(tensors_.size());
@@ -113,7 +120,7 @@ bool Call::TakeResult(size_t index) {
 }
 
 FfiError* Call::Finish() {
-  bool is_ok = Settle();
+  bool is_ok = Settle(disagreement_);
   if (adapter::AllocatesResult(terms_.op)) {
     for (size_t i = 0; i < tensors_.size() && is_ok; ++i) is_ok = TakeResult(i);
   }

@@ -44,6 +44,8 @@ class Call : public adapter::Call {
 
   const FfiApi* const api_;
   Terms terms_;
+  // The code where ranks have disagreed.
+  int disagreement_ = FARANDOLE_INVALID_ARGUMENT;
   std::vector<std::vector<int64_t>> output_shapes_;
   FfiFuture* future_ = nullptr;
 };

@@ -1,5 +1,5 @@
-// The functions that XLA calls for the collectives in JAX's programs: one for each operation and kind of device.
-// farandole.jax registers them (jax.ffi.register_ffi_target) when it is imported.
+#include "sdk/jax/handlers.h"
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,7 +8,6 @@
 #include "sdk/adapter/worker_library.h"
 #include "sdk/jax/call.h"
 #include "sdk/jax/instance.h"
-#include "sdk/jax/xla_ffi.h"
 
 namespace farandole::jax {
 namespace {
@@ -26,7 +25,7 @@ FfiError* RunOnHost(FfiCallFrame* frame, Op op) {
   adapter::Completer& completer = adapter::Completer::Get();
   if (!completer.Start()) {
     // Nothing could tell XLA later, and a handler that waits may keep those from running that other ranks wait for.
-    call->Fail(FARANDOLE_RESOURCE_EXHAUSTED, "farandole.jax can start no thread in this process");
+    call->Fail(FARANDOLE_RESOURCE_EXHAUSTED, "farandole can start no thread in this process");
     return call->Finish();
   }
   FfiFuture* const promised = call->Postpone();
@@ -44,7 +43,7 @@ FfiError* RunOnGpu(FfiCallFrame* frame, Op op) {
   const FfiApi* const api = frame->api;
   if (api->struct_size < sizeof(FfiApi)) {
     return MakeError(api, FARANDOLE_UNIMPLEMENTED,
-                     "farandole.jax needs a newer jaxlib for arrays in GPUs: this one does not tell which GPU it is");
+                     "farandole needs a newer XLA for arrays in GPUs: this one does not tell which GPU it is");
   }
   FfiDeviceOrdinalArgs device = {sizeof(FfiDeviceOrdinalArgs), nullptr, frame->context, 0};
   if (FfiError* const error = api->device_ordinal_get(&device); error != nullptr) return error;
@@ -64,26 +63,37 @@ FfiError* RunOnGpu(FfiCallFrame* frame, Op op) {
   return error;
 }
 
-}  // namespace
-}  // namespace farandole::jax
-
-extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_instantiate(farandole::jax::FfiCallFrame* frame) {
-  return farandole::jax::Instantiate(frame);
+template <Op op>
+FfiError* OnHost(FfiCallFrame* frame) {
+  return RunOnHost(frame, op);
 }
 
-#define FARANDOLE_HANDLER(name, op)                                                                                 \
-  extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_##name(farandole::jax::FfiCallFrame* frame) { \
-    return farandole::jax::RunOnHost(frame, farandole::jax::Op::op);                                                \
-  }                                                                                                                 \
-  extern "C" FARANDOLE_EXPORT farandole::jax::FfiError* farandole_jax_##name##_gpu(                                 \
-      farandole::jax::FfiCallFrame* frame) {                                                                        \
-    return farandole::jax::RunOnGpu(frame, farandole::jax::Op::op);                                                 \
-  }
+template <Op op>
+FfiError* OnGpu(FfiCallFrame* frame) {
+  return RunOnGpu(frame, op);
+}
 
-FARANDOLE_HANDLER(allreduce, kAllreduce)
-FARANDOLE_HANDLER(allgather, kAllgather)
-FARANDOLE_HANDLER(broadcast, kBroadcast)
-FARANDOLE_HANDLER(reducescatter, kReducescatter)
-FARANDOLE_HANDLER(alltoall, kAlltoall)
-FARANDOLE_HANDLER(gather, kGather)
-FARANDOLE_HANDLER(scatter, kScatter)
+template <Op op>
+constexpr Handlers Both(const char* name) {
+  return {name, OnHost<op>, OnGpu<op>};
+}
+
+}  // namespace
+
+const std::vector<Handlers>& AllHandlers() {
+  static const auto* handlers = new std::vector<Handlers>{
+      Both<Op::kAllreduce>("farandole_allreduce"),
+      Both<Op::kAllgather>("farandole_allgather"),
+      Both<Op::kBroadcast>("farandole_broadcast"),
+      Both<Op::kReducescatter>("farandole_reducescatter"),
+      Both<Op::kAlltoall>("farandole_alltoall"),
+      Both<Op::kGather>("farandole_gather"),
+      Both<Op::kScatter>("farandole_scatter"),
+      Both<Op::kBarrier>("farandole_barrier"),
+      // It writes the last rank into the host's memory.
+      {"farandole_join", OnHost<Op::kJoin>, nullptr},
+  };
+  return *handlers;
+}
+
+}  // namespace farandole::jax

@@ -81,7 +81,7 @@ FfiError* Instantiate(FfiCallFrame* frame) {
 }
 
 FfiError* NameOfInstance(const FfiCallFrame* frame, std::string* name) {
-  if (!HasStates(frame->api)) {
+  if (!HasStates(frame->api) || NumberAttribute(frame->attributes, "program") == 0) {
     *name = TextAttribute(frame->attributes, "name");
     return nullptr;
   }

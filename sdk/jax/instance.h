@@ -17,7 +17,8 @@ FfiError* Instantiate(FfiCallFrame* frame);
 // The type of an instance in XLA; 0: not known yet.
 FfiTypeId InstanceType();
 
-// Of a call that runs: the name of its place, equal on all ranks. NULL, or an error.
+// Of a call that runs: the name of its place, equal on all ranks. A call without the attribute `program`, as
+// TensorFlow's, has the name that it was given. NULL, or an error.
 FfiError* NameOfInstance(const FfiCallFrame* frame, std::string* name);
 
 }  // namespace farandole::jax

@@ -144,6 +144,23 @@ struct FfiStreamArgs {
   void* stream;
 };
 
+struct FfiCallFrame;
+
+// NULL, or an error, which is XLA's.
+using FfiFunction = FfiError* (*)(FfiCallFrame*);
+
+struct FfiRegistrationArgs {
+  size_t struct_size;
+  FfiExtension* extension_start;
+  FfiByteSpan name;
+  FfiByteSpan platform;
+  FfiFunction instantiate;
+  FfiFunction prepare;
+  FfiFunction initialize;
+  FfiFunction execute;
+  uint32_t traits;
+};
+
 struct FfiDeviceOrdinalArgs {
   size_t struct_size;
   FfiExtension* extension_start;
@@ -161,7 +178,7 @@ struct FfiApi {
   FfiError* (*error_create)(FfiErrorCreateArgs*);
   void (*error_message)(FfiErrorMessageArgs*);
   void (*error_destroy)(FfiErrorDestroyArgs*);
-  FfiUnused handler_register;
+  FfiError* (*handler_register)(FfiRegistrationArgs*);
   FfiError* (*stream_get)(FfiStreamArgs*);
   FfiError* (*type_register)(FfiTypeRegisterArgs*);
   FfiUnused context_get;

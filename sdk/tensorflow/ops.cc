@@ -9,6 +9,7 @@
 #include "sdk/adapter/completer.h"
 #include "sdk/adapter/worker_library.h"
 #include "sdk/tensorflow/call.h"
+#include "sdk/tensorflow/number.h"
 #include "sdk/tensorflow/tensorflow_api.h"
 
 namespace farandole::tensorflow {
@@ -70,9 +71,6 @@ void Compute(void* attributes, TF_OpKernelContext* context, TF_AsyncOpKernelDone
   }
 }
 
-// Numbers of the worker, read when the graph runs.
-enum Number { kRank, kSize, kLocalRank, kLocalSize, kCrossRank, kCrossSize, kGroupSize, kGroupIncludes };
-
 struct NumberAttributes {
   int64_t which = 0;
   int32_t group = 0;
@@ -90,39 +88,12 @@ void* CreateNumber(TF_OpKernelConstruction* construction) {
 
 void DeleteNumber(void* attributes) { delete static_cast<NumberAttributes*>(attributes); }
 
-// The number, or minus a code.
-int ReadNumber(const NumberAttributes& attributes) {
-  const adapter::WorkerLibrary& worker = Worker();
-  switch (attributes.which) {
-    case kRank:
-      return worker.rank();
-    case kSize:
-      return worker.size();
-    case kLocalRank:
-      return worker.local_rank();
-    case kLocalSize:
-      return worker.local_size();
-    case kCrossRank:
-      return worker.cross_rank();
-    case kCrossSize:
-      return worker.cross_size();
-    case kGroupSize: {
-      const int size = worker.group_size(attributes.group);
-      return size < 0 ? size + 1 : size;
-    }
-    default: {
-      const int position = worker.group_rank(attributes.group);
-      return position < -1 ? position + 1 : (position >= 0 ? 1 : 0);
-    }
-  }
-}
-
 void ComputeNumber(void* attributes, TF_OpKernelContext* context) {
   TF_Status* const status = Tf().TF_NewStatus();
-  const int number = adapter::HasWorkerLibrary() ? ReadNumber(*static_cast<NumberAttributes*>(attributes)) : -9;
+  const auto& given = *static_cast<const NumberAttributes*>(attributes);
+  const int number = ReadNumber(given.which, given.group);
   if (number < 0) {
-    Tf().TF_SetStatus(status, -number,
-                      adapter::HasWorkerLibrary() ? Worker().last_error() : "farandole.tensorflow is not imported");
+    Tf().TF_SetStatus(status, -number, NumberError());
     Tf().TF_OpKernelContext_Failure(context, status);
   } else {
     constexpr int kInt32 = 3;

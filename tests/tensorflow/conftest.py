@@ -16,7 +16,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import harness  # noqa: E402
 
 # The modules whose checks run, in jobs of these sizes.
-MODULES = ("tensorflow_checks.ops", "tensorflow_checks.graphs", "tensorflow_checks.training")
+MODULES = (
+    "tensorflow_checks.ops",
+    "tensorflow_checks.graphs",
+    "tensorflow_checks.compiled",
+    "tensorflow_checks.training",
+)
 SIZES = (1, 2, 3)
 
 

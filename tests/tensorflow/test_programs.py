@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import harness
+import pytest
 
 KILLED = """
 import os, signal
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 hvd.init()
 
-@tf.function
+@tf.function(jit_compile=IS_COMPILED)
 def step():
     return hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="step")
 
@@ -28,10 +29,11 @@ for number in range(5):
 """
 
 
-def test_a_killed_worker_is_named_to_a_function_under_horovods_name(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_killed_worker_is_named_to_a_function_under_horovods_name(tmp_path: pathlib.Path, is_compiled: bool) -> None:
     harness.require_cli()
     program = tmp_path / "program.py"
-    program.write_text(KILLED, encoding="utf-8")
+    program.write_text(KILLED.replace("IS_COMPILED", str(is_compiled)), encoding="utf-8")
     command = [str(harness.CLI), "run", "--horovod", "-np", "2", "--state-dir", str(tmp_path / "state")]
     result = subprocess.run(
         [*command, sys.executable, str(program)],
@@ -55,7 +57,7 @@ state = hvd.elastic.TensorFlowState([weights], step=0)
 @hvd.elastic.run
 def train(state):
     # Its nodes hold the epoch's process sets: each epoch traces its own.
-    @tf.function
+    @tf.function(jit_compile=IS_COMPILED)
     def step():
         weights.assign_add([hvd.allreduce(tf.constant(1.0), op=hvd.Average, name="step")])
 
@@ -71,10 +73,11 @@ print(f"ended with {train(state)} ranks, step {state.step}, weights {weights.num
 """
 
 
-def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path, is_compiled: bool) -> None:
     harness.require_cli()
     program = tmp_path / "program.py"
-    program.write_text(ELASTIC, encoding="utf-8")
+    program.write_text(ELASTIC.replace("IS_COMPILED", str(is_compiled)), encoding="utf-8")
     command = [str(harness.CLI), "run", "-np", "2", "--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
     result = subprocess.run(
         [*command, "--state-dir", str(tmp_path / "state"), sys.executable, str(program)],
@@ -84,3 +87,53 @@ def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> Non
         check=False,
     )
     assert "ended with" in result.stdout and "step 6, weights 6" in result.stdout, result.stdout + result.stderr
+
+
+ONE_THREAD = """
+import tensorflow as tf
+tf.config.threading.set_inter_op_parallelism_threads(1)
+tf.config.threading.set_intra_op_parallelism_threads(1)
+import farandole.tensorflow as hvd
+
+hvd.init()
+
+@tf.function(jit_compile=True)
+def first(value):
+    return hvd.allreduce(value, op=hvd.Sum)
+
+@tf.function(jit_compile=True)
+def second(value):
+    for _ in tf.range(10):
+        value = hvd.allreduce(value, op=hvd.Average)
+    return value
+
+@tf.function
+def step(value):
+    # Each rank has another one ready first, and neither uses what the other gives.
+    late = value
+    for _ in range(30):
+        late = tf.linalg.matmul(late, value)
+    given = (late, value) if hvd.rank() % 2 else (value, late)
+    others = [hvd.allreduce(given[0] * 0.0 + number, op=hvd.Sum) for number in range(10)]
+    return first(given[0] * 0.0 + 1.0), second(given[1] * 0.0 + 3.0), others
+
+for _ in range(50):
+    total, mean, others = step(tf.eye(64))
+    assert total.numpy()[0, 0] == 2 and mean.numpy()[0, 0] == 3.0
+    assert [each.numpy()[0, 0] for each in others] == [2.0 * number for number in range(10)]
+print("all steps ended", flush=True)
+"""
+
+
+def test_compiled_functions_need_one_thread_only(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(ONE_THREAD, encoding="utf-8")
+    command = [str(harness.CLI), "run", "-np", "2", "--state-dir", str(tmp_path / "state")]
+    result = subprocess.run(
+        [*command, sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=harness.JOB_SECONDS,
+        check=False,
+    )
+    assert result.stdout.count("all steps ended") == 2, result.stdout + result.stderr

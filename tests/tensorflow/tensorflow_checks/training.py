@@ -50,7 +50,7 @@ def assert_trained(net: Any) -> None:
         numpy.testing.assert_allclose(mine, alone, rtol=2e-5, atol=1e-6)
 
 
-@check.each("eager", "function", "groups", "predivided")
+@check.each("eager", "function", "xla", "groups", "predivided")
 def a_tape_trains_as_one_process(way: str) -> None:
     net, optimizer = model(), tf.keras.optimizers.SGD(0.1, momentum=0.9)
     optimizer.build(net.trainable_variables)
@@ -62,17 +62,17 @@ def a_tape_trains_as_one_process(way: str) -> None:
         tape = hvd.DistributedGradientTape(tape, **options)
         optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
 
-    run = step if way == "eager" else tf.function(step)
+    run = step if way == "eager" else tf.function(step, jit_compile=way == "xla")
     for number in range(STEPS):
         run(*map(tf.constant, map(rows, batch(number))))
     assert_trained(net)
 
 
-@check.each("fit", "eager fit")
+@check.each("fit", "eager fit", "xla fit")
 def a_keras_optimizer_trains_as_one_process(way: str) -> None:
     net = model()
     optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
-    net.compile(optimizer, "mse", run_eagerly=way == "eager fit", jit_compile=False)
+    net.compile(optimizer, "mse", run_eagerly=way == "eager fit", jit_compile=way == "xla fit")
     for number in range(STEPS):
         inputs, targets = map(rows, batch(number))
         net.fit(inputs, targets, batch_size=6, epochs=1, verbose=0)

@@ -1,5 +1,6 @@
 """The handlers of libfarandole_jax.so, which XLA calls: one library for all versions of JAX from 0.4.38 on."""
 
+import ctypes
 from typing import Dict
 
 import jax
@@ -7,16 +8,18 @@ import jax
 from .._adapter_library import connected
 
 OPERATIONS = ("allreduce", "allgather", "broadcast", "reducescatter", "alltoall", "gather", "scatter")
-# Of JAX's platforms, XLA's names and the ends of the handlers' names.
-_PLATFORMS = {"cpu": ("cpu", ""), "cuda": ("CUDA", "_gpu")}
+# Of JAX's platforms, XLA's names, and whether they are GPUs.
+_PLATFORMS = {"cpu": ("cpu", False), "cuda": ("CUDA", True)}
 
 
 def _register() -> Dict[str, str]:
     library = connected("libfarandole_jax.so", "farandole's handlers for JAX")
+    library.farandole_jax_handler.restype = ctypes.c_void_p
     instantiate = jax.ffi.pycapsule(library.farandole_jax_instantiate)
-    for platform, end in _PLATFORMS.values():
+    for platform, is_on_gpu in _PLATFORMS.values():
         for operation in OPERATIONS:
-            execute = jax.ffi.pycapsule(getattr(library, f"farandole_jax_{operation}{end}"))
+            handler = library.farandole_jax_handler(f"farandole_{operation}".encode(), is_on_gpu)
+            execute = jax.ffi.pycapsule(handler)
             stages = {"instantiate": instantiate, "execute": execute}
             jax.ffi.register_ffi_target(f"farandole_{operation}", stages, platform=platform)
     return {operation: f"farandole_{operation}" for operation in OPERATIONS}

@@ -162,6 +162,11 @@ class Exchange(ArrayExchange):
         return is_last, outputs
 
 
+def why_not_compiled() -> Optional[str]:
+    """Why XLA cannot compile a step with the operations; None: it can, or has no part in it."""
+    return None
+
+
 def make_exchange(terms: Terms) -> Exchange:
     """How an optimizer exchanges its gradients."""
     return Exchange(terms)

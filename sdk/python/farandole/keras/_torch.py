@@ -37,6 +37,11 @@ class Exchange(ArrayExchange):
         return unchanged if total is None else step(self.reduce(optimizer.name, total, variables))
 
 
+def why_not_compiled() -> Optional[str]:
+    """Why XLA cannot compile a step with the operations; None: it can, or has no part in it."""
+    return None
+
+
 def make_exchange(terms: Terms) -> Exchange:
     """How an optimizer exchanges its gradients."""
     return Exchange(terms)

@@ -1,13 +1,15 @@
 """The ops of libfarandole_tensorflow.so, which TensorFlow loads: one library for all its versions from 2.13 on."""
 
 import ctypes
+import functools
 import struct
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from .. import _options
 from .._adapter_library import connected
+from ._xla import COMPILED, is_compiled
 
 _OPS = ("Allreduce", "Allgather", "Broadcast", "Reducescatter", "Alltoall", "Join", "Barrier", "Number")
 
@@ -42,8 +44,32 @@ def _let_them_overlap() -> None:
     )
 
 
-ops: Any = _load()
-"""The generated functions: ops.farandole_allreduce and so on."""
+@functools.lru_cache(maxsize=None)
+def why_not_compiled() -> Optional[str]:
+    """Why this TensorFlow's XLA cannot call the library; None: it can."""
+    library = ctypes.CDLL(str(_options.library_beside("libfarandole_tensorflow.so")))
+    library.farandole_tensorflow_register_with_xla.restype = ctypes.c_char_p
+    reason = library.farandole_tensorflow_register_with_xla()
+    return None if reason is None else reason.decode()
+
+
+class _Ops:
+    """Makes ops, of the kind that the present function needs: XLA compiles calls of its own."""
+
+    def __init__(self, generated: Any) -> None:
+        for name, compiled in COMPILED.items():
+            setattr(self, name, self._chosen(getattr(generated, name), compiled))
+
+    @staticmethod
+    def _chosen(plain: Any, compiled: Any) -> Any:
+        def make(*tensors: Any, **attributes: Any) -> Any:
+            return (compiled if is_compiled() else plain)(*tensors, **attributes)
+
+        return make
+
+
+ops: Any = _Ops(_load())
+"""The functions that make ops: ops.farandole_allreduce and so on."""
 
 
 def bits(factor: float) -> int:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from .. import _ops
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average, choose
+from ._xla import is_compiled
 from .compression import Compression
 from .ops import allreduce, grouped_allreduce, size_op
 
@@ -38,7 +39,7 @@ class GradientExchange:
         scale_local_gradients: bool = True,
     ) -> None:
         """`groups`: a number of groups, or lists of variables whose gradients are reduced together; None: each by itself
-        in a graph, where they overlap, and all together where the caller waits for each.
+        in a graph, where they overlap, and all together where one would wait for the other: eager, and compiled by XLA.
 
         ValueError: gradient_predivide_factor with another op than Average.
         """
@@ -93,7 +94,8 @@ class GradientExchange:
     def _parts(self, chosen: List[int], variables: Sequence[Any]) -> List[List[int]]:
         """The places of gradients that are reduced together."""
         if self._groups is None:
-            return [chosen] if tf.executing_eagerly() and chosen else [[index] for index in chosen]
+            is_together = tf.executing_eagerly() or is_compiled()
+            return [chosen] if is_together and chosen else [[index] for index in chosen]
         if isinstance(self._groups, int):
             count = max(1, min(self._groups, len(chosen)))
             return [

@@ -6,30 +6,19 @@ reducescatter: the allgather of the gradients, times the factors, and for Sum ti
 broadcast: the average over ranks on the root, zero elsewhere.
 """
 
-import struct
 from typing import Any, List
 
 import tensorflow as tf
 
-from ..reduce_ops import NAMES, Average, Sum
+from ..reduce_ops import Sum
 from ._ops_library import ops
+from ._xla import factor_of, require_gradient
 from .ops import mean_of, rank_op, reduce_with, run_attributes, size_op
-
-
-def _require_gradient(operation: str, op: int) -> None:
-    if op not in (Average, Sum):
-        raise NotImplementedError(
-            f"{operation} with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or tf.stop_gradient()"
-        )
-
-
-def _factor(bits: int) -> float:
-    return struct.unpack("=d", struct.pack("=q", bits))[0]
 
 
 @tf.RegisterGradient("FarandoleAllreduce")
 def _allreduce(op: Any, *gradients: Any) -> List[Any]:
-    _require_gradient("allreduce", op.get_attr("reduce_op"))
+    require_gradient("allreduce", op.get_attr("reduce_op"))
     return reduce_with(op, gradients)[0]
 
 
@@ -68,8 +57,8 @@ def _broadcast(op: Any, *gradients: Any) -> List[Any]:
 @tf.RegisterGradient("FarandoleReducescatter")
 def _reducescatter(op: Any, *gradients: Any) -> List[Any]:
     reduce_op = op.get_attr("reduce_op")
-    _require_gradient("reducescatter", reduce_op)
-    factor = _factor(op.get_attr("prescale_bits")) * _factor(op.get_attr("postscale_bits"))
+    require_gradient("reducescatter", reduce_op)
+    factor = factor_of(op.get_attr("prescale_bits")) * factor_of(op.get_attr("postscale_bits"))
     scale = tf.cast(factor, gradients[0].dtype)
     if reduce_op == Sum:
         scale *= tf.cast(size_op(op.get_attr("process_set_id")), scale.dtype)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from .._keras.exchange import Terms
 from ..process_sets import ProcessSet
 from . import ops, variables
+from ._ops_library import why_not_compiled as why_not_compiled
 from .aggregation import LocalGradients
 from .compression import Compression as Compression
 from .gradient_exchange import GradientExchange

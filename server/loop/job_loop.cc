@@ -110,7 +110,7 @@ JobLoop::OwnedJob* JobLoop::Open(const JobKey& key) {
   auto& owned = jobs_[key];
   owned = std::make_unique<OwnedJob>();
   owned->life = life;
-  AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<JobRows> rows) {
+  AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<AcquiredRows> rows) {
     mailbox_.Post([this, key, life, rows = std::move(rows)]() mutable { OnRows(key, life, std::move(rows)); });
   });
   return owned.get();
@@ -121,7 +121,7 @@ JobLoop::OwnedJob* JobLoop::Find(const JobKey& key, uint64_t life) {
   return found != jobs_.end() && found->second->life == life ? found->second.get() : nullptr;
 }
 
-void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows) {
+void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRows> rows) {
   OwnedJob* owned = Find(key, life);
   if (owned == nullptr) return;
   const absl::Time now = SteadyNow();
@@ -144,7 +144,8 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> r
   Advance(key, owned);
 }
 
-absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const {
+absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const AcquiredRows& rows,
+                                                      absl::Time now) const {
   JobOptions options = options_.job;
   options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).max_workers);
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);

@@ -88,8 +88,8 @@ class JobLoop {
   // Null: the event was refused.
   OwnedJob* JobFor(const Mailbox::Letter& letter);
   OwnedJob* Open(const JobKey& key);
-  void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<JobRows> rows);
-  absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const JobRows& rows, absl::Time now) const;
+  void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRows> rows);
+  absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const AcquiredRows& rows, absl::Time now) const;
   void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);
   void Advance(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);

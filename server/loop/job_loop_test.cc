@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -65,7 +66,13 @@ class KeptOutputs : public OutputReceiver {
 class GatedStore : public Store {
  public:
   void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) override {
+    ++calls_;
     inner_->Acquire(std::move(owner), std::move(done));
+  }
+  void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
+                   std::function<void(absl::StatusOr<AcquiredRows>)> done) override {
+    ++calls_;
+    inner_->AcquireRows(std::move(owner), std::move(keys), std::move(prefixes), std::move(done));
   }
   void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
               std::function<void(absl::Status)> done) override {
@@ -83,8 +90,12 @@ class GatedStore : public Store {
     arrived_.notify_all();
   }
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override {
+    ++calls_;
     inner_->Scan(std::move(prefix), std::move(done));
   }
+
+  // Those that take jobs over or read.
+  int calls() const { return calls_; }
 
   void Hold() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -106,6 +117,7 @@ class GatedStore : public Store {
 
  private:
   const std::unique_ptr<Store> inner_ = MakeMemoryStore();
+  std::atomic<int> calls_{0};
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<std::function<void()>> held_;
@@ -239,6 +251,16 @@ TEST_F(JobLoopTest, AClaimTakesRoomInTheQuotaUntilItEnds) {
   EXPECT_EQ(shown.code(), absl::StatusCode::kNotFound) << shown;
   EXPECT_TRUE(claim(kJob.job, true).ok());
   EXPECT_TRUE(claim("other", false).ok());
+}
+
+TEST_F(JobLoopTest, AJobIsTakenOverAndReadByOneCall) {
+  const auto loop = MakeLoop();
+  ASSERT_TRUE(loop->Push(kJob, JoinOf(1, 0, 2)).ok());
+  EXPECT_TRUE(outputs_.NextReply().status.ok());
+  EXPECT_EQ(store_.calls(), 1);
+  ASSERT_TRUE(loop->Push(kJob, JoinOf(2, 1, 2)).ok());
+  EXPECT_TRUE(outputs_.NextReply().status.ok());
+  EXPECT_EQ(store_.calls(), 1) << "the job is in memory";
 }
 
 TEST_F(JobLoopTest, WhatMustBeDurableIsWrittenBeforeTheOutputsLeave) {

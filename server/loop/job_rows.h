@@ -1,10 +1,8 @@
 #ifndef FARANDOLE_SERVER_LOOP_JOB_ROWS_H_
 #define FARANDOLE_SERVER_LOOP_JOB_ROWS_H_
 
-#include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/registry/job_key.h"
@@ -12,19 +10,13 @@
 
 namespace farandole {
 
-// A job's rows in the store, and the revision under which they may be written from now on.
-struct JobRows {
-  uint64_t owner_revision = 0;
-  // All rows of the job, as proto/farandole/v1/store.proto lists them; empty: there is no such job yet.
-  std::vector<StoreRow> rows;
-};
-
 // The key of the job's JobRecord.
 std::string JobRowKey(const JobKey& key);
 
-// Takes the job over from its last owner, then reads its rows: no earlier owner can write between the two. `done` is
-// called once, on a thread of the store. Errors: the store's.
-void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<JobRows>)> done);
+// Takes the job over from its last owner and reads all its rows, as proto/farandole/v1/store.proto lists them, by one
+// call to the store. No rows: there is no such job yet. `done` is called once, on a thread of the store. Errors: the
+// store's.
+void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<AcquiredRows>)> done);
 
 }  // namespace farandole
 

@@ -1,6 +1,7 @@
 #include "server/store/group_commit_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -71,7 +72,18 @@ GroupCommitStore::~GroupCommitStore() {
 }
 
 void GroupCommitStore::Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) {
-  Enqueue(AcquireCall{std::move(owner), std::move(done)});
+  AcquireRows(std::move(owner), {}, {}, [done = std::move(done)](const absl::StatusOr<AcquiredRows>& acquired) {
+    if (acquired.ok()) {
+      done(acquired->owner_revision);
+    } else {
+      done(acquired.status());
+    }
+  });
+}
+
+void GroupCommitStore::AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
+                                   std::function<void(absl::StatusOr<AcquiredRows>)> done) {
+  Enqueue(AcquireCall{std::move(owner), std::move(keys), std::move(prefixes), std::move(done)});
 }
 
 void GroupCommitStore::Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
@@ -128,13 +140,26 @@ void GroupCommitStore::Take(AcquireCall call, Group* group) {
   group->bytes += BytesOf(batch);
   group->batches.push_back(std::move(batch));
   group->owners.insert(std::move(call.owner));
-  group->completions.push_back([revision, done = std::move(call.done)](const absl::Status& status) {
-    if (status.ok()) {
-      done(revision);
-    } else {
-      done(status);
-    }
+  group->completions.push_back([this, revision, keys = std::move(call.keys), prefixes = std::move(call.prefixes),
+                                done = std::move(call.done)](const absl::Status& status) {
+    done(status.ok() ? ReadAcquired(revision, keys, prefixes) : status);
   });
+}
+
+absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
+                                                            const std::vector<std::string>& prefixes) {
+  AcquiredRows acquired{revision, {}};
+  for (const std::string& key : keys) {
+    absl::StatusOr<std::optional<std::string>> value = medium_->Get(key);
+    if (!value.ok()) return value.status();
+    if (value->has_value()) acquired.rows.push_back({key, *std::move(*value)});
+  }
+  for (const std::string& prefix : prefixes) {
+    absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(prefix);
+    if (!rows.ok()) return rows.status();
+    for (StoreRow& row : *rows) acquired.rows.push_back(std::move(row));
+  }
+  return acquired;
 }
 
 void GroupCommitStore::Take(CommitCall call, Group* group) {

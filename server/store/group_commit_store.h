@@ -38,6 +38,8 @@ class GroupCommitStore : public Store {
   ~GroupCommitStore() override;
 
   void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) override;
+  void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
+                   std::function<void(absl::StatusOr<AcquiredRows>)> done) override;
   void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
               std::function<void(absl::Status)> done) override;
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
@@ -45,7 +47,9 @@ class GroupCommitStore : public Store {
  private:
   struct AcquireCall {
     std::string owner;
-    std::function<void(absl::StatusOr<uint64_t>)> done;
+    std::vector<std::string> keys;
+    std::vector<std::string> prefixes;
+    std::function<void(absl::StatusOr<AcquiredRows>)> done;
   };
   struct CommitCall {
     std::string owner;
@@ -78,6 +82,8 @@ class GroupCommitStore : public Store {
   void Take(AcquireCall call, Group* group);
   void Take(CommitCall call, Group* group);
   void Take(ScanCall call, Group* group);
+  absl::StatusOr<AcquiredRows> ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
+                                            const std::vector<std::string>& prefixes);
   absl::Status Admit(const CommitCall& call);
   void Write(Group* group);
   absl::Status WriteOrRecover(const Group& group);

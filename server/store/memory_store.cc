@@ -1,6 +1,7 @@
 #include "server/store/memory_store.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,11 @@ class MemoryMedium : public StoreMedium {
       for (const StoreRow& row : batch.puts) rows_[row.key] = row.value;
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<std::string>> Get(const std::string& key) override {
+    const auto row = rows_.find(key);
+    return row == rows_.end() ? std::nullopt : std::optional<std::string>(row->second);
   }
 
   absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -88,9 +89,17 @@ class RocksdbMedium : public StoreMedium {
     return status.ok() ? absl::OkStatus() : Unavailable(status);
   }
 
+  absl::StatusOr<std::optional<std::string>> Get(const std::string& key) override {
+    if (database_ == nullptr) return Closed();
+    std::string value;
+    const rocksdb::Status status = database_->Get(rocksdb::ReadOptions(), key, &value);
+    if (status.ok()) return value;
+    if (status.IsNotFound()) return std::nullopt;
+    return Unavailable(status);
+  }
+
   absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
-    if (database_ == nullptr)
-      return absl::UnavailableError(absl::StrCat("store ", directory_, " is closed after a failed write"));
+    if (database_ == nullptr) return Closed();
     std::vector<StoreRow> rows;
     std::unique_ptr<rocksdb::Iterator> iterator(database_->NewIterator(rocksdb::ReadOptions()));
     for (iterator->Seek(prefix); iterator->Valid() && iterator->key().starts_with(prefix); iterator->Next()) {
@@ -113,6 +122,9 @@ class RocksdbMedium : public StoreMedium {
     // Every completed write is in the log and synced, so that an error here loses nothing.
     database_->Close().PermitUncheckedError();
     database_.reset();
+  }
+  absl::Status Closed() const {
+    return absl::UnavailableError(absl::StrCat("store ", directory_, " is closed after a failed write"));
   }
   absl::Status Unavailable(const rocksdb::Status& status) const {
     return absl::UnavailableError(absl::StrCat("store ", directory_, ": ", status.ToString()));

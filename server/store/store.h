@@ -31,6 +31,12 @@ struct StoreBatch {
   bool empty() const { return deletes.empty() && puts.empty(); }
 };
 
+// The answer of AcquireRows: only a Commit with this revision can change the rows of the owner from now on.
+struct AcquiredRows {
+  uint64_t owner_revision = 0;
+  std::vector<StoreRow> rows;
+};
+
 // Durable, ordered key-value rows. All calls may come from any thread and return at once; `done` is called exactly
 // once, on a thread of the store, and must not block. Calls made before destruction are completed (with ABORTED if they
 // were not carried out).
@@ -45,6 +51,11 @@ class Store {
   // Takes `owner` over and gives its new revision (>= 1), durable before `done`.
   // UNAVAILABLE: the store cannot write (the text says why, e.g. a full disk).
   virtual void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
+
+  // As Acquire, and reads rows in the same call: first those of `keys` that exist, then those whose key starts with one
+  // of `prefixes`, in this order. UNAVAILABLE also: the store cannot be read.
+  virtual void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
+                           std::function<void(absl::StatusOr<AcquiredRows>)> done) = 0;
 
   // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in
   // the order of the calls; commits of several owners share one write to disk.

@@ -84,6 +84,22 @@ TEST_P(StoreConformanceTest, AnAcquiredOwnerWritesAndReadsBack) {
   EXPECT_THAT(ScanNow(*store_, "job/"), ::testing::ElementsAre("job/t/a=one"));
 }
 
+TEST_P(StoreConformanceTest, ATakeoverReadsTheKeysThatThereAreAndWhatIsBelowThePrefixes) {
+  const uint64_t first = AcquireNow(*store_, "t/a").value();
+  for (const char* key : {"job/t/a", "job/t/ab", "grant/t/a/1", "grant/t/a/2", "grant/t/ab/1"})
+    EXPECT_TRUE(CommitNow(*store_, "t/a", first, Put(key, "v")).ok());
+  std::promise<absl::StatusOr<AcquiredRows>> answer;
+  store_->AcquireRows("t/a", {"job/t/a", "members/t/a"}, {"grant/t/a/"},
+                      [&](absl::StatusOr<AcquiredRows> acquired) { answer.set_value(std::move(acquired)); });
+  const absl::StatusOr<AcquiredRows> acquired = answer.get_future().get();
+  ASSERT_TRUE(acquired.ok()) << acquired.status();
+  EXPECT_GT(acquired->owner_revision, first);
+  std::vector<std::string> keys;
+  for (const StoreRow& row : acquired->rows) keys.push_back(row.key);
+  EXPECT_THAT(keys, ::testing::ElementsAre("job/t/a", "grant/t/a/1", "grant/t/a/2"));
+  EXPECT_EQ(CommitNow(*store_, "t/a", first, Put("job/t/a", "stale")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_P(StoreConformanceTest, EachAcquireGivesAGreaterRevisionAndFencesTheEarlierOne) {
   const uint64_t first = AcquireNow(*store_, "t/a").value();
   const uint64_t second = AcquireNow(*store_, "t/a").value();

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_STORE_STORE_MEDIUM_H_
 #define FARANDOLE_SERVER_STORE_STORE_MEDIUM_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class StoreMedium {
   // Writes all batches in their order, all or none of them, durable on return.
   // UNAVAILABLE: not written, as far as the medium knows; nothing is written until Recover has succeeded.
   virtual absl::Status Write(absl::Span<const StoreBatch> batches) = 0;
+
+  // The value of `key`; nullopt: there is no such row. UNAVAILABLE: the medium cannot be read.
+  virtual absl::StatusOr<std::optional<std::string>> Get(const std::string& key) = 0;
 
   // The rows whose key starts with `prefix`, in the order of the keys. UNAVAILABLE: the medium cannot be read.
   virtual absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) = 0;

@@ -93,6 +93,11 @@ class GatedStore : public Store {
     ++calls_;
     inner_->Scan(std::move(prefix), std::move(done));
   }
+  void ScanPage(std::string prefix, std::string after, size_t most,
+                std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override {
+    ++calls_;
+    inner_->ScanPage(std::move(prefix), std::move(after), most, std::move(done));
+  }
 
   // Those that take jobs over or read.
   int calls() const { return calls_; }

@@ -1,6 +1,7 @@
 #include "server/store/group_commit_store.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -14,9 +15,15 @@ namespace farandole {
 namespace {
 
 constexpr char kOwnerPrefix[] = "owner/";
+// Of no owner: names are not empty.
+constexpr char kReleasedKey[] = "owner/";
+// The row that goes, and the one that tells its revision.
+constexpr size_t kReleaseOperations = 2;
 
 // Bounds the memory of one write; far above the size that keeps a disk busy.
 constexpr size_t kMaxGroupBytes = 16 << 20;
+
+constexpr size_t kAllRows = std::numeric_limits<size_t>::max();
 
 // A recovery opens the database again, which may take long: after one that failed, calls are refused without another
 // try.
@@ -36,7 +43,7 @@ bool TouchesOwners(const StoreBatch& batch) {
 }
 
 absl::Status CheckBatch(const std::string& owner, const StoreBatch& batch) {
-  const size_t operations = batch.deletes.size() + batch.puts.size();
+  const size_t operations = batch.deletes.size() + batch.puts.size() + (batch.releases_owner ? kReleaseOperations : 0);
   if (operations > kMaxBatchOperations) {
     return absl::InvalidArgumentError(absl::StrCat("store: a batch of ", owner, " has ", operations,
                                                    " operations, at most ", kMaxBatchOperations, " are allowed"));
@@ -92,7 +99,12 @@ void GroupCommitStore::Commit(std::string owner, uint64_t owner_revision, StoreB
 }
 
 void GroupCommitStore::Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) {
-  Enqueue(ScanCall{std::move(prefix), std::move(done)});
+  ScanPage(std::move(prefix), "", kAllRows, std::move(done));
+}
+
+void GroupCommitStore::ScanPage(std::string prefix, std::string after, size_t most,
+                                std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) {
+  Enqueue(ScanCall{std::move(prefix), std::move(after), most, std::move(done)});
 }
 
 void GroupCommitStore::Enqueue(Call call) {
@@ -120,27 +132,33 @@ void GroupCommitStore::Run() {
 }
 
 absl::Status GroupCommitStore::LoadRevisions() {
-  absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(kOwnerPrefix);
+  absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(kOwnerPrefix, "", kAllRows);
   if (!rows.ok()) return rows.status();
   for (const StoreRow& row : *rows) {
     uint64_t revision = 0;
     if (!absl::SimpleAtoi(row.value, &revision)) {
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a revision: \"", row.value, "\""));
     }
-    revisions_[row.key.substr(sizeof(kOwnerPrefix) - 1)] = revision;
+    if (row.key == kReleasedKey) {
+      released_ = revision;
+    } else {
+      revisions_[row.key.substr(sizeof(kOwnerPrefix) - 1)] = revision;
+    }
   }
   return absl::OkStatus();
 }
 
 void GroupCommitStore::Take(AcquireCall call, Group* group) {
-  const uint64_t revision = ++revisions_[call.owner];
+  uint64_t& revision = revisions_[call.owner];
+  revision = std::max(revision, released_) + 1;
   failed_owners_.erase(call.owner);
   StoreBatch batch;
   batch.puts.push_back({absl::StrCat(kOwnerPrefix, call.owner), absl::StrCat(revision)});
   group->bytes += BytesOf(batch);
   group->batches.push_back(std::move(batch));
   group->owners.insert(std::move(call.owner));
-  group->completions.push_back([this, revision, keys = std::move(call.keys), prefixes = std::move(call.prefixes),
+  group->completions.push_back([this, revision = revision, keys = std::move(call.keys),
+                                prefixes = std::move(call.prefixes),
                                 done = std::move(call.done)](const absl::Status& status) {
     done(status.ok() ? ReadAcquired(revision, keys, prefixes) : status);
   });
@@ -155,7 +173,7 @@ absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(uint64_t revision, c
     if (value->has_value()) acquired.rows.push_back({key, *std::move(*value)});
   }
   for (const std::string& prefix : prefixes) {
-    absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(prefix);
+    absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(prefix, "", kAllRows);
     if (!rows.ok()) return rows.status();
     for (StoreRow& row : *rows) acquired.rows.push_back(std::move(row));
   }
@@ -169,15 +187,24 @@ void GroupCommitStore::Take(CommitCall call, Group* group) {
         [refusal = std::move(refusal), done = std::move(call.done)](const absl::Status&) { done(refusal); });
     return;
   }
+  if (call.batch.releases_owner) Release(call.owner, &call.batch);
   group->bytes += BytesOf(call.batch);
   group->batches.push_back(std::move(call.batch));
   group->owners.insert(std::move(call.owner));
   group->completions.push_back(std::move(call.done));
 }
 
+void GroupCommitStore::Release(const std::string& owner, StoreBatch* batch) {
+  const auto found = revisions_.find(owner);
+  released_ = std::max(released_, found->second);
+  revisions_.erase(found);
+  batch->deletes.push_back(absl::StrCat(kOwnerPrefix, owner));
+  batch->puts.push_back({kReleasedKey, absl::StrCat(released_)});
+}
+
 void GroupCommitStore::Take(ScanCall call, Group* group) {
   Write(group);
-  call.done(medium_->Scan(call.prefix));
+  call.done(medium_->Scan(call.prefix, call.after, call.most));
 }
 
 absl::Status GroupCommitStore::Admit(const CommitCall& call) {

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_STORE_GROUP_COMMIT_STORE_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,7 +28,8 @@ namespace farandole {
 //
 // One thread takes all calls that are queued, checks them, and writes their rows as one write to the medium (at most 16
 // MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the disk's
-// speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal).
+// speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal); the greatest one that
+// was released is the row "owner/".
 //
 // The queue has no bound of its own: callers keep a bounded number of calls unfinished (JobRunner does).
 class GroupCommitStore : public Store {
@@ -43,6 +45,8 @@ class GroupCommitStore : public Store {
   void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
               std::function<void(absl::Status)> done) override;
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
+  void ScanPage(std::string prefix, std::string after, size_t most,
+                std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
 
  private:
   struct AcquireCall {
@@ -59,6 +63,8 @@ class GroupCommitStore : public Store {
   };
   struct ScanCall {
     std::string prefix;
+    std::string after;
+    size_t most;
     std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done;
   };
   using Call = std::variant<AcquireCall, CommitCall, ScanCall>;
@@ -85,11 +91,15 @@ class GroupCommitStore : public Store {
   absl::StatusOr<AcquiredRows> ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
                                             const std::vector<std::string>& prefixes);
   absl::Status Admit(const CommitCall& call);
+  // Adds to the batch what makes its owner known to nobody.
+  void Release(const std::string& owner, StoreBatch* batch);
   void Write(Group* group);
   absl::Status WriteOrRecover(const Group& group);
 
   const std::unique_ptr<StoreMedium> medium_;
   absl::flat_hash_map<std::string, uint64_t> revisions_;
+  // The greatest of an owner that was released: the next ones of all owners are greater.
+  uint64_t released_ = 0;
   // The first error of each owner whose commit was refused or failed: nothing is written for it until it is acquired
   // anew.
   absl::flat_hash_map<std::string, absl::Status> failed_owners_;

@@ -28,9 +28,11 @@ class MemoryMedium : public StoreMedium {
     return row == rows_.end() ? std::nullopt : std::optional<std::string>(row->second);
   }
 
-  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
+  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix, const std::string& after,
+                                             size_t most) override {
     std::vector<StoreRow> found;
-    for (auto row = rows_.lower_bound(prefix); row != rows_.end() && absl::StartsWith(row->first, prefix); ++row) {
+    for (auto row = after < prefix ? rows_.lower_bound(prefix) : rows_.upper_bound(after);
+         row != rows_.end() && absl::StartsWith(row->first, prefix) && found.size() < most; ++row) {
       found.push_back({row->first, row->second});
     }
     return found;

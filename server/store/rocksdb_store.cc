@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -98,11 +99,14 @@ class RocksdbMedium : public StoreMedium {
     return Unavailable(status);
   }
 
-  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) override {
+  absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix, const std::string& after,
+                                             size_t most) override {
     if (database_ == nullptr) return Closed();
     std::vector<StoreRow> rows;
     std::unique_ptr<rocksdb::Iterator> iterator(database_->NewIterator(rocksdb::ReadOptions()));
-    for (iterator->Seek(prefix); iterator->Valid() && iterator->key().starts_with(prefix); iterator->Next()) {
+    iterator->Seek(std::max(prefix, after));
+    if (iterator->Valid() && iterator->key() == after) iterator->Next();
+    for (; iterator->Valid() && iterator->key().starts_with(prefix) && rows.size() < most; iterator->Next()) {
       rows.push_back({iterator->key().ToString(), iterator->value().ToString()});
     }
     if (!iterator->status().ok()) return Unavailable(iterator->status());

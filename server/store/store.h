@@ -28,7 +28,10 @@ struct StoreRow {
 struct StoreBatch {
   std::vector<std::string> deletes;
   std::vector<StoreRow> puts;
-  bool empty() const { return deletes.empty() && puts.empty(); }
+  // Also gives the owner up, so that nothing in the store tells of it any more. No revision is given twice all the
+  // same.
+  bool releases_owner = false;
+  bool empty() const { return deletes.empty() && puts.empty() && !releases_owner; }
 };
 
 // The answer of AcquireRows: only a Commit with this revision can change the rows of the owner from now on.
@@ -69,6 +72,9 @@ class Store {
 
   // All rows whose key starts with `prefix`, in the order of the keys, as of some moment after all earlier commits.
   virtual void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) = 0;
+  // The same, but only rows behind the key `after`, and at most `most` of them.
+  virtual void ScanPage(std::string prefix, std::string after, size_t most,
+                        std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) = 0;
 };
 
 }  // namespace farandole

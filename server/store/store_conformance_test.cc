@@ -100,6 +100,39 @@ TEST_P(StoreConformanceTest, ATakeoverReadsTheKeysThatThereAreAndWhatIsBelowTheP
   EXPECT_EQ(CommitNow(*store_, "t/a", first, Put("job/t/a", "stale")).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_P(StoreConformanceTest, AReleasedOwnerLeavesNothingAndGetsNoRevisionTwice) {
+  uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) last = AcquireNow(*store_, "t/a").value();
+  StoreBatch release{{"job/t/a"}, {{"gone/t/a", "v"}}, true};
+  EXPECT_TRUE(CommitNow(*store_, "t/a", last, Put("job/t/a", "v")).ok());
+  EXPECT_TRUE(CommitNow(*store_, "t/a", last, release).ok());
+  EXPECT_THAT(ScanNow(*store_, "owner/t/a"), ::testing::IsEmpty());
+  EXPECT_THAT(ScanNow(*store_, "job/"), ::testing::IsEmpty());
+  EXPECT_THAT(ScanNow(*store_, "gone/"), ::testing::ElementsAre("gone/t/a=v"));
+  EXPECT_EQ(CommitNow(*store_, "t/a", last, Put("x", "stale")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_GT(AcquireNow(*store_, "t/a").value(), last);
+  EXPECT_EQ(CommitNow(*store_, "t/a", last, Put("x", "stale")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StoreConformanceTest, APageIsWhatComesBehindAKey) {
+  const uint64_t revision = AcquireNow(*store_, "t/a").value();
+  for (const char* key : {"o", "p/1", "p/2", "p/3", "q"})
+    EXPECT_TRUE(CommitNow(*store_, "t/a", revision, Put(key, "v")).ok());
+  const auto page = [&](const std::string& after, size_t most) {
+    std::promise<std::vector<std::string>> answer;
+    store_->ScanPage("p/", after, most, [&](const absl::StatusOr<std::vector<StoreRow>>& rows) {
+      std::vector<std::string> keys;
+      for (const StoreRow& row : rows.value()) keys.push_back(row.key);
+      answer.set_value(keys);
+    });
+    return answer.get_future().get();
+  };
+  EXPECT_THAT(page("", 2), ::testing::ElementsAre("p/1", "p/2"));
+  EXPECT_THAT(page("p/2", 2), ::testing::ElementsAre("p/3"));
+  EXPECT_THAT(page("p/11", 1), ::testing::ElementsAre("p/2")) << "the key itself may be gone";
+  EXPECT_THAT(page("p/3", 2), ::testing::IsEmpty());
+}
+
 TEST_P(StoreConformanceTest, EachAcquireGivesAGreaterRevisionAndFencesTheEarlierOne) {
   const uint64_t first = AcquireNow(*store_, "t/a").value();
   const uint64_t second = AcquireNow(*store_, "t/a").value();
@@ -230,6 +263,17 @@ TEST(RocksdbStoreTest, RowsAndRevisionsSurviveAReopening) {
   EXPECT_THAT(ScanNow(*store, "job/"), ::testing::ElementsAre("job/t/a=one"));
   EXPECT_GT(AcquireNow(*store, "t/a").value(), revision);
   EXPECT_EQ(CommitNow(*store, "t/a", revision, Put("job/t/a", "stale")).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RocksdbStoreTest, ARevisionOfAReleasedOwnerIsNotGivenAgainAfterAReopening) {
+  const std::string directory = FreshDirectory();
+  uint64_t last = 0;
+  {
+    const std::unique_ptr<Store> store = OpenOrDie(directory);
+    for (int i = 0; i < 3; ++i) last = AcquireNow(*store, "t/a").value();
+    ASSERT_TRUE(CommitNow(*store, "t/a", last, StoreBatch{{}, {}, true}).ok());
+  }
+  EXPECT_GT(AcquireNow(*OpenOrDie(directory), "t/a").value(), last);
 }
 
 TEST(RocksdbStoreTest, ACompletedCommitSurvivesAKilledProcess) {

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_STORE_STORE_MEDIUM_H_
 #define FARANDOLE_SERVER_STORE_STORE_MEDIUM_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,8 +25,10 @@ class StoreMedium {
   // The value of `key`; nullopt: there is no such row. UNAVAILABLE: the medium cannot be read.
   virtual absl::StatusOr<std::optional<std::string>> Get(const std::string& key) = 0;
 
-  // The rows whose key starts with `prefix`, in the order of the keys. UNAVAILABLE: the medium cannot be read.
-  virtual absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix) = 0;
+  // The first `most` rows whose key starts with `prefix` and is behind `after`, in the order of the keys. UNAVAILABLE:
+  // the medium cannot be read.
+  virtual absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix, const std::string& after,
+                                                     size_t most) = 0;
 
   // After a failed Write: makes the medium writable again. UNAVAILABLE: it still is not.
   virtual absl::Status Recover() = 0;

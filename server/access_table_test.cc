@@ -55,7 +55,8 @@ const std::map<std::string, Principals>& Table() {
       {"WorkerService.ReportExit", kTenants},       {"WorkerService.ListLost", kTenants},
       {"MonitorService.ListJobs", kTenants},        {"MonitorService.GetJob", kOwners},
       {"MonitorService.ListCheckpoints", kOwners},  {"AdminService.AbortJob", kAdmins},
-      {"AdminService.DrainWorkers", kAdmins},       {"AdminService.CreateTenant", kAdmins},
+      {"AdminService.DeleteJob", kOwners},          {"AdminService.DrainWorkers", kAdmins},
+      {"AdminService.CreateTenant", kAdmins},
   };
   return table;
 }

@@ -285,6 +285,32 @@ TEST_F(CoordinatorAccessTest, AnAbortedJobTellsItsWorkersTheReasonAndIsAbortedOn
   EXPECT_EQ(Client().AbortJob(abort).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorAccessTest, AnEndedJobIsDeletedByItsTenantAndNobodyElse) {
+  Start();
+  const std::string token = MakeTenant("team");
+  TestClient team(coordinator_->address(), token), other(coordinator_->address(), MakeTenant("other"));
+  {
+    const auto workers = Train("train", 1, token);
+    const absl::Status running = team.DeleteJob("train", "", "first");
+    EXPECT_EQ(running.code(), absl::StatusCode::kFailedPrecondition) << running;
+    Leave(workers);
+  }
+  EXPECT_EQ(other.DeleteJob("train", "", "k").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(other.DeleteJob("train", "team", "l").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(team.DeleteJob("train", "", "").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(team.DeleteJob("train", "", "second").ok());
+  EXPECT_TRUE(team.DeleteJob("train", "", "second").ok()) << "the same call again";
+  EXPECT_EQ(team.DeleteJob("train", "", "third").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(team.ListJobs()->jobs_size(), 0);
+  coordinator_.reset();
+  Start();
+  EXPECT_EQ(Client().ListJobs()->jobs_size(), 0);
+  const auto anew = Worker("train", 1, token);
+  ASSERT_TRUE(anew->Join(1).ok());
+  anew->Attach();
+  EXPECT_EQ(anew->AwaitEpoch()->number(), 2u) << "no epoch is repeated";
+}
+
 // A self-signed certificate for "localhost" and its key, as PEM files.
 std::string MakeCertificate(const std::string& certificate_file, const std::string& key_file) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), &EVP_PKEY_free);

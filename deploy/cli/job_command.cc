@@ -244,6 +244,22 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
   return 0;
 }
 
+int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  if (!survey.ok()) return Report(survey.status(), err);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  if (!known.ok()) return Report(known.status(), err);
+  if (known->session == nullptr) {
+    return Report(absl::FailedPreconditionError(absl::StrCat("job ", options.job, " is kept in ", known->place,
+                                                             ", where no coordinator runs: remove that directory")),
+                  err);
+  }
+  const absl::Status status = known->session->DeleteJob(known->summary.tenant(), options.job);
+  if (!status.ok()) return Report(status, err);
+  out << "job " << options.job << " was deleted; the files of its checkpoints stay\n";
+  return 0;
+}
+
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
@@ -281,7 +297,7 @@ void AddDrainCommand(CLI::App* app, int* exit_code) {
 }
 
 void AddJobCommand(CLI::App* app, int* exit_code) {
-  CLI::App* job = app->add_subcommand("job", "List, show and abort jobs");
+  CLI::App* job = app->add_subcommand("job", "List, show, abort and delete jobs");
   job->require_subcommand(1);
   // shared: by the callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<JobCommandOptions>();
@@ -302,6 +318,11 @@ void AddJobCommand(CLI::App* app, int* exit_code) {
   AddName(abort, options.get());
   AddOptions(abort, options.get());
   abort->add_option("--reason", options->reason, "Why: one sentence; asked for at a terminal where it is not given");
+  CLI::App* remove = job->add_subcommand("delete", "Delete a job that has ended; files of its checkpoints stay");
+  AddName(remove, options.get());
+  AddOptions(remove, options.get());
+  remove->callback([options, exit_code] { *exit_code = DeleteJob(*options, std::cout, std::cerr); });
+
   abort->callback([options, exit_code] {
     const absl::Status asked = AskReason(&options->reason);
     *exit_code = asked.ok() ? AbortJob(*options, std::cout, std::cerr) : Report(asked, std::cerr);

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// The options of `farandole job list|show|abort` and of `farandole drain`.
+// The options of `farandole job list|show|abort|delete` and of `farandole drain`.
 struct JobCommandOptions {
   CoordinatorSource source;
   std::string job;
@@ -37,6 +37,8 @@ int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out,
 // Ends a job that forms or runs; its workers get the reason. A job that has ended already is left as it is, which is
 // said, with exit code 1.
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
+// Deletes a job that has ended from its coordinator, history and catalogue included; files of checkpoints stay.
+int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 // Has workers of an elastic job leave at the program's next commit; which, is printed.
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 

@@ -41,6 +41,10 @@ class JobCommandTest : public CoordinatorFixture {
     command_.reason = reason;
     return Finish(AbortJob(command_, out_, err_));
   }
+  int Delete(const std::string& name) {
+    command_.job = name;
+    return Finish(DeleteJob(command_, out_, err_));
+  }
   int Drain(const std::string& name, uint32_t rank) {
     command_.job = name;
     command_.rank = rank;
@@ -201,6 +205,17 @@ TEST_F(JobCommandTest, ATenantSeesItsOwnJobsAndMayNotAbort) {
   EXPECT_EQ(Show("mnist"), 1);
   EXPECT_EQ(Abort("resnet", "why"), 1);
   EXPECT_THAT(said_, HasSubstr("refused to end job resnet: the token of tenant other is no admin token"));
+}
+
+TEST_F(JobCommandTest, AnEndedJobIsDeleted) {
+  const auto workers = Train("mnist", 1);
+  EXPECT_EQ(Delete("mnist"), 1);
+  EXPECT_THAT(said_, HasSubstr("refused to delete job mnist: job mnist runs; end it"));
+  Leave(workers);
+  EXPECT_EQ(Delete("mnist"), 0) << said_;
+  EXPECT_EQ(printed_, "job mnist was deleted; the files of its checkpoints stay\n");
+  EXPECT_EQ(Delete("mnist"), 1);
+  EXPECT_THAT(said_, HasSubstr("there is no job mnist"));
 }
 
 TEST_F(JobCommandTest, OfTwoJobsOfOneNameTheTenantMustBeNamed) {

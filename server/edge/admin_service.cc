@@ -61,6 +61,22 @@ grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* co
   return reactor;
 }
 
+grpc::ServerUnaryReactor* AdminService::DeleteJob(grpc::CallbackServerContext* context,
+                                                  const v1::DeleteJobRequest* request, v1::DeleteJobResponse*) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  const AdminCall call{access->tenant, request->idempotency_key(), "DeleteJob", Sha256(request->SerializeAsString())};
+  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
+  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  router_->Push(
+      *key, [](CallId id) { return DeleteRequested{id}; },
+      [this, call, reactor](const absl::Status& status, ReplyMessage) { OnCarriedOut(call, reactor, status, ""); });
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
                                                      const v1::DrainWorkersRequest* request,
                                                      v1::DrainWorkersResponse* response) {

@@ -18,6 +18,8 @@ class AdminService : public v1::AdminService::CallbackService {
 
   grpc::ServerUnaryReactor* AbortJob(grpc::CallbackServerContext* context, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context, const v1::DeleteJobRequest* request,
+                                      v1::DeleteJobResponse* response) override;
   grpc::ServerUnaryReactor* DrainWorkers(grpc::CallbackServerContext* context, const v1::DrainWorkersRequest* request,
                                          v1::DrainWorkersResponse* response) override;
   grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,

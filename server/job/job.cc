@@ -28,6 +28,8 @@ v1::JobSummary Job::Summary() const { return state_->Summary(); }
 
 bool Job::IsClaimed() const { return state_->IsClaimed(); }
 
+bool Job::IsDeleted() const { return state_->IsDeleted(); }
+
 bool Job::IsIdle() const { return state_->IsIdle(); }
 
 }  // namespace farandole

@@ -46,7 +46,7 @@ class Job {
  public:
   // `random_bytes(n)` gives n bytes for the epoch's secret; the shell passes a secure source, tests a counter.
   Job(std::string tenant, std::string name, JobOptions options, std::function<std::string(size_t)> random_bytes);
-  // A job as the rows under job/, checkpoint/ and grant/ of an earlier life describe it (see store.proto), at the start
+  // A job as its rows of an earlier life describe it (see store.proto), at the start
   // of its reattach window. DATA_LOSS: a row cannot be parsed (named).
   static absl::StatusOr<std::unique_ptr<Job>> Restore(std::string tenant, std::string name, JobOptions options,
                                                       std::function<std::string(size_t)> random_bytes,
@@ -61,6 +61,8 @@ class Job {
   v1::JobSummary Summary() const;
   // A launch has taken the job's name, and no worker of it has joined yet.
   bool IsClaimed() const;
+  // The last Step has deleted the job: its persist is the last one, and the shell purges what rows are left.
+  bool IsDeleted() const;
   // No stream, no call, no running epoch: the shell may drop the object and restore it from its rows when needed.
   bool IsIdle() const;
 

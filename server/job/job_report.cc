@@ -25,6 +25,7 @@ v1::JobSummary JobReport::Summary() const {
   summary.set_size(is_forming ? job_.lobby.size() : ledger_.record().epoch().members_size());
   summary.set_wanted_size(ledger_.record().wanted_size());
   summary.set_created_unix_ms(ledger_.record().created_unix_ms());
+  summary.set_ended_unix_ms(ledger_.record().ended_unix_ms());
   if (job_.IsElastic()) *summary.mutable_elastic() = ledger_.record().elastic();
   if (job_.run != nullptr) summary.set_waiting(job_.lobby.size());
   summary.set_resets(ledger_.record().resets());

@@ -20,6 +20,8 @@ absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, a
       status = LoadRecord(row, members == rows.end() ? nullptr : &*members);
     } else if (absl::StartsWith(row.key, "checkpoint/") || absl::StartsWith(row.key, "grant/")) {
       status = job_.gate.Load(row.key, row.value);
+    } else if (row.key == KeyOf("gone")) {
+      status = LoadGone(row);
     }
     if (!status.ok()) return status;
   }
@@ -37,13 +39,41 @@ void JobStorage::Save() {
   *ledger_.Change()->mutable_history() = ledger_.history().entries();
   google::protobuf::RepeatedPtrField<v1::Member> members;
   members.Swap(ledger_.Change()->mutable_epoch()->mutable_members());
-  ledger_.actions().persist.puts.push_back(
-      {absl::StrCat("job/", ledger_.tenant(), "/", ledger_.name()), ledger_.record().SerializeAsString()});
+  StoreBatch& persist = ledger_.actions().persist;
+  persist.puts.push_back({KeyOf("job"), ledger_.record().SerializeAsString()});
+  // The record has the numbers from now on.
+  if (has_gone_row_) persist.deletes.push_back(KeyOf("gone"));
+  has_gone_row_ = false;
   members.Swap(ledger_.Change()->mutable_epoch()->mutable_members());
   std::string members_row = ledger_.TakeMembersRow();
   if (members_row.empty()) return;
-  ledger_.actions().persist.puts.push_back(
-      {absl::StrCat("members/", ledger_.tenant(), "/", ledger_.name()), std::move(members_row)});
+  persist.puts.push_back({KeyOf("members"), std::move(members_row)});
+}
+
+void JobStorage::Delete() {
+  v1::GoneRecord gone;
+  gone.set_last_epoch(ledger_.record().epoch().number());
+  gone.set_last_token(job_.gate.last_token());
+  gone.set_deleted_unix_ms(absl::ToUnixMillis(ledger_.now() + ledger_.wall_ahead()));
+  StoreBatch& persist = ledger_.actions().persist;
+  persist.deletes.push_back(KeyOf("job"));
+  if (ledger_.record().epoch().members_size() > 0) persist.deletes.push_back(KeyOf("members"));
+  persist.puts.push_back({KeyOf("gone"), gone.SerializeAsString()});
+  persist.puts.push_back({KeyOf("purge"), ""});
+}
+
+std::string JobStorage::KeyOf(absl::string_view kind) const {
+  return absl::StrCat(kind, "/", ledger_.tenant(), "/", ledger_.name());
+}
+
+absl::Status JobStorage::LoadGone(const StoreRow& row) {
+  v1::GoneRecord gone;
+  if (!gone.ParseFromString(row.value))
+    return absl::DataLossError(absl::StrCat("row ", row.key, " is not that of a deleted job"));
+  has_gone_row_ = true;
+  ledger_.Change()->mutable_epoch()->set_number(gone.last_epoch());
+  job_.gate.SkipTokens(gone.last_token());
+  return absl::OkStatus();
 }
 
 void JobStorage::SaveCheckpoints(CheckpointGate::Writes writes) {

@@ -1,7 +1,10 @@
 #ifndef FARANDOLE_SERVER_JOB_JOB_STORAGE_H_
 #define FARANDOLE_SERVER_JOB_JOB_STORAGE_H_
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "checkpoint/gate.h"
@@ -19,10 +22,16 @@ class JobStorage {
   absl::Status Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead);
   // Puts the job's record, and the members of an epoch that forms, into the step's actions.
   void Save();
-  // The same for rows of checkpoints.
+  // Puts into the step's actions what deletes the job. Its checkpoints and grants are left to the shell: they may be
+  // more than one batch takes.
+  void Delete();
+  // As Save, for rows of checkpoints.
   void SaveCheckpoints(CheckpointGate::Writes writes);
 
  private:
+  std::string KeyOf(absl::string_view kind) const;
+  // The job's name was that of a job that was deleted.
+  absl::Status LoadGone(const StoreRow& row);
   // `members_row`: null where there is none.
   absl::Status LoadRecord(const StoreRow& row, const StoreRow* members_row);
   // Brings back survivors, or the epoch that runs, as the record has them.
@@ -31,6 +40,8 @@ class JobStorage {
 
   JobParts& job_;
   Ledger& ledger_;
+  // The store has a row of a deleted job of this name.
+  bool has_gone_row_ = false;
 };
 
 }  // namespace farandole

@@ -42,7 +42,9 @@ void Ledger::Enter(v1::JobState state, const std::string& reason, LogLine::Level
   v1::JobRecord* const record = Change();
   record->set_state(state);
   record->set_reason(Plain(reason, History::kMostSentenceBytes));
-  if (state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_FINISHED) ended_at_ = now_;
+  const bool has_ended = state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_FINISHED;
+  if (has_ended) ended_at_ = now_;
+  record->set_ended_unix_ms(has_ended ? absl::ToUnixMillis(now_ + wall_ahead_) : 0);
   Tell(level, reason);
 }
 

@@ -51,17 +51,17 @@ Script::Script() : shell_(std::make_unique<TestShell>(RoundOptions())) {}
 
 const std::map<std::string, Script::Command>& Script::Commands() {
   static const auto* const commands = new std::map<std::string, Command>{
-      {"options", &Script::Options},     {"join", &Script::Join},          {"hello", &Script::Hello},
-      {"ready", &Script::Ready},         {"group", &Script::Group},        {"retire", &Script::Retire},
-      {"beat", &Script::Beat},           {"lost", &Script::Lost},          {"stall", &Script::Stall},
-      {"leave", &Script::Leave},         {"close", &Script::Close},        {"advance", &Script::Advance},
-      {"restart", &Script::Restart},     {"begin", &Script::Begin},        {"oversleep", &Script::Oversleep},
-      {"commit", &Script::Commit},       {"find", &Script::Find},          {"list", &Script::List},
-      {"inspect", &Script::Inspect},     {"summary", &Script::Summary},    {"abort", &Script::Abort},
-      {"rows", &Script::Rows},           {"tick", &Script::Tick},          {"start", &Script::Start},
-      {"ended", &Script::Ended},         {"depart", &Script::Depart},      {"exit", &Script::Exit},
-      {"drain", &Script::Drain},         {"list_lost", &Script::LostList}, {"gpu", &Script::Gpu},
-      {"clock", &Script::StepWallClock}, {"claim", &Script::Claim},
+      {"options", &Script::Options}, {"join", &Script::Join},       {"hello", &Script::Hello},
+      {"ready", &Script::Ready},     {"group", &Script::Group},     {"retire", &Script::Retire},
+      {"beat", &Script::Beat},       {"lost", &Script::Lost},       {"stall", &Script::Stall},
+      {"leave", &Script::Leave},     {"close", &Script::Close},     {"advance", &Script::Advance},
+      {"restart", &Script::Restart}, {"begin", &Script::Begin},     {"oversleep", &Script::Oversleep},
+      {"commit", &Script::Commit},   {"find", &Script::Find},       {"list", &Script::List},
+      {"inspect", &Script::Inspect}, {"summary", &Script::Summary}, {"abort", &Script::Abort},
+      {"rows", &Script::Rows},       {"tick", &Script::Tick},       {"start", &Script::Start},
+      {"ended", &Script::Ended},     {"depart", &Script::Depart},   {"exit", &Script::Exit},
+      {"drain", &Script::Drain},     {"gpu", &Script::Gpu},         {"clock", &Script::StepWallClock},
+      {"claim", &Script::Claim},     {"delete", &Script::Delete},
   };
   return *commands;
 }
@@ -317,8 +317,6 @@ void Script::Ended(const Arguments& arguments) {
   Say(arguments.subject, std::move(message));
 }
 
-void Script::LostList(const Arguments&) { Step(LostListed{shell_->NewCall()}); }
-
 void Script::Drain(const Arguments& arguments) {
   DrainRequested event;
   event.call = shell_->NewCall();
@@ -417,10 +415,17 @@ void Script::Find(const Arguments& arguments) {
   Step(event);
 }
 
-void Script::List(const Arguments&) { Step(CheckpointsListed{shell_->NewCall()}); }
+void Script::List(const Arguments& arguments) {
+  if (arguments.subject == "lost") return Step(LostListed{shell_->NewCall()});
+  Step(CheckpointsListed{shell_->NewCall()});
+}
 void Script::Inspect(const Arguments&) { Step(JobInspected{shell_->NewCall()}); }
 void Script::Abort(const Arguments& arguments) {
   Step(AbortRequested{shell_->NewCall(), arguments.Text("reason"), arguments.Text("by", "operator") == "launcher"});
+}
+
+void Script::Delete(const Arguments& arguments) {
+  Step(DeleteRequested{shell_->NewCall(), arguments.Number("ended", 0)});
 }
 
 void Script::Say(const std::string& worker, v1::WorkerMessage message) {

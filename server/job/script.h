@@ -55,7 +55,6 @@ class Script {
   void Depart(const Arguments& arguments);
   void Ended(const Arguments& arguments);
   void Exit(const Arguments& arguments);
-  void LostList(const Arguments& arguments);
   void Drain(const Arguments& arguments);
   void Close(const Arguments& arguments);
   void Advance(const Arguments& arguments);
@@ -69,6 +68,7 @@ class Script {
   void Inspect(const Arguments& arguments);
   void Summary(const Arguments& arguments);
   void Abort(const Arguments& arguments);
+  void Delete(const Arguments& arguments);
   void Rows(const Arguments& arguments);
   void Tick(const Arguments& arguments);
 

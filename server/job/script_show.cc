@@ -79,6 +79,7 @@ struct ReplyText {
     return text;
   }
   std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
+  std::string operator()(const v1::DeleteJobResponse&) const { return " deleted"; }
   std::string operator()(const v1::ReportExitResponse& r) const {
     return absl::StrCat(" job_over=", r.job_over() ? "yes" : "no", r.outlived() ? " outlived" : "",
                         " barred=", r.barred_ms(), "ms",

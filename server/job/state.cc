@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
+#include "farandole/v1/admin.pb.h"
 #include "server/job/rules/bounds.h"
 #include "server/job/rules/wording.h"
 
@@ -40,7 +41,7 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   ExcuseLateness();
   std::visit([this](const auto& e) { On(e); }, event);
   cycle_.Settle();
-  if (ledger_.IsChanged()) storage_.Save();
+  if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
   ForgetClosedStreams();
   promised_tick_ = ledger_.actions().next_tick = std::min(cycle_.Deadline(), admission_.ClaimEnd());
   return ledger_.TakeActions();
@@ -198,6 +199,37 @@ void Job::State::On(const AbortRequested& event) {
                       : cycle_.Abort(absl::StrCat("an operator ended the job: ", said), LogLine::Level::kError);
   }
   ledger_.Answer<v1::AbortJobResponse>(event.call, v1::AbortJobResponse());
+}
+
+void Job::State::On(const DeleteRequested& event) {
+  if (absl::Status status = CheckDeletable(event); !status.ok())
+    return ledger_.Answer<v1::DeleteJobResponse>(event.call, status);
+  // Streams of workers whose run is over, which they have not noticed yet.
+  for (const auto& [stream, incarnation] : streams_)
+    ledger_.Close(stream, absl::NotFoundError(absl::StrCat("job ", ledger_.name(), " was deleted")));
+  storage_.Delete();
+  is_deleted_ = true;
+  ledger_.actions().outputs.push_back(LogLine{LogLine::Level::kInform, "deleted"});
+  ledger_.Answer<v1::DeleteJobResponse>(event.call, v1::DeleteJobResponse());
+}
+
+absl::Status Job::State::CheckDeletable(const DeleteRequested& event) const {
+  const v1::JobRecord& record = ledger_.record();
+  if (record.created_unix_ms() == 0)
+    return absl::NotFoundError(absl::StrCat("no worker of job ", ledger_.name(), " has joined yet"));
+  if (job_.IsOngoing()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", ledger_.name(),
+                                                      record.state() == v1::JOB_STATE_FORMING ? " forms" : " runs",
+                                                      "; end it (farandole job abort) before it is deleted"));
+  }
+  if (IsClaimed()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", ledger_.name(), " is being started anew: its launch has the name"));
+  }
+  if (event.ended_unix_ms == 0 || event.ended_unix_ms == record.ended_unix_ms()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("job ", ledger_.name(), " ended at ", record.ended_unix_ms(),
+                                                    ", and is to be deleted only if it ended at ",
+                                                    event.ended_unix_ms));
 }
 
 void Job::State::On(const DrainRequested& event) { ledger_.Answer(event.call, departures_.Drain(event)); }

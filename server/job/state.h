@@ -41,6 +41,7 @@ class Job::State {
   Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead);
   v1::JobSummary Summary() const { return report_.Summary(); }
   bool IsClaimed() const { return admission_.ClaimEnd() != absl::InfiniteFuture(); }
+  bool IsDeleted() const { return is_deleted_; }
   bool IsIdle() const;
 
  private:
@@ -58,6 +59,7 @@ class Job::State {
   void On(const JobInspected& event);
   void On(const CheckpointsListed& event);
   void On(const AbortRequested& event);
+  void On(const DeleteRequested& event);
   void On(const DrainRequested& event);
   void On(const Ticked&) {}
 
@@ -71,6 +73,7 @@ class Job::State {
   // A member of the last epoch, which has ended, says something.
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   CheckpointGate::Present Present() const;
+  absl::Status CheckDeletable(const DeleteRequested& event) const;
   // Made now, if it is not yet.
   std::string CatalogueName();
   // Streams that were closed in this step are forgotten.
@@ -87,6 +90,7 @@ class Job::State {
   EpochCycle cycle_;
   // Open streams and whose they are (incarnation).
   absl::flat_hash_map<StreamId, std::string> streams_;
+  bool is_deleted_ = false;
   // The deadline that the last step named.
   absl::Time promised_tick_ = absl::InfiniteFuture();
 };

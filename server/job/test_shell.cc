@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
 #include "server/job/rules/member_record.h"
@@ -30,7 +31,26 @@ Actions TestShell::Step(const Event& event) {
   Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
   calls_.clear();
   next_tick_ = actions.next_tick;
+  if (job_->IsDeleted()) Purge();
   return actions;
+}
+
+void TestShell::Purge() {
+  for (const char* kind : {"checkpoint", "grant", "purge"}) {
+    const std::string prefix = absl::StrCat(kind, "/", kTenant, "/", kJob);
+    while (rows_.lower_bound(prefix) != rows_.end() && absl::StartsWith(rows_.lower_bound(prefix)->first, prefix))
+      rows_.erase(rows_.lower_bound(prefix));
+  }
+  Restore();
+}
+
+bool TestShell::Restore() {
+  std::vector<StoreRow> rows;
+  for (const auto& [key, value] : rows_) rows.push_back({key, value});
+  auto restored = Job::Restore(kTenant, kJob, options_, RandomBytes(), rows, now_);
+  Expect(restored.ok(), absl::StrCat("the job cannot be restored: ", restored.status().ToString()));
+  if (restored.ok()) job_ = *std::move(restored);
+  return restored.ok();
 }
 
 void TestShell::Advance(absl::Duration duration, const std::function<void(const Actions&)>& seen) {
@@ -47,15 +67,9 @@ void TestShell::Advance(absl::Duration duration, const std::function<void(const 
 
 void TestShell::Restart(const std::function<void(const Actions&)>& seen) {
   open_.clear();
-  std::vector<StoreRow> rows;
-  for (const auto& [key, value] : rows_) rows.push_back({key, value});
   // A new process begins at the wall clock's time.
   now_ += std::exchange(wall_ahead_, absl::ZeroDuration());
-  auto restored = Job::Restore(kTenant, kJob, options_, RandomBytes(), rows, now_);
-  Expect(restored.ok(), absl::StrCat("the job cannot be restored: ", restored.status().ToString()));
-  if (!restored.ok()) return;
-  job_ = *std::move(restored);
-  seen(Step(Ticked{}));
+  if (Restore()) seen(Step(Ticked{}));
 }
 
 CallId TestShell::NewCall() {

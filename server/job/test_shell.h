@@ -49,6 +49,10 @@ class TestShell {
 
  private:
   std::function<std::string(size_t)> RandomBytes();
+  // After the job was deleted: deletes the rows that are left, and makes a job of the same name.
+  void Purge();
+  // Makes the job anew from its rows.
+  bool Restore();
   void Apply(const StoreBatch& batch);
   void Apply(const Output& output);
   void CheckEpoch(const v1::Epoch& epoch);

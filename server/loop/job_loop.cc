@@ -53,6 +53,12 @@ void JobLoop::Restore(const JobKey& key, std::function<void(absl::Status)> done)
   });
 }
 
+void JobLoop::Purge(const JobKey& key) {
+  mailbox_.Post([this, key] {
+    if (!jobs_.contains(key)) Open(key)->is_purge = true;
+  });
+}
+
 void JobLoop::Run() {
   while (true) {
     Mailbox::Delivery delivery = mailbox_.Take(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first);
@@ -106,14 +112,44 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
 }
 
 JobLoop::OwnedJob* JobLoop::Open(const JobKey& key) {
-  const uint64_t life = ++last_life_;
   auto& owned = jobs_[key];
   owned = std::make_unique<OwnedJob>();
+  Read(key, owned.get());
+  return owned.get();
+}
+
+void JobLoop::Read(const JobKey& key, OwnedJob* owned) {
+  const uint64_t life = ++last_life_;
   owned->life = life;
+  owned->runner.reset();
+  timers_.erase({owned->timer, key});
+  owned->timer = absl::InfiniteFuture();
   AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<AcquiredRows> rows) {
     mailbox_.Post([this, key, life, rows = std::move(rows)]() mutable { OnRows(key, life, std::move(rows)); });
   });
-  return owned.get();
+}
+
+void JobLoop::StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& rows) {
+  std::vector<StoreBatch> batches = PurgeOf(key, rows.rows, SteadyNow() + WallAhead());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const bool is_last = i + 1 == batches.size();
+    // If one fails, so do those behind it.
+    surroundings_.store->Commit(key.Text(), rows.owner_revision, std::move(batches[i]),
+                                [this, key, life, is_last](const absl::Status& status) {
+                                  if (is_last)
+                                    mailbox_.Post([this, key, life, status] { OnPurged(key, life, status); });
+                                });
+  }
+}
+
+void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& status) {
+  OwnedJob* owned = Find(key, life);
+  if (owned == nullptr) return;
+  if (!status.ok()) return Drop(key, status);
+  std::vector<Mailbox::Letter> letters;
+  for (Event& event : owned->waiting) letters.push_back({key, std::move(event)});
+  jobs_.erase(key);
+  AcceptAll(std::move(letters));
 }
 
 JobLoop::OwnedJob* JobLoop::Find(const JobKey& key, uint64_t life) {
@@ -125,6 +161,8 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   OwnedJob* owned = Find(key, life);
   if (owned == nullptr) return;
   const absl::Time now = SteadyNow();
+  if (rows.ok() && (AreLeftOver(key, rows->rows) || (owned->is_purge && !HasRecord(key, rows->rows))))
+    return StartPurge(key, life, *rows);
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
   if (std::function<void(absl::Status)> restored = std::move(owned->restored)) restored(job.status());
   if (!job.ok()) {
@@ -165,6 +203,12 @@ void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, con
 
 void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   if (owned->runner == nullptr) return;
+  if (owned->runner->IsGone()) {
+    surroundings_.metrics->ReleaseJob(key);
+    surroundings_.directory->Forget(key);
+    owned->is_purge = true;
+    return Read(key, owned);
+  }
   const absl::Time now = SteadyNow();
   size_t taken = 0;
   while (!owned->waiting.empty() && owned->runner->CanTake()) {
@@ -238,6 +282,10 @@ void JobLoop::FireTimers(absl::Time now) {
     if (owned->runner->next_tick() <= now) {
       owned->runner->Take(Ticked{}, now);
       Advance(key, owned);
+    } else if (owned->runner->Summary().created_unix_ms() == 0) {
+      // Nothing has come of it, and nothing is to remain.
+      owned->is_purge = true;
+      Read(key, owned);
     } else {
       jobs_.erase(key);
     }

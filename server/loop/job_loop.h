@@ -64,6 +64,9 @@ class JobLoop {
   // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
   // loop's thread. Errors: the store's, and DATA_LOSS if a row cannot be parsed.
   void Restore(const JobKey& key, std::function<void(absl::Status)> done);
+  // Any thread. Deletes what is left of a job that was deleted, and forgets it for good after kGoneKept. A job that is
+  // there again is let be.
+  void Purge(const JobKey& key);
   // Events are refused from now on; returns when those taken before are decided, durable and answered. Streams stay
   // open: their jobs go on when a coordinator starts on the same store.
   void Stop();
@@ -78,6 +81,8 @@ class JobLoop {
     std::unique_ptr<JobRunner> runner;
     std::deque<Event> waiting;
     std::function<void(absl::Status)> restored;
+    // There is no such job, and what the store has of it is to go.
+    bool is_purge = false;
     absl::Time last_event = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
   };
@@ -88,6 +93,11 @@ class JobLoop {
   // Null: the event was refused.
   OwnedJob* JobFor(const Mailbox::Letter& letter);
   OwnedJob* Open(const JobKey& key);
+  // Reads the job's rows; it has no runner until they are there.
+  void Read(const JobKey& key, OwnedJob* owned);
+  // Its rows go; events that wait for it come next, and find no such job.
+  void StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& rows);
+  void OnPurged(const JobKey& key, uint64_t life, const absl::Status& status);
   void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRows> rows);
   absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const AcquiredRows& rows, absl::Time now) const;
   void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);

@@ -26,6 +26,9 @@ class JobLoops {
   // Reads these jobs from the store; returns when all are there. One that cannot be read is logged and left out.
   void Restore(absl::Span<const JobKey> keys);
 
+  // As JobLoop::Purge.
+  void Purge(const JobKey& key) { LoopOf(key).Purge(key); }
+
   // As JobLoop::Stop, for all.
   void Stop();
 

@@ -1,17 +1,61 @@
 #include "server/loop/job_rows.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "farandole/v1/store.pb.h"
 
 namespace farandole {
+namespace {
+
+// Small enough for commits of running jobs to come in between, and for the store's bound.
+constexpr size_t kPurgedAtOnce = 100;
+
+std::string GoneRowKey(const JobKey& key) { return absl::StrCat("gone/", key.Text()); }
+std::string PurgeRowKey(const JobKey& key) { return absl::StrCat("purge/", key.Text()); }
+
+bool HasRow(absl::Span<const StoreRow> rows, const std::string& key) {
+  return std::any_of(rows.begin(), rows.end(), [&](const StoreRow& row) { return row.key == key; });
+}
+
+// When the job of a row under gone/ was deleted; a row that cannot be read is as old as can be.
+absl::Time DeletedAt(const StoreRow& row) {
+  v1::GoneRecord gone;
+  return gone.ParseFromString(row.value) ? absl::FromUnixMillis(gone.deleted_unix_ms()) : absl::InfinitePast();
+}
+
+}  // namespace
 
 std::string JobRowKey(const JobKey& key) { return absl::StrCat("job/", key.Text()); }
 
+bool HasRecord(const JobKey& key, absl::Span<const StoreRow> rows) { return HasRow(rows, JobRowKey(key)); }
+
+bool AreLeftOver(const JobKey& key, absl::Span<const StoreRow> rows) {
+  return !HasRecord(key, rows) && HasRow(rows, PurgeRowKey(key));
+}
+
+std::vector<StoreBatch> PurgeOf(const JobKey& key, absl::Span<const StoreRow> rows, absl::Time now) {
+  std::vector<StoreBatch> batches(1);
+  StoreBatch last;
+  last.releases_owner = true;
+  for (const StoreRow& row : rows) {
+    if (row.key == PurgeRowKey(key) || (row.key == GoneRowKey(key) && DeletedAt(row) + kGoneKept <= now)) {
+      last.deletes.push_back(row.key);
+    } else if (row.key != GoneRowKey(key)) {
+      if (batches.back().deletes.size() == kPurgedAtOnce) batches.emplace_back();
+      batches.back().deletes.push_back(row.key);
+    }
+  }
+  if (batches.back().empty()) batches.pop_back();
+  batches.push_back(std::move(last));
+  return batches;
+}
+
 void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<AcquiredRows>)> done) {
-  store->AcquireRows(key.Text(), {JobRowKey(key), absl::StrCat("members/", key.Text())},
-                     {absl::StrCat("checkpoint/", key.Text(), "/"), absl::StrCat("grant/", key.Text(), "/")},
-                     std::move(done));
+  store->AcquireRows(
+      key.Text(), {JobRowKey(key), absl::StrCat("members/", key.Text()), GoneRowKey(key), PurgeRowKey(key)},
+      {absl::StrCat("checkpoint/", key.Text(), "/"), absl::StrCat("grant/", key.Text(), "/")}, std::move(done));
 }
 
 }  // namespace farandole

@@ -3,8 +3,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "server/registry/job_key.h"
 #include "server/store/store.h"
 
@@ -12,6 +15,17 @@ namespace farandole {
 
 // The key of the job's JobRecord.
 std::string JobRowKey(const JobKey& key);
+
+// After so long a new job of a deleted one's name may begin as if there had been none.
+inline constexpr absl::Duration kGoneKept = absl::Hours(30 * 24);
+
+// Whether they have the job's record: there is such a job.
+bool HasRecord(const JobKey& key, absl::Span<const StoreRow> rows);
+// Whether they are what is left of a deleted job.
+bool AreLeftOver(const JobKey& key, absl::Span<const StoreRow> rows);
+// The commits that delete these rows of a job without a record, to be made in their order: the last one releases the
+// owner. The row under gone/ stays for kGoneKept.
+std::vector<StoreBatch> PurgeOf(const JobKey& key, absl::Span<const StoreRow> rows, absl::Time now);
 
 // Takes the job over from its last owner and reads all its rows, as proto/farandole/v1/store.proto lists them, by one
 // call to the store. No rows: there is no such job yet. `done` is called once, on a thread of the store. Errors: the

@@ -41,7 +41,7 @@ class JobRunner {
 
   // Steps the job, unless the event is of a stream that the job does not have (any more). Only while CanTake().
   void Take(const Event& event, absl::Time now);
-  bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps; }
+  bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps && !job_->IsDeleted(); }
 
   // The commit of step `number` has ended. Not OK: it is the caller's to Abandon the runner.
   void OnCommitted(uint64_t number);
@@ -51,6 +51,8 @@ class JobRunner {
 
   v1::JobSummary Summary() const { return job_->Summary(); }
   bool IsClaimed() const { return job_->IsClaimed(); }
+  // The job was deleted, durably, and all its callers know.
+  bool IsGone() const { return job_->IsDeleted() && unfinished_.empty(); }
   absl::Time next_tick() const { return next_tick_; }
   bool HasUnfinishedSteps() const { return !unfinished_.empty(); }
   // Nothing would be lost if the runner was given up now.

@@ -100,6 +100,12 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
   }
 }
 
+void JobRegistry::Forget(const JobKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  jobs_.erase(key);
+  updates_.erase(key);
+}
+
 void JobRegistry::Release(const JobKey& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = jobs_.find(key);

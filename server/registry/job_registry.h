@@ -49,6 +49,9 @@ class JobRegistry {
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
   void Update(const JobKey& key, v1::JobSummary summary);
 
+  // The job was deleted.
+  void Forget(const JobKey& key);
+
   // Gives back the room of a job of which nothing has come.
   void Release(const JobKey& key);
 

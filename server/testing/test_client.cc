@@ -84,6 +84,14 @@ absl::StatusOr<v1::CommitCheckpointResponse> TestClient::CommitCheckpoint(const 
 absl::StatusOr<v1::CreateTenantResponse> TestClient::CreateTenant(const v1::CreateTenantRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::CreateTenant, request);
 }
+absl::Status TestClient::DeleteJob(const std::string& job, const std::string& tenant, const std::string& key) {
+  v1::DeleteJobRequest request;
+  request.set_job(job);
+  request.set_tenant(tenant);
+  request.set_idempotency_key(key);
+  return Call<v1::DeleteJobResponse>(admin_.get(), &v1::AdminService::Stub::DeleteJob, request).status();
+}
+
 absl::Status TestClient::AbortJob(const v1::AbortJobRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::AbortJob, request).status();
 }

@@ -35,6 +35,7 @@ class TestClient {
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(const v1::CommitCheckpointRequest& request);
   absl::StatusOr<v1::CreateTenantResponse> CreateTenant(const v1::CreateTenantRequest& request);
   absl::Status AbortJob(const v1::AbortJobRequest& request);
+  absl::Status DeleteJob(const std::string& job, const std::string& tenant, const std::string& key);
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request);
 

@@ -143,11 +143,15 @@ def test_a_watch_sees_the_blocker_a_restart_and_the_end(
     os.kill(tool.coordinator.program.pid, signal.SIGKILL)
     tool.coordinator.program.end()
     serve(again=tool.coordinator)
+    assert "end it" in tool.refused("NotReady", "delete", "mnist")
     assert tool.lines("abort", "mnist", "the test has seen enough") == []
     ended = watched(watch, lambda told: told["job"]["has_ended"], since=seen)
     assert ended["job"]["state"] == "failed" and "the test has seen enough" in ended["job"]["reason"], ended
     watch.require_end(0)
     assert job.end() != 0
+    assert tool.lines("delete", "mnist") == []
+    assert tool.result("jobs") == []
+    assert "mnist" in tool.refused("LookupError", "delete", "mnist")
 
 
 def test_a_drained_rank_leaves_and_the_catalogue_has_the_checkpoint(tool: Tool, tmp_path: pathlib.Path) -> None:

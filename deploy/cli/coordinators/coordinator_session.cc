@@ -85,6 +85,16 @@ absl::Status CoordinatorSession::AbortJob(const std::string& tenant, const std::
       .status();
 }
 
+absl::Status CoordinatorSession::DeleteJob(const std::string& tenant, const std::string& job) const {
+  v1::DeleteJobRequest request;
+  request.set_tenant(tenant);
+  request.set_job(job);
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::DeleteJobResponse>(*client_, "AdminService/DeleteJob", request,
+                                     absl::StrCat("refused to delete job ", job))
+      .status();
+}
+
 absl::StatusOr<v1::CreateJobResponse> CoordinatorSession::CreateJob(const v1::CreateJobRequest& request,
                                                                     absl::Duration patience,
                                                                     const std::function<bool()>& interrupted) const {

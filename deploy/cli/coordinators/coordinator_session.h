@@ -31,6 +31,7 @@ class CoordinatorSession {
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
                         v1::AbortJobRequest::Asker asker) const;
+  absl::Status DeleteJob(const std::string& tenant, const std::string& job) const;
 
   // Waits up to `patience` for a coordinator that is away. `interrupted` is asked about every 100 ms whether to give
   // up; null: never.

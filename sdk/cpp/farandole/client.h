@@ -101,6 +101,14 @@ class Client {
     return Call<Nothing>("AdminService/AbortJob", request, "refused to end " + id.ToString(), options_.patience)
         .status();
   }
+  // Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's own
+  // token may delete its own jobs. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it forms or runs.
+  Status Delete(const JobId& id) const {
+    WireWriter request;
+    request.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
+    return Call<Nothing>("AdminService/DeleteJob", request, "refused to delete " + id.ToString(), options_.patience)
+        .status();
+  }
   // Has the worker of a rank of an elastic job leave at the program's next commit; the ranks that were asked.
   //   NOT_FOUND           the tenant has no such job, or the job no such rank
   //   FAILED_PRECONDITION the job is not elastic, no epoch runs, or too few would remain

@@ -163,6 +163,14 @@ func (c *Client) Abort(ctx context.Context, id JobID, reason string) error {
 	return err
 }
 
+// Delete deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's
+// own token may delete its own jobs. ErrNotFound: the tenant has no such job. ErrNotRunning: it forms or runs.
+func (c *Client) Delete(ctx context.Context, id JobID) error {
+	request := &farandolev1.DeleteJobRequest{Job: id.Name, Tenant: id.Tenant, IdempotencyKey: newKey()}
+	_, err := call(ctx, c, c.options.Patience, c.admin.DeleteJob, request, "refused to delete "+id.String())
+	return err
+}
+
 // DrainRank has one worker of an elastic job leave at the program's next commit, and gives the ranks that were asked.
 // ErrNotFound: the job has no such rank. ErrNotRunning: the job is not elastic, no epoch runs, or too few would remain.
 func (c *Client) DrainRank(ctx context.Context, id JobID, rank int, reason string) ([]int, error) {

@@ -80,6 +80,11 @@ struct AbortRequested {
   // An operator otherwise.
   bool by_launcher = false;
 };
+// Admin: DeleteJobResponse. `ended_unix_ms`: only if the job ended then (JobSummary); 0: whenever it ended.
+struct DeleteRequested {
+  CallId call = 0;
+  int64_t ended_unix_ms = 0;
+};
 // Admin: DrainWorkersResponse. A rank, or the workers of a host, or those that a launcher has started as these.
 struct DrainRequested {
   CallId call = 0;
@@ -91,9 +96,10 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
-                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
-                           LostListed, JobInspected, CheckpointsListed, AbortRequested, DrainRequested, Ticked>;
+using Event =
+    std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
+                 CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
+                 CheckpointsListed, AbortRequested, DeleteRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole
 

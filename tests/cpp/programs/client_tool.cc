@@ -132,6 +132,7 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "job") return Tell(client.Job({word(1), word(2)}));
   if (command == "checkpoints") return Tell(client.Checkpoints({word(1), word(2)}));
   if (command == "watch") return Follow(client, {word(1)});
+  if (command == "delete") return Tell(client.Delete({word(1), word(2)}));
   if (command == "abort") return Tell(client.Abort({word(1), word(3)}, word(2)));
   if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
   if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));

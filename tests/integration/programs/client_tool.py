@@ -57,6 +57,8 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
         yield from follow(client, *words)
     elif command == "abort":
         client.abort(*words)
+    elif command == "delete":
+        client.delete(*words)
     elif command == "drain-rank":
         yield client.drain_rank(words[0], int(words[1]), words[2])
     elif command == "drain-host":

@@ -114,6 +114,12 @@ class Client:
         request: Dict[int, Field] = {1: tenant, 2: name, 3: reason, 4: _new_key()}
         self._call("AdminService/AbortJob", request, f"refused to end {_show(name, tenant)}", self._patience)
 
+    def delete(self, name: str, tenant: str = "") -> None:
+        """Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's
+        own token may delete its own jobs. LookupError: the tenant has no such job. NotReady: it forms or runs."""
+        request: Dict[int, Field] = {1: tenant, 2: name, 3: _new_key()}
+        self._call("AdminService/DeleteJob", request, f"refused to delete {_show(name, tenant)}", self._patience)
+
     def drain_rank(self, name: str, rank: int, reason: str = "", tenant: str = "") -> List[int]:
         """Asks the worker of a rank of an elastic job to leave at the program's next commit. Returns the ranks that
         were asked. LookupError: the job has no such rank. NotReady: it is not elastic, no epoch runs, or too few would

@@ -53,8 +53,9 @@ const std::map<std::string, Principals>& Table() {
       {"WorkerService.Attach", kWorkers},           {"WorkerService.BeginCheckpoint", kWorkers},
       {"WorkerService.CommitCheckpoint", kWorkers}, {"WorkerService.FindCheckpoint", kReaders},
       {"WorkerService.ReportExit", kTenants},       {"WorkerService.ListLost", kTenants},
-      {"MonitorService.ListJobs", kTenants},        {"MonitorService.GetJob", kOwners},
-      {"MonitorService.ListCheckpoints", kOwners},  {"AdminService.AbortJob", kAdmins},
+      {"WorkerService.ReportFlight", kTenants},     {"MonitorService.ListJobs", kTenants},
+      {"MonitorService.GetJob", kOwners},           {"MonitorService.ListCheckpoints", kOwners},
+      {"MonitorService.Diagnose", kOwners},         {"AdminService.AbortJob", kAdmins},
       {"AdminService.DeleteJob", kOwners},          {"AdminService.DrainWorkers", kAdmins},
       {"AdminService.CreateTenant", kAdmins},
   };

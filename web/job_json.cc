@@ -143,6 +143,7 @@ Json JobJson(const v1::GetJobResponse& job) {
   Json json = SummaryJson(job.summary());
   json["negotiation_messages"] = job.negotiation_messages();
   json["diagnosis"] = DiagnosisJson(job.diagnosis());
+  json["flight"] = job.flight();
   if (job.has_rank_history()) json["rank_history"] = HistoryJson(job.rank_history());
   json["workers"] = Json::array();
   for (const v1::WorkerStatus& worker : job.workers()) json["workers"].push_back(WorkerJson(worker));

@@ -448,6 +448,17 @@ FARANDOLE_EXPORT int farandole_start_timeline(const char* path, int mark_cycles)
 /* Ends the file, if one is recorded; shutdown does it, too. */
 FARANDOLE_EXPORT int farandole_stop_timeline(void);
 
+/* ---- Stacks -------------------------------------------------------------------------------------------------------
+ */
+
+/* Writes the stacks of the program's threads, at most `bytes` of text in the form of Python's faulthandler, and returns
+ * how many it has written. Called on a thread of the library's, which may wait in it for the interpreter's lock. */
+typedef int64_t (*farandole_stack_reader)(char* text, int64_t bytes);
+/* Registers how stacks are read for `farandole diagnose`; NULL: no more. `signal`, if not 0: the number of a signal
+ * whose handler writes them to `fd`, a file in memory, without any lock; the library calls the handler, and sends no
+ * signal. `main_thread`: pthread_self() of the main thread. */
+FARANDOLE_EXPORT int farandole_set_stack_source(farandole_stack_reader read, int signal, int fd, uint64_t main_thread);
+
 /* ---- Counters -----------------------------------------------------------------------------------------------------
  */
 

@@ -17,7 +17,7 @@
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/state_paths.h"
-#include "deploy/cli/text_table.h"
+#include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"

@@ -20,6 +20,8 @@ void AddJobCoordinatorCommand(CLI::App* app, int* exit_code);
 void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
+void AddDiagnoseCommand(CLI::App* app, int* exit_code);
+void AddTopCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 void AddTimelineCommand(CLI::App* app, int* exit_code);

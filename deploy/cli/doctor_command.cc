@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "base/version.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/text_table.h"
+#include "deploy/cli/text/text_table.h"
 #include "deploy/doctor/finding.h"
 #include "deploy/doctor/frameworks.h"
 #include "deploy/doctor/machine.h"

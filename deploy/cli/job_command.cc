@@ -15,13 +15,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/job_state_name.h"
-#include "base/nearest_name.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/job_text.h"
+#include "deploy/cli/known_jobs.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
-#include "server/kept_jobs.h"
 #include "web/job_json.h"
 
 namespace farandole {
@@ -37,16 +36,6 @@ int Report(const absl::Status& status, std::ostream& err, absl::string_view comm
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
-// A job, and the coordinator that knows it.
-struct KnownJob {
-  // The coordinator that keeps it; null: it is kept on disk only, and `kept` is all of it.
-  const CoordinatorSession* session = nullptr;
-  v1::JobSummary summary;
-  KeptJob kept;
-  // The coordinator's address, or the state directory.
-  std::string place;
-};
-
 // All about it.
 absl::StatusOr<KeptJob> Describe(const KnownJob& known) {
   if (known.session == nullptr) return known.kept;
@@ -58,101 +47,10 @@ absl::StatusOr<KeptJob> Describe(const KnownJob& known) {
   return KeptJob{*std::move(job), *std::move(checkpoints)};
 }
 
-bool IsActive(const KnownJob& job) {
-  return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
-}
-
-// The coordinators that the command asks, and their jobs.
-struct Survey {
-  // Not moved any more once `jobs` points to them.
-  std::vector<CoordinatorSession> sessions;
-  std::vector<KnownJob> jobs;
-  std::vector<absl::Status> problems;
-};
-
-void ReadDisk(const std::vector<std::string>& directories, absl::Time now, Survey* survey) {
-  for (const std::string& directory : directories) {
-    absl::StatusOr<std::vector<KeptJob>> kept = ReadKeptJobs(directory, now);
-    if (!kept.ok() && !absl::IsNotFound(kept.status())) survey->problems.push_back(kept.status());
-    if (!kept.ok()) continue;
-    for (KeptJob& job : *kept) {
-      const v1::JobSummary summary = job.job.summary();
-      survey->jobs.push_back({nullptr, summary, std::move(job), directory});
-    }
-  }
-}
-
-absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now) {
-  absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
-  if (!found.ok()) return found.status();
-  Survey survey;
-  survey.problems = std::move(found->problems);
-  for (CoordinatorAddress& where : found->coordinators) {
-    absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(std::move(where));
-    if (!session.ok()) return session.status();
-    survey.sessions.push_back(*std::move(session));
-  }
-  for (const CoordinatorSession& session : survey.sessions) {
-    const absl::StatusOr<v1::ListJobsResponse> listed = session.ListJobs();
-    if (!listed.ok()) {
-      survey.problems.push_back(listed.status());
-      continue;
-    }
-    for (const v1::JobSummary& job : listed->jobs()) survey.jobs.push_back({&session, job, {}, session.address()});
-  }
-  ReadDisk(found->unattended, now, &survey);
-  std::stable_sort(survey.jobs.begin(), survey.jobs.end(), [](const KnownJob& a, const KnownJob& b) {
-    return a.summary.created_unix_ms() > b.summary.created_unix_ms();
-  });
-  return survey;
-}
-
-absl::Status UnknownJob(const Survey& survey, const JobCommandOptions& options) {
-  if (survey.sessions.empty() && survey.jobs.empty()) {
-    return absl::NotFoundError(absl::StrCat("there is no job ", options.job, " in ", options.source.state_home,
-                                            "/farandole, and no coordinator runs there; name its --coordinator"));
-  }
-  std::vector<std::string> names;
-  for (const KnownJob& job : survey.jobs) names.push_back(job.summary.job());
-  const std::string nearest = NearestName(options.job, names);
-  const auto address = [](std::string* text, const CoordinatorSession& session) { text->append(session.address()); };
-  return absl::NotFoundError(
-      absl::StrCat("there is no job ", options.job, options.tenant.empty() ? "" : " of tenant ", options.tenant,
-                   survey.sessions.empty() ? "" : " at ", absl::StrJoin(survey.sessions, ", ", address),
-                   nearest.empty() || nearest == options.job ? "" : absl::StrCat("; did you mean ", nearest, "?")));
-}
-
-// The one job that is meant: of several with its name, the one that has not ended.
-absl::StatusOr<KnownJob> FindJob(const Survey& survey, const JobCommandOptions& options) {
-  std::vector<KnownJob> found;
-  for (const KnownJob& job : survey.jobs) {
-    const bool is_meant = options.tenant.empty() || job.summary.tenant() == options.tenant;
-    if (job.summary.job() == options.job && is_meant) found.push_back(job);
-  }
-  // A coordinator lists its newest 1,000 jobs only.
-  if (found.empty()) {
-    for (const CoordinatorSession& session : survey.sessions) {
-      const absl::StatusOr<v1::GetJobResponse> asked = session.GetJob(options.tenant, options.job);
-      if (asked.ok()) return KnownJob{&session, asked->summary(), {}, session.address()};
-    }
-    return survey.problems.empty() ? UnknownJob(survey, options) : survey.problems[0];
-  }
-  std::vector<KnownJob> active;
-  std::copy_if(found.begin(), found.end(), std::back_inserter(active), IsActive);
-  if (found.size() == 1) return found[0];
-  if (active.size() == 1) return active[0];
-  const auto place = [](std::string* text, const KnownJob& job) {
-    absl::StrAppend(text, "tenant ", job.summary.tenant(), " at ", job.place);
-  };
-  return absl::InvalidArgumentError(absl::StrCat("there are ", found.size(), " jobs ", options.job, " (",
-                                                 absl::StrJoin(found, ", ", place),
-                                                 "); name one by --tenant, --coordinator or --state-dir"));
-}
-
 // FindJob, of those that have not ended.
 absl::StatusOr<KnownJob> FindActiveJob(const absl::StatusOr<Survey>& survey, const JobCommandOptions& options) {
   if (!survey.ok()) return survey.status();
-  absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
   if (!known.ok() || IsActive(*known)) return known;
   return absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
                                                     StateName(known->summary.state()), ": ", known->summary.reason(),
@@ -215,7 +113,7 @@ int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out
 int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, now);
   if (!survey.ok()) return Report(survey.status(), err);
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
   if (!known.ok()) return Report(known.status(), err);
   const absl::StatusOr<KeptJob> found = Describe(*known);
   if (!found.ok()) return Report(found.status(), err);
@@ -247,7 +145,7 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
 int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status(), err);
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
   if (!known.ok()) return Report(known.status(), err);
   if (known->session == nullptr) {
     return Report(absl::FailedPreconditionError(absl::StrCat("job ", options.job, " is kept in ", known->place,

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "deploy/cli/diagnosis_text.h"
+#include "deploy/cli/text/diagnosis_text.h"
 #include "worker/launch/part_name.h"
 
 namespace farandole::launcher {
@@ -16,6 +16,9 @@ namespace {
 bool IsUnderWay(const v1::JobSummary& job) {
   return job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_RUNNING;
 }
+
+// In one message; the coordinator takes 1,024, and messages of 16 MiB.
+constexpr int kMostFlights = 64;
 
 // How a worker of the job that is missing from it has ended; "": none is awaited in vain. `members` are the launch's
 // numbers of a part's workers, if its name has them; `present` those of the workers that run, wait or take part.
@@ -157,6 +160,21 @@ std::vector<pid_t> JobReporter::FindCause() {
   }
   missed.insert(missed.end(), lost.begin(), lost.end());
   return missed;
+}
+
+std::string JobReporter::ReportFlights(const std::vector<std::string>& flights) {
+  v1::ReportFlightRequest request;
+  request.set_job(job_);
+  std::string sentence;
+  for (size_t at = 0; at < flights.size(); ++at) {
+    // They come from processes that may have written anything there.
+    if (!request.add_flights()->ParseFromString(flights[at])) request.mutable_flights()->RemoveLast();
+    if (request.flights_size() < kMostFlights && at + 1 < flights.size()) continue;
+    const absl::StatusOr<v1::ReportFlightResponse> response = session_.ReportFlight(request);
+    if (response.ok()) sentence = response->sentence();
+    request.clear_flights();
+  }
+  return sentence;
 }
 
 std::vector<std::string> JobReporter::SumUp() const {

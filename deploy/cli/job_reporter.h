@@ -25,6 +25,7 @@ class JobReporter final : public JobLink {
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
   absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
   std::vector<pid_t> FindCause() override;
+  std::string ReportFlights(const std::vector<std::string>& flights) override;
   // As SumUpRun; no lines where the coordinator does not answer.
   std::vector<std::string> SumUp() const;
 

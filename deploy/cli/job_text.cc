@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/job_state_name.h"
-#include "deploy/cli/diagnosis_text.h"
-#include "deploy/cli/text_table.h"
+#include "deploy/cli/text/diagnosis_text.h"
+#include "deploy/cli/text/text_table.h"
 
 namespace farandole {
 namespace {
@@ -140,7 +140,8 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"
       << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n"
-      << ShowDiagnosis(job.diagnosis()) << "\n";
+      << ShowDiagnosis(job.diagnosis())
+      << (job.flight().empty() ? "" : absl::StrCat("collectives  ", WithoutControls(job.flight()), "\n")) << "\n";
   PrintWorkers(job, out);
   for (const v1::BarredHost& host : job.barred_hosts()) {
     out << "host " << WithoutControls(host.hostname()) << " is barred for "

@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
   farandole::AddJobCoordinatorCommand(&app, &exit_code);
   farandole::AddServeCommand(&app, &exit_code);
   farandole::AddJobCommand(&app, &exit_code);
+  farandole::AddTopCommand(&app, &exit_code);
+  farandole::AddDiagnoseCommand(&app, &exit_code);
   farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);

@@ -53,6 +53,7 @@ Scenario Discovered(const std::string& path, const std::string& hosts, const std
 // the test reads there the calls of the launch.
 class FakeLink final : public JobLink {
  public:
+  std::string ReportFlights(const std::vector<std::string>&) override { return ""; }
   explicit FakeLink(const std::string& name) : prefix_(absl::StrCat(testing::TempDir(), "/", name)) {
     for (const char* file : {"lost", "asked", "over", "told", "drained", "ended", "vacancy"})
       std::filesystem::remove(path(file));

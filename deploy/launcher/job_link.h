@@ -84,6 +84,9 @@ class JobLink {
   // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
   // left it, as sys.exit(3) does, if others failed by that.
   virtual std::vector<pid_t> FindCause() = 0;
+  // The workers have ended, some by a failure: `flights` are what their recorders have kept (WorkerEnd::flight). Says
+  // which collective was missing on whom; "" where nobody waited, or the coordinator does not say.
+  virtual std::string ReportFlights(const std::vector<std::string>& flights) = 0;
 };
 
 }  // namespace farandole::launcher

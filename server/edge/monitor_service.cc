@@ -38,4 +38,12 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
                       [](CallId call) { return CheckpointsListed{call}; });
 }
 
+grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,
+                                                   const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+                      [stacks = request->stacks()](CallId call) {
+                        return EvidenceRequested{call, stacks};
+                      });
+}
+
 }  // namespace farandole

@@ -19,6 +19,8 @@ class MonitorService : public v1::MonitorService::CallbackService {
   grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context,
                                             const v1::ListCheckpointsRequest* request,
                                             v1::ListCheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* Diagnose(grpc::CallbackServerContext* context, const v1::DiagnoseRequest* request,
+                                     v1::DiagnoseResponse* response) override;
 
  private:
   CallRouter* const router_;

@@ -98,6 +98,14 @@ grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext*
   });
 }
 
+grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContext* context,
+                                                      const v1::ReportFlightRequest* request,
+                                                      v1::ReportFlightResponse* response) {
+  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
+    return FlightReported{call, *request};
+  });
+}
+
 grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
                                                   const v1::ListLostRequest* request, v1::ListLostResponse* response) {
   return router_->Ask(context, router_->KeyOf(*context, request->job()), response,

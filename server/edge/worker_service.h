@@ -30,6 +30,8 @@ class WorkerService : public v1::WorkerService::CallbackService {
                                      v1::ListLostResponse* response) override;
   grpc::ServerUnaryReactor* ReportExit(grpc::CallbackServerContext* context, const v1::ReportExitRequest* request,
                                        v1::ReportExitResponse* response) override;
+  grpc::ServerUnaryReactor* ReportFlight(grpc::CallbackServerContext* context, const v1::ReportFlightRequest* request,
+                                         v1::ReportFlightResponse* response) override;
 
  private:
   CallRouter* const router_;

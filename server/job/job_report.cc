@@ -50,6 +50,7 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const 
                                                         : job_.run->negotiation_messages());
   *response.mutable_diagnosis() =
       job_.run == nullptr ? job_.last.diagnosis : job_.run->diagnosis().Report(ledger_.wall_ahead());
+  response.set_flight(job_.last.flight);
   if (job_.run != nullptr && history_of.has_value())
     *response.mutable_rank_history() = job_.run->diagnosis().History(*history_of, ledger_.wall_ahead());
   if (job_.run != nullptr) {

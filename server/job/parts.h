@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ struct JobParts {
     absl::Time stalled_at;
     uint64_t negotiation_messages = 0;
     v1::Diagnosis diagnosis;
+    // Launchers have read these flight recorders of its ranks; and the sentence that follows from them.
+    std::map<uint32_t, v1::FlightRecords> flights;
+    std::string flight;
   };
 
   JobParts(std::string tenant, std::string name, const JobOptions& options,

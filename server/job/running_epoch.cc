@@ -164,6 +164,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
     case v1::WorkerMessage::kGpuStatus:
       return roster_->SetGpu(rank, message.gpu_status());
     case v1::WorkerMessage::kDeparting:
+    case v1::WorkerMessage::kEvidence:
     case v1::WorkerMessage::kHello:
     case v1::WorkerMessage::kProcessEnded:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
@@ -185,6 +186,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.slot_retired().epoch() == epoch_.number();
     case v1::WorkerMessage::kGpuStatus:
       return message.gpu_status().epoch() == epoch_.number();
+    case v1::WorkerMessage::kEvidence:
+      return message.evidence().epoch() == epoch_.number();
     case v1::WorkerMessage::kDeparting:
       return message.departing().epoch() == epoch_.number();
     case v1::WorkerMessage::kLeave:
@@ -249,6 +252,11 @@ void RunningEpoch::Vacate(uint32_t rank, bool returns, Effects effects) {
   Notices notices;
   groups_.Leave(roster_->Describe(rank), &notices);
   Deliver(notices, effects);
+}
+
+std::set<uint32_t> RunningEpoch::Missing() const {
+  const absl::btree_set<uint32_t> missing = stalls_.Missing();
+  return {missing.begin(), missing.end()};
 }
 
 void RunningEpoch::Lose(uint32_t rank, const std::string& claim) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,8 @@ class RunningEpoch {
   absl::Time last_stall_at() const { return last_stall_at_; }
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
   const EpochDiagnosis& diagnosis() const { return diagnosis_; }
+  // Ranks for which others have waited for long, as far as it was told.
+  std::set<uint32_t> Missing() const;
 
  private:
   static constexpr uint32_t kSlotBlock = 256;

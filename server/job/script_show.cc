@@ -93,6 +93,10 @@ struct ReplyText {
     }
     return text;
   }
+  std::string operator()(const v1::DiagnoseResponse& r) const {
+    return absl::StrCat(" evidence=", r.ranks_size(), " \"", r.sentence(), "\"");
+  }
+  std::string operator()(const v1::ReportFlightResponse& r) const { return absl::StrCat(" \"", r.sentence(), "\""); }
   std::string operator()(const v1::DrainWorkersResponse& r) const {
     return absl::StrCat(" ranks=", ShowList(r.ranks()));
   }
@@ -144,6 +148,9 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kStallInquiry:
       return absl::StrCat("stall_inquiry epoch=", message.stall_inquiry().epoch(),
                           " inquiry=", message.stall_inquiry().inquiry());
+    case v1::CoordinatorMessage::kEvidenceWanted:
+      return absl::StrCat("evidence_wanted epoch=", message.evidence_wanted().epoch(),
+                          " inquiry=", message.evidence_wanted().inquiry());
     case v1::CoordinatorMessage::kWaiting:
       return absl::StrCat("waiting \"", message.waiting().sentence(), "\"");
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:

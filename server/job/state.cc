@@ -34,16 +34,19 @@ Job::State::State(std::string tenant, std::string name, const JobOptions& option
       dismissal_(&job_),
       losses_(&job_),
       departures_(&job_),
-      cycle_(&job_) {}
+      cycle_(&job_),
+      evidence_(&job_) {}
 
 Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
   ledger_.BeginStep(now, wall_ahead);
   ExcuseLateness();
   std::visit([this](const auto& e) { On(e); }, event);
   cycle_.Settle();
+  evidence_.Settle();
   if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
   ForgetClosedStreams();
-  promised_tick_ = ledger_.actions().next_tick = std::min(cycle_.Deadline(), admission_.ClaimEnd());
+  promised_tick_ = ledger_.actions().next_tick =
+      std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline()});
   return ledger_.TakeActions();
 }
 
@@ -103,6 +106,8 @@ void Job::State::On(const MessageReceived& event) {
   if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
   if (job_.run == nullptr) return HearSurvivor(*rank, event.message);
   job_.run->Receive(*rank, event.message, ledger_.effects());
+  const bool has_evidence = event.message.has_evidence() && CheckMessage(event.message, roster->size()).ok();
+  if (has_evidence) return evidence_.Take(*rank, event.message.evidence());
   const v1::Departing& departing = event.message.departing();
   if (!event.message.has_departing() || !job_.IsElastic() || departing.epoch() != job_.run->epoch().number()) return;
   if (CheckMessage(event.message, roster->size()).ok()) departures_.Depart(*rank, departing);

@@ -16,6 +16,7 @@
 #include "server/job/departures.h"
 #include "server/job/dismissal.h"
 #include "server/job/epoch_cycle.h"
+#include "server/job/evidence_calls.h"
 #include "server/job/job.h"
 #include "server/job/job_report.h"
 #include "server/job/job_storage.h"
@@ -58,6 +59,8 @@ class Job::State {
   void On(const LostListed& event);
   void On(const JobInspected& event);
   void On(const CheckpointsListed& event);
+  void On(const EvidenceRequested& event) { evidence_.On(event); }
+  void On(const FlightReported& event) { evidence_.On(event); }
   void On(const AbortRequested& event);
   void On(const DeleteRequested& event);
   void On(const DrainRequested& event);
@@ -88,6 +91,7 @@ class Job::State {
   Losses losses_;
   Departures departures_;
   EpochCycle cycle_;
+  EvidenceCalls evidence_;
   // Open streams and whose they are (incarnation).
   absl::flat_hash_map<StreamId, std::string> streams_;
   bool is_deleted_ = false;

@@ -114,7 +114,8 @@ absl::Status CProcess::RejoinInTurn(const Interrupted& interrupted) {
 
 absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted& interrupted) {
   for (;;) {
-    absl::StatusOr<std::unique_ptr<Worker>> started = Worker::Start(*options_, &lineage_, &timeline_, interrupted);
+    absl::StatusOr<std::unique_ptr<Worker>> started =
+        Worker::Start(*options_, &lineage_, &timeline_, &stacks_, interrupted);
     if (started.ok() || !lineage_.may_go_on) return started;
     lineage_.patience = options_->outage_limit;
   }

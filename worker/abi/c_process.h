@@ -51,6 +51,7 @@ class CProcess {
   bool is_elastic() const { return is_elastic_.load(); }
   // Stopped at the latest by Stop.
   Timeline& timeline() { return timeline_; }
+  StackSource& stacks() { return stacks_; }
 
  private:
   struct Departure {
@@ -79,6 +80,7 @@ class CProcess {
   Lineage lineage_;
   std::unique_ptr<PmixExchange> board_;
   Timeline timeline_;
+  StackSource stacks_;
   std::shared_mutex mutex_;
   // Shared with calls within which code of the program runs.
   std::shared_ptr<Worker> worker_;

@@ -52,7 +52,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       stop_transport_(std::move(stop_transport)),
       meter_(channel->record(options_.rank)),
       table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
-             options_.timeline, MostAsked(options_.max_slots), &meter_),
+             options_.timeline, MostAsked(options_.max_slots), &meter_, options_.flight, options_.epoch),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
       orderer_(options_.size, OrdererOptions(options_)),
@@ -349,7 +349,7 @@ bool Engine::MeetPass() {
     return true;
   }
   uint32_t slot = 0;
-  const int64_t bytes = table_.CompleteOffered(&slot);
+  const int64_t bytes = table_.CompleteOffered(&slot, looked_ns_);
   if (bytes < 0) return true;
   if (options_.rank == 0) {
     orderer_.OnUsed(slot);
@@ -453,7 +453,7 @@ void Engine::OnLeft(int rank) {
 }
 
 void Engine::OnInline(const Entry& entry) {
-  const int64_t bytes = table_.CompleteInline(entry);
+  const int64_t bytes = table_.CompleteInline(entry, looked_ns_);
   if (bytes < 0) return;  // of a group without this rank
   small_.fetch_add(1);
   small_bytes_.fetch_add(bytes);

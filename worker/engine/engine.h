@@ -20,6 +20,7 @@
 #include "worker/engine/batch_runner.h"
 #include "worker/engine/cpu_move.h"
 #include "worker/engine/submissions/submission_table.h"
+#include "worker/measure/flight_page.h"
 #include "worker/measure/last_arrivals.h"
 #include "worker/measure/rank_meter.h"
 #include "worker/order/orderer.h"
@@ -53,6 +54,9 @@ struct EngineOptions {
   int64_t next_handles = 0;
   // Records submissions; may be null. Outlives the engine.
   Timeline* timeline = nullptr;
+  // The rank's flight recorder, and the number of the epoch that it begins; may be null. Outlives the engine.
+  FlightPage* flight = nullptr;
+  uint64_t epoch = 0;
 };
 
 // Runs one rank's collectives in one epoch. A thread that waits for a result takes the engine's role (one thread at a

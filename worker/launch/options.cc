@@ -76,6 +76,9 @@ constexpr TextSetting kTimeline = {
     "FARANDOLE_TIMELINE", "",
     "file in which rank 0 records what tensors waited for, for chrome://tracing; \".rank1\" and so on come before its "
     "extension on the others; none: nothing is recorded"};
+constexpr TextSetting kFlight = {
+    "FARANDOLE_FLIGHT", "",
+    "set by the launcher: path of the memory in which this worker records its latest collectives; none: its own"};
 constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of workers"};
 // The C interface has it plus 1.
 constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 2'147'483'646,
@@ -123,7 +126,7 @@ constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'4
 
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kJob,    &kProgram,
                                          &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId, &kLogLevel,
-                                         &kLogFormat,   &kTimeline};
+                                         &kLogFormat,   &kTimeline,          &kFlight};
 constexpr const NumberSetting* kNumbers[] = {
     &kSize,        &kLaunchIndex,   &kJoinTimeout,  &kStallWarning,        &kFusion,
     &kOutageLimit, &kMinSize,       &kMaxSize,      &kJoinWindow,          &kShortageLimit,
@@ -413,6 +416,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   TakeNcclSettings(&options);
   options.host_id = ReadText(aliases, kHostId, nullptr);
   options.timeline = ReadText(aliases, kTimeline, nullptr);
+  options.flight = ReadText(aliases, kFlight, nullptr);
   if (options.host_id.size() > kMostHostIdBytes) {
     return absl::InvalidArgumentError(absl::StrCat(kHostId.variable, " has ", options.host_id.size(),
                                                    " bytes, but may have ", kMostHostIdBytes, " at most"));

@@ -67,6 +67,7 @@ struct WorkerOptions {
   std::string timeline;  // "": none
   std::string profiler;  // the library that NVTX's headers load; "": none
   bool timeline_marks_cycles = false;
+  std::string flight;  // as FlightMemory::path; "": none
 
   bool is_elastic() const { return max_size != 0; }
 };

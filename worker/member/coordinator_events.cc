@@ -1,5 +1,6 @@
 // The part of CoordinatorLink that follows the coordinator's messages and the clock, on the control thread.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/log_record.h"
@@ -11,6 +12,8 @@ namespace {
 // A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so many ticks
 // is not counted as live. Another has spoken after one tick more, long before the rest of the host is silent.
 constexpr double kMostBeatTicks = 1.5;
+// So many of the latest collectives are evidence.
+constexpr size_t kShownFlights = 256;
 
 }  // namespace
 
@@ -134,6 +137,8 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
     if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, sentence);
   } else if (message.has_stall_inquiry()) {
     SendStallReport(message.stall_inquiry().inquiry());
+  } else if (message.has_evidence_wanted()) {
+    witness_->Ask(message.evidence_wanted(), conversation_->NowNs());
   }
   engine_->OnTableChanged();
 }
@@ -163,6 +168,8 @@ void CoordinatorLink::OnTick() {
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   WatchForStall(now);
   WatchGpu(now);
+  const auto flight = [this] { return engine_->table().ReadFlight(kShownFlights, MonotonicNs()); };
+  for (v1::WorkerMessage& answer : witness_->Take(now, flight)) conversation_->Send(std::move(answer));
 }
 
 void CoordinatorLink::WatchForStall(int64_t now_ns) {
@@ -205,24 +212,12 @@ void CoordinatorLink::SendHeartbeat(int64_t now_ns) {
 }
 
 void CoordinatorLink::SendStallReport(uint64_t inquiry) {
-  const SubmissionTable::Activity activity = engine_->table().ReadActivity(conversation_->NowNs());
   v1::WorkerMessage message;
   v1::StallReport* report = message.mutable_stall_report();
+  *report = engine_->table().ReadActivity(conversation_->NowNs());
   report->set_epoch(epoch_.number());
   report->set_inquiry(inquiry);
-  report->set_last_submitted(activity.last_submitted);
-  report->set_last_submitted_age_ms(static_cast<uint64_t>(activity.last_submitted_age_ns / 1'000'000));
-  report->set_completed(activity.completed);
-  report->set_running(activity.running);
-  report->set_unasked(activity.unasked);
   report->set_group_requests(static_cast<uint32_t>(group_requests_.pending().size()));
-  for (const SubmissionTable::Pending& pending : activity.pending) {
-    v1::PendingTensor* row = report->add_pending();
-    row->set_name(pending.name);
-    row->set_group(pending.group);
-    row->set_op(static_cast<v1::OpType>(pending.op));
-    row->set_age_ms(static_cast<uint64_t>(pending.age_ns / 1'000'000));
-  }
   conversation_->Send(std::move(message));
 }
 

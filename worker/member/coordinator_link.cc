@@ -149,6 +149,7 @@ CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& li
       gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
                   options.nccl_ras),
       // In an elastic job the coordinator decides which rank counts as lost for it.
+      settings_(DescribeSettings(options)),
       stalls_(absl::ToInt64Nanoseconds(options.stall_warning),
               options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit)) {}
 
@@ -256,7 +257,7 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
 }
 
 void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-                              std::function<absl::Duration()> sending) {
+                              std::function<absl::Duration()> sending, StackSource* stacks) {
   std::lock_guard<std::mutex> lock(mutex_);
   pulses_.Start(conversation_->NowNs());
   measures_.Start(pulses_.first(), pulses_.end() - pulses_.first(), conversation_->NowNs(), std::move(sending));
@@ -268,6 +269,7 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                         log.Write(level, rank, line);
                       });
   }
+  witness_ = std::make_unique<Witness>(stacks, settings_);
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);

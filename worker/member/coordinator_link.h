@@ -29,6 +29,7 @@
 #include "worker/member/host_measures.h"
 #include "worker/member/host_pulses.h"
 #include "worker/member/stall_reporter.h"
+#include "worker/member/witness.h"
 
 namespace farandole {
 
@@ -74,9 +75,9 @@ class CoordinatorLink final : public ControlLink {
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
   // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null; `sending`, which is
-  // Connections::Sending, too.
+  // Connections::Sending, and `stacks`, which outlive it, too.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-               std::function<absl::Duration()> sending = nullptr);
+               std::function<absl::Duration()> sending = nullptr, StackSource* stacks = nullptr);
   // Any thread: the connection is lost to a rank of another host that has not left. Reports it to the coordinator,
   // which may know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2
   // s, the epoch ends with `verdict`. `evidence` as in PeerLost.
@@ -159,7 +160,9 @@ class CoordinatorLink final : public ControlLink {
   HostPulses pulses_;
   HostMeasures measures_;
   GpuHealth gpu_health_;
+  const std::vector<std::string> settings_;
   StallReporter stalls_;
+  std::unique_ptr<Witness> witness_;
   // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.
   int64_t verdict_ns_ = 0;
   absl::Status verdict_;

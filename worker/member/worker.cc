@@ -33,12 +33,16 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 
 }  // namespace
 
-Worker::Worker(WorkerOptions options, Timeline* timeline)
-    : options_(std::move(options)), timeline_(timeline), buffers_(kKeptBufferBytes) {}
+Worker::Worker(WorkerOptions options, Timeline* timeline, StackSource* stacks)
+    : options_(std::move(options)),
+      timeline_(timeline),
+      stacks_(stacks),
+      flight_(FlightMemory::Open(options_.flight)),
+      buffers_(kKeptBufferBytes) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
-                                                      const Interrupted& interrupted) {
-  std::unique_ptr<Worker> worker(new Worker(std::move(options), timeline));
+                                                      StackSource* stacks, const Interrupted& interrupted) {
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), timeline, stacks));
   lineage->may_go_on = false;
   if (!worker->options_.coordinator.empty()) {
     if (absl::Status status = worker->Join(lineage, interrupted); !status.ok()) return status;
@@ -89,8 +93,9 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
   if (absl::Status watched = link_->Watch(hosts_, who_); !watched.ok()) return watched;
   if (absl::Status met = Meet(epoch, interrupted); !met.ok()) return met;
   MakeEngine(next_handles, epoch.max_slots() == 0 ? kOlderMaxSlots : epoch.max_slots());
-  link_->Connect(engine_.get(), &connections_->channel(), gpus_.get(),
-                 [connections = connections_.get()] { return connections->Sending(); });
+  link_->Connect(
+      engine_.get(), &connections_->channel(), gpus_.get(),
+      [connections = connections_.get()] { return connections->Sending(); }, stacks_);
   return absl::OkStatus();
 }
 
@@ -198,6 +203,8 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   options.next_handles = next_handles;
   options.max_slots = max_slots;
   options.timeline = timeline_;
+  options.flight = flight_->page();
+  options.epoch = rank_numbers_.epoch;
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
   };

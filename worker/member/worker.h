@@ -18,10 +18,12 @@
 #include "worker/engine/engine.h"
 #include "worker/engine/submissions/timeline.h"
 #include "worker/launch/options.h"
+#include "worker/measure/flight_memory.h"
 #include "worker/member/arenas.h"
 #include "worker/member/checkpoint_session.h"
 #include "worker/member/connections.h"
 #include "worker/member/coordinator_link.h"
+#include "worker/stacks/stack_source.h"
 
 namespace farandole {
 
@@ -34,9 +36,9 @@ using Interrupted = std::function<bool()>;
 class Worker {
  public:
   // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`, the
-  // process's history, is kept up to date also if this fails. `timeline` outlives the worker.
+  // process's history, is kept up to date also if this fails. `timeline` and `stacks` outlive the worker.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
-                                                       const Interrupted& interrupted);
+                                                       StackSource* stacks, const Interrupted& interrupted);
   ~Worker();
 
   // The program cannot go on, by `words`: ends the epoch with them, on all ranks. To be followed by Shutdown.
@@ -80,7 +82,7 @@ class Worker {
   uint64_t coordinator_messages() const;
 
  private:
-  Worker(WorkerOptions options, Timeline* timeline);
+  Worker(WorkerOptions options, Timeline* timeline, StackSource* stacks);
   absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
   // As CoordinatorLink::AwaitEpoch. Tells the coordinator of workers that a foreign launcher has started on this host,
   // and that have ended.
@@ -100,6 +102,8 @@ class Worker {
 
   const WorkerOptions options_;
   Timeline* const timeline_;
+  StackSource* const stacks_;
+  const std::unique_ptr<FlightMemory> flight_;
   RankNumbers rank_numbers_;
   Hosts hosts_;
   std::vector<std::string> who_;

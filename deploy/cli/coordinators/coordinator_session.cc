@@ -118,4 +118,16 @@ absl::StatusOr<v1::ReportExitResponse> CoordinatorSession::ReportExit(const v1::
                                       absl::StrCat("refused to hear of job ", request.job()), true);
 }
 
+absl::StatusOr<v1::ReportFlightResponse> CoordinatorSession::ReportFlight(
+    const v1::ReportFlightRequest& request) const {
+  return Call<v1::ReportFlightResponse>(*client_, "WorkerService/ReportFlight", request,
+                                        absl::StrCat("refused to hear of the collectives of job ", request.job()),
+                                        true);
+}
+
+absl::StatusOr<v1::DiagnoseResponse> CoordinatorSession::Diagnose(const v1::DiagnoseRequest& request) const {
+  return Call<v1::DiagnoseResponse>(*client_, "MonitorService/Diagnose", request,
+                                    absl::StrCat("refused to ask the workers of job ", request.job()));
+}
+
 }  // namespace farandole

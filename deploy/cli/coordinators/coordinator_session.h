@@ -41,6 +41,8 @@ class CoordinatorSession {
   absl::StatusOr<v1::ListLostResponse> ListLost(const std::string& job) const;
   // Waits for a coordinator that is away, as long as any call may take.
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
+  absl::StatusOr<v1::ReportFlightResponse> ReportFlight(const v1::ReportFlightRequest& request) const;
+  absl::StatusOr<v1::DiagnoseResponse> Diagnose(const v1::DiagnoseRequest& request) const;
 
   const std::string& address() const { return client_->where().address; }
 

@@ -34,6 +34,7 @@ std::vector<std::string> FailureReport::Lines() const {
     lines.push_back(absl::StrCat(what, "; its last lines on stderr:"));
     for (const std::string& line : last_lines) lines.push_back(absl::StrCat("    ", line));
   }
+  if (!collectives.empty()) lines.push_back(absl::StrCat(program, ": ", collectives));
   std::vector<int> earlier;
   std::map<std::string, std::vector<int>> later;
   for (const auto& [index, ended] : ends) {

@@ -34,6 +34,8 @@ struct FailureReport {
     absl::Duration time;
   };
   std::map<int, End> ends;
+  // Which collective was missing on whom; "": not known.
+  std::string collectives;
 
   // The report, line by line, each as it will be printed.
   std::vector<std::string> Lines() const;

@@ -180,6 +180,14 @@ bool StopPolicy::Blame(int index) {
   return true;
 }
 
+std::vector<std::string> StopPolicy::flights() const {
+  std::vector<std::string> flights;
+  for (const WorkerEnd& end : ends_) {
+    if (!end.flight.empty()) flights.push_back(end.flight);
+  }
+  return flights;
+}
+
 int StopPolicy::exit_code() const {
   if (abandoned_) return 128 + SIGKILL;
   if (const int failed = first_failed(); failed >= 0) return ends_[failed].exit_code();

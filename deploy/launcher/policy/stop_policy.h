@@ -13,6 +13,8 @@ struct WorkerEnd {
   int code = 0;
   int signal = 0;
   bool is_lost = false;
+  // A serialized v1::FlightRecords: what its flight recorder has kept; "": nothing.
+  std::string flight = {};
 
   bool failed() const { return code != 0 || signal != 0; }
   // By a code, or a signal that a program brings upon itself, such as SIGSEGV.
@@ -97,6 +99,8 @@ class StopPolicy {
   // The signal by which the launcher was asked to stop before any worker failed; 0: none.
   int stop_signal() const { return stop_signal_; }
   const WorkerEnd& end(int index) const { return ends_[index]; }
+  // The contents of the flight recorders of workers that have ended (WorkerEnd::flight).
+  std::vector<std::string> flights() const;
   absl::Duration end_time(int index) const { return end_times_[index]; }
   // 0 when all ended with 0; otherwise that of the first cause: the first failed worker's code, or 128 + the signal.
   int exit_code() const;

@@ -19,6 +19,8 @@ std::optional<size_t> BoundOf(uint8_t type) {
     case FrameType::kOutput:
       // With the worker's index, the stream and their tags.
       return kMaxOutputBytes + 16;
+    case FrameType::kEnded:
+      return kMaxEndedBytes;
     case FrameType::kFinish:
     case FrameType::kBeat:
     case FrameType::kFinished:
@@ -30,7 +32,6 @@ std::optional<size_t> BoundOf(uint8_t type) {
     case FrameType::kReady:
     case FrameType::kRefused:
     case FrameType::kStarted:
-    case FrameType::kEnded:
     case FrameType::kRemark:
       return kMaxSmallBytes;
   }

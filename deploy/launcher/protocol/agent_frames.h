@@ -24,7 +24,7 @@ constexpr char kAgentGreetingBytes[] =
     "farandole agent\n";
 constexpr absl::string_view kAgentGreeting(kAgentGreetingBytes, sizeof(kAgentGreetingBytes) - 1);
 // Raised with every change of frames or messages.
-constexpr uint16_t kAgentProtocol = 6;
+constexpr uint16_t kAgentProtocol = 7;
 
 enum class FrameType : uint8_t {
   // From the launcher.
@@ -56,6 +56,8 @@ constexpr size_t kOutputWindowBytes = 256 * 1024;
 constexpr size_t kMaxOutputBytes = 64 * 1024;
 // An order holds a command and an environment, for which Linux allows 2 MiB.
 constexpr size_t kMaxOrderBytes = 8 * 1024 * 1024;
+// The end of a worker, with what its flight recorder has kept.
+constexpr size_t kMaxEndedBytes = 128 * 1024 + 64;
 // Everything else: sentences and numbers.
 constexpr size_t kMaxSmallBytes = 16 * 1024;
 

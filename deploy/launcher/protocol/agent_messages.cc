@@ -13,6 +13,7 @@ constexpr uint64_t kMaxWorkers = 65536;
 // Leaves room for kMaxWorkers in an int32.
 constexpr uint64_t kMaxFirstIndex = 0x7fff0000 - 1;
 constexpr uint64_t kMaxSignal = 64;
+constexpr uint64_t kMaxFlightBytes = 128 * 1024;
 constexpr uint64_t kDayMs = 86'400'000;
 
 // Checks a message's values. The first one that is wrong sticks.
@@ -127,6 +128,7 @@ absl::Status Check(const AgentEnded& ended) {
   checks.AtMost(ended.worker(), kMaxWorkers - 1);
   checks.AtMost(ended.code(), 255);
   checks.AtMost(ended.signal(), kMaxSignal);
+  checks.AtMost(ended.flight().size(), kMaxFlightBytes);
   return checks.status();
 }
 
@@ -178,6 +180,7 @@ AgentEnded ToMessage(int worker, const WorkerEnd& end) {
   message.set_worker(static_cast<uint32_t>(worker));
   message.set_code(static_cast<uint32_t>(end.code));
   message.set_signal(static_cast<uint32_t>(end.signal));
+  if (end.flight.size() <= kMaxFlightBytes) message.set_flight(end.flight);
   return message;
 }
 
@@ -185,6 +188,7 @@ WorkerEnd FromMessage(const AgentEnded& ended) {
   WorkerEnd end;
   end.code = static_cast<int>(ended.code());
   end.signal = static_cast<int>(ended.signal());
+  end.flight = ended.flight();
   return end;
 }
 

@@ -12,9 +12,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/process/descendants.h"
 #include "deploy/launcher/process/worker_process.h"
+#include "worker/core/clock.h"
+#include "worker/measure/flight_reader.h"
 
 namespace farandole::launcher {
 namespace {
@@ -23,6 +26,9 @@ namespace {
 constexpr absl::Duration kSweepGrace = absl::Seconds(1);
 // A process that survives SIGKILL for so long hangs in the kernel.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
+constexpr char kFlightVariable[] = "FARANDOLE_FLIGHT=";
+// Of a worker's collectives so many are kept when it has ended.
+constexpr size_t kShownFlights = 256;
 
 bool HasChildren() {
   siginfo_t unused{};
@@ -82,13 +88,20 @@ int LocalWorkerHost::LowestFreeSlot() const {
 
 absl::Status LocalWorkerHost::StartOne(int number, int local_size, int stdin_fd) {
   const int slot = LowestFreeSlot();
-  const absl::StatusOr<WorkerProcess> process = StartWorker(WorkerCommand{
-      command_.executable, command_.arguments, command_.environment(number, slot, local_size), stdin_fd, terminals_});
+  std::vector<std::string> environment = command_.environment(number, slot, local_size);
+  // A worker without it records in its own memory, and never in that of a worker that has started this launch.
+  const auto is_others = [](const std::string& variable) { return absl::StartsWith(variable, kFlightVariable); };
+  environment.erase(std::remove_if(environment.begin(), environment.end(), is_others), environment.end());
+  absl::StatusOr<std::unique_ptr<FlightMemory>> flight = FlightMemory::Create();
+  if (flight.ok()) environment.push_back(absl::StrCat(kFlightVariable, (*flight)->path()));
+  const absl::StatusOr<WorkerProcess> process =
+      StartWorker(WorkerCommand{command_.executable, command_.arguments, std::move(environment), stdin_fd, terminals_});
   if (!process.ok()) return process.status();
   Worker& worker = workers_[number];
   worker.pid = process->pid;
   worker.slot = slot;
   worker.is_running = true;
+  if (flight.ok()) worker.flight = *std::move(flight);
   const auto pipe = [&](int fd, Console::Stream stream) {
     return std::make_unique<WorkerPipe>(
         fd, loop_, [this, number, stream](absl::string_view bytes) { listener_->OnOutput(number, stream, bytes); });
@@ -148,7 +161,7 @@ void LocalWorkerHost::GiveUpHanging() {
                                      absl::FormatDuration(command_.kill_patience), "; it hangs in the kernel (",
                                      DescribeState(worker.pid), "), and is left behind"));
     Drain(&worker);
-    listener_->OnEnded(number, WorkerEnd{0, SIGKILL});
+    TellEnd(number, WorkerEnd{0, SIGKILL});
   }
   SetAlarm();
 }
@@ -190,10 +203,19 @@ bool LocalWorkerHost::OnChildEnded(pid_t pid, WorkerEnd end) {
     if (command_.ends_groups) kill(-pid, SIGTERM);
     // Its last lines come before our lines about it.
     Drain(&found->second);
-    listener_->OnEnded(found->first, end);
+    TellEnd(found->first, std::move(end));
   }
   ContinueSweep();
   return found != workers_.end();
+}
+
+void LocalWorkerHost::TellEnd(int number, WorkerEnd end) {
+  const std::unique_ptr<FlightMemory> flight = std::move(workers_[number].flight);
+  if (flight != nullptr) {
+    const v1::FlightRecords records = ReadFlight(*flight->page(), kShownFlights, MonotonicNs());
+    if (records.has_rank()) end.flight = records.SerializeAsString();
+  }
+  listener_->OnEnded(number, std::move(end));
 }
 
 void LocalWorkerHost::Drain(Worker* worker) {

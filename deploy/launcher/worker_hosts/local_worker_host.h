@@ -12,6 +12,7 @@
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/worker_pipe.h"
 #include "deploy/launcher/worker_hosts/worker_host.h"
+#include "worker/measure/flight_memory.h"
 
 namespace farandole::launcher {
 
@@ -65,12 +66,16 @@ class LocalWorkerHost final : public WorkerHost {
     absl::Duration give_up_at = absl::InfiniteDuration();
     std::unique_ptr<WorkerPipe> out;
     std::unique_ptr<WorkerPipe> err;
+    // Null: there is no memory for it, or its worker has ended.
+    std::unique_ptr<FlightMemory> flight;
   };
   enum Stage { kWorking, kSweeping, kSweepingHard, kDraining, kFinished };
 
   absl::Status StartOne(int number, int local_size, int stdin_fd);
   int LowestFreeSlot() const;
   void SendSignal(Worker* worker, int signal, bool whole_group);
+  // Tells of its end, with what its flight recorder has kept.
+  void TellEnd(int number, WorkerEnd end);
   void SetAlarm();
   void GiveUpHanging();
   bool OnlyHangingAreLeft() const;

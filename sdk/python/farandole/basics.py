@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from . import _communicators, _options
+from . import _communicators, _options, _stacks
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
 from .exceptions import Dismissed, NotReady
@@ -45,6 +45,7 @@ def init(
         except Dismissed as error:
             raise dismissal(error) from error
         _options.take_place()
+        _stacks.register()
     if process_sets is not None and not isinstance(process_sets, str):
         _process_sets.register_lasting(_with_ranks(process_sets))
 

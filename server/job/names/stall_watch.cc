@@ -63,6 +63,12 @@ std::string StallWatch::Advance(absl::Time now, Notices* notices) {
 
 absl::Time StallWatch::Deadline() const { return IsAsking() ? inquiry_opened_ + kAnswerTime : NextInquiry(); }
 
+absl::btree_set<uint32_t> StallWatch::Missing() const {
+  absl::btree_set<uint32_t> ranks;
+  for (const auto& [tensor, missing] : noticed_) ranks.insert(missing.begin(), missing.end());
+  return ranks;
+}
+
 absl::Time StallWatch::NextInquiry() const {
   const absl::Time due = std::min(recheck_at_, negotiation_.OldestSince(covered_until_) + stall_warning_);
   return std::max(due, not_before_);

@@ -40,6 +40,8 @@ class StallWatch {
   void Report(uint32_t rank, const v1::StallReport& report, absl::Time now);
   // Takes the due steps: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
+  // Ranks that tensors of the last notice waited for.
+  absl::btree_set<uint32_t> Missing() const;
   // The coordinator itself did not run for a while: no stall counts for the limit that was before.
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
   // The ranks that keep others waiting for longer than the limit, ascending, and for which tensor.

@@ -97,6 +97,38 @@ absl::Status CheckStallReport(const v1::StallReport& report) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFlight(const v1::FlightRecords& flight) {
+  if (absl::Status status = CheckCount("records", flight.records_size(), 512); !status.ok()) return status;
+  if (absl::Status status = CheckCount("names", flight.names_size(), 512); !status.ok()) return status;
+  for (const std::string& name : flight.names()) {
+    if (absl::Status status = CheckLength("name", name, 1, 128); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEvidence(const v1::Evidence& evidence) {
+  absl::Status status = CheckFlight(evidence.flight());
+  status.Update(CheckCount("threads", evidence.threads_size(), 64));
+  status.Update(CheckCount("kernel_threads", evidence.kernel_threads_size(), 256));
+  status.Update(CheckCount("settings", evidence.settings_size(), 128));
+  status.Update(CheckLength("about_stacks", evidence.about_stacks(), 0, 512));
+  for (const v1::ThreadStack& thread : evidence.threads()) {
+    status.Update(CheckCount("frames", thread.frames_size(), 100));
+    status.Update(CheckLength("name", thread.name(), 0, 256));
+    for (const v1::StackFrame& frame : thread.frames()) {
+      status.Update(CheckLength("function", frame.function(), 0, 512));
+      status.Update(CheckLength("file", frame.file(), 0, 512));
+    }
+  }
+  for (const v1::KernelThread& thread : evidence.kernel_threads()) {
+    status.Update(CheckLength("name", thread.name(), 0, 64));
+    status.Update(CheckLength("state", thread.state(), 0, 64));
+    status.Update(CheckLength("call", thread.call(), 0, 64));
+  }
+  for (const std::string& setting : evidence.settings()) status.Update(CheckLength("setting", setting, 0, 1024));
+  return status;
+}
+
 // A column has a number for each pulse, or none.
 absl::Status CheckColumn(absl::string_view what, int count, int pulses) {
   if (count == 0 || count == pulses) return absl::OkStatus();
@@ -164,6 +196,14 @@ absl::Status CheckReportExit(const v1::ReportExitRequest& request) {
   return CheckLength("host", request.host(), 0, 255);
 }
 
+absl::Status CheckReportFlight(const v1::ReportFlightRequest& request) {
+  if (absl::Status status = CheckCount("flights", request.flights_size(), 1024); !status.ok()) return status;
+  for (const v1::FlightRecords& flight : request.flights()) {
+    if (absl::Status status = CheckFlight(flight); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckHello(const v1::Hello& hello) {
   if (absl::Status status = CheckJobName(hello.job()); !status.ok()) return status;
   if (absl::Status status = CheckIncarnation(hello.incarnation()); !status.ok()) return status;
@@ -195,6 +235,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
       return CheckRank("the lost rank", message.peer_lost().rank(), size);
     case v1::WorkerMessage::kStallReport:
       return CheckStallReport(message.stall_report());
+    case v1::WorkerMessage::kEvidence:
+      return CheckEvidence(message.evidence());
     case v1::WorkerMessage::kHello:
       return absl::InvalidArgumentError("hello came twice on one stream");
     case v1::WorkerMessage::kProcessEnded:

@@ -17,6 +17,7 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // FAILED_PRECONDITION: another protocol version (both named).
 absl::Status CheckCreateJob(const v1::CreateJobRequest& request);
 absl::Status CheckJoin(const v1::JoinRequest& request);
+absl::Status CheckReportFlight(const v1::ReportFlightRequest& request);
 absl::Status CheckReportExit(const v1::ReportExitRequest& request);
 absl::Status CheckHello(const v1::Hello& hello);
 // A message after hello, on the stream of a worker whose epoch has `size` ranks (0: it is in none). The content of a

@@ -69,6 +69,16 @@ struct JobInspected {
   // The rank whose history is wanted besides.
   std::optional<uint32_t> history_of = std::nullopt;
 };
+// Monitor: DiagnoseResponse, when the workers have answered.
+struct EvidenceRequested {
+  CallId call = 0;
+  bool stacks = false;
+};
+// The launcher's: ReportFlightResponse.
+struct FlightReported {
+  CallId call = 0;
+  v1::ReportFlightRequest request;
+};
 // Monitor: ListCheckpointsResponse.
 struct CheckpointsListed {
   CallId call = 0;
@@ -96,10 +106,10 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event =
-    std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                 CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
-                 CheckpointsListed, AbortRequested, DeleteRequested, DrainRequested, Ticked>;
+using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
+                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
+                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported,
+                           AbortRequested, DeleteRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole
 

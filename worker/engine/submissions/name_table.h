@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "worker/engine/submissions/submission.h"
+#include "worker/measure/flight_recorder.h"
 
 namespace farandole {
 
@@ -41,6 +42,7 @@ class NameTable {
     // As RankMeter::Count.
     bool is_given = false;
     uint64_t step = 0;
+    FlightRecorder::NameMark flight;
     // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
     uint32_t outstanding_ops = 0;
     enum class Asking { kNot, kQueued, kAsked };

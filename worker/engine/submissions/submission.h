@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "worker/core/collective.h"
 #include "worker/device/gpu.h"
+#include "worker/measure/flight_page.h"
 
 namespace farandole {
 
@@ -114,6 +115,8 @@ struct Submission {
   int waiters = 0;
   // Set last, after `status`; then nothing but release changes the submission.
   std::atomic<bool> complete{false};
+  // Of the table.
+  FlightRecord* flight = nullptr;
   absl::Status status;
 
   int64_t bytes() const { return count * static_cast<int64_t>(SizeOf(dtype)); }

@@ -1,16 +1,13 @@
-// The part of SubmissionTable that follows the coordinator and the order log, and that reports pending submissions.
+// The part of SubmissionTable that follows the coordinator and the order log.
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "worker/engine/submissions/pending_report.h"
 #include "worker/engine/submissions/submission_table.h"
+#include "worker/measure/flight_reader.h"
 
 namespace farandole {
-namespace {
-
-constexpr size_t kMaxReported = 64;
-
-}  // namespace
 
 void SubmissionTable::OnSlotAssigned(absl::string_view name_text, uint32_t group, uint32_t slot) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -181,30 +178,22 @@ void SubmissionTable::End(const absl::Status& reason) {
   notice_.Notify();
 }
 
-SubmissionTable::Activity SubmissionTable::ReadActivity(int64_t now_ns) const {
+v1::StallReport SubmissionTable::ReadActivity(int64_t now_ns) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  Activity activity;
-  // Of tens of thousands that may be pending, only the oldest are copied.
-  std::vector<const Submission*> pending;
-  for (const Submission& submission : pool_.submissions()) {
-    if (!submission.in_use || submission.complete.load()) continue;
-    if (submission.running) {
-      ++activity.running;
-    } else {
-      pending.push_back(&submission);
-    }
+  v1::StallReport report = ReportPending(pool_, now_ns);
+  const v1::FlightRecords last = farandole::ReadFlight(flight_.page(), 1, now_ns);
+  if (last.records_size() > 0) {
+    report.set_last_submitted(last.names(static_cast<int>(last.records().rbegin()->name())));
+    report.set_last_submitted_age_ms(last.records().rbegin()->age_us() / 1000);
   }
-  const auto reported = pending.begin() + std::min(pending.size(), kMaxReported);
-  std::partial_sort(pending.begin(), reported, pending.end(),
-                    [](const Submission* a, const Submission* b) { return a->submitted_ns < b->submitted_ns; });
-  for (auto one = pending.begin(); one != reported; ++one) {
-    activity.pending.push_back({(*one)->name, (*one)->group, (*one)->op, now_ns - (*one)->submitted_ns});
-  }
-  activity.last_submitted = last_submitted_;
-  activity.last_submitted_age_ns = last_submitted_ns() == 0 ? 0 : now_ns - last_submitted_ns();
-  activity.completed = completions_.load();
-  activity.unasked = names_.unasked();
-  return activity;
+  report.set_completed(completions_.load());
+  report.set_unasked(names_.unasked());
+  return report;
+}
+
+v1::FlightRecords SubmissionTable::ReadFlight(size_t most, int64_t now_ns) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return farandole::ReadFlight(flight_.page(), most, now_ns);
 }
 
 int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {

@@ -38,7 +38,7 @@ bool SubmissionTable::EnterCaptured() {
     if (at == name->waiting.end()) continue;  // it has gone with another one that has no name either
     name->waiting.erase(at);
     if (!one.status.ok()) {
-      Finish(submission, name, one.status);
+      Finish(submission, name, one.status, clock_());
     } else if (submission->after != 0) {
       EnterOrHold(submission, name);
     } else {
@@ -71,7 +71,7 @@ void SubmissionTable::EnterOrHold(Submission* submission, Name* name) {
   const Submission* first = pool_.Find(submission->after);
   if (first != nullptr && !first->running && !first->complete.load()) return held_.Add(submission);
   const bool may_enter = first == nullptr || first->status.ok();
-  may_enter ? Enter(submission, name) : Finish(submission, name, first->status);
+  may_enter ? Enter(submission, name) : Finish(submission, name, first->status, clock_());
 }
 
 void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& status) {
@@ -79,7 +79,7 @@ void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& sta
   const std::vector<Submission*> held = held_.TakeAfter(first.handle);
   for (Submission* submission : held) {
     Name* name = names_.Find(submission->group, submission->name);
-    status.ok() ? Enter(submission, name) : Finish(submission, name, status);
+    status.ok() ? Enter(submission, name) : Finish(submission, name, status, clock_());
   }
   if (!held.empty()) PostJoin();
 }
@@ -87,6 +87,7 @@ void SubmissionTable::EnterHeld(const Submission& first, const absl::Status& sta
 void SubmissionTable::AssignSlot(Name* name, uint32_t slot) {
   negotiation_.EndAsking(name);
   names_.SetSlot(name, slot);
+  flight_.Assign(name->flight, slot);
   news_.Add(SlotAdded{slot, name->group});
 }
 

@@ -21,11 +21,28 @@ std::string HeldName(OpType op) { return absl::StrCat(TraitsOf(op).unnamed, ".he
 
 uint32_t BitOf(OpType op) { return uint32_t{1} << static_cast<uint32_t>(op); }
 
+FlightRecord* Record(const Submission& submission, NameTable::Name* name, FlightRecorder* flight) {
+  FlightRecord* const record =
+      flight->Begin(&name->flight, [&] { flight->WriteName(name->name, name->group, name->slot, &name->flight); });
+  record->op = static_cast<uint8_t>(submission.op);
+  record->dtype = static_cast<uint8_t>(submission.dtype);
+  record->is_on_gpu = submission.gpu != nullptr ? 1 : 0;
+  record->count = submission.count;
+  record->submitted_ns = submission.submitted_ns;
+  flight->Submit(record);
+  return record;
+}
+
+FlightState StateOf(const absl::Status& status) {
+  if (status.ok()) return FlightState::kFinished;
+  return absl::IsInvalidArgument(status) ? FlightState::kFailed : FlightState::kEnded;
+}
+
 }  // namespace
 
 SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
                                  const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked,
-                                 RankMeter* meter)
+                                 RankMeter* meter, FlightPage* flight, uint64_t epoch)
     : rank_(rank),
       channel_(channel),
       clock_(clock),
@@ -33,6 +50,7 @@ SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, Cont
       timeline_(timeline),
       own_meter_(nullptr),
       meter_(meter != nullptr ? *meter : own_meter_),
+      flight_(flight, rank, size, epoch),
       names_(rank, size, most_asked),
       negotiation_(link, &names_, &join_),
       pool_(next_handles),
@@ -86,7 +104,7 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
   Submission* submission = pool_.Allocate();
   DescribeRequest(request, name, group.ranks, group.position, join_.count(), submission);
   submission->submitted_ns = clock_();
-  if (IsRecorded()) timeline_->Begin(submission);
+  if (IsOn(timeline_)) timeline_->Begin(submission);
   return submission;
 }
 
@@ -128,8 +146,8 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   // looks for the answer itself.
   if (!is_driven) channel_->doorbell().Concern();
   ++counters_.submissions;
+  submission->flight = Record(*submission, name, &flight_);
   last_submitted_ns_.store(submission->submitted_ns, std::memory_order_relaxed);
-  if (last_submitted_ != key) last_submitted_.assign(key.data(), key.size());
   if (submission->ready.is_captured()) {
     captured_count_.fetch_add(1);
     captured_.push_back(submission->handle);
@@ -177,10 +195,10 @@ void SubmissionTable::Release(int64_t handle) {
 }
 
 void SubmissionTable::Finish(Submission* submission, const absl::Status& status) {
-  Finish(submission, names_.Find(submission->group, submission->name), status);
+  Finish(submission, names_.Find(submission->group, submission->name), status, clock_());
 }
 
-void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status) {
+void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns) {
   if (name != nullptr) {
     meter_.Count(name->is_given, &name->step);
     --name->outstanding;
@@ -193,54 +211,58 @@ void SubmissionTable::Finish(Submission* submission, Name* name, const absl::Sta
   completions_.store(completions_.load() + 1);
   submission->status = status;
   submission->running = false;
-  if (IsRecorded()) timeline_->Add(*submission, clock_());
+  FlightRecorder::End(submission->flight, StateOf(status), now_ns);
+  if (IsOn(timeline_)) timeline_->Add(*submission, clock_());
   submission->complete.store(true);
   EnterHeld(*submission, status);
   if (submission->released && submission->waiters == 0) pool_.Recycle(submission);
 }
 
-void SubmissionTable::Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken) {
+void SubmissionTable::Take(const Entry& entry, int64_t now_ns, absl::InlinedVector<Submission*, 2>* taken) {
   std::lock_guard<std::mutex> lock(mutex_);
   taken->clear();
-  const int64_t recorded_ns = IsRecorded() ? clock_() : 0;
+  const int64_t recorded_ns = IsOn(timeline_) ? clock_() : 0;
   if (recorded_ns != 0) timeline_->MarkCycle(recorded_ns);
   for (const Entry::Item& item : entry.items) {
     Submission* submission = names_.TakePosted(item.slot);
     if (submission != nullptr) {
       submission->running = true;
       submission->started_ns = recorded_ns;
+      FlightRecorder::Start(submission->flight, entry.sequence, now_ns);
       EnterHeld(*submission, absl::OkStatus());  // all ranks' signatures were equal
     }
     taken->push_back(submission);
   }
 }
 
-void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status) {
+void SubmissionTable::Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t now_ns) {
   const Lock lock(this);
   for (Submission* submission : submissions) {
-    if (submission != nullptr) Finish(submission, status);
+    if (submission == nullptr) continue;
+    Finish(submission, names_.Find(submission->group, submission->name), status, now_ns);
   }
   notice_.Notify();
 }
 
-int64_t SubmissionTable::CompleteInline(const Entry& entry) {
+int64_t SubmissionTable::CompleteInline(const Entry& entry, int64_t now_ns) {
   const Lock lock(this);
   Submission* submission = names_.TakePosted(entry.slot);
   if (submission == nullptr) return -1;
   const int64_t bytes = submission->bytes();
   ScatterResult(*submission, entry.payload);
-  Finish(submission, names_.InSlot(entry.slot), absl::OkStatus());
+  FlightRecorder::Start(submission->flight, entry.sequence, now_ns);
+  Finish(submission, names_.InSlot(entry.slot), absl::OkStatus(), now_ns);
   notice_.Notify();
   return bytes;
 }
 
-int64_t SubmissionTable::CompleteOffered(uint32_t* slot) {
+int64_t SubmissionTable::CompleteOffered(uint32_t* slot, int64_t now_ns) {
   const Lock lock(this);
   if (offer_.submission() == nullptr) return -1;
   Submission* submission = offer_.CloseAgreed();
   const int64_t bytes = submission->bytes();
   *slot = submission->slot;
-  Finish(submission, offer_.name(), absl::OkStatus());
+  Finish(submission, offer_.name(), absl::OkStatus(), now_ns);
   PostJoin();
   notice_.Notify();
   return bytes;
@@ -254,7 +276,7 @@ void SubmissionTable::PostOffered() {
   submission->slot = name->slot;
   // Before all that was submitted since.
   if (const absl::Status& broken = names_.group(0).broken; !broken.ok()) {
-    Finish(submission, name, broken);
+    Finish(submission, name, broken, clock_());
   } else if (name->slot == 0) {
     name->waiting.push_front(submission);
     if (name->asking == Name::Asking::kNot) negotiation_.Ask(name);
@@ -272,7 +294,7 @@ bool SubmissionTable::DeclineOffers() {
 }
 
 void SubmissionTable::DropOffer(const absl::Status& reason) {
-  if (offer_.submission() != nullptr) Finish(offer_.Close(), offer_.name(), reason);
+  if (offer_.submission() != nullptr) Finish(offer_.Close(), offer_.name(), reason, clock_());
 }
 
 }  // namespace farandole

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "farandole/v1/flight.pb.h"
+#include "farandole/v1/worker.pb.h"
 #include "worker/core/clock.h"
 #include "worker/engine/submissions/change_notice.h"
 #include "worker/engine/submissions/disputes.h"
@@ -27,6 +29,7 @@
 #include "worker/engine/submissions/slot_negotiation.h"
 #include "worker/engine/submissions/submission.h"
 #include "worker/engine/submissions/timeline.h"
+#include "worker/measure/flight_recorder.h"
 #include "worker/measure/rank_meter.h"
 #include "worker/order/ready_channel.h"
 
@@ -39,9 +42,11 @@ class SubmissionTable {
  public:
   // `timeline` (may be null) records each completion; outlives the table. Of new names in a group the coordinator is
   // asked for `most_asked` at a time; the others wait for its answers. `meter` (null: the table's own) counts steps.
+  // Records all submissions of the epoch in `flight`, which outlives the table (null: in memory of its own).
   SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
                   const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
-                  size_t most_asked = 16384, RankMeter* meter = nullptr);
+                  size_t most_asked = 16384, RankMeter* meter = nullptr, FlightPage* flight = nullptr,
+                  uint64_t epoch = 0);
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:
@@ -87,16 +92,17 @@ class SubmissionTable {
   // Whether a submission waits in the rendezvous; if so, later ones are not posted yet.
   bool has_offer() const { return offer_.is_open(); }
   // The round is agreed: computes and gives its result. The submission's bytes and slot; -1: it has ended meanwhile.
-  int64_t CompleteOffered(uint32_t* slot);
+  // Here and below `now_ns` is for the flight recorder, which takes a time that has been read lately.
+  int64_t CompleteOffered(uint32_t* slot, int64_t now_ns);
   // The round is declined: the submission goes the way of the log.
   void PostOffered();
   // Others wait in the rendezvous, and this rank for what they have not submitted: declines. False: they do not.
   bool DeclineOffers();
   // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
-  void Take(const Entry& entry, absl::InlinedVector<Submission*, 2>* taken);
-  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status);
+  void Take(const Entry& entry, int64_t now_ns, absl::InlinedVector<Submission*, 2>* taken);
+  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t now_ns);
   // Completes the submission of a kInline entry with the entry's payload. Its bytes; -1: this rank has none for it.
-  int64_t CompleteInline(const Entry& entry);
+  int64_t CompleteInline(const Entry& entry, int64_t now_ns);
   void OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants);
   // The broadcast of a kRootHasJoined entry ends.
   void OnRootHasJoined(const Entry& entry);
@@ -126,21 +132,10 @@ class SubmissionTable {
   bool WasRemoved(uint32_t group) const;
   bool IsIdle(uint32_t group) const;
 
-  struct Pending {
-    std::string name;
-    uint32_t group;
-    OpType op;
-    int64_t age_ns;
-  };
-  struct Activity {
-    std::vector<Pending> pending;  // not running, oldest first, at most 64
-    std::string last_submitted;
-    int64_t last_submitted_age_ns = 0;
-    uint64_t completed = 0;
-    uint32_t running = 0;
-    uint32_t unasked = 0;  // names that wait for their turn to be negotiated
-  };
-  Activity ReadActivity(int64_t now_ns) const;
+  // All but the epoch, the inquiry and the group requests.
+  v1::StallReport ReadActivity(int64_t now_ns) const;
+  // As the function of this name.
+  v1::FlightRecords ReadFlight(size_t most, int64_t now_ns) const;
   // Age of the oldest pending submission; 0: none.
   int64_t OldestPendingAge(int64_t now_ns) const;
   using SlotName = NameTable::SlotName;
@@ -194,9 +189,8 @@ class SubmissionTable {
   void PostJoin();
   void Send(const Post& post) { posts_.Send(post, offer_.submission() != nullptr); }
   void Finish(Submission* submission, const absl::Status& status);
-  bool IsRecorded() const { return timeline_ != nullptr && timeline_->is_on(); }
-  // `name`: the submission's; null where it is not known any more.
-  void Finish(Submission* submission, Name* name, const absl::Status& status);
+  // `name`: the submission's; null where it is not known any more. `now_ns`: for the flight recorder.
+  void Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns);
   // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
   void FailDisputed(uint32_t group, const absl::Status& reason);
@@ -208,6 +202,7 @@ class SubmissionTable {
   Timeline* const timeline_;
   RankMeter own_meter_;
   RankMeter& meter_;
+  FlightRecorder flight_;
 
   mutable std::mutex mutex_;
   ChangeNotice notice_;
@@ -227,7 +222,6 @@ class SubmissionTable {
   std::atomic<int> captured_count_{0};
   std::vector<int64_t> captured_;  // handles that wait for EnterCaptured
   uint32_t last_own_slot_ = 0;
-  std::string last_submitted_;
   std::atomic<int64_t> last_submitted_ns_{0};
   Counters counters_;
 };

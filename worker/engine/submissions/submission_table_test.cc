@@ -85,9 +85,9 @@ class SubmissionTableTest : public ::testing::Test {
     Entry entry;
     entry.items.push_back({slot, 0, 1});
     absl::InlinedVector<Submission*, 2> taken;
-    table_.Take(entry, &taken);
+    table_.Take(entry, 0, &taken);
     ASSERT_NE(taken[0], nullptr);
-    table_.Complete(taken, absl::OkStatus());
+    table_.Complete(taken, absl::OkStatus(), 0);
   }
 
   float values_[64] = {};
@@ -116,7 +116,7 @@ TEST_F(SubmissionTableTest, ANewNameIsAskedForOnceAndPostedWhenItsSlotIsKnown) {
 TEST_F(SubmissionTableTest, NamesBeyondThoseThatAreAskedForAtATimeWaitForAnswers) {
   for (const char* name : {"w", "x", "a", "b", "c", "d", "e"}) ASSERT_TRUE(Submit(name).ok());
   EXPECT_THAT(link_.Take(), ElementsAre("w", "x", "a", "b"));
-  EXPECT_EQ(table_.ReadActivity(MonotonicNs()).unasked, 3u);
+  EXPECT_EQ(table_.ReadActivity(MonotonicNs()).unasked(), 3u);
   table_.OnSlotAssigned("b", 0, 1);
   EXPECT_THAT(link_.Take(), ElementsAre("c"));
   table_.OnMismatch({"a", 0, "a: the ranks differ"});
@@ -299,13 +299,13 @@ TEST_F(SubmissionTableTest, TheEndIsToldToAllThatDoesNotRunAndTheFirstReasonStay
   Entry entry;
   entry.items.push_back({2, 0, 1});
   absl::InlinedVector<Submission*, 2> taken;
-  table_.Take(entry, &taken);
+  table_.Take(entry, 0, &taken);
   table_.End(absl::AbortedError("first"));
   table_.End(absl::AbortedError("second"));
   EXPECT_EQ(StateOf(waiting), "first");
   EXPECT_EQ(StateOf(posted), "first");
   EXPECT_EQ(StateOf(running), "pending");
-  table_.Complete(taken, table_.ended());
+  table_.Complete(taken, table_.ended(), 0);
   EXPECT_EQ(StateOf(running), "first");
   EXPECT_EQ(Submit("d").status(), absl::AbortedError("first"));
 }
@@ -447,10 +447,10 @@ TEST_F(SubmissionTableTest, ATableThatFollowsGivesNoHandleOfTheOneBefore) {
 TEST_F(SubmissionTableTest, ActivityTellsTheOldestFirst) {
   const int64_t first = *Submit("a");
   ASSERT_TRUE(Submit("b").ok());
-  const SubmissionTable::Activity activity = table_.ReadActivity(MonotonicNs());
-  ASSERT_EQ(activity.pending.size(), 2u);
-  EXPECT_EQ(activity.pending[0].name, "a");
-  EXPECT_EQ(activity.last_submitted, "b");
+  const v1::StallReport activity = table_.ReadActivity(MonotonicNs());
+  ASSERT_EQ(activity.pending_size(), 2);
+  EXPECT_EQ(activity.pending(0).name(), "a");
+  EXPECT_EQ(activity.last_submitted(), "b");
   EXPECT_GT(table_.OldestPendingAge(MonotonicNs()), 0);
   table_.Release(first);
   EXPECT_EQ(table_.pending(), 2) << "a released submission goes on";

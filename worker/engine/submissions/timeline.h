@@ -107,6 +107,8 @@ class Timeline {
   std::map<std::string, int> rows_;
 };
 
+inline bool IsOn(const Timeline* timeline) { return timeline != nullptr && timeline->is_on(); }
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WORKER_ENGINE_SUBMISSIONS_TIMELINE_H_

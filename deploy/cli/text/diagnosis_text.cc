@@ -1,10 +1,10 @@
-#include "deploy/cli/diagnosis_text.h"
+#include "deploy/cli/text/diagnosis_text.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "deploy/cli/text_table.h"
+#include "deploy/cli/text/text_table.h"
 
 namespace farandole {
 namespace {

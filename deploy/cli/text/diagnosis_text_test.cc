@@ -1,4 +1,4 @@
-#include "deploy/cli/diagnosis_text.h"
+#include "deploy/cli/text/diagnosis_text.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

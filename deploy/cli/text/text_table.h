@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_TEXT_TABLE_H_
-#define FARANDOLE_DEPLOY_CLI_TEXT_TABLE_H_
+#ifndef FARANDOLE_DEPLOY_CLI_TEXT_TEXT_TABLE_H_
+#define FARANDOLE_DEPLOY_CLI_TEXT_TEXT_TABLE_H_
 
 #include <cstdint>
 #include <ostream>
@@ -34,4 +34,4 @@ std::string WithoutControls(std::string text);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_TEXT_TABLE_H_
+#endif  // FARANDOLE_DEPLOY_CLI_TEXT_TEXT_TABLE_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_DIAGNOSIS_TEXT_H_
-#define FARANDOLE_DEPLOY_CLI_DIAGNOSIS_TEXT_H_
+#ifndef FARANDOLE_DEPLOY_CLI_TEXT_DIAGNOSIS_TEXT_H_
+#define FARANDOLE_DEPLOY_CLI_TEXT_DIAGNOSIS_TEXT_H_
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ std::vector<std::string> SumUpRun(const v1::GetJobResponse& job);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_DIAGNOSIS_TEXT_H_
+#endif  // FARANDOLE_DEPLOY_CLI_TEXT_DIAGNOSIS_TEXT_H_

@@ -1,4 +1,4 @@
-#include "deploy/cli/text_table.h"
+#include "deploy/cli/text/text_table.h"
 
 #include <algorithm>
 #include <cstddef>

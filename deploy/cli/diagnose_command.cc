@@ -1,0 +1,104 @@
+// `farandole diagnose`: what the ranks of a job do now, or did last.
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/version.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/text/evidence_text.h"
+#include "deploy/cli/text/tar_gz.h"
+#include "deploy/launcher/environment/options.h"
+#include "nlohmann/json.hpp"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+struct DiagnoseOptions {
+  CoordinatorSource source;
+  std::string job;
+  std::string tenant;
+  std::string archive;
+  bool stacks = true;
+  bool json = false;
+};
+
+int Report(const absl::Status& status) {
+  std::cerr << "farandole diagnose: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+// Everything for a report of a bug: the answer for people and for programs, the job, and each rank by itself.
+absl::Status WriteArchive(const DiagnoseOptions& options, const v1::GetJobResponse& job,
+                          const v1::DiagnoseResponse& answer) {
+  const absl::Time now = absl::Now();
+  const std::string directory = absl::StrCat("farandole-", options.job.substr(0, 32), "/");
+  std::vector<std::pair<std::string, std::string>> files = {
+      {directory + "README.txt",
+       absl::StrCat("Job ", options.job, " as `farandole diagnose` of farandole ", kVersion, " saw it at ",
+                    absl::FormatTime(now, absl::UTCTimeZone()), ".\n\n", ShowEvidence(answer))},
+      {directory + "diagnosis.json", EvidenceJson(answer)},
+      {directory + "job.json", ShowJson(JobJson(job), 2)}};
+  for (const v1::RankEvidence& rank : answer.ranks())
+    files.emplace_back(absl::StrCat(directory, "rank-", rank.rank(), ".json"), EvidenceJson(rank));
+  const absl::StatusOr<std::string> packed = PackTarGz(files, now);
+  if (!packed.ok()) return packed.status();
+  return WriteNewFile(options.archive, *packed);
+}
+
+int Diagnose(const DiagnoseOptions& options) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  if (!survey.ok()) return Report(survey.status());
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
+  if (!known.ok()) return Report(known.status());
+  if (known->session == nullptr) {
+    return Report(absl::FailedPreconditionError(
+        absl::StrCat("job ", options.job, " is kept in ", known->place,
+                     ", where no coordinator runs: what its ranks did last is not kept there")));
+  }
+  v1::DiagnoseRequest request;
+  request.set_tenant(known->summary.tenant());
+  request.set_job(options.job);
+  request.set_stacks(options.stacks);
+  const absl::StatusOr<v1::DiagnoseResponse> answer = known->session->Diagnose(request);
+  if (!answer.ok()) return Report(answer.status());
+  if (!options.archive.empty()) {
+    const absl::StatusOr<v1::GetJobResponse> job = known->session->GetJob(known->summary.tenant(), options.job);
+    if (!job.ok()) return Report(job.status());
+    if (absl::Status written = WriteArchive(options, *job, *answer); !written.ok()) return Report(written);
+  }
+  if (options.json) {
+    std::cout << EvidenceJson(*answer);
+    return 0;
+  }
+  std::cout << ShowEvidence(*answer);
+  if (!options.archive.empty())
+    std::cout << "\nall of it is in " << options.archive << ", with no tokens; look at it before you give it away\n";
+  return 0;
+}
+
+}  // namespace
+
+void AddDiagnoseCommand(CLI::App* app, int* exit_code) {
+  CLI::App* command = app->add_subcommand(
+      "diagnose", "Ask a job's workers what they do: who waits for whom, and the stacks of their programs");
+  // shared: by the callback, of which CLI11 keeps copies.
+  const auto options = std::make_shared<DiagnoseOptions>();
+  options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
+  command->add_option("NAME", options->job, "The job's name")->required();
+  AddCoordinatorOptions(command, &options->source);
+  command->add_option("--tenant", options->tenant, "Only a job of this tenant (needs an admin token for another's)");
+  command->add_option("--archive", options->archive, "Write everything for a bug report to this new file (.tar.gz)");
+  command->add_flag("!--no-stacks", options->stacks, "Leave out the stacks of the programs");
+  command->add_flag("--json", options->json, "Print JSON instead of text");
+  command->callback([options, exit_code] { *exit_code = Diagnose(*options); });
+}
+
+}  // namespace farandole

@@ -1,0 +1,85 @@
+#include "deploy/cli/text/evidence_text.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/time/time.h"
+#include "deploy/cli/text/tar_gz.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::DiagnoseResponse Stuck() {
+  v1::DiagnoseResponse answer;
+  answer.set_epoch(1);
+  answer.set_size(3);
+  answer.set_sentence("rank 2 has not submitted allreduce 'b'");
+  v1::FlightWait* const wait = answer.add_waits();
+  wait->set_name("b\x1b[2J");
+  wait->add_waiting(0);
+  wait->add_waiting(1);
+  wait->add_missing(2);
+  wait->set_waited_us(12'340'000);
+  for (const uint32_t rank : {0u, 1u, 2u}) answer.add_ranks()->set_rank(rank);
+  v1::StackGroup* const group = answer.add_stacks();
+  group->add_ranks(0);
+  group->add_ranks(1);
+  group->set_is_dominant(true);
+  v1::StackFrame* const frame = group->add_frames();
+  frame->set_function("wait");
+  frame->set_file("train.py");
+  frame->set_line(7);
+  answer.mutable_ranks(2)->set_silence("it did not answer within 4 s");
+  return answer;
+}
+
+TEST(EvidenceTextTest, VerdictGraphStacksAndSilentRanksAreShown) {
+  EXPECT_EQ(ShowEvidence(Stuck()),
+            "epoch 1, 3 ranks, 3 asked\n"
+            "rank 2 has not submitted allreduce 'b'\n"
+            "\nwho waits for whom\n"
+            "  ranks 0,1 --- allreduce 'b?[2J', 12.3 s --> rank 2\n"
+            "\nstack of ranks 0,1 (most), \n"
+            "  wait (train.py:7)\n"
+            "\nrank 2: it did not answer within 4 s\n");
+}
+
+TEST(EvidenceTextTest, AJobThatGoesOnIsSaidToDoSo) {
+  EXPECT_THAT(ShowEvidence(v1::DiagnoseResponse()), HasSubstr("no rank waits for another in a collective\n"));
+}
+
+TEST(EvidenceTextTest, TheJsonHasTheProtosNames) {
+  EXPECT_THAT(EvidenceJson(Stuck()), HasSubstr("\"waited_us\": \"12340000\""));
+  EXPECT_THAT(EvidenceJson(Stuck()), HasSubstr("\"is_dominant\": true"));
+}
+
+TEST(TarGzTest, TarReadsTheFilesBack) {
+  const std::string directory = testing::TempDir();
+  const std::string path = directory + "/evidence.tar.gz";
+  remove(path.c_str());
+  const std::string big(100'000, 'x');
+  const auto packed =
+      PackTarGz({{"d/empty", ""}, {"d/a.txt", "some text\n"}, {"d/big", big}}, absl::FromUnixSeconds(7));
+  ASSERT_TRUE(packed.ok());
+  ASSERT_TRUE(WriteNewFile(path, *packed).ok());
+  EXPECT_EQ(WriteNewFile(path, *packed).message(), path + " exists already");
+  ASSERT_EQ(system(("cd '" + directory + "' && tar xzf evidence.tar.gz").c_str()), 0);
+  std::ifstream file(directory + "/d/big");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), big);
+  std::ifstream text(directory + "/d/a.txt");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}), "some text\n");
+}
+
+TEST(TarGzTest, AFileThatCannotBeWrittenIsNamed) {
+  EXPECT_EQ(WriteNewFile("/proc/no/such", "x").message(), "/proc/no/such cannot be written: No such file or directory");
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,25 @@
+#ifndef FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_
+#define FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace farandole {
+
+// Files by name and contents, as a compressed archive in the ustar format (POSIX.1). Names have at most 100 bytes.
+//   INTERNAL  zlib could not compress them
+absl::StatusOr<std::string> PackTarGz(const std::vector<std::pair<std::string, std::string>>& files, absl::Time time);
+
+// Writes a new file that only its owner may read.
+//   ALREADY_EXISTS       there is one of this name
+//   FAILED_PRECONDITION  it cannot be written; the system's words are in the text
+absl::Status WriteNewFile(const std::string& path, const std::string& contents);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_

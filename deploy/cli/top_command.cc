@@ -1,0 +1,179 @@
+// `farandole top`: jobs, or one job's ranks, as they are now.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/text/top_text.h"
+#include "deploy/launcher/environment/options.h"
+#include "nlohmann/json.hpp"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kClear[] = "\x1b[H\x1b[2J";
+constexpr char kEnterScreen[] = "\x1b[?1049h\x1b[?25l";
+constexpr char kLeaveScreen[] = "\x1b[?25h\x1b[?1049l";
+
+struct TopOptions {
+  CoordinatorSource source;
+  std::string job;
+  std::string tenant;
+  double interval_s = 1;
+  bool once = false;
+  bool json = false;
+};
+
+// The view at one moment.
+struct Sight {
+  std::vector<v1::JobSummary> jobs;
+  v1::GetJobResponse job;  // where one is meant
+};
+
+int Report(const absl::Status& status) {
+  std::cerr << "farandole top: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+absl::StatusOr<Sight> Look(const TopOptions& options) {
+  absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  if (!survey.ok()) return survey.status();
+  Sight sight;
+  if (options.job.empty()) {
+    for (const KnownJob& known : survey->jobs) {
+      if (options.tenant.empty() || known.summary.tenant() == options.tenant) sight.jobs.push_back(known.summary);
+    }
+    if (sight.jobs.empty() && !survey->problems.empty()) return survey->problems[0];
+    return sight;
+  }
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
+  if (!known.ok()) return known.status();
+  if (known->session == nullptr) {
+    sight.job = known->kept.job;
+    return sight;
+  }
+  absl::StatusOr<v1::GetJobResponse> job = known->session->GetJob(known->summary.tenant(), options.job);
+  if (!job.ok()) return job.status();
+  sight.job = *std::move(job);
+  return sight;
+}
+
+std::string Show(const TopOptions& options, const Sight& sight, size_t lines) {
+  const absl::Time now = absl::Now();
+  return options.job.empty() ? ShowTopJobs(sight.jobs, now, lines) : ShowTopJob(sight.job, now, lines);
+}
+
+std::string ShowAsJson(const TopOptions& options, const Sight& sight) {
+  if (!options.job.empty()) return ShowJson(JobJson(sight.job), 2);
+  nlohmann::ordered_json jobs = nlohmann::ordered_json::array();
+  for (const v1::JobSummary& job : sight.jobs) jobs.push_back(SummaryJson(job));
+  return ShowJson(jobs, 2);
+}
+
+// The terminal's second screen, on which keys arrive at once. Gone with the object.
+class Screen {
+ public:
+  Screen() {
+    tcgetattr(STDIN_FILENO, &before_);
+    termios settings = before_;
+    settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    tcsetattr(STDIN_FILENO, TCSANOW, &settings);
+    std::fputs(kEnterScreen, stdout);
+  }
+  ~Screen() {
+    std::fputs(kLeaveScreen, stdout);
+    std::fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  static size_t lines() { return Size().ws_row; }
+  static void Draw(const std::string& text) {
+    const winsize size = Size();
+    std::fputs((kClear + FitToScreen(text, size.ws_col, size.ws_row)).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  // Waits for a key, at most so long; '\0': none came.
+  static char Key(absl::Duration limit) {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    char key = '\0';
+    if (poll(&input, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) <= 0) return '\0';
+    // Its end is the user's as well.
+    return read(STDIN_FILENO, &key, 1) == 1 ? key : 'q';
+  }
+
+ private:
+  static winsize Size() {
+    winsize size = {};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {24, 80, 0, 0};
+    return size;
+  }
+  termios before_ = {};
+};
+
+volatile std::sig_atomic_t is_interrupted = 0;
+
+int ShowLive(const TopOptions& options) {
+  // Ctrl-C, as q, leaves the terminal as it was.
+  struct sigaction action = {};
+  action.sa_handler = [](int) { is_interrupted = 1; };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  absl::Status failed;
+  {
+    const Screen screen;
+    while (is_interrupted == 0) {
+      const absl::StatusOr<Sight> sight = Look(options);
+      failed = sight.status();
+      if (absl::IsInvalidArgument(failed) || absl::IsNotFound(failed)) break;
+      // A coordinator that is being restarted comes back.
+      Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1) + "\nq: quit"
+                              : std::string(failed.message()) + "\n\nq: quit");
+      if (Screen::Key(absl::Seconds(options.interval_s)) == 'q') break;
+    }
+  }
+  return failed.ok() ? 0 : Report(failed);
+}
+
+int Top(const TopOptions& options) {
+  const bool is_live = !options.once && !options.json && isatty(STDOUT_FILENO) != 0 && isatty(STDIN_FILENO) != 0;
+  if (is_live) return ShowLive(options);
+  const absl::StatusOr<Sight> sight = Look(options);
+  if (!sight.ok()) return Report(sight.status());
+  std::cout << (options.json ? ShowAsJson(options, *sight) + "\n" : Show(options, *sight, 0));
+  return 0;
+}
+
+}  // namespace
+
+void AddTopCommand(CLI::App* app, int* exit_code) {
+  CLI::App* command =
+      app->add_subcommand("top", "Show the jobs, or one job's ranks, as they are now: the worst first; q quits");
+  // shared: by the callback, of which CLI11 keeps copies.
+  const auto options = std::make_shared<TopOptions>();
+  options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
+  command->add_option("NAME", options->job, "One job's ranks");
+  AddCoordinatorOptions(command, &options->source);
+  command->add_option("--tenant", options->tenant, "Only jobs of this tenant (needs an admin token for another's)");
+  command->add_option("--interval", options->interval_s, "Seconds between two looks")->check(CLI::Range(0.1, 3600.0));
+  command->add_flag("--once", options->once, "Print it once and end, as without a terminal");
+  command->add_flag("--json", options->json, "Print JSON, once");
+  command->callback([options, exit_code] { *exit_code = Top(*options); });
+}
+
+}  // namespace farandole

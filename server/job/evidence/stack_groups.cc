@@ -1,0 +1,31 @@
+#include "server/job/evidence/stack_groups.h"
+
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+
+std::vector<v1::StackGroup> GroupStacks(const std::map<uint32_t, v1::Evidence>& evidence) {
+  std::map<std::string, v1::StackGroup> by_stack;
+  for (const auto& [rank, one] : evidence) {
+    if (one.threads_size() == 0) continue;
+    std::string key;
+    for (const v1::StackFrame& frame : one.threads(0).frames())
+      absl::StrAppend(&key, frame.file(), "\n", frame.function(), "\n", frame.line(), "\n");
+    v1::StackGroup& group = by_stack[key];
+    if (group.ranks_size() == 0) *group.mutable_frames() = one.threads(0).frames();
+    group.add_ranks(rank);
+  }
+  std::vector<v1::StackGroup> groups;
+  for (auto& [key, group] : by_stack) groups.push_back(std::move(group));
+  absl::c_sort(groups, [](const v1::StackGroup& a, const v1::StackGroup& b) {
+    return a.ranks_size() != b.ranks_size() ? a.ranks_size() > b.ranks_size() : a.ranks(0) < b.ranks(0);
+  });
+  const bool is_dominant = !groups.empty() && (groups.size() == 1 || groups[0].ranks_size() > groups[1].ranks_size());
+  if (is_dominant) groups[0].set_is_dominant(true);
+  return groups;
+}
+
+}  // namespace farandole

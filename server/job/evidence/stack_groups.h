@@ -1,0 +1,19 @@
+#ifndef FARANDOLE_SERVER_JOB_EVIDENCE_STACK_GROUPS_H_
+#define FARANDOLE_SERVER_JOB_EVIDENCE_STACK_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "farandole/v1/flight.pb.h"
+
+namespace farandole {
+
+// Groups ranks by the stacks of their main threads, the first of each: the greatest group first, then the one with the
+// lowest rank. One that has more ranks than any other is dominant; most programs run the same on all ranks, so the
+// others are the suspects. Pure.
+std::vector<v1::StackGroup> GroupStacks(const std::map<uint32_t, v1::Evidence>& evidence);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_EVIDENCE_STACK_GROUPS_H_

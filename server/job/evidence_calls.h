@@ -1,0 +1,56 @@
+#ifndef FARANDOLE_SERVER_JOB_EVIDENCE_CALLS_H_
+#define FARANDOLE_SERVER_JOB_EVIDENCE_CALLS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "farandole/v1/flight.pb.h"
+#include "farandole/v1/monitor.pb.h"
+#include "server/job/ledger.h"
+#include "server/job/parts.h"
+#include "server/job/rules/event.h"
+
+namespace farandole {
+
+// Calls of MonitorService.Diagnose that wait for the answers of workers, and what launchers have read of those that
+// have ended. Owned by its Job, whose parts it borrows.
+class EvidenceCalls {
+ public:
+  explicit EvidenceCalls(JobParts* job) : job_(*job) {}
+
+  void On(const EvidenceRequested& event);
+  void On(const FlightReported& event);
+  // A member of the running epoch answers; within its bounds.
+  void Take(uint32_t rank, const v1::Evidence& evidence);
+  // Answers the calls that have all that they wait for, that have waited for long enough, or whose epoch has ended.
+  void Settle();
+  absl::Time Deadline() const;
+
+ private:
+  struct Waiting {
+    CallId call = 0;
+    uint64_t inquiry = 0;
+    uint64_t epoch = 0;
+    uint32_t size = 0;
+    absl::Time until;
+    std::set<uint32_t> unanswered;
+    std::map<uint32_t, v1::Evidence> evidence;
+    std::map<uint32_t, std::string> silent;
+  };
+  // The ranks to be asked: all, or in a large epoch those that others wait for, and some of the others.
+  std::vector<uint32_t> Chosen() const;
+  void AnswerFromRecords(CallId call);
+  void Finish(Waiting* waiting);
+
+  JobParts& job_;
+  std::vector<Waiting> waiting_;
+  uint64_t last_inquiry_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_JOB_EVIDENCE_CALLS_H_

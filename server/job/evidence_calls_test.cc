@@ -1,0 +1,179 @@
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/job/job.h"
+#include "server/job/rules/bounds.h"
+#include "server/job/script.h"
+#include "server/job/test_shell.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A job of two ranks that runs. The shell's promise that each call is answered in its step is not meant for calls that
+// wait for workers.
+class EvidenceCallsTest : public testing::Test {
+ protected:
+  EvidenceCallsTest() {
+    for (int index = 0; index < 2; ++index) {
+      JoinRequested join{shell_.NewCall(), {}};
+      join.request.set_job("mnist");
+      join.request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
+      join.request.mutable_member()->set_host_id("a");
+      join.request.mutable_member()->set_pid(1 + index);
+      join.request.set_launch_index(static_cast<uint32_t>(index));
+      join.request.set_wanted_size(2);
+      join.request.set_protocol_version(kProtocolVersion);
+      join.request.set_join_timeout_ms(5000);
+      join.request.set_stall_warning_ms(60000);
+      shell_.Step(join);
+      v1::Hello hello;
+      hello.set_job("mnist");
+      hello.set_incarnation(join.request.member().incarnation());
+      streams_.push_back(shell_.NewStream());
+      shell_.Step(StreamOpened{streams_.back(), hello});
+    }
+  }
+
+  // The numbers of the questions that were sent.
+  std::vector<uint64_t> Ask() {
+    std::vector<uint64_t> inquiries;
+    for (const Output& output : shell_.Step(EvidenceRequested{shell_.NewCall(), true}).outputs) {
+      const auto* send = std::get_if<Send>(&output);
+      if (send != nullptr && send->message->has_evidence_wanted())
+        inquiries.push_back(send->message->evidence_wanted().inquiry());
+    }
+    return inquiries;
+  }
+  Actions Answer(size_t rank, uint64_t inquiry, const std::string& pending) {
+    v1::WorkerMessage message;
+    v1::Evidence* const evidence = message.mutable_evidence();
+    evidence->set_epoch(1);
+    evidence->set_inquiry(inquiry);
+    Add(pending, v1::FlightRecord::SUBMITTED, evidence->mutable_flight());
+    evidence->add_threads()->add_frames()->set_function(absl::StrCat("rank", rank));
+    return shell_.Step(MessageReceived{streams_[rank], message});
+  }
+  static void Add(const std::string& name, v1::FlightRecord::State state, v1::FlightRecords* flight) {
+    if (name.empty()) return;
+    flight->add_names(name);
+    v1::FlightRecord* const record = flight->add_records();
+    record->set_ordinal(1);
+    record->set_state(state);
+    record->set_age_us(2'000'000);
+    record->set_ended_after_us(2'000'000);
+  }
+  template <typename Response>
+  static std::vector<Response> Replies(const Actions& actions) {
+    std::vector<Response> replies;
+    for (const Output& output : actions.outputs) {
+      const auto* reply = std::get_if<Reply>(&output);
+      if (reply == nullptr) continue;
+      if (const auto* response = std::get_if<Response>(&reply->message)) replies.push_back(*response);
+    }
+    return replies;
+  }
+
+  TestShell shell_{JobOptions()};
+  std::vector<StreamId> streams_;
+};
+
+TEST_F(EvidenceCallsTest, AllRanksAreAskedAndTheAnswerComesWithTheLast) {
+  EXPECT_THAT(Ask(), ElementsAre(1, 1));
+  EXPECT_TRUE(Replies<v1::DiagnoseResponse>(Answer(0, 1, "grad")).empty());
+  const std::vector<v1::DiagnoseResponse> replies = Replies<v1::DiagnoseResponse>(Answer(1, 1, ""));
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(replies[0].sentence(),
+            "rank 1 has finished nothing and has not submitted allreduce 'grad', for which rank 0 waits since 2.0 s");
+  EXPECT_EQ(replies[0].ranks_size(), 2);
+  EXPECT_EQ(replies[0].stacks_size(), 2);
+  EXPECT_EQ(replies[0].size(), 2u);
+}
+
+TEST_F(EvidenceCallsTest, ARankThatDoesNotAnswerIsNamed) {
+  Ask();
+  Answer(0, 1, "grad");
+  std::vector<v1::DiagnoseResponse> replies;
+  // Its process lives.
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_epoch(1);
+  for (int second = 0; second < 5 && replies.empty(); ++second) {
+    for (const StreamId stream : streams_) shell_.Step(MessageReceived{stream, beat});
+    shell_.Advance(absl::Seconds(1), [&](const Actions& actions) {
+      for (const v1::DiagnoseResponse& reply : Replies<v1::DiagnoseResponse>(actions)) replies.push_back(reply);
+    });
+  }
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_THAT(replies[0].ranks(1).silence(), HasSubstr("did not answer within 4 s"));
+  EXPECT_THAT(replies[0].sentence(), HasSubstr("rank 1 (of whose last collectives nothing is known)"));
+}
+
+TEST_F(EvidenceCallsTest, TheEndOfTheEpochAnswersTheCall) {
+  Ask();
+  Answer(0, 1, "grad");
+  const Actions ended = shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  EXPECT_EQ(Replies<v1::DiagnoseResponse>(ended).size(), 1u);
+}
+
+TEST_F(EvidenceCallsTest, FourCallsMayWaitAndAFifthIsRefused) {
+  for (uint64_t call = 1; call <= 4; ++call) EXPECT_THAT(Ask(), ElementsAre(call, call));
+  EXPECT_TRUE(Ask().empty());
+  Answer(0, 1, "");
+  // The others wait for their own answers.
+  EXPECT_EQ(Replies<v1::DiagnoseResponse>(Answer(1, 1, "")).size(), 1u);
+  EXPECT_EQ(Ask().size(), 2u);
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+}
+
+TEST_F(EvidenceCallsTest, WhatLaunchersReadOfDeadWorkersIsJudgedAndKept) {
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  FlightReported report{shell_.NewCall(), {}};
+  report.request.set_job("mnist");
+  v1::FlightRecords* const first = report.request.add_flights();
+  first->set_epoch(1);
+  first->set_rank(0);
+  Add("grad", v1::FlightRecord::ENDED, first);
+  // Of an epoch before, and of no rank: they are not of this one.
+  report.request.add_flights()->set_epoch(0);
+  report.request.add_flights()->set_rank(7);
+  EXPECT_EQ(Replies<v1::ReportFlightResponse>(shell_.Step(report)).size(), 1u);
+  FlightReported rest{shell_.NewCall(), {}};
+  v1::FlightRecords* const second = rest.request.add_flights();
+  second->set_epoch(1);
+  second->set_rank(1);
+  const std::vector<v1::ReportFlightResponse> replies = Replies<v1::ReportFlightResponse>(shell_.Step(rest));
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_THAT(replies[0].sentence(), HasSubstr("rank 1 has finished nothing and has not submitted allreduce 'grad'"));
+  const auto asked = Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true}));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].sentence(), replies[0].sentence());
+  EXPECT_EQ(asked[0].ranks_size(), 2);
+  const auto shown = Replies<v1::GetJobResponse>(shell_.Step(JobInspected{shell_.NewCall()}));
+  EXPECT_EQ(shown[0].flight(), replies[0].sentence());
+}
+
+TEST(EvidenceBoundsTest, MoreThanARankCanHaveIsRefused) {
+  v1::WorkerMessage message;
+  for (int record = 0; record < 512; ++record) message.mutable_evidence()->mutable_flight()->add_records();
+  EXPECT_TRUE(CheckMessage(message, 1).ok());
+  message.mutable_evidence()->mutable_flight()->add_records();
+  EXPECT_FALSE(CheckMessage(message, 1).ok());
+  message.mutable_evidence()->clear_flight();
+  for (int frame = 0; frame < 101; ++frame) {
+    if (message.evidence().threads_size() == 0) message.mutable_evidence()->add_threads();
+    message.mutable_evidence()->mutable_threads(0)->add_frames();
+  }
+  EXPECT_EQ(CheckMessage(message, 1).message(), "frames has 101 entries; 100 is the most");
+  v1::ReportFlightRequest report;
+  for (int flight = 0; flight < 1025; ++flight) report.add_flights();
+  EXPECT_FALSE(CheckReportFlight(report).ok());
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,122 @@
+"""Real jobs that stand still or die: which collective was finished last, which is missing on whom, and what each rank does."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tarfile
+from typing import Any, Callable, Dict
+
+import harness
+import pytest
+from coordinators import Coordinator
+from programs_run import START_SECONDS, Program
+from test_diagnosis import show
+
+WORKERS = 3
+# The fault is in the last rank.
+MISSING = (
+    r"rank 2 finished 'grad\.17' \(batch \d+\) last and has not submitted allreduce 'grad\.18', for which ranks 0,1 "
+    r"wait since \d+\.\d s"
+)
+
+
+def tool(coordinator: Coordinator, command: str, *arguments: str) -> str:
+    """The output of a command of farandole's about the coordinator's jobs."""
+    ran = subprocess.run(
+        [str(harness.CLI), command, *coordinator.options(*arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return ran.stdout
+
+
+def stacks_of(coordinator: Coordinator, job: str) -> Dict[int, Any]:
+    """The evidence of each rank, by `farandole diagnose --json`."""
+    answer = json.loads(tool(coordinator, "diagnose", job, "--json"))
+    return {one.get("rank", 0): one.get("evidence", {}) for one in answer["ranks"]}
+
+
+@pytest.mark.parametrize("end", (signal.SIGKILL, signal.SIGSTOP))
+def test_of_a_dead_rank_the_last_collective_is_told(
+    end: int, serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    run = job(WORKERS, "stuck", "sleep", options=coordinator.options("--job", "dead"))
+    run.expect("stuck", START_SECONDS)
+    os.kill({worker["rank"]: worker["pid"] for worker in show(coordinator, "dead")["workers"]}[2], end)
+    run.expect(f"farandole: {MISSING}\n", START_SECONDS)
+    assert run.end() != 0
+    run.require_nothing_left()
+    found = show(coordinator, "dead")
+    assert "has not submitted allreduce 'grad.18'" in found["flight"], found
+    assert found["flight"] in [entry["sentence"] for entry in found["history"]], found
+    told = tool(coordinator, "diagnose", "dead")
+    assert found["flight"] in told and "ranks 0,1 --- allreduce 'grad.18'" in told and "--> rank 2" in told, told
+
+
+def test_of_a_rank_that_waits_in_python_the_line_is_shown(
+    serve: Callable[..., Coordinator], job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    run = job(WORKERS, "stuck", "sleep", options=coordinator.options("--job", "sleep"))
+    run.expect("stuck", START_SECONDS)
+    archive = tmp_path / "evidence.tar.gz"
+    told = tool(coordinator, "diagnose", "sleep", "--archive", str(archive))
+    assert "rank 2 finished 'grad.17'" in told and "has not submitted allreduce 'grad.18'" in told, told
+    outlier = told[told.index("stack of rank 2,") :]
+    assert "load_batch (" in outlier and "stuck.py:" in outlier, told
+    assert "stack of ranks 0,1 (most)" in told, told
+    check_the_archive(archive, pathlib.Path(coordinator.token_file).read_text(encoding="utf-8").strip())
+    # It was not stopped or changed by it, and can be asked again.
+    assert "load_batch (" in tool(coordinator, "diagnose", "sleep")
+    run.signal(signal.SIGINT)
+    run.end()
+
+
+def check_the_archive(archive: pathlib.Path, token: str) -> None:
+    """It has everything, and no secret."""
+    with tarfile.open(archive) as tar:
+        texts = {pathlib.Path(name).name: tar.extractfile(name).read().decode() for name in tar.getnames()}  # type: ignore[union-attr]
+    assert sorted(texts) == ["README.txt", "diagnosis.json", "job.json", "rank-0.json", "rank-1.json", "rank-2.json"]
+    assert not any(token in text for text in texts.values())
+    one = json.loads(texts["rank-2.json"])["evidence"]
+    assert "load_batch" in [frame["function"] for frame in one["threads"][0]["frames"]], one
+    assert any(setting.startswith("farandole=") for setting in one["settings"]), one
+    assert any(setting.startswith("kernel=Linux") for setting in one["settings"]), one
+    assert len(one["flight"]["records"]) > 20, one
+    assert one["kernel_threads"][0]["state"] == "sleeping", one
+
+
+def test_of_a_rank_that_keeps_the_interpreters_lock_in_c_the_caller_is_shown(
+    serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    run = job(WORKERS, "stuck", "native", options=coordinator.options("--job", "native"))
+    run.expect("stuck", START_SECONDS)
+    evidence = stacks_of(coordinator, "native")
+    assert evidence[2]["threads"][0]["frames"][0]["function"] == "wait_in_c", evidence[2]
+    assert "without the interpreter's lock" in evidence[2]["about_stacks"], evidence[2]
+    assert "with the interpreter's lock" in evidence[0]["about_stacks"], evidence[0]
+    run.signal(signal.SIGINT)
+    run.end()
+
+
+def test_a_rank_that_skips_a_collective_is_told_apart(
+    serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    run = job(WORKERS, "stuck", "skip", options=coordinator.options("--job", "skip"))
+    run.expect("stuck", START_SECONDS)
+    told = tool(coordinator, "diagnose", "skip")
+    assert "waits in 'grad.17' itself and has not submitted allreduce 'grad.18', for which ranks 0,1 wait" in told, told
+    assert "ranks 0,1 --- allreduce 'grad.18'" in told and "rank 2 --- allreduce 'grad.17'" in told, told
+    top = tool(coordinator, "top", "skip", "--once")
+    assert "job skip, running" in top and "RANK" in top, top
+    assert json.loads(tool(coordinator, "top", "skip", "--json"))["job"] == "skip"
+    assert "skip" in tool(coordinator, "top"), "in a pipe it prints once"
+    run.signal(signal.SIGINT)
+    run.end()

@@ -1,0 +1,45 @@
+#ifndef FARANDOLE_WORKER_MEMBER_WITNESS_H_
+#define FARANDOLE_WORKER_MEMBER_WITNESS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "farandole/v1/flight.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "worker/launch/options.h"
+#include "worker/stacks/stack_source.h"
+
+namespace farandole {
+
+// "NAME=value" of the settings that matter to what a job does, and versions; no secrets, and no paths.
+std::vector<std::string> DescribeSettings(const WorkerOptions& options);
+
+// Answers the coordinator's questions for evidence: the flight recorder, stacks, threads and settings.
+// Stacks are read with the interpreter's lock, and without it where that is not to be had within a second. One thread.
+class Witness {
+ public:
+  // `stacks` outlives it; null: there are none.
+  Witness(StackSource* stacks, std::vector<std::string> settings);
+
+  void Ask(const v1::EvidenceWanted& wanted, int64_t now_ns);
+  // The answers that are complete now; to be asked for every half second. `read_flight` reads the flight recorder.
+  std::vector<v1::WorkerMessage> Take(int64_t now_ns, absl::FunctionRef<v1::FlightRecords()> read_flight);
+
+ private:
+  struct Question {
+    v1::EvidenceWanted wanted;
+    int64_t asked_ns;
+  };
+  // False: it is not there yet.
+  bool AddStacks(int64_t waited_ns, v1::Evidence* evidence);
+
+  StackSource* const stacks_;
+  const std::vector<std::string> settings_;
+  std::vector<Question> questions_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_MEMBER_WITNESS_H_

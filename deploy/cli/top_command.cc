@@ -26,7 +26,6 @@
 namespace farandole {
 namespace {
 
-constexpr char kClear[] = "\x1b[H\x1b[2J";
 constexpr char kEnterScreen[] = "\x1b[?1049h\x1b[?25l";
 constexpr char kLeaveScreen[] = "\x1b[?25h\x1b[?1049l";
 
@@ -85,40 +84,53 @@ std::string ShowAsJson(const TopOptions& options, const Sight& sight) {
   return ShowJson(jobs, 2);
 }
 
+volatile std::sig_atomic_t is_interrupted = 0;
+volatile std::sig_atomic_t is_suspended = 0;
+
 // The terminal's second screen, on which keys arrive at once. Gone with the object.
 class Screen {
  public:
-  Screen() {
-    tcgetattr(STDIN_FILENO, &before_);
-    termios settings = before_;
-    settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    tcsetattr(STDIN_FILENO, TCSANOW, &settings);
-    std::fputs(kEnterScreen, stdout);
-  }
-  ~Screen() {
-    std::fputs(kLeaveScreen, stdout);
-    std::fflush(stdout);
-    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
+  Screen() { Enter(); }
+  ~Screen() { Leave(); }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
   static size_t lines() { return Size().ws_row; }
   static void Draw(const std::string& text) {
     const winsize size = Size();
-    std::fputs((kClear + FitToScreen(text, size.ws_col, size.ws_row)).c_str(), stdout);
+    std::fputs(DrawOver(FitToScreen(text, size.ws_col, size.ws_row)).c_str(), stdout);
     std::fflush(stdout);
   }
-  // Waits for a key, at most so long; '\0': none came.
-  static char Key(absl::Duration limit) {
+  // Waits for a key, at most so long; '\0': none came. A signal ends it, and none is missed: `open` are those that this
+  // thread takes nowhere else.
+  static char Key(absl::Duration limit, const sigset_t& open) {
     pollfd input = {STDIN_FILENO, POLLIN, 0};
+    const timespec time = absl::ToTimespec(limit);
+    if (ppoll(&input, 1, &time, &open) <= 0) return '\0';
     char key = '\0';
-    if (poll(&input, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) <= 0) return '\0';
     // Its end is the user's as well.
     return read(STDIN_FILENO, &key, 1) == 1 ? key : 'q';
   }
+  // Gives the terminal to the shell, as Ctrl-Z asks, until the user comes back.
+  void Suspend() {
+    Leave();
+    raise(SIGSTOP);
+    Enter();
+  }
 
  private:
+  void Enter() {
+    tcgetattr(STDIN_FILENO, &before_);
+    termios settings = before_;
+    settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    tcsetattr(STDIN_FILENO, TCSANOW, &settings);
+    std::fputs(kEnterScreen, stdout);
+  }
+  void Leave() {
+    std::fputs(kLeaveScreen, stdout);
+    std::fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
   static winsize Size() {
     winsize size = {};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {24, 80, 0, 0};
@@ -127,16 +139,29 @@ class Screen {
   termios before_ = {};
 };
 
-volatile std::sig_atomic_t is_interrupted = 0;
+// Ctrl-C, as q, leaves the terminal as it was; another size draws anew. From now on the signals come within Key only:
+// the set that Key opens.
+sigset_t HoldSignals() {
+  sigset_t held;
+  sigset_t open;
+  sigemptyset(&held);
+  struct sigaction action = {};
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH}) {
+    action.sa_handler = signal == SIGWINCH  ? [](int) {}
+                        : signal == SIGTSTP ? [](int) { is_suspended = 1; }
+                                            : [](int) { is_interrupted = 1; };
+    sigaction(signal, &action, nullptr);
+    sigaddset(&held, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &held, &open);
+  return open;
+}
 
 int ShowLive(const TopOptions& options) {
-  // Ctrl-C, as q, leaves the terminal as it was.
-  struct sigaction action = {};
-  action.sa_handler = [](int) { is_interrupted = 1; };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  const sigset_t open = HoldSignals();
   absl::Status failed;
   {
-    const Screen screen;
+    Screen screen;
     while (is_interrupted == 0) {
       const absl::StatusOr<Sight> sight = Look(options);
       failed = sight.status();
@@ -144,7 +169,8 @@ int ShowLive(const TopOptions& options) {
       // A coordinator that is being restarted comes back.
       Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1) + "\nq: quit"
                               : std::string(failed.message()) + "\n\nq: quit");
-      if (Screen::Key(absl::Seconds(options.interval_s)) == 'q') break;
+      if (Screen::Key(absl::Seconds(options.interval_s), open) == 'q') break;
+      if (std::exchange(is_suspended, 0) != 0) screen.Suspend();
     }
   }
   return failed.ok() ? 0 : Report(failed);

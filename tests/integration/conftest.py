@@ -13,6 +13,7 @@ import hosts  # noqa: E402
 from coordinators import Coordinator  # noqa: E402
 from gates import Gate  # noqa: E402
 from programs_run import Program  # noqa: E402
+from terminals import Terminal  # noqa: E402
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
@@ -71,6 +72,21 @@ def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[...
         )
 
     return coordinator
+
+
+@pytest.fixture
+def terminal(tmp_path: pathlib.Path) -> Iterator[Callable[..., Terminal]]:
+    """Starts a command in a terminal."""
+    harness.require_cli()
+    started: List[Terminal] = []
+
+    def open_terminal(*command: str, **environment: str) -> Terminal:
+        started.append(Terminal(command, tmp_path, environment))
+        return started[-1]
+
+    yield open_terminal
+    for each in started:
+        each.kill_all()
 
 
 @pytest.fixture

@@ -38,21 +38,6 @@ def gates(tmp_path: pathlib.Path) -> Iterator[Gates]:
         gate.close()
 
 
-@pytest.fixture
-def terminal(tmp_path: pathlib.Path) -> Iterator[Callable[..., Terminal]]:
-    """Starts a command in a terminal."""
-    harness.require_cli()
-    started: List[Terminal] = []
-
-    def open_terminal(*command: str, **environment: str) -> Terminal:
-        started.append(Terminal(command, tmp_path, environment))
-        return started[-1]
-
-    yield open_terminal
-    for each in started:
-        each.kill_all()
-
-
 def with_text(*texts: str) -> Callable[[List[str]], bool]:
     """Whether each of the texts is in a line."""
     return lambda lines: all(any(text in line for line in lines) for text in texts)

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/job_state_name.h"
 #include "deploy/cli/text/diagnosis_text.h"
@@ -102,6 +103,11 @@ std::string ShowTopJob(const v1::GetJobResponse& job, absl::Time now, size_t lin
              rows, out);
   if (count < workers.size()) out << "and " << workers.size() - count << " ranks more\n";
   return out.str();
+}
+
+std::string DrawOver(const std::string& text) {
+  // To the corner; behind each line, and below the last, nothing remains.
+  return absl::StrCat("\x1b[H", absl::StrReplaceAll(text, {{"\n", "\x1b[K\n"}}), "\x1b[K\x1b[J");
 }
 
 std::string FitToScreen(const std::string& text, size_t columns, size_t lines) {

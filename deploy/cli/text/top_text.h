@@ -19,6 +19,8 @@ std::string ShowTopJob(const v1::GetJobResponse& job, absl::Time now, size_t lin
 
 // `text` cut to a screen of so many columns and lines; UTF-8 sequences stay whole.
 std::string FitToScreen(const std::string& text, size_t columns, size_t lines);
+// The bytes by which a terminal that shows another text shows this one, with no empty screen in between.
+std::string DrawOver(const std::string& text);
 
 }  // namespace farandole
 

@@ -71,6 +71,8 @@ TEST(TopTextTest, OfEachJobItIsSaidWhatSlowsItDown) {
   EXPECT_THAT(ShowTopJobs({slow, over}, kNow, 5), Not(HasSubstr("rank 3 died")));
 }
 
+TEST(TopTextTest, NothingRemainsOfTheTextBefore) { EXPECT_EQ(DrawOver("a\nb"), "\x1b[Ha\x1b[K\nb\x1b[K\x1b[J"); }
+
 TEST(TopTextTest, AScreenIsNotOverrun) {
   EXPECT_EQ(FitToScreen("abcdef\nxy\nz", 4, 2), "abcd\nxy");
   EXPECT_EQ(FitToScreen("\xC3\xA9\xC3\xA9\xC3\xA9", 2, 9), "\xC3\xA9\xC3\xA9");

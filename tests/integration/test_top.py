@@ -1,0 +1,103 @@
+"""`farandole top` in a terminal: its screen follows the window, and leaves the terminal as it was."""
+
+import signal
+from typing import Callable, List
+
+import harness
+import pytest
+from coordinators import Coordinator
+from programs_run import SOON_SECONDS, START_SECONDS, Program
+from terminals import Terminal
+
+# Longer than a test: what is drawn meanwhile has another cause than time.
+RARELY = ["--interval", "3600"]
+ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l", b"\x1b[?25h\x1b[?1049l"
+
+
+@pytest.fixture(name="command")
+def top_of_a_job(serve: Callable[..., Coordinator], job: Callable[..., Program]) -> str:
+    """`farandole top` of a job that runs."""
+    coordinator = serve()
+    run = job(2, "stuck", "sleep", options=coordinator.options("--job", "watched"))
+    run.expect("stuck", START_SECONDS)
+    return " ".join([str(harness.CLI), "top", "watched", *coordinator.options(*RARELY)])
+
+
+@pytest.fixture(name="top")
+def top_in_a_terminal(command: str, terminal: Callable[..., Terminal]) -> Terminal:
+    """It runs, and before and after it the terminal's settings are printed."""
+    script = f"echo before $(stty -g); {command}; echo ended with $?; echo after $(stty -g)"
+    screen = terminal("sh", "-c", script)
+    screen.expect(shows("job watched, running", "RANK", "q: quit"))
+    return screen
+
+
+def shows(*texts: str) -> Callable[[List[str]], bool]:
+    """Whether each of the texts is in a line."""
+    return lambda lines: all(any(text in line for line in lines) for text in texts)
+
+
+def settings(lines: List[str], when: str) -> str:
+    """The terminal's, as `stty` says them."""
+    return next(line.split()[1] for line in lines if line.startswith(when))
+
+
+def require_restored(terminal: Terminal) -> None:
+    """The program is over, and has left its screen, with the cursor shown and the settings as they were."""
+    lines = terminal.end(0)
+    assert "ended with 0" in lines, lines
+    assert settings(lines, "before") == settings(lines, "after"), lines
+    written = terminal.written
+    assert written.count(ENTER) == written.count(LEAVE) >= 1, written
+    assert written.rindex(LEAVE) > written.rindex(ENTER), written
+
+
+@pytest.mark.parametrize("key", ("q", "\x03"), ids=("q", "ctrl-c"))
+def test_it_ends_at_once_and_leaves_the_terminal_as_it_was(key: str, top: Terminal) -> None:
+    top.type(key)
+    require_restored(top)
+
+
+def test_another_size_is_drawn_at_once(top: Terminal) -> None:
+    seen = len(top.written)
+    top.resize(40, 7)
+    top.expect(lambda _: top.written[seen:].count(b"\x1b[J") > 0, SOON_SECONDS)
+    drawn = top.written[seen:].split(b"\x1b[J")[0].removeprefix(b"\x1b[H")
+    lines = [line.replace(b"\x1b[K", b"").decode() for line in drawn.split(b"\r\n")]
+    assert len(lines) == 7 and max(map(len, lines)) <= 40, lines
+    assert "job watched" in lines[0] and lines[-1] == "q: quit", lines
+    top.type("q")
+    require_restored(top)
+
+
+def test_a_suspended_one_gives_the_terminal_to_the_shell(command: str, terminal: Callable[..., Terminal]) -> None:
+    shell = terminal("bash", "--norc", "--noprofile", "-i", PS1="ready> ")
+    shell.expect(shows("ready>"))
+    shell.type(f"stty -g >before; {command}\n")
+    shell.expect(shows("q: quit"))
+    shell.type("\x1a")
+    shell.expect(shows("Stopped"))
+    assert shell.written.count(LEAVE) == 1, shell.written
+    shell.type("stty -g | cmp - before && echo the same\n")
+    shell.expect(lambda lines: "the same" in lines)
+    shell.type("fg\n")
+    shell.expect(lambda _: shell.written.count(ENTER) == 2, SOON_SECONDS)
+    shell.type("q")
+    shell.expect(lambda _: shell.written.count(LEAVE) == 2, SOON_SECONDS)
+    shell.type("exit 0\n")
+    shell.end(0)
+
+
+def test_a_job_that_is_over_is_shown_so(
+    serve: Callable[..., Coordinator], job: Callable[..., Program], terminal: Callable[..., Terminal]
+) -> None:
+    coordinator = serve()
+    run = job(2, "stuck", "sleep", options=coordinator.options("--job", "brief"))
+    run.expect("stuck", START_SECONDS)
+    screen = terminal(str(harness.CLI), "top", "brief", *coordinator.options("--interval", "0.2"))
+    screen.expect(shows("job brief, running"))
+    run.signal(signal.SIGINT)
+    run.end()
+    screen.expect(shows("job brief, failed"), SOON_SECONDS)
+    screen.type("q")
+    screen.end(0)

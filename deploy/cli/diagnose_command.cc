@@ -27,6 +27,7 @@ struct DiagnoseOptions {
   std::string tenant;
   std::string archive;
   bool stacks = true;
+  bool last_stall = false;
   bool json = false;
 };
 
@@ -67,6 +68,7 @@ int Diagnose(const DiagnoseOptions& options) {
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);
   request.set_stacks(options.stacks);
+  request.set_last_stall(options.last_stall);
   const absl::StatusOr<v1::DiagnoseResponse> answer = known->session->Diagnose(request);
   if (!answer.ok()) return Report(answer.status());
   if (!options.archive.empty()) {
@@ -97,6 +99,8 @@ void AddDiagnoseCommand(CLI::App* app, int* exit_code) {
   command->add_option("--tenant", options->tenant, "Only a job of this tenant (needs an admin token for another's)");
   command->add_option("--archive", options->archive, "Write everything for a bug report to this new file (.tar.gz)");
   command->add_flag("!--no-stacks", options->stacks, "Leave out the stacks of the programs");
+  command->add_flag("--last-stall", options->last_stall,
+                    "Show what the workers said when the job stalled last, by the coordinator's own question");
   command->add_flag("--json", options->json, "Print JSON instead of text");
   command->callback([options, exit_code] { *exit_code = Diagnose(*options); });
 }

@@ -15,6 +15,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/known_jobs.h"
@@ -98,7 +99,8 @@ class Screen {
   static size_t lines() { return Size().ws_row; }
   static void Draw(const std::string& text) {
     const winsize size = Size();
-    std::fputs(DrawOver(FitToScreen(text, size.ws_col, size.ws_row)).c_str(), stdout);
+    const std::string fitted = FitToScreen(text, size.ws_col, static_cast<size_t>(size.ws_row) - 1);
+    std::fputs(DrawOver(absl::StrCat(fitted, "\n", FitToScreen("q: quit", size.ws_col, 1))).c_str(), stdout);
     std::fflush(stdout);
   }
   // Waits for a key, at most so long; '\0': none came. A signal ends it, and none is missed: `open` are those that this
@@ -167,8 +169,7 @@ int ShowLive(const TopOptions& options) {
       failed = sight.status();
       if (absl::IsInvalidArgument(failed) || absl::IsNotFound(failed)) break;
       // A coordinator that is being restarted comes back.
-      Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1) + "\nq: quit"
-                              : std::string(failed.message()) + "\n\nq: quit");
+      Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1) : std::string(failed.message()) + "\n");
       if (Screen::Key(absl::Seconds(options.interval_s), open) == 'q') break;
       if (std::exchange(is_suspended, 0) != 0) screen.Suspend();
     }

@@ -41,8 +41,8 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,
                                                    const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
   return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
-                      [stacks = request->stacks()](CallId call) {
-                        return EvidenceRequested{call, stacks};
+                      [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
+                        return EvidenceRequested{call, stacks, last_stall};
                       });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/evidence/flight_judge.h"
@@ -20,6 +21,11 @@ constexpr uint32_t kMostOthers = 64;
 // Records of all ranks together that are kept of an epoch that has ended, some 100 bytes each.
 constexpr int kMostRecords = 65536;
 constexpr int kLeastRecordsOfRank = 4;
+// A stall is told again and again; its ranks are asked once in so long.
+constexpr absl::Duration kStallDistance = absl::Minutes(10);
+// Of their answers so much is kept: some 20 KiB a rank, for 50 ranks.
+constexpr size_t kMostStallBytes = 1 << 20;
+constexpr int kMostStallRecords = 64;
 
 // The latest so many.
 void Shorten(int most, v1::FlightRecords* flight) {
@@ -47,8 +53,10 @@ std::vector<uint32_t> EvidenceCalls::Chosen() const {
 }
 
 void EvidenceCalls::On(const EvidenceRequested& event) {
+  if (event.last_stall) return AnswerFromStall(event.call);
   if (job_.run == nullptr) return AnswerFromRecords(event.call);
-  if (waiting_.size() >= kMostCalls) {
+  const auto is_call = [](const Waiting& waiting) { return waiting.call != 0; };
+  if (static_cast<size_t>(absl::c_count_if(waiting_, is_call)) >= kMostCalls) {
     return job_.ledger.Answer<v1::DiagnoseResponse>(
         event.call,
         absl::ResourceExhaustedError(absl::StrCat("job ", job_.ledger.name(), " is being diagnosed by ", kMostCalls,
@@ -56,6 +64,11 @@ void EvidenceCalls::On(const EvidenceRequested& event) {
   }
   Waiting waiting;
   waiting.call = event.call;
+  waiting.has_stacks = event.stacks;
+  Ask(std::move(waiting));
+}
+
+void EvidenceCalls::Ask(Waiting waiting) {
   waiting.inquiry = ++last_inquiry_;
   waiting.epoch = job_.run->epoch().number();
   waiting.size = job_.run->roster().size();
@@ -63,7 +76,7 @@ void EvidenceCalls::On(const EvidenceRequested& event) {
   v1::CoordinatorMessage message;
   message.mutable_evidence_wanted()->set_epoch(waiting.epoch);
   message.mutable_evidence_wanted()->set_inquiry(waiting.inquiry);
-  message.mutable_evidence_wanted()->set_stacks(event.stacks);
+  message.mutable_evidence_wanted()->set_stacks(waiting.has_stacks);
   const SharedMessage shared = Share(std::move(message));
   for (const uint32_t rank : Chosen()) {
     if (job_.run->roster().seat(rank).stream == 0) {
@@ -74,6 +87,18 @@ void EvidenceCalls::On(const EvidenceRequested& event) {
     job_.run->SendTo(rank, shared, job_.ledger.effects());
   }
   waiting_.push_back(std::move(waiting));
+}
+
+void EvidenceCalls::AskIfStalled() {
+  if (job_.run == nullptr || job_.run->last_stall().empty() || job_.run->last_stall_at() == noticed_) return;
+  noticed_ = job_.run->last_stall_at();
+  const uint64_t epoch = job_.run->epoch().number();
+  if (asked_in_ == epoch && job_.ledger.now() < asked_at_ + kStallDistance) return;
+  asked_in_ = epoch;
+  asked_at_ = job_.ledger.now();
+  Waiting waiting;
+  waiting.has_stacks = true;
+  Ask(std::move(waiting));
 }
 
 void EvidenceCalls::On(const FlightReported& event) {
@@ -106,14 +131,19 @@ void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
 }
 
 void EvidenceCalls::Settle() {
+  AskIfStalled();
   const auto is_over = [this](const Waiting& waiting) {
     return waiting.unanswered.empty() || waiting.until <= job_.ledger.now() || job_.run == nullptr ||
            job_.run->epoch().number() != waiting.epoch;
   };
   for (Waiting& waiting : waiting_) {
-    if (is_over(waiting)) Finish(&waiting);
+    if (!is_over(waiting)) continue;
+    waiting.is_over = true;
+    v1::DiagnoseResponse answer = Conclude(&waiting);
+    waiting.call == 0 ? KeepStall(std::move(answer))
+                      : job_.ledger.Answer<v1::DiagnoseResponse>(waiting.call, std::move(answer));
   }
-  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), [](const Waiting& one) { return one.call == 0; }),
+  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), [](const Waiting& one) { return one.is_over; }),
                  waiting_.end());
 }
 
@@ -123,7 +153,7 @@ absl::Time EvidenceCalls::Deadline() const {
   return deadline;
 }
 
-void EvidenceCalls::Finish(Waiting* waiting) {
+v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
   for (const uint32_t rank : waiting->unanswered) {
     waiting->silent[rank] =
         absl::StrCat("it did not answer within ", ShowDuration(kAnswerTime), ": its process is stopped, or cut off");
@@ -142,13 +172,55 @@ void EvidenceCalls::Finish(Waiting* waiting) {
     one.set_rank(rank);
     *response.add_ranks() = std::move(one);
   }
-  job_.ledger.Answer<v1::DiagnoseResponse>(std::exchange(waiting->call, 0), std::move(response));
+  return response;
+}
+
+void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
+  const auto has_evidence = [](const v1::RankEvidence& rank) { return rank.has_evidence(); };
+  if (absl::c_none_of(answer.ranks(), has_evidence)) return;
+  answer.set_stalled_unix_ms(absl::ToUnixMillis(asked_at_ + job_.ledger.wall_ahead()));
+  std::set<uint32_t> missing;
+  for (const v1::FlightWait& wait : answer.waits()) missing.insert(wait.missing().begin(), wait.missing().end());
+  size_t bytes = 0;
+  for (const bool of_missing : {true, false}) {
+    for (v1::RankEvidence& rank : *answer.mutable_ranks()) {
+      if ((missing.count(rank.rank()) > 0) != of_missing || !rank.has_evidence()) continue;
+      Shorten(kMostStallRecords, rank.mutable_evidence()->mutable_flight());
+      bytes += rank.evidence().ByteSizeLong();
+      if (bytes <= kMostStallBytes) continue;
+      bytes -= rank.evidence().ByteSizeLong();
+      rank.clear_evidence();
+      rank.set_silence("left out: of a stall, 1 MiB of evidence is kept, first that of the ranks that others wait for");
+    }
+  }
+  if (!answer.sentence().empty()) {
+    job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat("at the stall, ", answer.sentence()));
+    const bool is_shown =
+        job_.run == nullptr ? job_.last.flights.empty() : job_.run->epoch().number() == answer.epoch();
+    if (is_shown) job_.last.flight = absl::StrCat("at the last stall, ", answer.sentence());
+  }
+  stall_ = std::move(answer);
+}
+
+void EvidenceCalls::AnswerFromStall(CallId call) {
+  if (stall_.epoch() == 0) {
+    return job_.ledger.Answer<v1::DiagnoseResponse>(
+        call, absl::NotFoundError(
+                  absl::StrCat("job ", job_.ledger.name(), " has not stalled since this coordinator has known it")));
+  }
+  job_.ledger.Answer<v1::DiagnoseResponse>(call, v1::DiagnoseResponse(stall_));
 }
 
 void EvidenceCalls::AnswerFromRecords(CallId call) {
+  const uint64_t epoch = job_.ledger.record().epoch().number();
+  const bool stalled = stall_.epoch() != 0 && stall_.epoch() == epoch;
+  if (stalled && job_.last.flights.empty()) return AnswerFromStall(call);
   const auto size = static_cast<uint32_t>(job_.ledger.record().epoch().members_size());
   v1::DiagnoseResponse response;
-  response.set_epoch(job_.ledger.record().epoch().number());
+  // Stacks are gone with the processes, unless they were read before.
+  if (stalled) *response.mutable_stacks() = stall_.stacks();
+  if (stalled) response.set_stalled_unix_ms(stall_.stalled_unix_ms());
+  response.set_epoch(epoch);
   response.set_size(size);
   FlightFinding finding = JudgeFlights(job_.last.flights, size);
   if (!job_.last.flights.empty()) response.set_sentence(finding.sentence);

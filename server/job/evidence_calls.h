@@ -16,8 +16,9 @@
 
 namespace farandole {
 
-// Calls of MonitorService.Diagnose that wait for the answers of workers, and what launchers have read of those that
-// have ended. Owned by its Job, whose parts it borrows.
+// Calls of MonitorService.Diagnose that wait for the answers of workers, and the flight recorders that launchers have
+// read of workers that have ended. When the job stalls, it asks the workers by itself, and keeps their answers. Owned
+// by its Job, whose parts it borrows.
 class EvidenceCalls {
  public:
   explicit EvidenceCalls(JobParts* job) : job_(*job) {}
@@ -32,7 +33,9 @@ class EvidenceCalls {
 
  private:
   struct Waiting {
-    CallId call = 0;
+    CallId call = 0;  // 0: of a stall
+    bool is_over = false;
+    bool has_stacks = false;
     uint64_t inquiry = 0;
     uint64_t epoch = 0;
     uint32_t size = 0;
@@ -43,12 +46,22 @@ class EvidenceCalls {
   };
   // The ranks to be asked: all, or in a large epoch those that others wait for, and some of the others.
   std::vector<uint32_t> Chosen() const;
+  void Ask(Waiting waiting);
+  void AskIfStalled();
+  v1::DiagnoseResponse Conclude(Waiting* waiting) const;
+  void KeepStall(v1::DiagnoseResponse answer);
   void AnswerFromRecords(CallId call);
-  void Finish(Waiting* waiting);
+  void AnswerFromStall(CallId call);
 
   JobParts& job_;
   std::vector<Waiting> waiting_;
   uint64_t last_inquiry_ = 0;
+  // The notice that was seen last, when the workers were asked because of one, and in which epoch.
+  absl::Time noticed_ = absl::InfinitePast();
+  absl::Time asked_at_ = absl::InfinitePast();
+  uint64_t asked_in_ = 0;  // epoch
+  // Their answers; of epoch 0: none.
+  v1::DiagnoseResponse stall_;
 };
 
 }  // namespace farandole

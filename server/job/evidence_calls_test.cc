@@ -158,6 +158,87 @@ TEST_F(EvidenceCallsTest, WhatLaunchersReadOfDeadWorkersIsJudgedAndKept) {
   EXPECT_EQ(shown[0].flight(), replies[0].sentence());
 }
 
+// A tensor that rank 0 waits for, and rank 1 has not submitted, is reported, and looked into.
+class EvidenceOfStallTest : public EvidenceCallsTest {
+ protected:
+  // Time passes in which both ranks live, until questions for evidence are asked; these.
+  std::vector<uint64_t> Stall(absl::Duration time) {
+    std::vector<uint64_t> inquiries;
+    v1::WorkerMessage beat;
+    beat.mutable_heartbeat()->set_epoch(1);
+    const auto look = [&](const Actions& actions) {
+      for (const Output& output : actions.outputs) {
+        const auto* send = std::get_if<Send>(&output);
+        if (send == nullptr) continue;
+        if (send->message->has_evidence_wanted()) inquiries.push_back(send->message->evidence_wanted().inquiry());
+        if (send->message->has_stall_inquiry()) asked_ = send->message->stall_inquiry().inquiry();
+      }
+    };
+    for (absl::Duration passed; passed < time && inquiries.empty(); passed += absl::Seconds(1)) {
+      age_ += absl::Seconds(1);
+      for (const StreamId stream : streams_) {
+        look(shell_.Step(MessageReceived{stream, beat}));
+        v1::WorkerMessage message;
+        message.mutable_stall_report()->set_epoch(1);
+        message.mutable_stall_report()->set_inquiry(asked_);
+        if (stream == streams_[0]) {
+          v1::PendingTensor* const pending = message.mutable_stall_report()->add_pending();
+          pending->set_name("grad");
+          pending->set_age_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(age_)));
+        }
+        look(shell_.Step(MessageReceived{stream, message}));
+      }
+      shell_.Advance(absl::Seconds(1), look);
+    }
+    return inquiries;
+  }
+  std::vector<v1::DiagnoseResponse> LastStall() {
+    return Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true, true}));
+  }
+
+  absl::Duration age_;
+  uint64_t asked_ = 0;
+};
+
+TEST_F(EvidenceOfStallTest, TheWorkersAreAskedOnceAndTheirAnswersAreKept) {
+  EXPECT_TRUE(LastStall().empty()) << "the job has not stalled";
+  ASSERT_THAT(Stall(absl::Seconds(90)), ElementsAre(1, 1));
+  Answer(0, 1, "grad");
+  Answer(1, 1, "");
+  EXPECT_TRUE(Stall(absl::Minutes(5)).empty()) << "notices are repeated, questions are not";
+  const std::vector<v1::DiagnoseResponse> kept = LastStall();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_THAT(kept[0].sentence(), HasSubstr("has not submitted allreduce 'grad'"));
+  EXPECT_EQ(kept[0].stacks_size(), 2);
+  EXPECT_NE(kept[0].stalled_unix_ms(), 0);
+  const auto shown = Replies<v1::GetJobResponse>(shell_.Step(JobInspected{shell_.NewCall()}));
+  EXPECT_EQ(shown[0].flight(), absl::StrCat("at the last stall, ", kept[0].sentence()));
+  // The stacks outlive the processes.
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  const auto later = Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true}));
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].stacks_size(), 2);
+}
+
+TEST_F(EvidenceOfStallTest, TheKeptEvidenceHasABound) {
+  ASSERT_THAT(Stall(absl::Seconds(90)), ElementsAre(1, 1));
+  v1::WorkerMessage message;
+  v1::Evidence* const evidence = message.mutable_evidence();
+  evidence->set_epoch(1);
+  evidence->set_inquiry(1);
+  Add("grad", v1::FlightRecord::SUBMITTED, evidence->mutable_flight());
+  for (int thread = 0; thread < 40; ++thread) {
+    v1::ThreadStack* const stack = evidence->add_threads();
+    for (int frame = 0; frame < 100; ++frame) stack->add_frames()->set_file(std::string(300, 'x'));
+  }
+  shell_.Step(MessageReceived{streams_[0], message});
+  Answer(1, 1, "");
+  const std::vector<v1::DiagnoseResponse> kept = LastStall();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_THAT(kept[0].ranks(0).silence(), HasSubstr("left out"));
+  EXPECT_TRUE(kept[0].ranks(1).has_evidence()) << "others wait for it";
+}
+
 TEST(EvidenceBoundsTest, MoreThanARankCanHaveIsRefused) {
   v1::WorkerMessage message;
   for (int record = 0; record < 512; ++record) message.mutable_evidence()->mutable_flight()->add_records();

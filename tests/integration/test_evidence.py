@@ -5,15 +5,18 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tarfile
 from typing import Any, Callable, Dict
 
 import harness
 import pytest
 from coordinators import Coordinator
-from programs_run import START_SECONDS, Program
+from hosts import Namespaces
+from programs_run import SOON_SECONDS, START_SECONDS, Program
 from test_diagnosis import show
 
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
 WORKERS = 3
 # The fault is in the last rank.
 MISSING = (
@@ -103,6 +106,46 @@ def test_of_a_rank_that_keeps_the_interpreters_lock_in_c_the_caller_is_shown(
     assert "with the interpreter's lock" in evidence[0]["about_stacks"], evidence[0]
     run.signal(signal.SIGINT)
     run.end()
+
+
+def test_a_stall_is_looked_into_once_and_told_when_the_job_is_over(
+    serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    options = coordinator.options("--job", "stall")
+    run = job(WORKERS, "stuck", "sleep", options=options, FARANDOLE_STALL_WARNING_MS="1000")
+    run.expect("stuck", START_SECONDS)
+    coordinator.program.expect("at the stall, rank 2 finished 'grad", SOON_SECONDS)
+    assert "at the last stall, rank 2 finished 'grad.17'" in show(coordinator, "stall")["flight"]
+    run.signal(signal.SIGINT)
+    run.end()
+    for told in (tool(coordinator, "diagnose", "stall"), tool(coordinator, "diagnose", "stall", "--last-stall")):
+        assert "has not submitted allreduce 'grad.18'" in told, told
+        outlier = told[told.index("stack of rank 2,") :]
+        assert "load_batch (" in outlier and "when the job stalled" in told, told
+
+
+def test_ranks_of_two_hosts_are_diagnosed_alike_and_read_when_they_are_dead(
+    start: Callable[..., Program], two_hosts: Namespaces
+) -> None:
+    stuck = [sys.executable, str(PROGRAMS / "stuck.py"), "sleep"]
+    run = start(str(harness.CLI), "run", "--job", "far", *two_hosts.options(1, 2), *stuck)
+    run.expect("stuck", START_SECONDS)
+
+    def diagnose(*options: str) -> str:
+        """The launch's own coordinator is found in its state directory."""
+        environment = {**os.environ, "XDG_STATE_HOME": str(run.directory / "state"), "HOME": str(run.directory)}
+        return subprocess.check_output(
+            [str(harness.CLI), "diagnose", "far", *options], env=environment, text=True, timeout=60
+        )
+
+    told = diagnose()
+    assert "rank 2 finished 'grad.17'" in told and "3 ranks, 3 asked" in told, told
+    assert "stack of ranks 0,1 (most)" in told and "load_batch (" in told, told
+    ranks = {one.get("rank", 0): one["evidence"]["flight"] for one in json.loads(diagnose("--json"))["ranks"]}
+    os.kill(int(ranks[2]["pid"]), signal.SIGKILL)
+    run.expect(f"farandole: {MISSING}\n", START_SECONDS)
+    assert run.end() != 0
 
 
 def test_a_rank_that_skips_a_collective_is_told_apart(

@@ -90,6 +90,10 @@ void AddUnknown(const v1::DiagnoseResponse& answer, std::string* text) {
 std::string ShowEvidence(const v1::DiagnoseResponse& answer) {
   std::string text = absl::StrCat("epoch ", answer.epoch(), ", ", answer.size(),
                                   answer.size() == 1 ? " rank" : " ranks", ", ", answer.ranks_size(), " asked\n");
+  if (answer.stalled_unix_ms() != 0) {
+    absl::StrAppend(&text, "stacks as the coordinator read them when the job stalled, ",
+                    ShowTime(absl::FromUnixMillis(answer.stalled_unix_ms())), "\n");
+  }
   absl::StrAppend(
       &text,
       answer.sentence().empty() ? "no rank waits for another in a collective" : WithoutControls(answer.sentence()),

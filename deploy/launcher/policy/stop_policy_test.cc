@@ -7,9 +7,9 @@
 namespace farandole::launcher {
 namespace {
 
-constexpr WorkerEnd kDone{0, 0};
-constexpr WorkerEnd kCode3{3, 0};
-constexpr WorkerEnd kKilledByOthers{0, SIGKILL};
+const WorkerEnd kDone{0, 0};
+const WorkerEnd kCode3{3, 0};
+const WorkerEnd kKilledByOthers{0, SIGKILL};
 
 TEST(StopPolicyTest, ARunInWhichAllEndWithZeroIsWell) {
   StopPolicy policy(2, {});

@@ -73,6 +73,7 @@ struct JobInspected {
 struct EvidenceRequested {
   CallId call = 0;
   bool stacks = false;
+  bool last_stall = false;
 };
 // The launcher's: ReportFlightResponse.
 struct FlightReported {

@@ -150,10 +150,6 @@ absl::Status CheckpointGate::CheckGrant(const v1::BeginCheckpointRequest& reques
     return absl::AlreadyExistsError(
         absl::StrCat(Describe(name, request.step()), " exists: ", Show(existing->second.path())));
   }
-  if (catalogue_.size() >= kMostCheckpoints) {
-    return absl::ResourceExhaustedError(absl::StrCat("the job's catalogue has ", catalogue_.size(), " checkpoints; ",
-                                                     kMostCheckpoints, " is the most"));
-  }
   return absl::OkStatus();
 }
 
@@ -196,7 +192,23 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   writes->deletes.push_back(GrantKey(grant.token()));
   writes->puts.emplace_back(CheckpointKey(name, checkpoint.step()), checkpoint.SerializeAsString());
   *response.mutable_checkpoint() = checkpoint;
+  if (catalogue_.size() > kMostCheckpoints) ForgetOldest(writes);
   return response;
+}
+
+void CheckpointGate::ForgetOldest(Writes* writes) {
+  const auto is_only_one = [this](const NameAndStep& id) {
+    const auto own = catalogue_.find(id);
+    const bool has_earlier = own != catalogue_.begin() && std::prev(own)->first.first == id.first;
+    const auto next = std::next(own);
+    return !has_earlier && (next == catalogue_.end() || next->first.first != id.first);
+  };
+  auto oldest = by_commit_.begin();
+  while (oldest != by_commit_.end() && is_only_one(oldest->second)) ++oldest;
+  if (oldest == by_commit_.end()) oldest = by_commit_.begin();
+  writes->deletes.push_back(CheckpointKey(oldest->second.first, oldest->second.second));
+  catalogue_.erase(oldest->second);
+  by_commit_.erase(oldest);
 }
 
 absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::GiveUp(const v1::CommitCheckpointRequest& request,

@@ -59,11 +59,12 @@ class CheckpointGate {
   //   ABORTED             no epoch runs, or not the one that the request names
   //   PERMISSION_DENIED   the asking worker is not rank 0 (both named)
   //   ALREADY_EXISTS      the catalogue has this name and step (its path is named), and the request does not replace it
-  //   RESOURCE_EXHAUSTED  kMostGrants or kMostCheckpoints is reached
+  //   RESOURCE_EXHAUSTED  kMostGrants is reached
   absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present,
                                                     Writes* writes);
-  // Enters a written file in the catalogue; the same token again is given the same answer. With `give_up` it gives up a
-  // token that is not committed, for good; the answer has no checkpoint then.
+  // Enters a written file in the catalogue, which forgets its oldest for one beyond kMostCheckpoints; the same token
+  // again is given the same answer. With `give_up` it gives up a token that is not committed, for good; the answer has
+  // no checkpoint then.
   //   INVALID_ARGUMENT   a field is out of bounds or differs from what was granted, or the file's name lacks ".tTOKEN."
   //   NOT_FOUND          the token was never granted
   //   ABORTED            a later token was granted for the name, or a later epoch has been formed (both named)
@@ -90,6 +91,8 @@ class CheckpointGate {
                            const Present& present) const;
   // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.
   bool DropFencedGrant(const Present& present, Writes* writes);
+  // Forgets the checkpoint that was committed first, of a name that has others. Its file stays.
+  void ForgetOldest(Writes* writes);
   std::string GrantKey(uint64_t token) const;
   std::string CheckpointKey(const std::string& name, int64_t step) const;
 

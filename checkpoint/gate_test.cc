@@ -304,12 +304,22 @@ TEST_F(CheckpointGateTest, TheNumberOfOpenGrantsIsBounded) {
   EXPECT_EQ(rows_.size(), CheckpointGate::kMostGrants);
 }
 
-TEST_F(CheckpointGateTest, TheCatalogueIsBounded) {
-  for (size_t i = 0; i < CheckpointGate::kMostCheckpoints; ++i) {
-    const uint64_t token = Begin(i, "k").value();
-    ASSERT_TRUE(Commit(CommitRequest(token, i)).ok());
-  }
-  EXPECT_EQ(Begin(1 << 20, "k").status().message(), "the job's catalogue has 10000 checkpoints; 10000 is the most");
+TEST_F(CheckpointGateTest, AFullCatalogueForgetsItsOldestCheckpointAndGoesOn) {
+  const auto write = [this](const std::string& name, int64_t step) {
+    const uint64_t token = Begin(step, "k", name).value();
+    v1::CommitCheckpointRequest request = CommitRequest(token, step);
+    request.mutable_checkpoint()->set_name(name);
+    ASSERT_TRUE(Commit(request).ok());
+  };
+  write("best", 1);
+  for (size_t i = 1; i < CheckpointGate::kMostCheckpoints; ++i) write("epoch", static_cast<int64_t>(i));
+  write("epoch", CheckpointGate::kMostCheckpoints);
+  write("epoch", CheckpointGate::kMostCheckpoints + 1);
+  const v1::ListCheckpointsResponse listed = gate_.List();
+  EXPECT_EQ(listed.checkpoints_size(), static_cast<int>(CheckpointGate::kMostCheckpoints));
+  EXPECT_EQ(rows_.size(), CheckpointGate::kMostCheckpoints);
+  EXPECT_EQ(listed.checkpoints(0).name(), "best") << "the only one of its name";
+  EXPECT_EQ(listed.checkpoints(1).step(), 3) << "two were forgotten";
 }
 
 TEST_F(CheckpointGateTest, ARowThatCannotBeParsedIsNamed) {

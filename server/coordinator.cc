@@ -26,8 +26,10 @@
 #include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
 #include "server/edge/output_router.h"
+#include "server/edge/sweeper.h"
 #include "server/edge/worker_service.h"
 #include "server/loop/job_loops.h"
+#include "server/loop/job_rows.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
@@ -218,6 +220,11 @@ class Coordinator::Parts {
         std::make_unique<JobLoops>(options_.job_loops, loop_options,
                                    JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_});
     loops_->Restore(jobs_.ActiveKeys());
+    const absl::StatusOr<std::vector<StoreRow>> purges = ScanAndWait(store_.get(), "purge/");
+    if (!purges.ok()) return purges.status();
+    for (const StoreRow& row : *purges) {
+      if (const std::optional<JobKey> job = JobOfRow(row.key); job.has_value()) loops_->Purge(*job);
+    }
     return absl::OkStatus();
   }
 
@@ -232,6 +239,8 @@ class Coordinator::Parts {
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
     const absl::Status started = server_->Start({worker_service_.get(), monitor_service_.get(), admin_service_.get()});
     if (!started.ok()) return started;
+    sweeper_ =
+        std::make_unique<Sweeper>(router_.get(), &jobs_, store_.get(), options_.retention, options_.sweep_interval);
     server_->SetServing(true);
     serving_ = true;
     return absl::OkStatus();
@@ -286,6 +295,7 @@ class Coordinator::Parts {
     loops_->Stop();
     output_router_.streams().CloseAll(status);
     output_router_.calls().AnswerAll(status);
+    sweeper_.reset();
     server_->Stop(kFarewell);
     http_.reset();
     if (directory_.has_value()) directory_->RemoveAddress();
@@ -303,6 +313,7 @@ class Coordinator::Parts {
   std::unique_ptr<TenantRegistrar> registrar_;
   std::unique_ptr<JobLoops> loops_;
   std::unique_ptr<CallRouter> router_;
+  std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<WorkerService> worker_service_;
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/job/job.h"
+#include "server/registry/retention.h"
 
 namespace farandole {
 
@@ -30,6 +31,9 @@ struct CoordinatorOptions {
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
   std::string advertised_host;
   JobOptions job;
+  // Of jobs that have ended, and how often the coordinator looks whether some are to be deleted.
+  Retention retention;
+  absl::Duration sweep_interval = absl::Seconds(10);
   // Threads that decide about jobs; 1 to 64.
   size_t job_loops = 2;
   // How long a client of the HTTP edge may take for a request.

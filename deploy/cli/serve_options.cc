@@ -61,6 +61,11 @@ constexpr ServeSetting kSettings[] = {
      nullptr, &O::max_slots, 1024, 65536},
     {"--max-groups", "FARANDOLE_MAX_GROUPS", "groups", "1024", "Most groups of one epoch", nullptr, &O::max_groups, 1,
      4096},
+    {"--keep-ended-jobs", "FARANDOLE_KEEP_ENDED_JOBS", "jobs", "10000",
+     "Most ended jobs that are kept of each tenant; the oldest are deleted, their checkpoints' files are not", nullptr,
+     &O::keep_ended_jobs, 0, 50'000},
+    {"--keep-ended-days", "FARANDOLE_KEEP_ENDED_DAYS", "days", "30", "How long ended jobs are kept", nullptr,
+     &O::keep_ended_days, 1, 36'500},
     {"--drain-grace-ms", "FARANDOLE_DRAIN_GRACE_MS", "ms", "20000",
      "How long jobs may go on after SIGTERM or SIGINT; a second signal ends this grace period at once", nullptr,
      &O::drain_grace_ms, 0, kDayMs},
@@ -180,6 +185,8 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.job.max_workers = static_cast<uint32_t>(options.max_workers);
   coordinator.job.max_slots = static_cast<uint32_t>(options.max_slots);
   coordinator.job.max_groups = static_cast<uint32_t>(options.max_groups);
+  coordinator.retention.jobs = options.keep_ended_jobs;
+  coordinator.retention.age = absl::Hours(24 * options.keep_ended_days);
   return coordinator;
 }
 

@@ -34,6 +34,8 @@ struct ServeOptions {
   uint64_t max_workers = 0;
   uint64_t max_slots = 0;
   uint64_t max_groups = 0;
+  uint64_t keep_ended_jobs = 0;
+  uint64_t keep_ended_days = 0;
   uint64_t drain_grace_ms = 0;
 };
 

@@ -114,6 +114,20 @@ void LiveEvents::Tick() {
   TellChanges(now);
   TellNumbers(now);
   TellLooks(now);
+  TellDeletions(now);
+}
+
+void LiveEvents::TellDeletions(absl::Time now) {
+  const uint64_t deleted = registry_->forgotten();
+  if (deleted == deleted_ || now < told_deletions_ + kBetweenDeletions) return;
+  deleted_ = deleted;
+  told_deletions_ = now;
+  for (auto shown = shown_.begin(); shown != shown_.end();) {
+    const bool is_gone = !registry_->Knows(shown->first);
+    if (is_gone) restless_.erase(shown->first);
+    shown = is_gone ? shown_.erase(shown) : std::next(shown);
+  }
+  Publish("", "reset", "{}");
 }
 
 void LiveEvents::DropReaders(absl::Time now) {

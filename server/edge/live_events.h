@@ -38,6 +38,8 @@ class LiveEvents {
   // More jobs that change at once are a reset.
   static constexpr size_t kMostAtOnce = 8;
   static constexpr size_t kMostWatched = 16;
+  // Deleted jobs are told by a reset, one at most in this time.
+  static constexpr absl::Duration kBetweenDeletions = absl::Seconds(5);
 
   using CallerOf = std::function<HttpCaller(const HttpRequest&)>;
   // `registry` outlives it; `caller_of` says again and again whether a reader may go on; `on_news` is called with each
@@ -75,6 +77,7 @@ class LiveEvents {
   void TellChanges(absl::Time now);
   void TellNumbers(absl::Time now);
   void TellLooks(absl::Time now);
+  void TellDeletions(absl::Time now);
   void Publish(const std::string& tenant, const std::string& kind, const std::string& data);
   void Replay(const Reader& reader, const std::string& after);
 
@@ -98,6 +101,9 @@ class LiveEvents {
   absl::Time checked_ = absl::InfinitePast();
   absl::Time breathed_ = absl::InfinitePast();
   absl::Time looked_ = absl::InfinitePast();
+  absl::Time told_deletions_ = absl::InfinitePast();
+  // How many jobs had been deleted when readers were told of that last.
+  uint64_t deleted_ = 0;
 };
 
 }  // namespace farandole

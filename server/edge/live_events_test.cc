@@ -86,6 +86,23 @@ TEST_F(LiveEventsTest, AChangeIsToldToThoseWhoMaySeeIt) {
   EXPECT_EQ(news_, "mnist ");
 }
 
+TEST_F(LiveEventsTest, DeletedJobsAreAResetAndOneAtMostInFiveSeconds) {
+  const auto stream = Open("team");
+  for (const char* job : {"one", "two", "three"}) Update("team", job, 5);
+  Tick();
+  stream->Take();
+  jobs_.Forget({"team", "one"});
+  Tick();
+  EXPECT_THAT(stream->Take(), HasSubstr("event: reset\n"));
+  jobs_.Forget({"team", "two"});
+  Tick();
+  jobs_.Forget({"team", "three"});
+  Tick();
+  EXPECT_THAT(stream->Take(), Not(HasSubstr("event: reset\n")));
+  Tick(LiveEvents::kBetweenDeletions);
+  EXPECT_THAT(stream->Take(), HasSubstr("event: reset\n"));
+}
+
 TEST_F(LiveEventsTest, NumbersComeEveryTwoSecondsAndNewsAtOnce) {
   const auto stream = Open("admin");
   Update("team", "mnist", 5);

@@ -116,6 +116,9 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
   *ledger_.Change() = std::move(record);
   ledger_.Change()->set_tenant(ledger_.tenant());
   ledger_.Change()->set_job(ledger_.name());
+  // Records of earlier versions do not tell when the job ended.
+  if (!job_.IsOngoing() && ledger_.record().state() != v1::JOB_STATE_RUNNING && ledger_.record().ended_unix_ms() == 0)
+    ledger_.Change()->set_ended_unix_ms(ledger_.record().created_unix_ms());
   ledger_.history().Load(ledger_.record().history());
   job_.gate.SkipTokens(ledger_.record().last_token());
   const v1::Epoch& epoch = ledger_.record().epoch();

@@ -1,4 +1,4 @@
-// What remains in the store of jobs that were deleted, and of those that never were.
+// The rows that remain in the store of jobs that were deleted, and of those that never were.
 
 #include <memory>
 #include <string>

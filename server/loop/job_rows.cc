@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "farandole/v1/store.pb.h"
 
 namespace farandole {
@@ -19,13 +20,18 @@ bool HasRow(absl::Span<const StoreRow> rows, const std::string& key) {
   return std::any_of(rows.begin(), rows.end(), [&](const StoreRow& row) { return row.key == key; });
 }
 
-// When the job of a row under gone/ was deleted; a row that cannot be read is as old as can be.
+}  // namespace
+
+std::optional<JobKey> JobOfRow(absl::string_view row_key) {
+  const std::vector<std::string> parts = absl::StrSplit(row_key, '/');
+  if (parts.size() < 3) return std::nullopt;
+  return JobKey{parts[1], parts[2]};
+}
+
 absl::Time DeletedAt(const StoreRow& row) {
   v1::GoneRecord gone;
   return gone.ParseFromString(row.value) ? absl::FromUnixMillis(gone.deleted_unix_ms()) : absl::InfinitePast();
 }
-
-}  // namespace
 
 std::string JobRowKey(const JobKey& key) { return absl::StrCat("job/", key.Text()); }
 

@@ -2,10 +2,12 @@
 #define FARANDOLE_SERVER_LOOP_JOB_ROWS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/registry/job_key.h"
@@ -13,6 +15,8 @@
 
 namespace farandole {
 
+// The job that a row under KIND/TENANT/JOB is of; nullopt: the key is another one.
+std::optional<JobKey> JobOfRow(absl::string_view row_key);
 // The key of the job's JobRecord.
 std::string JobRowKey(const JobKey& key);
 
@@ -26,6 +30,9 @@ bool AreLeftOver(const JobKey& key, absl::Span<const StoreRow> rows);
 // The commits that delete these rows of a job without a record, to be made in their order: the last one releases the
 // owner. The row under gone/ stays for kGoneKept.
 std::vector<StoreBatch> PurgeOf(const JobKey& key, absl::Span<const StoreRow> rows, absl::Time now);
+
+// When the job of a row under gone/ was deleted; InfinitePast: the row cannot be read.
+absl::Time DeletedAt(const StoreRow& row);
 
 // Takes the job over from its last owner and reads all its rows, as proto/farandole/v1/store.proto lists them, by one
 // call to the store. No rows: there is no such job yet. `done` is called once, on a thread of the store. Errors: the

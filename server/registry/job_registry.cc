@@ -26,7 +26,7 @@ absl::Status JobRegistry::Load(absl::Span<const StoreRow> rows) {
     v1::JobRecord record;
     if (!record.ParseFromString(row.value))
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobRecord"));
-    v1::JobSummary& summary = jobs_[JobKey{record.tenant(), record.job()}];
+    v1::JobSummary summary;
     summary.set_tenant(record.tenant());
     summary.set_job(record.job());
     summary.set_state(record.state());
@@ -37,6 +37,10 @@ absl::Status JobRegistry::Load(absl::Span<const StoreRow> rows) {
     summary.set_created_unix_ms(record.created_unix_ms());
     summary.set_resets(record.resets());
     if (record.has_elastic()) *summary.mutable_elastic() = record.elastic();
+    // Records of earlier versions do not tell when the job ended.
+    const bool is_dated = IsActive(record.state()) || record.ended_unix_ms() != 0;
+    summary.set_ended_unix_ms(is_dated ? record.ended_unix_ms() : record.created_unix_ms());
+    Put({record.tenant(), record.job()}, std::move(summary));
   }
   return absl::OkStatus();
 }
@@ -81,35 +85,86 @@ absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers) {
     return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": ", kept, " jobs of tenant ", key.tenant,
                                                      " are kept, at most ", kMaxJobsKept, " can be"));
   }
-  v1::JobSummary& room = jobs_[key];
+  v1::JobSummary room = own == jobs_.end() ? v1::JobSummary() : own->second;
   room.set_tenant(key.tenant);
   room.set_job(key.job);
   room.set_state(v1::JOB_STATE_FORMING);
   room.set_wanted_size(most_workers);
+  room.clear_ended_unix_ms();
+  Put(key, std::move(room));
   return absl::OkStatus();
 }
 
 void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (summary.created_unix_ms() == 0) {
-    jobs_.erase(key);
-    updates_.erase(key);
-  } else {
-    jobs_[key] = std::move(summary);
-    updates_[key] = ++last_update_;
-  }
+  if (summary.created_unix_ms() == 0) return Erase(key);
+  Put(key, std::move(summary));
+  updates_[key] = ++last_update_;
 }
 
 void JobRegistry::Forget(const JobKey& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  jobs_.erase(key);
+  Erase(key);
+  ++forgotten_;
+}
+
+uint64_t JobRegistry::forgotten() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return forgotten_;
+}
+
+std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Time now, size_t most) const {
+  const int64_t oldest_kept = absl::ToUnixMillis(now - retention.age);
+  std::vector<EndedJob> overdue;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Each tenant's oldest that has not been taken yet, and how many may be taken because they are too many.
+  struct Candidates {
+    const std::string* tenant;
+    absl::btree_set<std::pair<int64_t, std::string>>::const_iterator next, end;
+    size_t beyond;
+  };
+  std::vector<Candidates> tenants;
+  for (const auto& [tenant, ended] : ended_) {
+    const size_t beyond = ended.size() - std::min(ended.size(), retention.jobs);
+    tenants.push_back({&tenant, ended.begin(), ended.end(), beyond});
+  }
+  for (bool is_any = true; is_any && overdue.size() < most;) {
+    is_any = false;
+    for (Candidates& one : tenants) {
+      if (one.next == one.end || (one.beyond == 0 && one.next->first >= oldest_kept)) continue;
+      if (overdue.size() == most) break;
+      overdue.push_back({{*one.tenant, one.next->second}, one.next->first});
+      ++one.next;
+      one.beyond -= one.beyond > 0 ? 1 : 0;
+      is_any = true;
+    }
+  }
+  return overdue;
+}
+
+void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
+  v1::JobSummary& kept = jobs_[key];
+  if (kept.ended_unix_ms() != 0 && kept.ended_unix_ms() != summary.ended_unix_ms())
+    ended_[key.tenant].erase({kept.ended_unix_ms(), key.job});
+  if (summary.ended_unix_ms() != 0) ended_[key.tenant].emplace(summary.ended_unix_ms(), key.job);
+  kept = std::move(summary);
+}
+
+void JobRegistry::Erase(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end()) return;
+  if (const auto ended = ended_.find(key.tenant); ended != ended_.end()) {
+    ended->second.erase({found->second.ended_unix_ms(), key.job});
+    if (ended->second.empty()) ended_.erase(ended);
+  }
+  jobs_.erase(found);
   updates_.erase(key);
 }
 
 void JobRegistry::Release(const JobKey& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = jobs_.find(key);
-  if (found != jobs_.end() && found->second.created_unix_ms() == 0) jobs_.erase(found);
+  if (found != jobs_.end() && found->second.created_unix_ms() == 0) Erase(key);
 }
 
 bool JobRegistry::Knows(const JobKey& key) const {

@@ -7,15 +7,19 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/registry/job_key.h"
+#include "server/registry/retention.h"
 #include "server/registry/tenants.h"
 #include "server/store/store.h"
 
@@ -28,6 +32,12 @@ inline constexpr size_t kMaxJobsListed = 1000;
 
 // FORMING or RUNNING: the job counts towards its tenant's quota.
 bool IsActive(v1::JobState state);
+
+// A job, and when it ended.
+struct EndedJob {
+  JobKey key;
+  int64_t ended_unix_ms = 0;
+};
 
 // All jobs that this coordinator keeps, each as it was after its last Step. The job loops write, others read. Owned by
 // the coordinator; any thread.
@@ -51,6 +61,11 @@ class JobRegistry {
 
   // The job was deleted.
   void Forget(const JobKey& key);
+  // How many jobs were forgotten.
+  uint64_t forgotten() const;
+  // At most `most` of the jobs that `retention` does not let be kept; of each tenant the oldest first, and of all
+  // tenants alike.
+  std::vector<EndedJob> Overdue(const Retention& retention, absl::Time now, size_t most) const;
 
   // Gives back the room of a job of which nothing has come.
   void Release(const JobKey& key);
@@ -67,6 +82,9 @@ class JobRegistry {
   void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
 
  private:
+  void Put(const JobKey& key, v1::JobSummary summary) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Erase(const JobKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Tenants* const tenants_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
@@ -74,6 +92,9 @@ class JobRegistry {
   // Of each job the number of its last update, where it had one in this life.
   absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By tenant: the end of each ended job, and its name.
+  absl::btree_map<std::string, absl::btree_set<std::pair<int64_t, std::string>>> ended_ ABSL_GUARDED_BY(mutex_);
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farandole

@@ -105,6 +105,40 @@ TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
   EXPECT_THAT(names("a"), ::testing::ElementsAre("new", "old"));
 }
 
+std::vector<std::string> NamesOf(const std::vector<EndedJob>& jobs) {
+  std::vector<std::string> names;
+  for (const EndedJob& job : jobs) names.push_back(absl::StrCat(job.key.Text(), "@", job.ended_unix_ms));
+  return names;
+}
+
+TEST(JobDirectoryTest, EndedJobsAreOverdueByTheirAgeAndTheirNumber) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  const Tenants tenants;
+  JobRegistry registry(&tenants);
+  const auto end = [&](const std::string& tenant, const std::string& job, int64_t at) {
+    v1::JobSummary summary = Job(tenant, job, v1::JOB_STATE_FINISHED, 1);
+    summary.set_ended_unix_ms(at);
+    registry.Update({tenant, job}, summary);
+  };
+  for (int i = 0; i < 4; ++i) end("a", absl::StrCat("j", i), 1000 + i);
+  end("b", "old", 500);
+  end("b", "new", 2000);
+  registry.Update({"b", "runs"}, Job("b", "runs", v1::JOB_STATE_RUNNING, 1));
+  const auto overdue = [&](int64_t oldest, size_t jobs, size_t most = 100) {
+    const absl::Time now = absl::FromUnixMillis(oldest) + absl::Hours(1);
+    return NamesOf(registry.Overdue({absl::Hours(1), jobs}, now, most));
+  };
+  EXPECT_THAT(overdue(500, 4), IsEmpty());
+  EXPECT_THAT(overdue(501, 4), ElementsAre("b/old@500"));
+  EXPECT_THAT(overdue(1002, 4), ElementsAre("a/j0@1000", "b/old@500", "a/j1@1001"));
+  EXPECT_THAT(overdue(0, 1), ElementsAre("a/j0@1000", "b/old@500", "a/j1@1001", "a/j2@1002"));
+  EXPECT_THAT(overdue(0, 0, 3), ElementsAre("a/j0@1000", "b/old@500", "a/j1@1001")) << "no tenant waits for another";
+  registry.Update({"a", "j0"}, Job("a", "j0", v1::JOB_STATE_RUNNING, 1));
+  registry.Forget({"b", "old"});
+  EXPECT_THAT(overdue(0, 1), ElementsAre("a/j1@1001", "a/j2@1002"));
+}
+
 TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
   Tenants tenants;
   v1::TenantRecord tenant;

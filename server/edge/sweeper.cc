@@ -1,0 +1,84 @@
+#include "server/edge/sweeper.h"
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/loop/job_rows.h"
+#include "server/store/store_wait.h"
+#include "spdlog/spdlog.h"
+
+namespace farandole {
+namespace {
+
+// Jobs, and rows, of one step.
+constexpr size_t kAtOnce = 100;
+constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
+
+}  // namespace
+
+Sweeper::Sweeper(CallRouter* router, const JobRegistry* registry, Store* store, Retention retention,
+                 absl::Duration interval)
+    : router_(router), registry_(registry), store_(store), retention_(retention), interval_(interval), thread_([this] {
+        Run();
+      }) {}
+
+Sweeper::~Sweeper() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Sweeper::Run() {
+  bool has_more = false;
+  do {
+    has_more = DeleteOverdue();
+    if (!has_more) ForgetDeleted();
+  } while (Rest(has_more ? kBetweenSteps : interval_));
+}
+
+bool Sweeper::Rest(absl::Duration duration) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(duration), [this] { return is_stopping_; });
+}
+
+bool Sweeper::DeleteOverdue() {
+  const std::vector<EndedJob> overdue = registry_->Overdue(retention_, absl::Now(), kAtOnce);
+  std::vector<std::future<bool>> answers;
+  for (const EndedJob& job : overdue) {
+    // shared: by the answer, of which the table of calls keeps a copy.
+    const auto answer = std::make_shared<std::promise<bool>>();
+    answers.push_back(answer->get_future());
+    router_->Push(
+        job.key,
+        [&](CallId call) {
+          return DeleteRequested{call, job.ended_unix_ms};
+        },
+        [answer](const absl::Status& status, ReplyMessage) { answer->set_value(status.ok()); });
+  }
+  size_t deleted = 0;
+  for (std::future<bool>& answer : answers) deleted += answer.get() ? 1 : 0;
+  // Where none goes, the store may fail: another try comes with the next look.
+  return overdue.size() == kAtOnce && deleted > 0;
+}
+
+void Sweeper::ForgetDeleted() {
+  std::promise<absl::StatusOr<std::vector<StoreRow>>> answer;
+  store_->ScanPage("gone/", last_gone_, kAtOnce,
+                   [&](absl::StatusOr<std::vector<StoreRow>> rows) { answer.set_value(std::move(rows)); });
+  const absl::StatusOr<std::vector<StoreRow>> rows = answer.get_future().get();
+  if (!rows.ok()) return;
+  const absl::Time now = absl::Now();
+  for (const StoreRow& row : *rows) {
+    const std::optional<JobKey> job = JobOfRow(row.key);
+    if (job.has_value() && DeletedAt(row) + kGoneKept <= now) router_->loops().Purge(*job);
+  }
+  last_gone_ = rows->size() < kAtOnce ? "" : rows->back().key;
+}
+
+}  // namespace farandole

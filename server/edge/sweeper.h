@@ -1,0 +1,53 @@
+#ifndef FARANDOLE_SERVER_EDGE_SWEEPER_H_
+#define FARANDOLE_SERVER_EDGE_SWEEPER_H_
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
+#include "server/registry/retention.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// Has jobs deleted that have been kept long enough, and forgets deleted ones for good in time. Each job decides itself
+// whether it may go: it may have begun anew. It works in small steps with rests between them, so that running jobs do
+// not wait for it. Owned by the coordinator.
+class Sweeper {
+ public:
+  // All that is given outlives it. `interval`: how often it looks whether there is anything to do.
+  Sweeper(CallRouter* router, const JobRegistry* registry, Store* store, Retention retention, absl::Duration interval);
+  // Waits for the step that it is at.
+  ~Sweeper();
+
+ private:
+  void Run();
+  // false: the coordinator stops.
+  bool Rest(absl::Duration duration);
+  // true: there may be more.
+  bool DeleteOverdue();
+  // Looks at the next rows under gone/.
+  void ForgetDeleted();
+
+  CallRouter* const router_;
+  const JobRegistry* const registry_;
+  Store* const store_;
+  const Retention retention_;
+  const absl::Duration interval_;
+  // The last row under gone/ that was looked at; "": begin anew.
+  std::string last_gone_;
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_SWEEPER_H_

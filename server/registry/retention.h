@@ -1,0 +1,19 @@
+#ifndef FARANDOLE_SERVER_REGISTRY_RETENTION_H_
+#define FARANDOLE_SERVER_REGISTRY_RETENTION_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+namespace farandole {
+
+// How long jobs that have ended are kept: both bounds hold.
+struct Retention {
+  absl::Duration age = absl::Hours(30 * 24);
+  // The newest so many of each tenant.
+  size_t jobs = 10'000;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_REGISTRY_RETENTION_H_

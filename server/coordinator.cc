@@ -37,6 +37,7 @@
 #include "server/store/memory_store.h"
 #include "server/store/rocksdb_store.h"
 #include "server/store/store_wait.h"
+#include "server/store_schema.h"
 #include "spdlog/spdlog.h"
 #include "web/http_edge.h"
 #include "web/sign_in.h"
@@ -192,6 +193,7 @@ class Coordinator::Parts {
     absl::StatusOr<std::unique_ptr<Store>> store = OpenRocksdbStore(directory->store_path());
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
+    if (absl::Status status = UpdateSchema(store_.get(), directory->store_path()); !status.ok()) return status;
     absl::StatusOr<std::string> token = directory->EnsureToken();
     if (!token.ok()) return token.status();
     if (absl::Status synced = directory->Sync(); !synced.ok()) return synced;
@@ -208,7 +210,7 @@ class Coordinator::Parts {
     registrar_ = std::make_unique<TenantRegistrar>(ledger_.get(), &tenants_, token_);
     if (absl::Status status = registrar_->EnsureDefaultTenant(); !status.ok()) return status;
     tenants_.SetRunKey(HmacSha256(token_, "credentials of runs"));
-    const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "job/");
+    const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "summary/");
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
 

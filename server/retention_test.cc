@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,6 +43,8 @@ constexpr int kJobs = 250;
 constexpr int kCheckpoints = 150;
 
 std::string program;
+// How many the test of a start makes.
+std::string ended_jobs = "10000";
 
 CoordinatorOptions OptionsFor(const std::string& state_dir) {
   CoordinatorOptions options;
@@ -72,10 +77,43 @@ void WriteJob(Store* store, const std::string& job, int checkpoints) {
   }
 }
 
-// `program make DIRECTORY`.
+// `program make DIRECTORY`: a store of the first schema.
 int Make(const std::string& state_dir) {
   const std::unique_ptr<Store> store = OpenRocksdbStore(state_dir + "/store").value();
   for (int i = 0; i < kJobs; ++i) WriteJob(store.get(), absl::StrCat("job-", i), kCheckpoints);
+  return 0;
+}
+
+// `program fill DIRECTORY JOBS`: ended jobs without checkpoints, with a long history each.
+int Fill(const std::string& state_dir, const std::string& jobs) {
+  const std::unique_ptr<Store> store = OpenRocksdbStore(state_dir + "/store").value();
+  int count = 0;
+  if (!absl::SimpleAtoi(jobs, &count)) return 1;
+  v1::JobRecord record;
+  record.set_tenant("default");
+  record.set_state(v1::JOB_STATE_FINISHED);
+  record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
+  record.set_ended_unix_ms(record.created_unix_ms());
+  record.set_reason("all 8 workers of epoch 1 left in order");
+  for (int i = 0; i < 30; ++i) {
+    v1::HistoryEntry* entry = record.add_history();
+    entry->set_at_unix_ms(record.created_unix_ms());
+    entry->set_sentence(absl::StrCat("epoch ", i, " formed: all 8 workers joined, as they do time and again"));
+  }
+  std::promise<void> written;
+  std::atomic<int> left{count};
+  for (int i = 0; i < count; ++i) {
+    const std::string owner = absl::StrCat("default/job-", i);
+    record.set_job(absl::StrCat("job-", i));
+    store->Acquire(owner, [](const absl::StatusOr<uint64_t>&) {});
+    store->Commit(owner, 1, StoreBatch{{}, {{absl::StrCat("job/", owner), record.SerializeAsString()}}},
+                  [&](const absl::Status&) {
+                    if (--left == 0) written.set_value();
+                  });
+    // The store's queue is bounded by its callers.
+    if (i % 1000 == 999) ScanAndWait(store.get(), "none").IgnoreError();
+  }
+  written.get_future().wait();
   return 0;
 }
 
@@ -198,6 +236,45 @@ TEST_F(RetentionTest, AKillInTheMiddleOfASweepLeavesNoHalfJob) {
   EXPECT_TRUE(is_clean) << "rows are left of jobs that were deleted";
 }
 
+// The promise is 2 s for 100,000 (--test_arg=--jobs=100000); fewer are made in less time.
+TEST(StartTest, AStartReadsNoMoreOfEndedJobsThanItNeeds) {
+  std::string made = ::testing::TempDir() + "/start-XXXXXX";
+  ASSERT_NE(mkdtemp(made.data()), nullptr);
+  ASSERT_EQ(Child({"fill", made, ended_jobs}).Wait(), 0);
+  CoordinatorOptions options;
+  options.state_dir = made;
+  options.retention.jobs = 1 << 20;
+  // The first start brings the store up to date.
+  for (const bool is_first : {true, false}) {
+    const absl::Time before = absl::Now();
+    const auto coordinator = Coordinator::Start(options);
+    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+    const absl::Duration took = absl::Now() - before;
+    std::cout << ended_jobs << " ended jobs: " << (is_first ? "first start, " : "start, ") << took << std::endl;
+    if (!is_first) {
+      EXPECT_LT(took, absl::Seconds(2));
+    }
+  }
+  std::filesystem::remove_all(made);
+}
+
+TEST_F(RetentionTest, AStoreOfALaterVersionIsRefusedAndLeftAsItIs) {
+  {
+    const std::unique_ptr<Store> store = OpenRocksdbStore(state_dir_ + "/store").value();
+    const uint64_t revision = AcquireAndWait(store.get(), "schema").value();
+    v1::SchemaRecord later;
+    later.set_version(3);
+    ASSERT_TRUE(CommitAndWait(store.get(), "schema", revision,
+                              StoreBatch{{}, {{"meta/schema", later.SerializeAsString()}}, true})
+                    .ok());
+  }
+  const auto refused = Coordinator::Start(OptionsFor(state_dir_));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(refused.status().message().find("has rows of version 3, and this farandole"), std::string::npos)
+      << refused.status();
+  EXPECT_EQ(ReadRowsOffline(state_dir_ + "/store", "summary/")->size(), 0u);
+}
+
 TEST_F(RetentionTest, TheNewestJobsStay) {
   const Child coordinator({"serve", state_dir_, "7"});
   std::set<std::string> kept;
@@ -216,8 +293,10 @@ TEST_F(RetentionTest, TheNewestJobsStay) {
 int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "make") return farandole::Make(argv[2]);
+  if (role == "fill") return farandole::Fill(argv[2], argv[3]);
   if (role == "serve") return farandole::Serve(argv[2], argv[3], argc > 4 ? argv[4] : "");
   ::testing::InitGoogleTest(&argc, argv);
   farandole::program = std::filesystem::canonical("/proc/self/exe").string();
+  if (absl::StartsWith(role, "--jobs=")) farandole::ended_jobs = role.substr(sizeof("--jobs=") - 1);
   return RUN_ALL_TESTS();
 }

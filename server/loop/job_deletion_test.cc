@@ -41,7 +41,8 @@ TEST_F(JobLoopTest, ADeletedJobLeavesOnlyWhatANewOneMustNotRepeat) {
   EXPECT_EQ(AwaitEpoch(), 2u) << "no epoch is repeated";
   ASSERT_TRUE(loop->Push(kJob, CheckpointsListed{9}).ok());
   EXPECT_EQ(std::get<v1::ListCheckpointsResponse>(outputs_.NextReply().message).checkpoints_size(), 0);
-  EXPECT_THAT(KeysNow(), ElementsAre("job/default/train", "members/default/train", "owner/", "owner/default/train"));
+  EXPECT_THAT(KeysNow(), ElementsAre("job/default/train", "members/default/train", "owner/", "owner/default/train",
+                                     "summary/default/train"));
 }
 
 TEST_F(JobLoopTest, ADeletionThatWasCutOffIsFinishedBeforeANewJobBegins) {
@@ -60,7 +61,8 @@ TEST_F(JobLoopTest, ADeletionThatWasCutOffIsFinishedBeforeANewJobBegins) {
   EXPECT_TRUE(outputs_.NextReply().status.ok());
   ASSERT_TRUE(loop->Push(kJob, StreamOf(2, 3)).ok());
   EXPECT_EQ(AwaitEpoch(), 5u);
-  EXPECT_THAT(KeysNow(), ElementsAre("job/default/train", "members/default/train", "owner/", "owner/default/train"));
+  EXPECT_THAT(KeysNow(), ElementsAre("job/default/train", "members/default/train", "owner/", "owner/default/train",
+                                     "summary/default/train"));
 }
 
 TEST_F(JobLoopTest, ADeletedJobIsForgottenForGoodAfterItsTime) {

@@ -35,6 +35,18 @@ absl::Time DeletedAt(const StoreRow& row) {
 
 std::string JobRowKey(const JobKey& key) { return absl::StrCat("job/", key.Text()); }
 
+std::string SummaryRowKey(const JobKey& key) { return absl::StrCat("summary/", key.Text()); }
+
+v1::JobSummary LastingPart(v1::JobSummary summary) {
+  summary.clear_batches_per_second();
+  summary.clear_last_stall();
+  summary.clear_last_stall_unix_ms();
+  summary.clear_waiting();
+  summary.clear_gpus();
+  summary.clear_blocker();
+  return summary;
+}
+
 bool HasRecord(const JobKey& key, absl::Span<const StoreRow> rows) { return HasRow(rows, JobRowKey(key)); }
 
 bool AreLeftOver(const JobKey& key, absl::Span<const StoreRow> rows) {

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "farandole/v1/monitor.pb.h"
 #include "server/registry/job_key.h"
 #include "server/store/store.h"
 
@@ -22,6 +23,10 @@ std::string JobRowKey(const JobKey& key);
 
 // After so long a new job of a deleted one's name may begin as if there had been none.
 inline constexpr absl::Duration kGoneKept = absl::Hours(30 * 24);
+
+std::string SummaryRowKey(const JobKey& key);
+// A summary without what changes all the time, and is not kept.
+v1::JobSummary LastingPart(v1::JobSummary summary);
 
 // Whether they have the job's record: there is such a job.
 bool HasRecord(const JobKey& key, absl::Span<const StoreRow> rows);

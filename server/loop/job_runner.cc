@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/steady_time.h"
+#include "server/loop/job_rows.h"
 #include "spdlog/spdlog.h"
 
 namespace farandole {
@@ -83,6 +84,7 @@ void JobRunner::CarryOut(Actions actions) {
     for (Output& output : actions.outputs) Deliver(std::move(output));
     return;
   }
+  if (!is_durable) KeepSummary(&actions.persist);
   const uint64_t number = ++last_number_;
   unfinished_.push_back({number, is_durable, std::move(actions.outputs)});
   if (is_durable) return;
@@ -92,6 +94,17 @@ void JobRunner::CarryOut(Actions actions) {
         metrics->ObserveCommit(SteadyNow() - called);
         committed(number, std::move(status));
       });
+}
+
+void JobRunner::KeepSummary(StoreBatch* persist) {
+  if (job_->IsDeleted()) {
+    persist->deletes.push_back(SummaryRowKey(key_));
+    return;
+  }
+  std::string summary = LastingPart(job_->Summary()).SerializeAsString();
+  if (summary == kept_summary_) return;
+  persist->puts.push_back({SummaryRowKey(key_), summary});
+  kept_summary_ = std::move(summary);
 }
 
 void JobRunner::Account(const std::vector<Output>& outputs) {

@@ -67,6 +67,8 @@ class JobRunner {
   };
 
   bool Admit(const Event& event);
+  // The summary's row follows that of the record.
+  void KeepSummary(StoreBatch* persist);
   void Account(const std::vector<Output>& outputs);
   void CountEpochs(const v1::CoordinatorMessage& message, std::string* stall);
   void CarryOut(Actions actions);
@@ -86,6 +88,8 @@ class JobRunner {
   // Open streams and calls that the job knows.
   absl::flat_hash_set<StreamId> streams_;
   absl::flat_hash_set<CallId> calls_;
+  // The summary in the store, as far as this runner knows.
+  std::string kept_summary_;
   // The latest epochs that were counted: a message about an epoch goes to each of its members.
   uint64_t formed_epoch_ = 0;
   uint64_t ended_epoch_ = 0;

@@ -20,27 +20,35 @@ bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->creat
 
 bool IsActive(v1::JobState state) { return state == v1::JOB_STATE_FORMING || state == v1::JOB_STATE_RUNNING; }
 
+absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row) {
+  v1::JobRecord record;
+  if (!record.ParseFromString(row.value))
+    return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobRecord"));
+  v1::JobSummary summary;
+  summary.set_tenant(record.tenant());
+  summary.set_job(record.job());
+  summary.set_state(record.state());
+  summary.set_reason(record.reason());
+  summary.set_epoch(record.epoch().number());
+  summary.set_size(record.size());
+  summary.set_wanted_size(record.wanted_size());
+  summary.set_created_unix_ms(record.created_unix_ms());
+  summary.set_resets(record.resets());
+  if (record.has_elastic()) *summary.mutable_elastic() = record.elastic();
+  // Records of earlier versions do not tell when the job ended.
+  const bool is_dated = IsActive(record.state()) || record.ended_unix_ms() != 0;
+  summary.set_ended_unix_ms(is_dated ? record.ended_unix_ms() : record.created_unix_ms());
+  return summary;
+}
+
 absl::Status JobRegistry::Load(absl::Span<const StoreRow> rows) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const StoreRow& row : rows) {
-    v1::JobRecord record;
-    if (!record.ParseFromString(row.value))
-      return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobRecord"));
     v1::JobSummary summary;
-    summary.set_tenant(record.tenant());
-    summary.set_job(record.job());
-    summary.set_state(record.state());
-    summary.set_reason(record.reason());
-    summary.set_epoch(record.epoch().number());
-    summary.set_size(record.size());
-    summary.set_wanted_size(record.wanted_size());
-    summary.set_created_unix_ms(record.created_unix_ms());
-    summary.set_resets(record.resets());
-    if (record.has_elastic()) *summary.mutable_elastic() = record.elastic();
-    // Records of earlier versions do not tell when the job ended.
-    const bool is_dated = IsActive(record.state()) || record.ended_unix_ms() != 0;
-    summary.set_ended_unix_ms(is_dated ? record.ended_unix_ms() : record.created_unix_ms());
-    Put({record.tenant(), record.job()}, std::move(summary));
+    if (!summary.ParseFromString(row.value))
+      return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobSummary"));
+    const JobKey key{summary.tenant(), summary.job()};
+    Put(key, std::move(summary));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -33,6 +34,10 @@ inline constexpr size_t kMaxJobsListed = 1000;
 // FORMING or RUNNING: the job counts towards its tenant's quota.
 bool IsActive(v1::JobState state);
 
+// The summary of the job whose JobRecord `row` is, as far as the record tells. DATA_LOSS: the row cannot be parsed
+// (named).
+absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row);
+
 // A job, and when it ended.
 struct EndedJob {
   JobKey key;
@@ -46,7 +51,7 @@ class JobRegistry {
   // `tenants` outlives the registry.
   explicit JobRegistry(const Tenants* tenants) : tenants_(tenants) {}
 
-  // Takes in the rows under job/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
+  // Takes in the rows under summary/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
   absl::Status Load(absl::Span<const StoreRow> rows);
   // The jobs that are forming or running.
   std::vector<JobKey> ActiveKeys() const;

@@ -173,10 +173,10 @@ TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
 TEST(JobDirectoryTest, ARowThatIsNoRecordIsNamed) {
   const Tenants tenants;
   JobRegistry registry(&tenants);
-  const std::vector<StoreRow> rows = {{"job/a/x", "\xff\xff"}};
+  const std::vector<StoreRow> rows = {{"summary/a/x", "\xff\xff"}};
   const absl::Status status = registry.Load(rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("job/a/x"));
+  EXPECT_THAT(status.message(), HasSubstr("summary/a/x"));
 }
 
 }  // namespace

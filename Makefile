@@ -119,7 +119,7 @@ test-gpu: install
 bench-gpu: install
 	.venv/bin/python tests/gpu/bench.py --write docs/benchmarks/gpu.md
 
-bench: install peers go
+bench: install peers go tensorflow jax mxnet
 	.venv/bin/python tests/bench/bench.py
 
 bench-quick: install peers go

@@ -14,6 +14,7 @@ import tempfile
 import time
 from typing import Dict, Iterator, List, Optional
 
+import frameworks
 import groups
 import hosts
 import machine
@@ -47,7 +48,7 @@ def _show(times: measuring.Times) -> str:
 def measure(suite: Suite) -> report.Results:
     """Everything of the suite; progress goes to stderr."""
     start, load = time.monotonic(), machine.load()
-    results = report.Results([], [], {}, {}, {}, [], [], suite.rounds)
+    results = report.Results([], [], [], {}, {}, {}, [], [], suite.rounds)
     remarks = results.remarks
     if why_not := groups.why_no_horovod():
         remarks.append(f"Horovod takes no part: {why_not}")
@@ -66,6 +67,14 @@ def measure(suite: Suite) -> report.Results:
                     _say(start, f"training, {trained.label}: {_show(results.training[-1][1])}")
                 if suite.cpu:
                     results.cpu.update(measuring.measure_cpu(running))
+    for framework in frameworks.FRAMEWORKS if suite.frameworks else []:
+        if why_not := frameworks.why_not(framework):
+            remarks.append(why_not)
+            continue
+        _say(start, f"{framework.label} starts")
+        for row in frameworks.measure(framework, suite):
+            results.frameworks.append(row)
+            _say(start, f"{row.framework}, {row.what}: {_show(row.times)}")
     if suite.rates:
         if why_not := hosts.why_not() or hosts.why_no_namespaces():
             remarks.append(f"no two hosts: {why_not}")
@@ -101,7 +110,13 @@ def _raw(results: report.Results) -> str:
     """Every round's figure, for a closer look."""
     cells = [{**cell._asdict(), "seconds": times} for cell, times in results.cells]
     training = [{"model": each.model, "seconds": times} for each, times in results.training]
-    rest = {"bursts": results.bursts, "hosts": results.hosts, "cpu": results.cpu, "facts": results.facts}
+    rest = {
+        "frameworks": results.frameworks,
+        "bursts": results.bursts,
+        "hosts": results.hosts,
+        "cpu": results.cpu,
+        "facts": results.facts,
+    }
     return json.dumps({"cells": cells, "training": training, **rest}, indent=1)
 
 

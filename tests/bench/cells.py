@@ -76,6 +76,8 @@ class Suite(NamedTuple):
     train_steps: int
     bursts: int
     """Of one contender in one round; 0: none."""
+    frameworks: bool
+    """Whether TensorFlow, JAX and MXNet are measured too: importing them takes half a minute."""
     cpu: bool
     """Whether what the ranks cost while they have nothing to do is measured too."""
     limit_s: int
@@ -106,6 +108,8 @@ _GOALS_4 = {4: Goal(5 / 5, 580 / 15), 64 * KIB: Goal(60 / 30, 5.6 / 0.04), 64 * 
 HALF = Cell(2, 16 * MIB, dtype="f16", goal=Goal(None, 36 / 3))
 MANY = Cell(2, 16 * KIB, kind="many", tensors=200, goal=Goal(None, 69 / 0.9))
 FLAT = Cell(2, 16 * KIB, kind="flat", tensors=200, goal=Goal(None, 5.6 / 0.9))
+# Of each framework.
+FRAMEWORK_CELLS = [Cell(2, 4), Cell(2, 4 * MIB), Cell(2, 16 * KIB, kind="many", tensors=200)]
 ARENA = Cell(2, 64 * MIB, kind="arena", goal=Goal(33 / 6))
 # Of a burst's calls, from Python: 99 of 100 bursts of 2 ranks shall have a lower median.
 BURST_GOAL_S = 4e-6
@@ -135,6 +139,7 @@ FULL = Suite(
     seconds=0.3,
     train_steps=5,
     bursts=10,
+    frameworks=True,
     cpu=True,
     limit_s=3600,
 )
@@ -146,6 +151,7 @@ QUICK = Suite(
     seconds=0.05,
     train_steps=2,
     bursts=17,
+    frameworks=False,
     cpu=False,
     limit_s=600,
 )

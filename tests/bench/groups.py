@@ -74,8 +74,13 @@ def mpirun(size: int) -> List[str]:
 
 def farandole_launch(size: int, options: Sequence[str] = ()) -> Launch:
     """Farandole from Python, with torch; `options` are of `farandole run`."""
+    return farandole_run("farandole", size, [PYTHON, str(RANKS / "farandole_rank.py")], options)
+
+
+def farandole_run(name: str, size: int, program: Sequence[str], options: Sequence[str] = ()) -> Launch:
+    """A program under `farandole run` with these options."""
     command = [FARANDOLE, "run", "-np", str(size), "-x", "OMP_NUM_THREADS=1", *options]
-    return Launch("farandole", size, [[*command, PYTHON, str(RANKS / "farandole_rank.py")]], [{}])
+    return Launch(name, size, [[*command, *program]], [{}])
 
 
 def gloo_launch(size: int, address: str = "127.0.0.1", prefixes: Sequence[Sequence[str]] = ()) -> Launch:

@@ -106,6 +106,19 @@ def measure_cell(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
 
 def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -> Times:
     """A step alone (without communication), by DDP, by Farandole, by Horovod."""
+    by_name = {group.name: group for group in running}
+    ways = {"alone": "gloo", "ddp": "gloo", "farandole": "farandole", "horovod": "horovod"}
+    return measure_steps(trained, {how: by_name[name] for how, name in ways.items() if name in by_name}, suite)
+
+
+def measure_groups(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
+    """Of these contenders only."""
+    calls = {group.name: lambda group=group: _measure(group, cell, suite.seconds) for group in running}
+    return _alternate(calls, suite.rounds)
+
+
+def measure_steps(trained: Trained, ways: Dict[str, Group], suite: Suite) -> Times:
+    """A step in each way, which the group of the way takes."""
 
     def train(group: Group, how: str) -> float:
         group.order(do="train", model=trained.model, how=how, steps=2)
@@ -114,9 +127,7 @@ def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -
             raise BenchError(f"{how}: the ranks' parameters differ after training {trained.model}")
         return statistics.median(_slowest(answers))
 
-    by_name = {group.name: group for group in running}
-    ways = {"alone": "gloo", "ddp": "gloo", "farandole": "farandole", "horovod": "horovod"}
-    calls = {how: lambda how=how, name=name: train(by_name[name], how) for how, name in ways.items() if name in by_name}
+    calls = {how: lambda how=how, group=group: train(group, how) for how, group in ways.items()}
     return _alternate(calls, suite.rounds)
 
 

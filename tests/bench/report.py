@@ -23,12 +23,22 @@ class Results(NamedTuple):
 
     cells: List[Tuple[Cell, Times]]
     training: List[Tuple[Trained, Times]]
+    frameworks: List["FrameworkRow"]
     bursts: Dict[int, Times]
     hosts: Dict[str, Times]
     cpu: Dict[str, Dict[str, float]]
     facts: List[str]
     remarks: List[str]
     rounds: int
+
+
+class FrameworkRow(NamedTuple):
+    """A framework, its own way ("": it has none here), what it does, and the times."""
+
+    framework: str
+    own: str
+    what: str
+    times: Times
 
 
 def median(times: Times, name: str) -> Optional[float]:
@@ -122,6 +132,16 @@ def training(results: Sequence[Tuple[Trained, Times]]) -> List[str]:
     return table(["model", "step without communication", *(word for way in ways for word in (way, "efficiency"))], rows)
 
 
+def frameworks(rows: Sequence[FrameworkRow]) -> List[str]:
+    """Each beside its own way."""
+    lines = []
+    for framework, own, what, times in rows:
+        ways = [show_time(median(times, way)) for way in ("alone", "farandole", "own")]
+        lines.append([framework, what, *ways, own or "-", _show_ratio(ratio(times, "own", "farandole"), None)[0]])
+    titles = ["framework", "float32", "without communication", "Farandole", "its own way", "which is", "ratio"]
+    return table(titles, lines)
+
+
 def hosts(measured: Dict[str, Times]) -> List[str]:
     """Each host sends as many bytes as the tensor has."""
 
@@ -172,6 +192,7 @@ def tables(results: Results) -> List[str]:
         ("Allreduce on one host", results.cells, collectives),
         ("Bursts of small calls", results.bursts, bursts),
         ("Training with 2 ranks", results.training, training),
+        ("TensorFlow and JAX in compiled steps, and MXNet, with 2 ranks", results.frameworks, frameworks),
         ("64 MiB between two hosts", results.hosts, hosts),
         ("CPU use of a rank, in one core's time", results.cpu, cpu),
     ]

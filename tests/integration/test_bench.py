@@ -21,7 +21,7 @@ import report  # noqa: E402
 
 RUN = [str(harness.CLI), "run", "-np", "2"]
 BENCH = [str(harness.CLI), "bench"]
-SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, bursts=2, cpu=True, limit_s=60)
+SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, bursts=2, frameworks=False, cpu=True, limit_s=60)
 
 
 def test_every_op_is_measured_and_right(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
@@ -61,10 +61,13 @@ def test_the_page_has_every_table_and_judges_by_ratios() -> None:
     link = {"1gbit": {"farandole": [0.6], "gloo": [1.2]}}
     cpu = {"farandole": {"idle": 0.0, "late": 0.5}}
     bursts = {2: {"farandole": [3e-6, 1e-6, 2e-6]}}
-    page = report.page(report.Results([(cell, cell_times)], [trained], bursts, link, cpu, ["a fact"], ["a remark"], 3))
+    jax = report.FrameworkRow("JAX", "its own collectives", "4 B", {"farandole": fast, "own": slow})
+    results = report.Results([(cell, cell_times)], [trained], [jax], bursts, link, cpu, ["a fact"], ["a remark"], 3)
+    page = report.page(results)
     assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 2.00 x, met |" in page, page
     assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 15.0 x, **missed** | - | - |" in page, page
     assert "| 20.0 ms | 200 ms | 10% | 20.0 ms | 100%, goal 90% met |" in page, page
+    assert "| JAX | 4 B | - | 20.0 ms | 200 ms | its own collectives | 10.0 x |" in page, page
     assert "| 2 | 2.00 us | 3.00 us, goal 4.00 us met |" in page, page
     assert "| 1 Gbit/s | 600 ms | 89% | 1.20 s | 45% |" in page, page
     assert "| Farandole, torch | 0.00% | 50.00% |" in page, page

@@ -1,0 +1,73 @@
+"""TensorFlow, JAX and MXNet, each with Farandole beside the framework's own way, in turns. Each has an environment of its own."""
+
+import contextlib
+import json
+from typing import Dict, List, NamedTuple
+
+import groups
+import measuring
+from cells import FRAMEWORK_CELLS, Suite, Trained
+from groups import RANKS, ROOT, Group, Launch
+from report import FrameworkRow
+
+SIZE = 2
+MODEL = Trained("mlp", "training step, 25 M parameters")
+
+
+class Framework(NamedTuple):
+    """A framework whose ranks run `ranks/NAME_rank.py`."""
+
+    name: str
+    label: str
+    own: str
+    """Its own way, for people; "": it has none here."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter that has it."""
+        return str(ROOT / f".venv-{self.name}" / "bin" / "python")
+
+    def command(self, way: str) -> List[str]:
+        """A rank's."""
+        return [self.python, str(RANKS / f"{self.name}_rank.py"), way]
+
+
+FRAMEWORKS = [
+    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy"),
+    Framework("jax", "JAX", "jax.distributed, Gloo"),
+    Framework("mxnet", "MXNet", ""),
+]
+
+
+def why_not(framework: Framework) -> str:
+    """Why it takes no part; "" where it does."""
+    if (ROOT / f".venv-{framework.name}").is_dir():
+        return ""
+    return f"{framework.label} takes no part: .venv-{framework.name} is missing (make {framework.name})"
+
+
+def _own_launch(framework: Framework) -> Launch:
+    ports = [groups.free_port() for _ in range(SIZE)]
+    workers = [f"127.0.0.1:{port}" for port in ports]
+    environments: List[Dict[str, str]] = []
+    for rank in range(SIZE):
+        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+        place = {"RANK": str(rank), "WORLD_SIZE": str(SIZE), "MASTER_PORT": str(ports[0])}
+        environments.append({**place, "TF_CONFIG": json.dumps(config)} if framework.name == "tensorflow" else place)
+    return Launch("own", SIZE, [framework.command("own")] * SIZE, environments)
+
+
+def measure(framework: Framework, suite: Suite) -> List[FrameworkRow]:
+    """Its rows."""
+    measured: Dict[str, measuring.Times] = {}
+    with contextlib.ExitStack() as stack:
+        running: List[Group] = []
+        launches = [groups.farandole_run("farandole", SIZE, framework.command("farandole"))]
+        for launch in [*launches, *([_own_launch(framework)] if framework.own else [])]:
+            running.append(Group(launch))
+            stack.callback(running[-1].close)
+        for cell in FRAMEWORK_CELLS:
+            measured[cell.label] = measuring.measure_groups(cell, running, suite)
+        ways = {"alone": running[0], **{group.name: group for group in running}}
+        measured[MODEL.label] = measuring.measure_steps(MODEL, ways, suite)
+    return [FrameworkRow(framework.label, framework.own, what, times) for what, times in measured.items()]

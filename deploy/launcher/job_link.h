@@ -73,16 +73,16 @@ class JobLink {
   // Workers that the job has lost, and whose processes may still be there.
   //   as ReportExit
   virtual absl::StatusOr<std::vector<LostWorker>> FindLost() = 0;
-  // No more workers come from this launch: ends the job for this reason, if it has fewer than it needs; others may have
-  // started some. Returns whether it was ended.
+  // This launch starts no more workers: ends the job with this reason if it has fewer workers than it needs, counting
+  // those of other launches. Returns whether the job was ended.
   //   as AdminService.AbortJob
   virtual absl::StatusOr<bool> EndIfShort(const std::string& reason) = 0;
   // Workers have ended with code 0: looks whether others wait for them, in the launch's job or in one that some of the
   // workers form by init(ranks), and ends a job in which they do if no other worker can come.
   //   UNAVAILABLE  as ReportExit
   virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
-  // The processes whose end or silence ended the job's epoch; none where the coordinator does not say. First those that
-  // left it, as sys.exit(3) does, if others failed by that.
+  // The processes whose end or silence ended the job's epoch; empty if the coordinator does not know. If others failed
+  // because some processes had left before (as sys.exit(3) does), those come first.
   virtual std::vector<pid_t> FindCause() = 0;
   // The workers have ended, some by a failure: `flights` are what their recorders have kept (WorkerEnd::flight). Says
   // which collective was missing on whom; "" where nobody waited, or the coordinator does not say.

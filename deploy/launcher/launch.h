@@ -82,10 +82,11 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
 
   // Runs the workers and returns the exit code (StopPolicy::exit_code). No descendant of this process, and no process
   // of an agent that could be reached, is left then, and all their output is written. Called once.
-  // After an error nothing is left running either: NOT_FOUND, PERMISSION_DENIED the program cannot be executed
-  //   FAILED_PRECONDITION a file of output_directory cannot be made, or a host has not what it needs UNAVAILABLE a host
-  //   cannot be reached; if several cannot, the others were named on stderr RESOURCE_EXHAUSTED no process, pipe or
-  //   timer can be made
+  // After an error nothing is left running either.
+  //   NOT_FOUND, PERMISSION_DENIED  the program cannot be executed
+  //   FAILED_PRECONDITION           a file of output_directory cannot be made, or a host lacks something that it needs
+  //   UNAVAILABLE                   a host cannot be reached; stderr names the others, if there are several
+  //   RESOURCE_EXHAUSTED            no process, pipe or timer can be made
   absl::StatusOr<int> Run();
 
  private:
@@ -103,7 +104,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   absl::Status OpenEventSources();
   absl::Status MakePlaces();
   absl::Status RunFixed();
-  // Adds what a worker of the policy's has here.
+  // Adds a worker to the policy, with its output and its entry in workers_.
   absl::Status AddWorker(const std::string& host);
   // OK: all hosts are ready.
   absl::Status ReachAll();

@@ -29,7 +29,8 @@ struct JobOptions {
   uint32_t max_workers = 4096;
   uint32_t max_slots = 32768;
   uint32_t max_groups = 1024;
-  // Whether who reads the log also reads the workers' output, in which rank 0 tells of stalls.
+  // The reader of the coordinator's log also sees the workers' output, in which rank 0 reports stalls; so the log
+  // states a stall as information, not as a warning.
   bool logs_beside_workers = false;
   // For what the jobs' ranks have measured (see Measurements): enough for some 28,000 ranks. Shared by all that copy
   // these options, the jobs of one coordinator.

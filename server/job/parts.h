@@ -24,9 +24,9 @@
 
 namespace farandole {
 
-// A job's parts, each of which keeps one thing. The classes that share the parts decide: Admission lets workers join,
-// EpochCycle forms and ends epochs, Losses acts on lost workers, Departures has workers leave, Dismissal sends waiting
-// workers away. JobReport shows the parts to people, and JobStorage keeps them. Owned by its Job.
+// The state of a job. The classes that share it make the decisions: Admission lets workers join, EpochCycle forms and
+// ends epochs, Losses handles lost workers, Departures makes workers leave, and Dismissal turns waiting workers away.
+// JobReport shows the state to people, and JobStorage stores it. Owned by its Job.
 struct JobParts {
   // An epoch that has ended, as people may still ask about it.
   struct LastEpoch {
@@ -51,13 +51,13 @@ struct JobParts {
   uint32_t MinSize() const { return ledger.record().elastic().min_size(); }
   uint32_t MaxSize() const { return ledger.record().elastic().max_size(); }
   RunningEpoch::StallLimits StallLimits() const;
-  // An epoch has ended and nobody goes on from it: what comes is as new as a first run.
+  // An epoch has ended and has no survivor: the next epoch begins as in a first run.
   bool IsNobodyLeft() const;
   // Some members have left for good, without having been drained: the program is over.
   bool IsFinishing() const;
-  // The members of the last epoch while it is not over for all; null: there is none.
+  // The members of the running epoch, or of the ended one while its survivors are awaited; null: neither exists.
   const Roster* PresentRoster() const;
-  // How many of those who wait could join the epoch that runs if its members let them.
+  // How many waiting workers have a place in the next epoch, beside the members that remain.
   size_t Joining() const;
   // Null where a loss ends the job.
   BrokenLinks* Links() { return IsElastic() ? &links : nullptr; }

@@ -31,8 +31,8 @@
 
 namespace farandole {
 
-// One epoch while it runs: who is in it, and all that its members talk about. It says when it must end and why
-// (ending); what follows from that is the Job's to decide. Owned by its Job, whose history and broken links it borrows.
+// The state of one running epoch: its members, groups, names, stalls and measurements. It states when and why the epoch
+// must end (ending()); the Job decides the consequences. Owned by its Job, whose history and broken links it borrows.
 class RunningEpoch {
  public:
   // Numbers for slots and groups that may have been given, so that a restarted coordinator does not give them again.
@@ -112,8 +112,8 @@ class RunningEpoch {
   // Nobody has left, and all streams have ended: the workers are cut off, or were killed together.
   bool IsForsaken() const;
   const std::optional<Ending>& ending() const { return ending_; }
-  // Tells all members that the epoch has ended, and closes their streams: of those that are the cause, and of all where
-  // the job has ended with it.
+  // Tells all members that the epoch has ended. Closes the streams of the lost members; of all members if the job has
+  // ended too.
   void End(const Ending& ending, bool job_ended, Effects effects);
   // The members, for those who come after an epoch that has ended; of no use afterwards.
   std::unique_ptr<Roster> TakeRoster() { return std::move(roster_); }

@@ -68,7 +68,7 @@ class Job::State {
 
   // A coordinator that was stopped itself has not listened: messages sent meanwhile are still to be read.
   void ExcuseLateness();
-  // Whether and why a stream may not stay; if OK, it is the worker's.
+  // OK: the stream belongs to the worker from now on. An error: the reason to close the stream.
   absl::Status Receive(StreamId stream, const v1::Hello& hello);
   absl::Status ReceiveWaiting(StreamId stream, const v1::Hello& hello);
   absl::Status ReceiveMember(uint32_t rank, StreamId stream, const v1::Hello& hello);
@@ -77,7 +77,7 @@ class Job::State {
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   CheckpointGate::Present Present() const;
   absl::Status CheckDeletable(const DeleteRequested& event) const;
-  // Made now, if it is not yet.
+  // The id of the job's checkpoint catalogue, in hexadecimal digits; generated at the first call.
   std::string CatalogueName();
   // Streams that were closed in this step are forgotten.
   void ForgetClosedStreams();

@@ -34,8 +34,8 @@ struct EngineOptions {
   // By rank, for sentences: "rank 1 (pid 4711 on host a)".
   std::vector<std::string> who;
   int64_t fusion_bytes = 64 << 20;
-  // How often a waiting thread looks before it yields: about a microsecond. Where ranks share cores, another one has to
-  // run first, and each look costs its time slice.
+  // How many times a waiting thread checks before it yields; 32 take about a microsecond. Fewer where ranks share
+  // cores: each check delays the rank that must run first.
   int checks_before_yield = 32;
   // How long a waiting thread yields before it sleeps.
   int64_t yield_ns = 50'000;
@@ -78,8 +78,8 @@ class Engine {
   // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
-  // Waits at most `limit_ns` (negative: without limit) until other than `seen` submissions have completed, and gives
-  // how many have.
+  // Waits at most `limit_ns` (negative: without limit) until the number of completed submissions differs from `seen`.
+  // Returns that number.
   uint64_t WaitForCompletion(uint64_t seen, int64_t limit_ns);
   void Release(int64_t handle) { table_.Release(handle); }
   bool IsKnown(int64_t handle);
@@ -117,8 +117,9 @@ class Engine {
 
  private:
   void DataThread();
-  // Rank 0 orders what is ready now. A relaying rank carries it on. Others post what did not fit before. All answer the
-  // ranks that wait in the rendezvous.
+  // After a submission, or a change of the table: rank 0 orders ready slots, a relaying rank relays posts, other ranks
+  // post what did not fit before. All ranks decline a rendezvous round that they cannot join. If another thread has the
+  // role, rings the bell instead.
   void Kick();
   // Has the engine worked, by this thread or another, until `done` or the limit.
   template <typename Done>
@@ -142,7 +143,7 @@ class Engine {
   // Gives the role back, and wakes a thread for the remaining work.
   void LeaveRole();
   bool HasWork() const;
-  // Whether something is to be done about offers of this rank or of others.
+  // Whether the rendezvous needs this rank: its own offer was decided, or it must answer another rank's offer.
   bool MustMeet() const;
   Attention IdleAttention() const;
 
@@ -160,7 +161,7 @@ class Engine {
   Orderer orderer_;
   std::optional<Entry> unappended_;
   uint32_t met_ = 0;  // rounds of the rendezvous
-  // Rank 0: who came last; the time at which the role was looked at last, which is fresh where there was a wait.
+  // Rank 0: counts which rank posts last. `looked_ns_`: the time of the last check for posts; up to date after a wait.
   const std::unique_ptr<LastArrivals> arrivals_;
   int64_t looked_ns_ = 0;
   uint64_t appended_batches_ = 0;  // rank 0: to the log, with this rank

@@ -42,7 +42,7 @@ class CoordinatorLink final : public ControlLink {
   static absl::StatusOr<std::unique_ptr<CoordinatorLink>> Join(const WorkerOptions& options, const Lineage& lineage,
                                                                const std::vector<std::string>& endpoints,
                                                                std::function<bool()> interrupted);
-  // The same by another way than gRPC. `start` makes the conversation that it is given the callbacks of.
+  // As above, over a transport other than gRPC. `start` creates the conversation with the given callbacks.
   using Starter =
       std::function<absl::StatusOr<std::unique_ptr<Conversation>>(v1::JoinRequest, Conversation::Callbacks)>;
   static absl::StatusOr<std::unique_ptr<CoordinatorLink>> JoinOver(const WorkerOptions& options, const Lineage& lineage,
@@ -78,9 +78,9 @@ class CoordinatorLink final : public ControlLink {
   // Connections::Sending, and `stacks`, which outlive it, too.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
                std::function<absl::Duration()> sending = nullptr, StackSource* stacks = nullptr);
-  // Any thread: the connection is lost to a rank of another host that has not left. Reports it to the coordinator,
-  // which may know of another rank whose death is the cause, and says why the epoch ends. Where it says nothing for 2
-  // s, the epoch ends with `verdict`. `evidence` as in PeerLost.
+  // Any thread: the connection to a rank of another host, which has not left, is lost. Reports this to the coordinator.
+  // The coordinator may know the true cause, such as the death of a third rank, and then ends the epoch with that
+  // reason. Without an answer within 2 s, the epoch ends with `verdict`. `evidence` as in PeerLost.
   void ReportLost(int rank, const std::string& evidence, const absl::Status& verdict);
   // Tells the coordinator that this worker leaves; no events any more. Once. All as in v1::Leave.
   void Leave(const std::string& reason, const std::string& failure = "", bool returns = false,
@@ -89,7 +89,7 @@ class CoordinatorLink final : public ControlLink {
   void Depart(absl::Duration grace, const std::string& reason);
   // The coordinator's last message on workers that are to come or to go; its serial is 0 where there was none.
   v1::ChangeWanted change_wanted() const;
-  // Ends the conversation without a word, if it was not left; no events any more. Afterwards only destruction is
+  // Ends the conversation without sending Leave, unless that was sent. No events follow. Afterwards only destruction is
   // allowed.
   void Silence();
 

@@ -41,7 +41,7 @@ class Worker {
                                                        StackSource* stacks, const Interrupted& interrupted);
   ~Worker();
 
-  // The program cannot go on, by `words`: ends the epoch with them, on all ranks. To be followed by Shutdown.
+  // The program has failed: ends the epoch on all ranks, with `words` as the reason. Call Shutdown afterwards.
   void Fail(const std::string& words);
   // Leaves the job. Afterwards submissions end with ABORTED until destruction.
   absl::Status Shutdown(const Interrupted& interrupted);

@@ -58,9 +58,9 @@ class StopPolicy {
 
   // Counts one more worker, which starts next: returns its number, counted from 0.
   int Add();
-  // The coordinator says that no more workers may be started for the job; it learned of the end of worker `index`
-  // before. `failed`: the job has failed, and the others, which know it, get a while to end by themselves; otherwise
-  // its program is finishing, and they are left alone. Whether it has failed is said once.
+  // The coordinator's answer to the report about worker `index`: no more workers may be started for the job. `failed`:
+  // the job has failed; the other workers know this and get some time to end by themselves. Otherwise the program is
+  // finishing, and the policy leaves the workers alone. Only the first call decides whether the job has failed.
   void JobOver(int index, bool failed, absl::Duration now);
 
   // Elastic: the coordinator says that the job went on in another epoch when it had lost worker `index`, which has
@@ -75,10 +75,11 @@ class StopPolicy {
   int WorkerEnded(int index, WorkerEnd end, absl::Duration now);
   // The launcher got SIGINT, SIGTERM, SIGHUP or SIGQUIT. Passed on, once; a second SIGINT kills.
   int StopRequested(int signal, absl::Duration now);
-  // The launcher lost the process that stands for it: the result is not awaited any more.
+  // The launch cannot continue: the guard has ended, or a host or worker could not be started. Kills all workers.
   int Abandoned();
-  // All have ended, and worker `index` is known to be the cause: of those that ended with a code, as a worker does that
-  // only learned of a failure, it is the one that failed first. False: it did not end so.
+  // After the end of all workers: the coordinator names worker `index` as the cause. Makes it the first failed worker
+  // if both it and the present one ended with a nonzero code, since workers that only learn of a failure end so too.
+  // Returns whether it was changed.
   bool Blame(int index);
   // The clock has come to deadline().
   int DeadlineReached(absl::Duration now);
@@ -89,9 +90,9 @@ class StopPolicy {
   bool is_running(int index) const { return !ended_[index]; }
   // The one with the lowest number that has not ended; 0: all have.
   int first_running() const;
-  // The worker that failed first; -1: none has, or only after the launcher was asked to stop. One that ended by a
-  // signal, or with its host, while the others were left in peace goes before those that ended with a code. Elastic: of
-  // the failures that the job has not outlived.
+  // The worker that failed first; -1: none did before the launcher was asked to stop. A worker that ended by a signal
+  // or with its host, before the launcher sent any signal, takes precedence over workers that ended with a code.
+  // Elastic: only failures that the job has not survived count.
   int first_failed() const;
   bool is_job_over() const { return is_job_over_; }
   int workers() const { return static_cast<int>(ends_.size()); }

@@ -19,8 +19,8 @@ namespace farandole::launcher {
 // The name of this machine.
 std::string OwnHostName();
 
-// Workers that are this process's children, in a launcher or in an agent. Finish ends everything that descends from
-// this process, so that it comes after the end of all other children.
+// Workers that are children of this process, which is a launcher or an agent. Finish kills all descendants of this
+// process, so call it when all its other children have ended.
 class LocalWorkerHost final : public WorkerHost {
  public:
   struct Command {
@@ -32,7 +32,8 @@ class LocalWorkerHost final : public WorkerHost {
     std::function<std::vector<std::string>(int worker, int slot, int local_size)> environment;
     // The rest of a worker's process group ends with it (SIGTERM); otherwise with this object.
     bool ends_groups = false;
-    // A worker that SIGKILL has not ended by then counts as ended by it: it hangs in the kernel, and is named.
+    // How long to wait for a worker after SIGKILL. One that still exists hangs in the kernel: it is reported by pid,
+    // and counts as ended by SIGKILL.
     absl::Duration kill_patience = absl::Seconds(10);
   };
 

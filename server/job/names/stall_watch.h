@@ -20,9 +20,9 @@ namespace farandole {
 
 // Names the ranks that block others. A tensor is stalled when some rank of its group waits for it for longer than the
 // stall warning and another has not submitted it. When a report or the negotiation shows one, all members are asked
-// what they do; a second later at the latest the answers are joined into one notice, which says first which ranks wait
-// for each other. A notice about the same tensors and missing ranks is repeated a stall warning later, and then at
-// distances that double. If there is a limit, ranks that are missing for longer are lost. Owned by its RunningEpoch;
+// what they do. Within one second the answers become one notice, which first names ranks that wait for each other. The
+// watch repeats a notice about the same tensors and missing ranks after one stall warning time, and then after twice
+// the time each. If there is a stall limit, ranks that are missing for longer are lost. Owned by its RunningEpoch;
 // borrows that epoch's other parts, which must outlive it.
 class StallWatch {
  public:
@@ -75,10 +75,10 @@ class StallWatch {
   // All tensors that ranks wait for, with the missing ranks, and then only those that are stalled at `now`.
   Stalls Gather(absl::Time now) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
-  // Looks for who keeps others waiting, beginning with the stall that has lasted longest, if it is over the limit.
+  // Finds the ranks that block others, starting at the longest stall, if that stall is over the limit.
   void FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now);
-  // Of the ranks missing in `stall`, and of those that they wait for themselves in turn: the idle ones. Empty if a rank
-  // did not say what it does; all that are missing in `stall` if each waits for another.
+  // Follows the missing ranks of `stall`, and the ranks that these wait for in turn. Returns those that wait for no
+  // other rank; all missing ranks of `stall` if each waits for another; none while a rank has not answered the inquiry.
   absl::btree_set<uint32_t> ToBlame(const Stalls& waits, const Stall& stall) const;
   // Whether `rank` has joined, so that no rank waits for it.
   bool HasJoined(uint32_t rank) const;

@@ -96,8 +96,8 @@ class NameTable {
   // The submission that was posted first in a slot, which an entry of the log is about; null: there is none.
   Submission* TakePosted(uint32_t slot);
   void SetSlot(Name* name, uint32_t slot);
-  // The slot is no longer in use. Returns the name that had it; null: none, or the name had no submission outstanding,
-  // and is forgotten, so that a program with ever new names does not grow.
+  // Frees a retired slot. Returns the name that had it. Null: no name had it, or the name had no outstanding submission
+  // and is forgotten, so that a program that keeps using new names needs no more memory.
   Name* Retire(uint32_t slot);
   // Takes all submissions of the group's names, posted or waiting, and ends the questions about them.
   std::vector<Submission*> TakePending(uint32_t number);

@@ -85,7 +85,7 @@ struct Submission {
   uint64_t signature = 0;
   // How often all ranks had joined before.
   uint32_t joins = 0;
-  // Disputed: how many ranks are.
+  // In a dispute: the number of ranks that have a submission in the disputed slot.
   uint32_t disputants = 0;
   // Monotonic clock. Of the beginning of its batch only for a timeline; 0: not begun, or part of none.
   int64_t submitted_ns = 0;
@@ -100,8 +100,8 @@ struct Submission {
   int64_t result_bytes = 0;
   std::vector<int64_t> rows_by_position;
 
-  // As in Request. Then a result that the op allocates is `gpu_result`, and completion says only that all is
-  // enqueued: it is done when `done` is over.
+  // As in Request. On a GPU, a result that the op allocates is `gpu_result`. `complete` then means only that the work
+  // is enqueued; it is finished when the event `done` has occurred.
   std::shared_ptr<Gpu> gpu;
   GpuEvent ready;
   GpuEvent done;

@@ -155,9 +155,8 @@ class SubmissionTable {
   using Name = NameTable::Name;
   using Group = NameTable::Group;
 
-  // For callers that may recycle submissions: gives back their GPU objects after the lock is released. The driver does
-  // that, and blocks the calling thread while its streams are full of work that hangs; the threads that end such work
-  // need the lock first.
+  // For callers that may recycle submissions: releases their GPU objects after the lock. The driver may block a thread
+  // that releases them while work on its streams hangs, and the threads that end such work need the lock first.
   class Lock {
    public:
     explicit Lock(SubmissionTable* table) : table_(table), held_(table->mutex_) {}

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "worker/measure/valid_text.h"
+#include "base/text/plain_text.h"
 
 namespace farandole {
 namespace {

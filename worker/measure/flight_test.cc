@@ -13,7 +13,6 @@
 #include "worker/measure/flight_memory.h"
 #include "worker/measure/flight_reader.h"
 #include "worker/measure/flight_recorder.h"
-#include "worker/measure/valid_text.h"
 
 namespace farandole {
 namespace {
@@ -144,12 +143,6 @@ TEST_F(FlightTest, OfALongNameTheMiddleIsLeftOut) {
   EXPECT_EQ(shown.size(), FlightName::kMostBytes);
   EXPECT_EQ(shown.substr(0, 6), "beginx");
   EXPECT_EQ(shown.substr(shown.size() - 4), "xend");
-}
-
-TEST(ValidTextTest, BytesThatAreNoWholeSequenceBecomeQuestionMarks) {
-  EXPECT_EQ(ValidText("grad.1 \xC3\xA9\xF0\x9F\x98\x80"), "grad.1 \xC3\xA9\xF0\x9F\x98\x80");
-  EXPECT_EQ(ValidText("a\x01\x7F\xC3"), "a???");
-  EXPECT_EQ(ValidText("\xC0\x80|\xED\xA0\x80|\xF4\x90\x80\x80|\xE0\x80\x80|\xF0\x80\x80\x80"), "??|???|????|???|????");
 }
 
 TEST_F(FlightTest, TheNextEpochBeginsWithoutTheRecordsOfTheLast) {

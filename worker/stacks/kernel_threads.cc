@@ -12,7 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "worker/measure/valid_text.h"
+#include "base/text/plain_text.h"
 
 namespace farandole {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "worker/measure/valid_text.h"
+#include "base/text/plain_text.h"
 
 namespace farandole {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/op_type.h"
+#include "base/text/rank_text.h"
 #include "deploy/cli/text/text_table.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -14,20 +15,6 @@ namespace {
 
 constexpr int kMostFrames = 20;
 constexpr int kMostGroups = 8;
-
-// "ranks 0-2,5".
-template <typename Ranks>
-std::string NameRanks(const Ranks& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (int at = 0; at < ranks.size(); ++at) {
-    int last = at;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    absl::StrAppend(&text, at == 0 ? "" : ",", ranks[at]);
-    if (last > at) absl::StrAppend(&text, last == at + 1 ? "," : "-", ranks[last]);
-    at = last;
-  }
-  return text;
-}
 
 std::string OpName(v1::OpType op) {
   return op >= 0 && op < kOpTypeCount ? std::string(TraitsOf(static_cast<OpType>(op)).name) : absl::StrCat("op ", op);
@@ -38,8 +25,8 @@ void AddWaits(const v1::DiagnoseResponse& answer, std::string* text) {
   absl::StrAppend(text, "\nwho waits for whom\n");
   for (const v1::FlightWait& wait : answer.waits()) {
     const std::string whom =
-        wait.missing_size() > 0 ? NameRanks(wait.missing()) : std::string("nobody: all have submitted it");
-    absl::StrAppend(text, "  ", NameRanks(wait.waiting()), " --- ", OpName(wait.op()), " '",
+        wait.missing_size() > 0 ? ShowRanks(wait.missing(), kAllRuns) : std::string("nobody: all have submitted it");
+    absl::StrAppend(text, "  ", ShowRanks(wait.waiting(), kAllRuns), " --- ", OpName(wait.op()), " '",
                     WithoutControls(wait.name()), "'",
                     wait.group() == 0 ? "" : absl::StrCat(" of process set ", wait.group()),
                     absl::StrFormat(", %.1f s", static_cast<double>(wait.waited_us()) / 1e6), " --> ", whom, "\n");
@@ -52,7 +39,7 @@ void AddStacks(const v1::DiagnoseResponse& answer, std::string* text) {
   int groups = 0;
   for (const v1::StackGroup& group : answer.stacks()) {
     if (++groups > kMostGroups) break;
-    absl::StrAppend(text, "\nstack of ", NameRanks(group.ranks()), group.is_dominant() ? " (most)" : "", ", ",
+    absl::StrAppend(text, "\nstack of ", ShowRanks(group.ranks(), kAllRuns), group.is_dominant() ? " (most)" : "", ", ",
                     WithoutControls(about[group.ranks(0)]), "\n");
     for (int at = 0; at < group.frames_size() && at < kMostFrames; ++at) {
       const v1::StackFrame& frame = group.frames(at);
@@ -76,13 +63,8 @@ void AddUnknown(const v1::DiagnoseResponse& answer, std::string* text) {
     }
   }
   if (!by_reason.empty()) absl::StrAppend(text, "\n");
-  struct Ranks {
-    const std::vector<uint32_t>& all;
-    int size() const { return static_cast<int>(all.size()); }
-    uint32_t operator[](int at) const { return all[static_cast<size_t>(at)]; }
-  };
   for (const auto& [reason, ranks] : by_reason)
-    absl::StrAppend(text, NameRanks(Ranks{ranks}), ": ", WithoutControls(reason), "\n");
+    absl::StrAppend(text, ShowRanks(ranks, kAllRuns), ": ", WithoutControls(reason), "\n");
 }
 
 }  // namespace

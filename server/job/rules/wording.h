@@ -8,15 +8,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/text/plain_text.h"
+#include "base/text/rank_text.h"
 #include "farandole/v1/types.pb.h"
 
 namespace farandole {
 
 // How a job's sentences name things. All functions are pure and bounded: for any input of a worker, the text stays
-// short, is valid UTF-8 and stays on one line.
-
-// `text` without control characters and broken UTF-8 (each becomes '?'), cut to `limit` bytes (then it ends in "...").
-std::string Plain(absl::string_view text, size_t limit = 200);
+// short, is valid UTF-8 and stays on one line. Plain and ShowRanks, which they use too, are those of base/text.
 
 // "worker 4711 on host a"; the host's name, or its identity where it has none.
 std::string DescribeWorker(const v1::Member& member);
@@ -26,8 +25,6 @@ std::string DescribeRank(uint32_t rank, const v1::Member& member);
 // "timed out (seen by rank 1)".
 std::string SeenBy(absl::string_view evidence, uint32_t rank);
 
-// "rank 3", "ranks 0-2,5"; at most eight runs, then "and N more".
-std::string ShowRanks(absl::Span<const uint32_t> ascending);
 // "[0,1,2]", at most 64 numbers, then "...".
 std::string ShowList(absl::Span<const uint32_t> numbers);
 // "[4,8]", at most 32 numbers, then "...".

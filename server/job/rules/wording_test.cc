@@ -1,37 +1,9 @@
 #include "server/job/rules/wording.h"
 
-#include <string>
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace farandole {
 namespace {
-
-TEST(PlainTest, KeepsWholeUtf8AndNothingElse) {
-  EXPECT_EQ(Plain("grad/0"), "grad/0");
-  EXPECT_EQ(Plain("größe \xE2\x82\xAC \xF0\x9F\x98\x80"), "größe \xE2\x82\xAC \xF0\x9F\x98\x80");
-  EXPECT_EQ(Plain("a\nb\x7F"), "a?b?");
-  EXPECT_EQ(Plain("\xFF\xC3"), "??");
-  EXPECT_EQ(Plain("\xC0\xAF"), "??") << "overlong";
-  EXPECT_EQ(Plain("\xED\xA0\x80"), "???") << "surrogate";
-  EXPECT_EQ(Plain("\xF4\x90\x80\x80"), "????") << "beyond U+10FFFF";
-}
-
-TEST(PlainTest, CutsBetweenCharacters) {
-  EXPECT_EQ(Plain("abcdef", 3), "abc...");
-  EXPECT_EQ(Plain("ab\xE2\x82\xAC", 4), "ab...");
-  EXPECT_EQ(Plain("ab\xE2\x82\xAC", 5), "ab\xE2\x82\xAC");
-}
-
-TEST(ShowRanksTest, ShowsRuns) {
-  EXPECT_EQ(ShowRanks({3}), "rank 3");
-  EXPECT_EQ(ShowRanks({0, 1}), "ranks 0,1");
-  EXPECT_EQ(ShowRanks({0, 1, 2, 5, 7, 8}), "ranks 0-2,5,7,8");
-  std::vector<uint32_t> odd;
-  for (uint32_t rank = 1; rank < 100; rank += 2) odd.push_back(rank);
-  EXPECT_EQ(ShowRanks(odd), "ranks 1,3,5,7,9,11,13,15 and 42 more");
-}
 
 TEST(ShowDurationTest, ChoosesTheUnit) {
   EXPECT_EQ(ShowDuration(absl::Milliseconds(250)), "250 ms");

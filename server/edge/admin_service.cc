@@ -41,40 +41,44 @@ DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
 
 }  // namespace
 
+template <typename Request, typename Response, typename MakeEvent>
+grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* context, const Caller& caller,
+                                                 const Request& request, Response* response,
+                                                 const MakeEvent& make_event) {
+  const AdminCall call{caller.tenant, request.idempotency_key(), caller.method, Sha256(request.SerializeAsString())};
+  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
+  if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
+  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  router_->Push(caller.job, make_event,
+                [this, call, reactor, response](const absl::Status& status, ReplyMessage message) {
+                  if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
+                  OnCarriedOut(call, reactor, status, response->SerializeAsString());
+                });
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* context,
-                                                 const v1::AbortJobRequest* request, v1::AbortJobResponse*) {
+                                                 const v1::AbortJobRequest* request, v1::AbortJobResponse* response) {
   const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
-  const AdminCall call{access->tenant, request->idempotency_key(), "AbortJob", Sha256(request->SerializeAsString())};
-  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
-  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  router_->Push(
-      *key,
-      [&](CallId id) {
-        return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER};
-      },
-      [this, call, reactor](const absl::Status& status, ReplyMessage) { OnCarriedOut(call, reactor, status, ""); });
-  return reactor;
+  return CarryOut(context, {access->tenant, "AbortJob", *key}, *request, response, [&](CallId id) {
+    return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER};
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::DeleteJob(grpc::CallbackServerContext* context,
-                                                  const v1::DeleteJobRequest* request, v1::DeleteJobResponse*) {
+                                                  const v1::DeleteJobRequest* request,
+                                                  v1::DeleteJobResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
-  const AdminCall call{access->tenant, request->idempotency_key(), "DeleteJob", Sha256(request->SerializeAsString())};
-  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
-  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  router_->Push(
-      *key, [](CallId id) { return DeleteRequested{id}; },
-      [this, call, reactor](const absl::Status& status, ReplyMessage) { OnCarriedOut(call, reactor, status, ""); });
-  return reactor;
+  return CarryOut(context, {access->tenant, "DeleteJob", *key}, *request, response,
+                  [](CallId id) { return DeleteRequested{id}; });
 }
 
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
@@ -85,19 +89,8 @@ grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext
   const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
-  const AdminCall call{access->tenant, request->idempotency_key(), "DrainWorkers",
-                       Sha256(request->SerializeAsString())};
-  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
-  if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
-  if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  router_->Push(
-      *key, [&](CallId id) { return ToEvent(id, *request); },
-      [this, call, reactor, response](const absl::Status& status, ReplyMessage message) {
-        if (auto* drained = std::get_if<v1::DrainWorkersResponse>(&message)) response->Swap(drained);
-        OnCarriedOut(call, reactor, status, response->SerializeAsString());
-      });
-  return reactor;
+  return CarryOut(context, {access->tenant, "DrainWorkers", *key}, *request, response,
+                  [&](CallId id) { return ToEvent(id, *request); });
 }
 
 void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,

@@ -26,6 +26,17 @@ class AdminService : public v1::AdminService::CallbackService {
                                          v1::CreateTenantResponse* response) override;
 
  private:
+  // Of a call about a job: the caller's tenant, the method, and the job.
+  struct Caller {
+    std::string tenant;
+    const char* method;
+    JobKey job;
+  };
+  // Gives the job the event of a call whose idempotency key is new, and keeps its answer; answers a repeated call as
+  // the first one.
+  template <typename Request, typename Response, typename MakeEvent>
+  grpc::ServerUnaryReactor* CarryOut(grpc::CallbackServerContext* context, const Caller& caller, const Request& request,
+                                     Response* response, const MakeEvent& make_event);
   // The job has answered a call: that is kept, and then told.
   void OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
                     const std::string& response);

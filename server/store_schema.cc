@@ -1,6 +1,5 @@
 #include "server/store_schema.h"
 
-#include <future>
 #include <utility>
 #include <vector>
 
@@ -19,17 +18,10 @@ constexpr char kOwner[] = "schema";
 constexpr char kSchemaKey[] = "meta/schema";
 constexpr size_t kPage = 100;
 
-absl::StatusOr<std::vector<StoreRow>> ReadPage(Store* store, const std::string& prefix, const std::string& after) {
-  std::promise<absl::StatusOr<std::vector<StoreRow>>> answer;
-  store->ScanPage(prefix, after, kPage,
-                  [&](absl::StatusOr<std::vector<StoreRow>> rows) { answer.set_value(std::move(rows)); });
-  return answer.get_future().get();
-}
-
 // Rows under job/ that have none under summary/ get one.
 absl::Status AddSummaries(Store* store, uint64_t revision) {
   for (std::string last;;) {
-    const absl::StatusOr<std::vector<StoreRow>> rows = ReadPage(store, "job/", last);
+    const absl::StatusOr<std::vector<StoreRow>> rows = ScanPageAndWait(store, "job/", last, kPage);
     if (!rows.ok() || rows->empty()) return rows.status();
     StoreBatch batch;
     for (const StoreRow& row : *rows) {
@@ -45,7 +37,7 @@ absl::Status AddSummaries(Store* store, uint64_t revision) {
 }  // namespace
 
 absl::Status UpdateSchema(Store* store, const std::string& name) {
-  const absl::StatusOr<std::vector<StoreRow>> rows = ReadPage(store, kSchemaKey, "");
+  const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store, kSchemaKey);
   if (!rows.ok()) return rows.status();
   v1::SchemaRecord schema;
   if (!rows->empty() && !schema.ParseFromString(rows->front().value))

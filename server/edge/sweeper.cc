@@ -26,11 +26,7 @@ Sweeper::Sweeper(CallRouter* router, const JobRegistry* registry, Store* store, 
       }) {}
 
 Sweeper::~Sweeper() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    is_stopping_ = true;
-  }
-  changed_.notify_all();
+  stop_.Notify();
   thread_.join();
 }
 
@@ -39,12 +35,7 @@ void Sweeper::Run() {
   do {
     has_more = DeleteOverdue();
     if (!has_more) ForgetDeleted();
-  } while (Rest(has_more ? kBetweenSteps : interval_));
-}
-
-bool Sweeper::Rest(absl::Duration duration) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return !changed_.wait_for(lock, absl::ToChronoNanoseconds(duration), [this] { return is_stopping_; });
+  } while (!stop_.WaitFor(has_more ? kBetweenSteps : interval_));
 }
 
 bool Sweeper::DeleteOverdue() {
@@ -68,10 +59,7 @@ bool Sweeper::DeleteOverdue() {
 }
 
 void Sweeper::ForgetDeleted() {
-  std::promise<absl::StatusOr<std::vector<StoreRow>>> answer;
-  store_->ScanPage("gone/", last_gone_, kAtOnce,
-                   [&](absl::StatusOr<std::vector<StoreRow>> rows) { answer.set_value(std::move(rows)); });
-  const absl::StatusOr<std::vector<StoreRow>> rows = answer.get_future().get();
+  const absl::StatusOr<std::vector<StoreRow>> rows = ScanPageAndWait(store_, "gone/", last_gone_, kAtOnce);
   if (!rows.ok()) return;
   const absl::Time now = absl::Now();
   for (const StoreRow& row : *rows) {

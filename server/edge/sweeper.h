@@ -1,13 +1,11 @@
 #ifndef FARANDOLE_SERVER_EDGE_SWEEPER_H_
 #define FARANDOLE_SERVER_EDGE_SWEEPER_H_
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/steady_notification.h"
 #include "server/edge/call_router.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/retention.h"
@@ -27,8 +25,6 @@ class Sweeper {
 
  private:
   void Run();
-  // false: the coordinator stops.
-  bool Rest(absl::Duration duration);
   // true: there may be more.
   bool DeleteOverdue();
   // Looks at the next rows under gone/.
@@ -41,10 +37,7 @@ class Sweeper {
   const absl::Duration interval_;
   // The last row under gone/ that was looked at; "": begin anew.
   std::string last_gone_;
-  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  SteadyNotification stop_;
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_STORE_STORE_WAIT_H_
 #define FARANDOLE_SERVER_STORE_STORE_WAIT_H_
 
+#include <cstddef>
 #include <future>
 #include <string>
 #include <utility>
@@ -12,8 +13,8 @@
 
 namespace farandole {
 
-// The store's calls for a thread that has nothing to do before the answer: the coordinator's start, and tests. Never on
-// a thread of the store.
+// The store's calls for a thread that has nothing to do before the answer: the coordinator's start, the sweeper, and
+// tests. Never on a thread of the store.
 inline absl::StatusOr<uint64_t> AcquireAndWait(Store* store, std::string owner) {
   std::promise<absl::StatusOr<uint64_t>> answer;
   store->Acquire(std::move(owner), [&](absl::StatusOr<uint64_t> revision) { answer.set_value(std::move(revision)); });
@@ -24,6 +25,14 @@ inline absl::Status CommitAndWait(Store* store, std::string owner, uint64_t owne
   std::promise<absl::Status> answer;
   store->Commit(std::move(owner), owner_revision, std::move(batch),
                 [&](absl::Status status) { answer.set_value(std::move(status)); });
+  return answer.get_future().get();
+}
+
+inline absl::StatusOr<std::vector<StoreRow>> ScanPageAndWait(Store* store, std::string prefix, std::string after,
+                                                             size_t most) {
+  std::promise<absl::StatusOr<std::vector<StoreRow>>> answer;
+  store->ScanPage(std::move(prefix), std::move(after), most,
+                  [&](absl::StatusOr<std::vector<StoreRow>> rows) { answer.set_value(std::move(rows)); });
   return answer.get_future().get();
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/evidence/flight_judge.h"
@@ -33,6 +34,12 @@ void Shorten(int most, v1::FlightRecords* flight) {
   flight->mutable_records()->DeleteSubrange(0, flight->records_size() - most);
 }
 
+void AddFinding(const std::map<uint32_t, v1::FlightRecords>& flights, v1::DiagnoseResponse* response) {
+  FlightFinding finding = JudgeFlights(flights, response->size());
+  response->set_sentence(std::move(finding.sentence));
+  for (v1::FlightWait& wait : finding.waits) *response->add_waits() = std::move(wait);
+}
+
 std::map<uint32_t, v1::FlightRecords> FlightsOf(const std::map<uint32_t, v1::Evidence>& evidence) {
   std::map<uint32_t, v1::FlightRecords> flights;
   for (const auto& [rank, one] : evidence) flights[rank] = one.flight();
@@ -43,7 +50,7 @@ std::map<uint32_t, v1::FlightRecords> FlightsOf(const std::map<uint32_t, v1::Evi
 
 std::vector<uint32_t> EvidenceCalls::Chosen() const {
   const Roster& roster = job_.run->roster();
-  std::set<uint32_t> chosen = job_.run->Missing();
+  absl::btree_set<uint32_t> chosen = job_.run->Missing();
   for (uint32_t rank = 0; rank < roster.size() && rank < kMostOthers; ++rank) chosen.insert(rank);
   std::vector<uint32_t> ranks;
   for (const uint32_t rank : chosen) {
@@ -116,7 +123,7 @@ void EvidenceCalls::On(const FlightReported& event) {
     Shorten(most, &kept);
   }
   v1::ReportFlightResponse response;
-  if (!last.flights.empty()) response.set_sentence(JudgeFlights(last.flights, size).sentence);
+  response.set_sentence(JudgeFlights(last.flights, size).sentence);
   if (!response.sentence().empty() && response.sentence() != last.flight) {
     last.flight = response.sentence();
     job_.ledger.Tell(LogLine::Level::kInform, last.flight);
@@ -161,9 +168,7 @@ v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
   v1::DiagnoseResponse response;
   response.set_epoch(waiting->epoch);
   response.set_size(waiting->size);
-  FlightFinding finding = JudgeFlights(FlightsOf(waiting->evidence), waiting->size);
-  response.set_sentence(finding.sentence);
-  for (v1::FlightWait& wait : finding.waits) *response.add_waits() = std::move(wait);
+  AddFinding(FlightsOf(waiting->evidence), &response);
   for (v1::StackGroup& group : GroupStacks(waiting->evidence)) *response.add_stacks() = std::move(group);
   std::map<uint32_t, v1::RankEvidence> ranks;
   for (auto& [rank, evidence] : waiting->evidence) *ranks[rank].mutable_evidence() = std::move(evidence);
@@ -215,16 +220,13 @@ void EvidenceCalls::AnswerFromRecords(CallId call) {
   const uint64_t epoch = job_.ledger.record().epoch().number();
   const bool stalled = stall_.epoch() != 0 && stall_.epoch() == epoch;
   if (stalled && job_.last.flights.empty()) return AnswerFromStall(call);
-  const auto size = static_cast<uint32_t>(job_.ledger.record().epoch().members_size());
   v1::DiagnoseResponse response;
   // Stacks are gone with the processes, unless they were read before.
   if (stalled) *response.mutable_stacks() = stall_.stacks();
   if (stalled) response.set_stalled_unix_ms(stall_.stalled_unix_ms());
   response.set_epoch(epoch);
-  response.set_size(size);
-  FlightFinding finding = JudgeFlights(job_.last.flights, size);
-  if (!job_.last.flights.empty()) response.set_sentence(finding.sentence);
-  for (v1::FlightWait& wait : finding.waits) *response.add_waits() = std::move(wait);
+  response.set_size(static_cast<uint32_t>(job_.ledger.record().epoch().members_size()));
+  AddFinding(job_.last.flights, &response);
   for (const auto& [rank, flight] : job_.last.flights) {
     v1::RankEvidence* const one = response.add_ranks();
     one->set_rank(rank);

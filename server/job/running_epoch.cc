@@ -254,11 +254,6 @@ void RunningEpoch::Vacate(uint32_t rank, bool returns, Effects effects) {
   Deliver(notices, effects);
 }
 
-std::set<uint32_t> RunningEpoch::Missing() const {
-  const absl::btree_set<uint32_t> missing = stalls_.Missing();
-  return {missing.begin(), missing.end()};
-}
-
 void RunningEpoch::Lose(uint32_t rank, const std::string& claim) {
   if (!ending_.has_value()) ending_ = Ending{absl::StrCat(roster_->Describe(rank), " was lost: ", claim), {rank}};
 }

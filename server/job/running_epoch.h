@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "farandole/v1/monitor.pb.h"
@@ -124,7 +124,7 @@ class RunningEpoch {
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
   const EpochDiagnosis& diagnosis() const { return diagnosis_; }
   // Ranks for which others have waited for long, as far as it was told.
-  std::set<uint32_t> Missing() const;
+  absl::btree_set<uint32_t> Missing() const { return stalls_.Missing(); }
 
  private:
   static constexpr uint32_t kSlotBlock = 256;

@@ -123,11 +123,9 @@ class FlightJudge {
     }
     const size_t more = static_cast<size_t>(wait.missing_size()) - missing.size();
     if (more > 0) missing.push_back(Count(more, "more rank"));
-    return absl::StrCat(absl::StrJoin(missing, ", "), more > 0 ? " have" : " and",
-                        wait.missing_size() == 1 ? " has"
-                        : more > 0               ? ""
-                                                 : " have",
-                        " not submitted ", ShowOp(wait.op()), " ", name, where, ", for which ", waits);
+    const char* const and_have = more > 0 ? " have" : wait.missing_size() == 1 ? " and has" : " and have";
+    return absl::StrCat(absl::StrJoin(missing, ", "), and_have, " not submitted ", ShowOp(wait.op()), " ", name, where,
+                        ", for which ", waits);
   }
 
   // "finished 'grad.17' (batch 412) last".

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 #include "nlohmann/json.hpp"
 
 namespace farandole {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/job_text.h"
@@ -51,7 +51,7 @@ absl::StatusOr<KeptJob> Describe(const KnownJob& known) {
 absl::StatusOr<KnownJob> FindActiveJob(const absl::StatusOr<Survey>& survey, const JobCommandOptions& options) {
   if (!survey.ok()) return survey.status();
   absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
-  if (!known.ok() || IsActive(*known)) return known;
+  if (!known.ok() || IsActive(known->summary.state())) return known;
   return absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
                                                     StateName(known->summary.state()), ": ", known->summary.reason(),
                                                     ")"));
@@ -216,15 +216,14 @@ void AddJobCommand(CLI::App* app, int* exit_code) {
   AddName(abort, options.get());
   AddOptions(abort, options.get());
   abort->add_option("--reason", options->reason, "Why: one sentence; asked for at a terminal where it is not given");
-  CLI::App* remove = job->add_subcommand("delete", "Delete a job that has ended; files of its checkpoints stay");
-  AddName(remove, options.get());
-  AddOptions(remove, options.get());
-  remove->callback([options, exit_code] { *exit_code = DeleteJob(*options, std::cout, std::cerr); });
-
   abort->callback([options, exit_code] {
     const absl::Status asked = AskReason(&options->reason);
     *exit_code = asked.ok() ? AbortJob(*options, std::cout, std::cerr) : Report(asked, std::cerr);
   });
+  CLI::App* remove = job->add_subcommand("delete", "Delete a job that has ended; files of its checkpoints stay");
+  AddName(remove, options.get());
+  AddOptions(remove, options.get());
+  remove->callback([options, exit_code] { *exit_code = DeleteJob(*options, std::cout, std::cerr); });
 }
 
 }  // namespace farandole

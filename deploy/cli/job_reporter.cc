@@ -7,15 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/job_state.h"
 #include "deploy/cli/text/diagnosis_text.h"
 #include "worker/launch/part_name.h"
 
 namespace farandole::launcher {
 namespace {
-
-bool IsUnderWay(const v1::JobSummary& job) {
-  return job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_RUNNING;
-}
 
 // In one message; the coordinator takes 1,024, and messages of 16 MiB.
 constexpr int kMostFlights = 64;
@@ -100,12 +97,12 @@ absl::StatusOr<bool> JobReporter::EndIfShort(const std::string& reason) {
 absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const Presence& presence) {
   const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
   if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
-  if (job.ok() && IsUnderWay(job->summary())) return EndIfVacant(*job, std::nullopt, presence);
+  if (job.ok() && IsActive(job->summary().state())) return EndIfVacant(*job, std::nullopt, presence);
   const absl::StatusOr<v1::ListJobsResponse> jobs = session_.ListJobs();
   if (!jobs.ok()) return jobs.status();
   for (const v1::JobSummary& summary : jobs->jobs()) {
     const std::optional<std::vector<int>> members = ReadPart(job_, summary.job());
-    if (!members.has_value() || !IsUnderWay(summary)) continue;
+    if (!members.has_value() || !IsActive(summary.state())) continue;
     const absl::StatusOr<v1::GetJobResponse> part = session_.GetJob("", summary.job());
     // An admin's token lists other tenants' jobs, too.
     if (!part.ok()) continue;

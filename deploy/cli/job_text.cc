@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 #include "deploy/cli/text/diagnosis_text.h"
 #include "deploy/cli/text/text_table.h"
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/job_state.h"
 #include "base/nearest_name.h"
 
 namespace farandole {
@@ -40,10 +41,6 @@ absl::Status UnknownJob(const Survey& survey, const CoordinatorSource& source, c
 }
 
 }  // namespace
-
-bool IsActive(const KnownJob& job) {
-  return job.summary.state() == v1::JOB_STATE_FORMING || job.summary.state() == v1::JOB_STATE_RUNNING;
-}
 
 absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now) {
   absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
@@ -86,7 +83,8 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const CoordinatorSource& 
     return survey.problems.empty() ? UnknownJob(survey, source, tenant, name) : survey.problems[0];
   }
   std::vector<KnownJob> active;
-  std::copy_if(found.begin(), found.end(), std::back_inserter(active), IsActive);
+  std::copy_if(found.begin(), found.end(), std::back_inserter(active),
+               [](const KnownJob& job) { return IsActive(job.summary.state()); });
   if (found.size() == 1) return found[0];
   if (active.size() == 1) return active[0];
   const auto place = [](std::string* text, const KnownJob& job) {

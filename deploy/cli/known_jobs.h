@@ -34,9 +34,6 @@ struct Survey {
 // Asks all coordinators that are meant, and reads the state directories without one. The newest job first.
 absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now);
 
-// It forms or runs.
-bool IsActive(const KnownJob& job);
-
 // The one job that is meant: of several with its name, the one that has not ended. `tenant` "": of any.
 //   NOT_FOUND         there is none; names the nearest
 //   INVALID_ARGUMENT  there are several

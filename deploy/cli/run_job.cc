@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/job_state.h"
 #include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
@@ -181,8 +182,7 @@ absl::StatusOr<CoordinatorSession> OpenSession(const WorkerSettings& settings) {
 
 bool IsUnderWay(const CoordinatorSession& session, const std::string& job) {
   const absl::StatusOr<v1::GetJobResponse> found = session.GetJob("", job);
-  return found.ok() &&
-         (found->summary().state() == v1::JOB_STATE_FORMING || found->summary().state() == v1::JOB_STATE_RUNNING);
+  return found.ok() && IsActive(found->summary().state());
 }
 
 // Launch indices are never given twice in a job: a launch that joins a job which runs already takes a range of its own.

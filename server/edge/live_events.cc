@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/query.h"
 #include "web/job_json.h"

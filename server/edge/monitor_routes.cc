@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/query.h"
 #include "server/edge/view_json.h"

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/job_state.h"
 #include "base/steady_time.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/refusal.h"

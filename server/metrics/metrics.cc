@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 #include "prometheus/text_serializer.h"
 
 namespace farandole {

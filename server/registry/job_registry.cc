@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/job_state.h"
 #include "farandole/v1/store.pb.h"
 
 namespace farandole {
@@ -17,8 +18,6 @@ uint32_t MostWorkers(const v1::JobSummary& job) {
 bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->created_unix_ms() > b->created_unix_ms(); }
 
 }  // namespace
-
-bool IsActive(v1::JobState state) { return state == v1::JOB_STATE_FORMING || state == v1::JOB_STATE_RUNNING; }
 
 absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row) {
   v1::JobRecord record;

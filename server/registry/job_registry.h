@@ -31,9 +31,6 @@ inline constexpr size_t kMaxJobsKept = 65536;
 // Most jobs that List gives.
 inline constexpr size_t kMaxJobsListed = 1000;
 
-// FORMING or RUNNING: the job counts towards its tenant's quota.
-bool IsActive(v1::JobState state);
-
 // The summary of the job whose JobRecord `row` is, as far as the record tells. DATA_LOSS: the row cannot be parsed
 // (named).
 absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row);

@@ -1,4 +1,4 @@
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

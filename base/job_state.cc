@@ -1,4 +1,4 @@
-#include "base/job_state_name.h"
+#include "base/job_state.h"
 
 namespace farandole {
 

@@ -15,6 +15,7 @@
 #include "deploy/cli/text/evidence_text.h"
 #include "deploy/cli/text/tar_gz.h"
 #include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/private_file.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
 
@@ -51,7 +52,7 @@ absl::Status WriteArchive(const DiagnoseOptions& options, const v1::GetJobRespon
     files.emplace_back(absl::StrCat(directory, "rank-", rank.rank(), ".json"), EvidenceJson(rank));
   const absl::StatusOr<std::string> packed = PackTarGz(files, now);
   if (!packed.ok()) return packed.status();
-  return WriteNewFile(options.archive, *packed);
+  return launcher::WriteNewFile(options.archive, *packed);
 }
 
 int Diagnose(const DiagnoseOptions& options) {

@@ -8,12 +8,14 @@
 
 #include "absl/time/time.h"
 #include "deploy/cli/text/tar_gz.h"
+#include "deploy/launcher/process/private_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
 namespace {
 
+using launcher::WriteNewFile;
 using ::testing::HasSubstr;
 
 v1::DiagnoseResponse Stuck() {

@@ -1,9 +1,6 @@
 #include "deploy/cli/text/tar_gz.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -74,24 +71,6 @@ absl::StatusOr<std::string> PackTarGz(const std::vector<std::pair<std::string, s
   deflateEnd(&stream);
   if (result != Z_STREAM_END) return absl::InternalError(absl::StrCat("zlib ended with ", result));
   return packed;
-}
-
-absl::Status WriteNewFile(const std::string& path, const std::string& contents) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0 && errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path, " exists already"));
-  size_t written = 0;
-  ssize_t count = 0;
-  while (fd >= 0 && written < contents.size()) {
-    count = write(fd, contents.data() + written, contents.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    written += static_cast<size_t>(count);
-  }
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  if (fd >= 0 && written == contents.size()) return absl::OkStatus();
-  if (fd >= 0) unlink(path.c_str());
-  return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", strerror(error)));
 }
 
 }  // namespace farandole

@@ -15,11 +15,6 @@ namespace farandole {
 //   INTERNAL  zlib could not compress them
 absl::StatusOr<std::string> PackTarGz(const std::vector<std::pair<std::string, std::string>>& files, absl::Time time);
 
-// Writes a new file that only its owner may read.
-//   ALREADY_EXISTS       there is one of this name
-//   FAILED_PRECONDITION  it cannot be written; the system's words are in the text
-absl::Status WriteNewFile(const std::string& path, const std::string& contents);
-
 }  // namespace farandole
 
 #endif  // FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_

@@ -9,7 +9,11 @@
 
 namespace farandole::launcher {
 
-// Writes a file that only its owner may read (0600), in place of one of this name.
+// Writes a new file that only its owner may read (0600).
+//   ALREADY_EXISTS       there is one of this name
+//   FAILED_PRECONDITION  it cannot be written; the system's words are in the text
+absl::Status WriteNewFile(const std::string& path, absl::string_view content);
+// The same in place of one of this name.
 //   FAILED_PRECONDITION  it cannot be written; the text names it
 absl::Status WritePrivateFile(const std::string& path, absl::string_view content);
 

@@ -9,6 +9,9 @@
 
 namespace farandole {
 
+// So many of the latest submissions are shown of a rank, alive or dead.
+inline constexpr size_t kShownFlights = 256;
+
 // The submissions of the epoch that a rank is in, or was in when its process died: the `most` latest, and older ones
 // that are not finished, 64 of them at most. `now_ns`: the monotonic clock of the rank's host. Records that the rank
 // overwrites meanwhile are left out. Without any epoch the answer has no rank.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log_record.h"
+#include "worker/measure/flight_reader.h"
 #include "worker/member/coordinator_link.h"
 
 namespace farandole {
@@ -12,8 +13,6 @@ namespace {
 // A host's first live rank with a stream speaks for all of its ranks; a rank whose beat stands still for so many ticks
 // is not counted as live. Another has spoken after one tick more, long before the rest of the host is silent.
 constexpr double kMostBeatTicks = 1.5;
-// So many of the latest collectives are evidence.
-constexpr size_t kShownFlights = 256;
 
 }  // namespace
 

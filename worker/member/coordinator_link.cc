@@ -148,8 +148,8 @@ CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& li
       speaks_(lineage.speaks),
       gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
                   options.nccl_ras),
-      // In an elastic job the coordinator decides which rank counts as lost for it.
       settings_(DescribeSettings(options)),
+      // In an elastic job the coordinator decides which rank counts as lost for it.
       stalls_(absl::ToInt64Nanoseconds(options.stall_warning),
               options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit)) {}
 

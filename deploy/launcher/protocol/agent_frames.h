@@ -57,7 +57,8 @@ constexpr size_t kMaxOutputBytes = 64 * 1024;
 // An order holds a command and an environment, for which Linux allows 2 MiB.
 constexpr size_t kMaxOrderBytes = 8 * 1024 * 1024;
 // The end of a worker, with what its flight recorder has kept.
-constexpr size_t kMaxEndedBytes = 128 * 1024 + 64;
+constexpr size_t kMaxFlightBytes = 128 * 1024;
+constexpr size_t kMaxEndedBytes = kMaxFlightBytes + 64;
 // Everything else: sentences and numbers.
 constexpr size_t kMaxSmallBytes = 16 * 1024;
 

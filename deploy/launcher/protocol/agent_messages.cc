@@ -13,7 +13,6 @@ constexpr uint64_t kMaxWorkers = 65536;
 // Leaves room for kMaxWorkers in an int32.
 constexpr uint64_t kMaxFirstIndex = 0x7fff0000 - 1;
 constexpr uint64_t kMaxSignal = 64;
-constexpr uint64_t kMaxFlightBytes = 128 * 1024;
 constexpr uint64_t kDayMs = 86'400'000;
 
 // Checks a message's values. The first one that is wrong sticks.

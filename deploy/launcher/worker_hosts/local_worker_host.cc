@@ -27,8 +27,6 @@ constexpr absl::Duration kSweepGrace = absl::Seconds(1);
 // A process that survives SIGKILL for so long hangs in the kernel.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
 constexpr char kFlightVariable[] = "FARANDOLE_FLIGHT=";
-// Of a worker's collectives so many are kept when it has ended.
-constexpr size_t kShownFlights = 256;
 
 bool HasChildren() {
   siginfo_t unused{};

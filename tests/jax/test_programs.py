@@ -69,13 +69,7 @@ REPLACED = ELASTIC.replace(
 
 def run(tmp_path: pathlib.Path, program: str, *options: str) -> str:
     """Runs a program with two workers, and returns its output."""
-    harness.require_cli()
-    path = tmp_path / "program.py"
-    path.write_text(program, encoding="utf-8")
-    command = [str(harness.CLI), "run", "-np", "2", *options, "--state-dir", str(tmp_path / "state")]
-    result = subprocess.run(
-        [*command, sys.executable, str(path)], capture_output=True, text=True, timeout=harness.JOB_SECONDS, check=False
-    )
+    result = harness.run_program(tmp_path, program, *options)
     return result.stdout + result.stderr
 
 

@@ -1,9 +1,6 @@
 """A worker that is killed within fit(), on each backend of Keras 3 and with tf-keras: the other goes on, and no batch counts twice."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import harness
 import pytest
@@ -50,18 +47,9 @@ print(f"ended with {hvd.size()} ranks, epoch {state.epoch}, weight {model.get_we
 
 @pytest.mark.parametrize("backend", SETUPS)
 def test_fit_goes_on_after_a_loss(backend: str, tmp_path: pathlib.Path) -> None:
-    harness.require_cli()
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
+    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]}
     # Nobody comes in the place of the one that is lost.
-    command = [str(harness.CLI), "run", "-np", "2", "--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
-    result = subprocess.run(
-        [*command, "--state-dir", str(tmp_path / "state"), sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=harness.JOB_SECONDS,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]},
-    )
+    options = ["--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
+    result = harness.run_program(tmp_path, PROGRAM, *options, **variables)
     said = result.stdout + result.stderr
     assert "epoch 1, batch 2" in result.stdout and "epoch 3, weight 15" in result.stdout, said[-5000:]

@@ -83,9 +83,8 @@ def run(folder: pathlib.Path, *words: object, **variables: str) -> str:
 
 
 def run_program(folder: pathlib.Path, program: str, *options: str) -> str:
-    path = folder / "program.py"
-    path.write_text(program, encoding="utf-8")
-    return run(folder, "-np", "2", *options, sys.executable, path)
+    result = harness.run_program(folder, program, *options)
+    return result.stdout + result.stderr
 
 
 def test_a_killed_worker_is_named_under_horovods_name(tmp_path: pathlib.Path) -> None:

@@ -220,6 +220,18 @@ def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.Complet
     return subprocess.CompletedProcess(launch, process.returncode, output)
 
 
+def run_program(
+    folder: pathlib.Path, program: str, *options: str, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs the text of a program with two workers, in `folder`; `options` are of `farandole run`."""
+    require_cli()
+    path = folder / "program.py"
+    path.write_text(program, encoding="utf-8")
+    command = [str(CLI), "run", "-np", "2", *options, "--state-dir", str(folder / "state"), sys.executable, str(path)]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS, check=False, env=environment)
+
+
 def run_checks(modules: Sequence[str], setup: Setup, directory: pathlib.Path) -> Outcome:
     """Runs all checks of some modules in one job."""
     size = setup.size

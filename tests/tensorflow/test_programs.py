@@ -1,8 +1,6 @@
 """Programs of TensorFlow as jobs of their own: under Horovod's names, and with a worker that is killed."""
 
 import pathlib
-import subprocess
-import sys
 
 import harness
 import pytest
@@ -31,17 +29,8 @@ for number in range(5):
 
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_a_killed_worker_is_named_to_a_function_under_horovods_name(tmp_path: pathlib.Path, is_compiled: bool) -> None:
-    harness.require_cli()
-    program = tmp_path / "program.py"
-    program.write_text(KILLED.replace("IS_COMPILED", str(is_compiled)), encoding="utf-8")
-    command = [str(harness.CLI), "run", "--horovod", "-np", "2", "--state-dir", str(tmp_path / "state")]
-    result = subprocess.run(
-        [*command, sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=harness.JOB_SECONDS,
-        check=False,
-    )
+    program = KILLED.replace("IS_COMPILED", str(is_compiled))
+    result = harness.run_program(tmp_path, program, "--horovod")
     assert "told at step 3: " in result.stdout and "rank 1 (pid" in result.stdout, result.stdout + result.stderr
 
 
@@ -75,17 +64,8 @@ print(f"ended with {train(state)} ranks, step {state.step}, weights {weights.num
 
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path, is_compiled: bool) -> None:
-    harness.require_cli()
-    program = tmp_path / "program.py"
-    program.write_text(ELASTIC.replace("IS_COMPILED", str(is_compiled)), encoding="utf-8")
-    command = [str(harness.CLI), "run", "-np", "2", "--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
-    result = subprocess.run(
-        [*command, "--state-dir", str(tmp_path / "state"), sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=harness.JOB_SECONDS,
-        check=False,
-    )
+    program = ELASTIC.replace("IS_COMPILED", str(is_compiled))
+    result = harness.run_program(tmp_path, program, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
     assert "ended with" in result.stdout and "step 6, weights 6" in result.stdout, result.stdout + result.stderr
 
 
@@ -126,14 +106,5 @@ print("all steps ended", flush=True)
 
 
 def test_compiled_functions_need_one_thread_only(tmp_path: pathlib.Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(ONE_THREAD, encoding="utf-8")
-    command = [str(harness.CLI), "run", "-np", "2", "--state-dir", str(tmp_path / "state")]
-    result = subprocess.run(
-        [*command, sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=harness.JOB_SECONDS,
-        check=False,
-    )
+    result = harness.run_program(tmp_path, ONE_THREAD)
     assert result.stdout.count("all steps ended") == 2, result.stdout + result.stderr

@@ -132,7 +132,8 @@ TEST(KernelThreadsTest, EachThreadIsShownWithWhatItWaitsIn) {
   });
   const auto tid = static_cast<uint32_t>(started.get_future().get());
   v1::KernelThread found;
-  while (found.call() != "futex") {
+  // The kernel's files are read one after the other, and the thread may go to sleep between two of them.
+  while (found.call() != "futex" || found.state() != "sleeping") {
     const std::vector<v1::KernelThread> threads = ReadKernelThreads();
     ASSERT_GE(threads.size(), 2u);
     EXPECT_EQ(threads[0].tid(), static_cast<uint32_t>(getpid()));

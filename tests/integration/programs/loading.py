@@ -9,13 +9,14 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Points(Dataset):
-    """Points without end, for a test."""
+    """Points without end, for a test. Numbers, which cross a pipe: a tensor crosses in a file of /dev/shm, which
+    PyTorch leaves behind when it is killed between making and unlinking it."""
 
     def __len__(self) -> int:
         return 1_000_000
 
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.full((8,), index / 1_000_000)
+    def __getitem__(self, index: int) -> float:
+        return index / 1_000_000
 
 
 def main() -> None:
@@ -25,12 +26,13 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), 0)
-    batches = iter(DataLoader(Points(), batch_size=16, num_workers=2, multiprocessing_context="fork"))
+    loader = DataLoader(Points(), batch_size=16, num_workers=2, multiprocessing_context="fork", collate_fn=list)
+    batches = iter(loader)
     print("process", os.getpid(), "loaders", *(child.pid for child in batches._workers))
     for step, batch in enumerate(batches):
         optimizer.zero_grad()
         try:
-            model(batch).sum().backward()
+            model(torch.tensor(batch).unsqueeze(1).expand(-1, 8)).sum().backward()
             optimizer.step()
         except hvd.EpochEnded as error:
             print(f"EpochEnded: {error}")

@@ -19,8 +19,6 @@ namespace {
 constexpr absl::Duration kFlushPatience = absl::Seconds(2);
 // When the last worker of an elastic launch has ended: how long the coordinator's words about it are waited for.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
-// A worker's last lines are not told again while no more than so many others came after them on stderr.
-constexpr size_t kNearLines = 20;
 constexpr int kMostStarts = 65536;  // as agent_messages.cc
 
 std::string NotReady(absl::Duration limit) { return absl::StrCat("was not ready within ", FormatSeconds(limit)); }
@@ -40,6 +38,7 @@ Launch::Launch(LaunchPlan plan)
       policy_(is_elastic() ? StopPolicy(plan_.limits) : StopPolicy(plan_.workers, plan_.limits)),
       input_(&loop_, [this] { outputs_.OnEnter(0); }),
       worker_hosts_(plan_.ssh, plan_.order, &loop_, this),
+      report_(plan_, worker_hosts_, outputs_, &policy_, &console_),
       vacancies_(
           plan_.link, &loop_, [this] { return Now(); },
           [this](const JobLink::Vacancy& vacancy) { OnVacancyAnswer(vacancy); }) {
@@ -58,8 +57,8 @@ absl::StatusOr<int> Launch::Run() {
   if (!failure_.ok()) return failure_;
   if (!status.ok()) return status;
   if (policy_.first_failed() >= 0) {
-    FindCause();
-    ReportFailure();
+    report_.FindCause();
+    report_.SayFailure(is_full_);
   }
   status = FlushConsole();
   if (!status.ok()) return status;
@@ -108,7 +107,7 @@ absl::Status Launch::MakePlaces() {
 }
 
 absl::Status Launch::AddWorker(const std::string& host) {
-  workers_.emplace_back().host = host;
+  report_.workers().emplace_back().host = host;
   return outputs_.Add(plan_.output_directory, is_elastic() ? plan_.elastic->staff.most : plan_.workers);
 }
 
@@ -193,7 +192,7 @@ void Launch::StartAt(const std::string& host, WorkerHost* worker_host) {
     }
     const int number = policy_.Add();
     if (const absl::Status added = AddWorker(host); !added.ok()) console_.Say(added.message());
-    workers_[number].hostname = worker_host->hostname();
+    report_.workers()[number].hostname = worker_host->hostname();
     recruitment_->OnStarted(host, number);
     numbers.push_back(number);
   }
@@ -210,7 +209,7 @@ void Launch::GiveUpUnreached() {
 }
 
 void Launch::SignalWorker(int worker, int signal) {
-  WorkerHost* const worker_host = worker_hosts_.Find(workers_[worker].host);
+  WorkerHost* const worker_host = worker_hosts_.Find(report_.workers()[worker].host);
   if (worker_host != nullptr) worker_host->SignalOne(worker, signal);
 }
 
@@ -268,11 +267,11 @@ void Launch::OnFailed(WorkerHost* worker_host, const absl::Status& status) {
 }
 
 void Launch::OnStarted(int worker, pid_t pid) {
-  workers_[worker].pid = pid;
+  report_.workers()[worker].pid = pid;
   // One that was added while others run is news; those of the start are not.
   const bool is_news = is_elastic() && worker >= plan_.elastic->staff.first;
   if (!plan_.verbose && !is_news) return;
-  const std::string where = names_hosts() ? absl::StrCat(" on host ", workers_[worker].host) : "";
+  const std::string where = report_.NamesHosts() ? absl::StrCat(" on host ", report_.workers()[worker].host) : "";
   console_.Say(absl::StrCat("worker ", worker, " is started", where, ", pid ", pid));
 }
 
@@ -295,16 +294,17 @@ void Launch::OnEnded(int worker, WorkerEnd end) {
     const bool is_news = end.failed() && policy_.stop_signal() == 0 && !policy_.is_job_over();
     TakeEnd(worker, end);
     if (is_news) {
-      SayLoss(worker);
+      report_.SayLoss(worker, is_full_);
     } else if (plan_.verbose) {
-      SayEnd(worker);
+      report_.SayEnd(worker);
     }
-    recruitment_->OnEnded(worker, end, workers_[worker].hostname);
+    recruitment_->OnEnded(worker, end, report_.workers()[worker].hostname);
     return;
   }
   const bool had_failed = policy_.first_failed() >= 0;
   TakeEnd(worker, end);
-  if (plan_.verbose || (policy_.first_failed() == worker && !had_failed && !policy_.all_ended())) SayEnd(worker);
+  if (plan_.verbose || (policy_.first_failed() == worker && !had_failed && !policy_.all_ended()))
+    report_.SayEnd(worker);
 }
 
 void Launch::OnGuard() {
@@ -382,31 +382,6 @@ void Launch::GiveUpConsole() {
   OnConsoleDrained();
 }
 
-void Launch::SayEnd(int index) {
-  const bool is_cause = policy_.first_failed() == index && !policy_.all_ended();
-  const std::string grace = absl::FormatDuration(plan_.limits.after_failure);
-  console_.Say(absl::StrCat(
-      DescribeEnd(index),
-      is_cause ? absl::StrCat("; the others have ", grace, " to end by themselves, then they are stopped") : ""));
-}
-
-void Launch::SayLoss(int index) {
-  // While the console is full, the worker's last output is still unread.
-  workers_[index].is_loss_said = !is_full_;
-  const std::deque<std::string>& lines = outputs_.errors(index).tail().lines();
-  const bool is_above = AreLastLinesAbove(index);
-  console_.Say(absl::StrCat(DescribeEnd(index), lines.empty() ? "; it wrote nothing to stderr"
-                                                : is_above    ? "; its last lines on stderr are above"
-                                                              : "; its last lines on stderr:"));
-  for (const std::string& line : lines) {
-    if (!is_above) console_.Report(absl::StrCat("    ", line));
-  }
-}
-
-bool Launch::AreLastLinesAbove(int index) const {
-  return !is_full_ && console_.lines_on_stderr() <= outputs_.errors(index).last_line_at() + kNearLines;
-}
-
 void Launch::Apply(int signal) {
   console_.SetFirst(policy_.first_running());
   if (stage_ == kFinishing && signal == SIGKILL) SignalWorkers(SIGKILL, true);
@@ -467,17 +442,6 @@ absl::Status Launch::FlushConsole() {
   const absl::Status status = RunLoop([this] { return gave_up_ || console_.HoldsNothing(); });
   console_.Discard();
   return status;
-}
-
-void Launch::FindCause() {
-  const std::vector<pid_t> causes = plan_.link != nullptr ? plan_.link->FindCause() : std::vector<pid_t>();
-  for (const pid_t pid : causes) {
-    const auto is_it = [pid](const Worker& worker) { return worker.pid == pid; };
-    const auto found = std::find_if(workers_.begin(), workers_.end(), is_it);
-    // Processes of different hosts may have the same number.
-    if (found == workers_.end() || std::find_if(found + 1, workers_.end(), is_it) != workers_.end()) continue;
-    if (policy_.Blame(static_cast<int>(found - workers_.begin()))) return;
-  }
 }
 
 }  // namespace farandole::launcher

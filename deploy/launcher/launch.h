@@ -6,8 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,54 +13,20 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/event_loop.h"
+#include "deploy/launcher/launch_plan.h"
+#include "deploy/launcher/launch_report.h"
 #include "deploy/launcher/output/console.h"
 #include "deploy/launcher/output/terminal_input.h"
 #include "deploy/launcher/output/worker_outputs.h"
-#include "deploy/launcher/policy/host_list.h"
 #include "deploy/launcher/policy/stop_policy.h"
 #include "deploy/launcher/process/alarm_clock.h"
 #include "deploy/launcher/process/child_watch.h"
-#include "deploy/launcher/process/guard.h"
 #include "deploy/launcher/recruitment.h"
 #include "deploy/launcher/vacancy_watch.h"
-#include "deploy/launcher/worker_hosts/local_worker_host.h"
-#include "deploy/launcher/worker_hosts/ssh_worker_host.h"
 #include "deploy/launcher/worker_hosts/worker_host.h"
 #include "deploy/launcher/worker_hosts/worker_hosts.h"
 
 namespace farandole::launcher {
-
-// A launch: its command, workers and limits.
-struct LaunchPlan {
-  // The launcher's name in its own sentences.
-  std::string program = "farandole";
-  // The command of workers here. `executable` may be empty where no worker does.
-  LocalWorkerHost::Command command;
-  // So many workers, in an elastic launch at the start.
-  int workers = 1;
-  // A fixed launch: which of them run where, in order; empty: all here.
-  std::vector<HostShare> shares;
-  // Set: an elastic one.
-  std::optional<ElasticPlan> elastic;
-  // How the other hosts are reached, what their agents run, and for how long they are waited for.
-  SshOptions ssh;
-  AgentOrder order;
-  absl::Duration reach_limit = absl::Seconds(60);
-  // Not empty: DIR/rank.N/stdout and .../stderr get the output of worker N, byte by byte.
-  std::string output_directory;
-  // Says on stderr which workers start and end.
-  bool verbose = false;
-  // Each line of the workers' output begins with the time.
-  bool prefix_time = false;
-  Progress progress = Progress::kFirst;
-  // Console::Plan::is_dumb.
-  bool is_terminal_dumb = false;
-  StopLimits limits;
-  GuardLink guard;
-  // The job's coordinator; borrowed, and outlives the launch. May be null: then the launch does not notice that workers
-  // wait for one that has ended with code 0, and takes the first worker that fails for the cause.
-  JobLink* link = nullptr;
-};
 
 // One run of workers, from their start to the last descendant's end. Owned by the launcher process, used on the
 // thread on which RunGuarded called, which lives as long as the process.
@@ -90,21 +54,13 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   absl::StatusOr<int> Run();
 
  private:
-  struct Worker {
-    pid_t pid = -1;
-    // As the user and as the machine itself names it; "" until it is ready.
-    std::string host;
-    std::string hostname;
-    // Its end was told, with its last lines.
-    bool is_loss_said = false;
-  };
   // The run's stage decides the meaning of the alarm and of another request to stop.
   enum Stage { kReaching, kWorking, kFinishing, kFlushing };
 
   absl::Status OpenEventSources();
   absl::Status MakePlaces();
   absl::Status RunFixed();
-  // Adds a worker to the policy, with its output and its entry in workers_.
+  // Adds a worker to the policy, with its output and its entry in the report.
   absl::Status AddWorker(const std::string& host);
   // OK: all hosts are ready.
   absl::Status ReachAll();
@@ -149,22 +105,12 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
 
   absl::Status RunLoop(const std::function<bool()>& is_over);
   void SetAlarm();
-  void SayEnd(int index);
-  void SayLoss(int index);
-  // The screen still shows the worker's last lines of stderr.
-  bool AreLastLinesAbove(int index) const;
-  // "worker 1 (pid 4711, host b) ended with exit code 0 after 0.3 s".
-  std::string DescribeEnd(int index) const;
   JobLink::Presence FindPresence() const;
   // Tells the policy of an end, and looks for workers that wait for one that has ended with code 0.
   void TakeEnd(int worker, WorkerEnd end);
   void AskForVacancy();
   void OnVacancyAnswer(const JobLink::Vacancy& vacancy);
-  void FindCause();
-  void ReportFailure();
   bool is_elastic() const { return plan_.elastic.has_value(); }
-  // Workers run at several hosts, or may.
-  bool names_hosts() const { return is_elastic() ? plan_.elastic->names_hosts : worker_hosts_.has_others(); }
 
   const LaunchPlan plan_;
   EventLoop loop_;
@@ -175,6 +121,7 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   std::unique_ptr<AlarmClock> clock_;
   std::unique_ptr<ChildWatch> children_;
   WorkerHosts worker_hosts_;
+  LaunchReport report_;
   // Fixed: which worker starts where.
   std::map<const WorkerHost*, std::vector<int>> staff_;
   // Elastic: the limit for hosts that are being made ready.
@@ -185,7 +132,6 @@ class Launch final : private WorkerHostListener, private RecruitmentDelegate {
   int last_success_ = -1;
   // By when the coordinator is to have answered, when no worker runs any more.
   absl::Duration answers_until_ = absl::InfiniteDuration();
-  std::vector<Worker> workers_;
   Stage stage_ = kReaching;
   // Worker hosts that are neither ready nor failed; until all are started.
   int awaited_ = 0;

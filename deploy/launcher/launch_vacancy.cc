@@ -1,15 +1,7 @@
 // The part of Launch that looks after workers that wait for one that has ended well.
-#include "absl/strings/str_cat.h"
 #include "deploy/launcher/launch.h"
-#include "deploy/launcher/policy/failure_report.h"
 
 namespace farandole::launcher {
-
-std::string Launch::DescribeEnd(int index) const {
-  const std::string where = names_hosts() ? absl::StrCat(", host ", workers_[index].host) : "";
-  return absl::StrCat("worker ", index, " (pid ", workers_[index].pid, where, ") ended with ",
-                      policy_.end(index).Describe(), " after ", FormatSeconds(policy_.end_time(index)));
-}
 
 void Launch::TakeEnd(int worker, WorkerEnd end) {
   Apply(policy_.WorkerEnded(worker, end, Now()));
@@ -28,9 +20,9 @@ JobLink::Presence Launch::FindPresence() const {
   for (int index = 0; index < policy_.workers(); ++index) {
     if (policy_.is_running(index)) {
       presence.running.insert(index);
-      presence.pids.insert(workers_[index].pid);
+      presence.pids.insert(report_.workers()[index].pid);
     } else if (!policy_.end(index).failed()) {
-      presence.ended_well[index] = DescribeEnd(index);
+      presence.ended_well[index] = report_.DescribeEnd(index);
     }
   }
   return presence;

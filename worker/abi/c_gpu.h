@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/book/submission.h"
 #include "worker/member/worker.h"
 
 namespace farandole {

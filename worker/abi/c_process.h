@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "worker/abi/turn.h"
 #include "worker/core/lineage.h"
-#include "worker/engine/submissions/timeline.h"
+#include "worker/engine/submissions/book/timeline.h"
 #include "worker/launch/options.h"
 #include "worker/launch/pmix_exchange.h"
 #include "worker/member/worker.h"

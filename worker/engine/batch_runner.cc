@@ -56,7 +56,7 @@ absl::Status BatchRunner::Begin(const Entry& entry) {
   collective_.position = position;
   collective_.counts = counts_;
   meter_.BeginBatch(started_ns_, entry.items.empty() ? 0 : entry.items[0].slot);
-  table_.Take(entry, started_ns_, &submissions_);
+  table_.log().Take(entry, started_ns_, &submissions_);
   is_running_.store(true);
   absl::Status started = Start(entry);
   if (started.ok() && operation_ == nullptr) Finish(absl::OkStatus());
@@ -297,7 +297,7 @@ void BatchRunner::Finish(const absl::Status& status) {
   const int64_t now_ns = MonotonicNs();
   meter_.EndBatch(started_ns_, now_ns);
   is_running_.store(false);
-  table_.Complete(submissions_, status, now_ns);
+  table_.log().Complete(submissions_, status, now_ns);
 }
 
 }  // namespace farandole

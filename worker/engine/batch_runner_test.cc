@@ -129,7 +129,7 @@ TEST_F(BatchRunnerTest, AnAlltoallExchangesItsRowsBeforeItMovesThem) {
 }
 
 TEST_F(BatchRunnerTest, ABatchOfOthersIsNoneOfThisRank) {
-  table_.OnGroupAdded(1, {1, 2});
+  table_.answers().OnGroupAdded(1, {1, 2});
   Entry entry = EntryOf(OpType::kAllreduce, {{9, 0, 3}});
   for (const uint32_t group : {1, 2}) {
     entry.group = group;

@@ -339,17 +339,17 @@ bool Engine::Pass() {
   return MustMeet() && DeclineOffers();
 }
 
-bool Engine::DeclineOffers() { return !table_.has_offer() && table_.DeclineOffers(); }
+bool Engine::DeclineOffers() { return !table_.has_offer() && table_.log().DeclineOffers(); }
 
 bool Engine::MeetPass() {
   const Rendezvous::Outcome outcome = rendezvous_->Look();
   if (outcome == Rendezvous::Outcome::kOpen) return false;
   if (outcome == Rendezvous::Outcome::kDeclined) {
-    table_.PostOffered();
+    table_.log().PostOffered();
     return true;
   }
   uint32_t slot = 0;
-  const int64_t bytes = table_.CompleteOffered(&slot, looked_ns_);
+  const int64_t bytes = table_.log().CompleteOffered(&slot, looked_ns_);
   if (bytes < 0) return true;
   if (options_.rank == 0) {
     orderer_.OnUsed(slot);
@@ -425,27 +425,27 @@ bool Engine::ReadLog() {
       OnInline(entry_);
       break;
     case Entry::Kind::kDispute:
-      table_.OnDispute(entry_.slot, entry_.attempt,
-                       entry_.counts.empty() ? 0 : static_cast<uint32_t>(entry_.counts[0]));
+      table_.log().OnDispute(entry_.slot, entry_.attempt,
+                             entry_.counts.empty() ? 0 : static_cast<uint32_t>(entry_.counts[0]));
       break;
     case Entry::Kind::kRetire:
-      table_.OnRetired(entry_.slot);
+      table_.log().OnRetired(entry_.slot);
       break;
     case Entry::Kind::kLeft:
       OnLeft(entry_.rank);
       break;
     case Entry::Kind::kAllJoined:
-      table_.OnAllJoined(entry_.rank);
+      table_.log().OnAllJoined(entry_.rank);
       break;
     case Entry::Kind::kRootHasJoined:
-      table_.OnRootHasJoined(entry_);
+      table_.log().OnRootHasJoined(entry_);
       break;
   }
   return true;
 }
 
 void Engine::OnLeft(int rank) {
-  table_.OnLeft(rank, options_.who[rank]);
+  table_.log().OnLeft(rank, options_.who[rank]);
   if (rank != options_.rank) return;
   // Only now: the thread that waits in Leave finds that nothing can be submitted any more.
   has_left_.store(true);
@@ -453,7 +453,7 @@ void Engine::OnLeft(int rank) {
 }
 
 void Engine::OnInline(const Entry& entry) {
-  const int64_t bytes = table_.CompleteInline(entry, looked_ns_);
+  const int64_t bytes = table_.log().CompleteInline(entry, looked_ns_);
   if (bytes < 0) return;  // of a group without this rank
   small_.fetch_add(1);
   small_bytes_.fetch_add(bytes);

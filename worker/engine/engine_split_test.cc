@@ -143,7 +143,7 @@ TEST_P(EngineSplitTest, WhatRanksHaveRemovedMeanwhileIsEndedWhereItIsMade) {
   // Rank 0 does not know of it yet. Rank 2 has a GPU, and the others have nothing to forget it in.
   ReduceAll({stays});
   for (int rank = 1; rank < kSize; ++rank) {
-    epoch_->engine(rank).table().OnGroupRemoved(removed);
+    epoch_->engine(rank).table().answers().OnGroupRemoved(removed);
     epoch_->gpus(rank).Forget(removed, [] { return false; });
   }
   Calls();
@@ -161,7 +161,7 @@ TEST_P(EngineSplitTest, WhatIsRemovedDuringTheSplitIsEndedAfterIt) {
   AwaitSplits(kSize);
   for (int rank = 0; rank < kSize; ++rank) {
     EXPECT_TRUE(epoch_->gpus(rank).Look(MonotonicNs()).ok());
-    epoch_->engine(rank).table().OnGroupRemoved(removed);
+    epoch_->engine(rank).table().answers().OnGroupRemoved(removed);
     if (IsIn(rank, removed)) epoch_->gpus(rank).Forget(removed, [] { return false; });
   }
   EXPECT_EQ(Calls()["ncclCommDestroy"], 0) << "NCCL is still to write where it lies";

@@ -274,7 +274,7 @@ TEST_P(EngineTest, ThousandsOfNamesComeAndGo) {
     }
   });
   EXPECT_GT(epoch.coordinator().retired(), 0);
-  EXPECT_LE(epoch.engine(0).table().Slots().size(), 3072u + 1);
+  EXPECT_LE(epoch.engine(0).table().answers().Slots().size(), 3072u + 1);
 }
 
 TEST_P(EngineTest, TheSteadyStateNeedsNoCoordinator) {

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "worker/device/nccl/gpu_collectives.h"
-#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/book/submission.h"
 #include "worker/engine/submissions/submission_table.h"
 
 namespace farandole {

@@ -122,7 +122,7 @@ uint32_t TestCoordinator::AddGroup(const std::vector<int>& ranks) {
   const uint32_t number = groups_.rbegin()->first + 1;
   groups_[number] = ranks;
   for (int rank = 0; rank < static_cast<int>(told_.size()); ++rank) {
-    Tell(rank, [number, ranks](Engine& engine) { engine.table().OnGroupAdded(number, ranks); });
+    Tell(rank, [number, ranks](Engine& engine) { engine.table().answers().OnGroupAdded(number, ranks); });
   }
   return number;
 }
@@ -130,7 +130,7 @@ uint32_t TestCoordinator::AddGroup(const std::vector<int>& ranks) {
 void TestCoordinator::RemoveGroup(uint32_t group) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (int rank = 0; rank < static_cast<int>(told_.size()); ++rank) {
-    Tell(rank, [group](Engine& engine) { engine.table().OnGroupRemoved(group); });
+    Tell(rank, [group](Engine& engine) { engine.table().answers().OnGroupRemoved(group); });
   }
 }
 
@@ -152,7 +152,7 @@ void TestCoordinator::OnNegotiate(int rank, const Question& question, uint32_t r
       slots_.erase(known);
     } else if (known != slots_.end()) {
       return Tell(rank, [group = group, name = name, slot = known->second](Engine& engine) {
-        engine.table().OnSlotAssigned(name, group, slot);
+        engine.table().answers().OnSlotAssigned(name, group, slot);
       });
     }
   }
@@ -195,7 +195,7 @@ void TestCoordinator::Decide(const Question& question, const std::map<int, State
                                               " has shape ", statement.shape);
     for (int member : groups_[group]) {
       Tell(member, [name = name, group = group, sentence, slot = disputed_slot, attempt = attempt](Engine& engine) {
-        engine.table().OnMismatch({name, group, sentence, slot, attempt, 0, 0});
+        engine.table().answers().OnMismatch({name, group, sentence, slot, attempt, 0, 0});
       });
     }
     return;
@@ -205,8 +205,9 @@ void TestCoordinator::Decide(const Question& question, const std::map<int, State
   std::vector<int> audience = groups_[group];
   if (audience.front() != 0) audience.push_back(0);
   for (int rank : audience) {
-    Tell(rank,
-         [name = name, group = group, slot](Engine& engine) { engine.table().OnSlotAssigned(name, group, slot); });
+    Tell(rank, [name = name, group = group, slot](Engine& engine) {
+      engine.table().answers().OnSlotAssigned(name, group, slot);
+    });
   }
 }
 

@@ -89,7 +89,7 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
     engine_options.rank = rank;
     engine_options.arenas = arenas_[rank].get();
     const NcclTransport::Sets sets = {
-        [this, rank] { return engines_[rank]->table().Groups(); },
+        [this, rank] { return engines_[rank]->table().answers().Groups(); },
         [this, rank](uint32_t group) { return engines_[rank]->table().WasRemoved(group); }};
     gpus_.push_back(std::make_unique<GpuCollectives>(
         options.gpus.value_or(GpuLibraries()), [this, rank](const Collective& batch) { return Start(rank, batch); },

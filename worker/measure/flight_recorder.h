@@ -13,7 +13,7 @@
 namespace farandole {
 
 // Writes a rank's FlightPage in one epoch. It reads no clock: its callers have the time already, so that a small
-// collective costs some 20 plain instructions more. Owned by the rank's SubmissionTable, whose lock guards it.
+// collective costs some 20 plain instructions more. Owned by the rank's SubmissionBook, whose lock guards it.
 class FlightRecorder {
  public:
   // The recorder's part of a name, kept between its submissions.

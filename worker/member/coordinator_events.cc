@@ -25,14 +25,14 @@ v1::Hello CoordinatorLink::MakeHello() const {
   if (!has_epoch_) return hello;
   hello.set_epoch(epoch_.number());
   if (engine_ == nullptr) return hello;
-  for (const SubmissionTable::SlotName& slot : engine_->table().Slots()) {
+  for (const CoordinatorAnswers::SlotName& slot : engine_->table().answers().Slots()) {
     v1::SlotAssigned* row = hello.add_slots();
     row->set_epoch(epoch_.number());
     row->set_name(slot.name);
     row->set_group(slot.group);
     row->set_slot(slot.slot);
   }
-  for (const Disagreement& known : engine_->table().Told()) {
+  for (const Disagreement& known : engine_->table().answers().Told()) {
     v1::Mismatch* told = hello.add_told();
     told->set_epoch(epoch_.number());
     told->set_name(known.name);
@@ -44,7 +44,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
     told->set_joins(known.joins);
   }
   for (const v1::GroupAssigned& refused : group_requests_.refused()) *hello.add_refused() = refused;
-  for (const auto& [number, ranks] : engine_->table().Groups()) {
+  for (const auto& [number, ranks] : engine_->table().answers().Groups()) {
     v1::Group* group = hello.add_groups();
     group->set_number(number);
     for (int rank : ranks) group->add_ranks(static_cast<uint32_t>(rank));
@@ -54,7 +54,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
 
 void CoordinatorLink::OnAttached() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (engine_ != nullptr) engine_->table().AskAgain();
+  if (engine_ != nullptr) engine_->table().answers().AskAgain();
   for (const auto& request : group_requests_.pending()) SendGroupRequest(request->request);
   if (departing_.has_value()) SendDeparting();
   for (const v1::PeerLost& lost : lost_) {
@@ -120,14 +120,14 @@ void CoordinatorLink::OnEpochEnded(const v1::EpochEnded& ended) {
 }
 
 void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
-  SubmissionTable& table = engine_->table();
+  CoordinatorAnswers& answers = engine_->table().answers();
   if (message.has_slot_assigned()) {
     const v1::SlotAssigned& assigned = message.slot_assigned();
-    table.OnSlotAssigned(assigned.name(), assigned.group(), assigned.slot());
+    answers.OnSlotAssigned(assigned.name(), assigned.group(), assigned.slot());
   } else if (message.has_mismatch()) {
     const v1::Mismatch& mismatch = message.mismatch();
-    table.OnMismatch({mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
-                      mismatch.attempt(), mismatch.next_ordinal(), mismatch.joins()});
+    answers.OnMismatch({mismatch.name(), mismatch.group(), mismatch.sentence(), mismatch.disputed_slot(),
+                        mismatch.attempt(), mismatch.next_ordinal(), mismatch.joins()});
   } else if (message.has_group_assigned()) {
     OnGroupAssigned(message.group_assigned());
   } else if (message.has_stall_notice()) {
@@ -147,9 +147,10 @@ void CoordinatorLink::OnGroupAssigned(const v1::GroupAssigned& assigned) {
   if (!group_requests_.Answer(assigned)) return;
   const v1::Group& group = assigned.group();
   if (assigned.error().empty() && group.ranks().empty()) {
-    engine_->table().OnGroupRemoved(group.number());
+    engine_->table().answers().OnGroupRemoved(group.number());
   } else if (assigned.error().empty()) {
-    engine_->table().OnGroupAdded(group.number(), std::vector<int>(group.ranks().begin(), group.ranks().end()));
+    engine_->table().answers().OnGroupAdded(group.number(),
+                                            std::vector<int>(group.ranks().begin(), group.ranks().end()));
   }
   changed_.notify_all();
 }

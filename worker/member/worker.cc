@@ -208,8 +208,9 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   const auto start = [this](const Collective& collective) {
     return StartCollective(collective, connections_->bulk_hosts(), connections_->transport(), buffers_);
   };
-  const NcclTransport::Sets sets = {[this] { return options_.nccl_splits ? engine_->table().Groups() : ProcessSets(); },
-                                    [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
+  const NcclTransport::Sets sets = {
+      [this] { return options_.nccl_splits ? engine_->table().answers().Groups() : ProcessSets(); },
+      [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
   gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
                                            rank_numbers_.local_rank, timeline_->GpuTimes());
   engine_ = std::make_unique<Engine>(
@@ -322,7 +323,7 @@ absl::StatusOr<uint32_t> Worker::AddGroup(const std::vector<int>& ranks, const I
   if (ranks.empty()) return absl::InvalidArgumentError("a process set needs at least one rank");
   if (link_ != nullptr) return link_->ChangeGroup(ranks, 0, interrupted);
   const uint32_t group = last_own_group_.fetch_add(1) + 1;
-  engine_->table().OnGroupAdded(group, ranks);
+  engine_->table().answers().OnGroupAdded(group, ranks);
   engine_->OnTableChanged();
   return group;
 }
@@ -336,7 +337,7 @@ absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted)
                                                       "] has pending submissions on rank ", rank_numbers_.rank));
   }
   if (link_ == nullptr) {
-    engine_->table().OnGroupRemoved(group);
+    engine_->table().answers().OnGroupRemoved(group);
     engine_->OnTableChanged();
   } else if (absl::Status removed = link_->ChangeGroup({}, group, interrupted).status(); !removed.ok()) {
     return removed;

@@ -16,7 +16,7 @@
 #include "worker/core/lineage.h"
 #include "worker/device/nccl/gpu_collectives.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/submissions/timeline.h"
+#include "worker/engine/submissions/book/timeline.h"
 #include "worker/launch/options.h"
 #include "worker/measure/flight_memory.h"
 #include "worker/member/arenas.h"

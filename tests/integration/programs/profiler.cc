@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "worker/engine/submissions/profiler_ranges.h"
+#include "worker/engine/submissions/book/profiler_ranges.h"
 
 // Farandole's own declarations of the headers.
 using farandole::NvtxAttributes;

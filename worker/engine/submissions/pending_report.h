@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "farandole/v1/worker.pb.h"
-#include "worker/engine/submissions/handle_pool.h"
+#include "worker/engine/submissions/book/handle_pool.h"
 
 namespace farandole {
 

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/book/submission.h"
 
 namespace farandole {
 

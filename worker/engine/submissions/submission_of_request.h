@@ -3,7 +3,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/book/submission.h"
 
 namespace farandole {
 

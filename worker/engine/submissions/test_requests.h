@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "worker/engine/submissions/submission.h"
+#include "worker/engine/submissions/book/submission.h"
 
 namespace farandole {
 

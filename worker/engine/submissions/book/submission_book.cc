@@ -1,0 +1,122 @@
+#include "worker/engine/submissions/book/submission_book.h"
+
+#include "worker/engine/submissions/book/submission_post.h"
+
+namespace farandole {
+namespace {
+
+FlightState StateOf(const absl::Status& status) {
+  if (status.ok()) return FlightState::kFinished;
+  return absl::IsInvalidArgument(status) ? FlightState::kFailed : FlightState::kEnded;
+}
+
+}  // namespace
+
+SubmissionBook::SubmissionBook(int rank_of_book, int size, ReadyChannel* channel_of_rank, ControlLink* link,
+                               ClockNs read_clock, const ArenaTable* arenas_of_rank, int64_t next_handles,
+                               Timeline* timeline_of_rank, size_t most_asked, RankMeter* meter_of_rank,
+                               FlightPage* flight_page, uint64_t epoch)
+    : rank(rank_of_book),
+      channel(channel_of_rank),
+      clock(read_clock),
+      arenas(arenas_of_rank),
+      timeline(timeline_of_rank),
+      own_meter(nullptr),
+      meter(meter_of_rank != nullptr ? *meter_of_rank : own_meter),
+      flight(flight_page, rank_of_book, size, epoch),
+      names(rank_of_book, size, most_asked),
+      negotiation(link, &names, &join),
+      pool(next_handles),
+      posts(channel_of_rank),
+      offer(channel_of_rank->rendezvous()),
+      news(rank_of_book) {}
+
+void SubmissionBook::Finish(Submission* submission, const absl::Status& status) {
+  Finish(submission, names.Find(submission->group, submission->name), status, clock());
+}
+
+void SubmissionBook::Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns) {
+  if (name != nullptr) {
+    meter.Count(name->is_given, &name->step);
+    --name->outstanding;
+    name->outstanding_ops &= ~BitOf(submission->op);
+  }
+  join.OnFinished(submission);
+  pending.fetch_sub(1);
+  if (submission->ready.is_captured()) captured_count.fetch_sub(1);
+  // Its only writer has the lock.
+  completions.store(completions.load() + 1);
+  submission->status = status;
+  submission->running = false;
+  FlightRecorder::End(submission->flight, StateOf(status), now_ns);
+  if (IsOn(timeline)) timeline->Add(*submission, clock());
+  submission->complete.store(true);
+  EnterHeld(*submission, status);
+  if (submission->released && submission->waiters == 0) pool.Recycle(submission);
+}
+
+void SubmissionBook::Enter(Submission* submission, Name* name) {
+  if (submission->op == OpType::kJoin) {
+    join.Begin(submission);
+    name->posted.push_back(submission);
+    negotiation.DescribeJoin(*submission);
+    return PostJoin();
+  }
+  if (name->slot == 0 && negotiation.is_alone()) AssignSlot(name, ++last_own_slot);
+  if (name->slot != 0) {
+    submission->slot = name->slot;
+    name->posted.push_back(submission);
+    Send(MakePost(*submission));
+    return;
+  }
+  name->waiting.push_back(submission);
+  if (name->asking == Name::Asking::kNot) negotiation.Ask(name);
+}
+
+void SubmissionBook::EnterOrHold(Submission* submission, Name* name) {
+  const Submission* first = pool.Find(submission->after);
+  if (first != nullptr && !first->running && !first->complete.load()) return held.Add(submission);
+  const bool may_enter = first == nullptr || first->status.ok();
+  may_enter ? Enter(submission, name) : Finish(submission, name, first->status, clock());
+}
+
+void SubmissionBook::EnterHeld(const Submission& first, const absl::Status& status) {
+  if (held.empty()) return;
+  const std::vector<Submission*> taken = held.TakeAfter(first.handle);
+  for (Submission* submission : taken) {
+    Name* name = names.Find(submission->group, submission->name);
+    status.ok() ? Enter(submission, name) : Finish(submission, name, status, clock());
+  }
+  if (!taken.empty()) PostJoin();
+}
+
+void SubmissionBook::AssignSlot(Name* name, uint32_t slot) {
+  negotiation.EndAsking(name);
+  names.SetSlot(name, slot);
+  flight.Assign(name->flight, slot);
+  news.Add(SlotAdded{slot, name->group});
+}
+
+Post SubmissionBook::MakePost(const Submission& submission) {
+  meter.Submitted(submission.slot);
+  return PostOf(submission, names.group(submission.group).position, arenas);
+}
+
+void SubmissionBook::PostJoin() {
+  if (!join.IsDue() || offer.submission() != nullptr || !held.empty() || names.HasWaiting()) return;
+  Send(join.TakePost());
+}
+
+void SubmissionBook::DropOffer(const absl::Status& reason) {
+  if (offer.submission() != nullptr) Finish(offer.Close(), offer.name(), reason, clock());
+}
+
+void SubmissionBook::FailPending(uint32_t number, const absl::Status& reason) {
+  for (Submission* submission : names.TakePending(number)) Finish(submission, reason);
+}
+
+void SubmissionBook::FailDisputed(uint32_t number, const absl::Status& reason) {
+  for (Submission* submission : disputes.TakeGroup(number)) Finish(submission, reason);
+}
+
+}  // namespace farandole

@@ -1,0 +1,142 @@
+#include "worker/engine/submissions/log_outcomes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/engine/submissions/submission_fixture.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class LogOutcomesTest : public SubmissionFixture {};
+
+TEST_F(LogOutcomesTest, AJoinIsPostedWhenAllThatWasSubmittedBeforeIs) {
+  const int64_t early = *Submit("t");
+  int32_t last = -1;
+  const int64_t join = Join(&last);
+  EXPECT_THAT(link_.Take(), ElementsAre("t", "unnamed.join"));
+  EXPECT_THAT(PostedJoins(), IsEmpty());
+  EXPECT_EQ(Submit("u").status(),
+            absl::InvalidArgumentError("u: rank 1 has joined, and can submit nothing more until all ranks have"));
+  table_.answers().OnSlotAssigned("t", 0, 5);
+  EXPECT_THAT(PostedJoins(), ElementsAre(0));
+  // The slot was retired meanwhile: its posts are sent again, and after them the join.
+  table_.log().OnRetired(5);
+  EXPECT_THAT(PostedJoins(), IsEmpty());
+  table_.answers().OnSlotAssigned("t", 0, 6);
+  EXPECT_THAT(PostedJoins(), ElementsAre(1));
+  RunSlot(6);
+  EXPECT_EQ(StateOf(early), "ok");
+  EXPECT_TRUE(table_.HasJoined());
+  link_.Take();
+  table_.answers().AskAgain();
+  EXPECT_THAT(link_.Take(), ElementsAre("unnamed.join")) << "a coordinator that was restarted is told";
+  table_.log().OnAllJoined(2);
+  EXPECT_EQ(StateOf(join), "ok");
+  EXPECT_EQ(last, 2);
+  EXPECT_FALSE(table_.HasJoined());
+  EXPECT_TRUE(Submit("u").ok());
+}
+
+TEST_F(LogOutcomesTest, AJoinEndsWithWhoeverLeaves) {
+  int32_t last = -1;
+  const int64_t join = Join(&last);
+  EXPECT_EQ(table_.OldestPendingAge(MonotonicNs() + 1'000'000'000), 0) << "who has joined is not stalled";
+  table_.log().OnLeft(2, "rank 2");
+  EXPECT_THAT(StateOf(join), HasSubstr("rank 2 has left"));
+  EXPECT_EQ(last, -1);
+}
+
+TEST_F(LogOutcomesTest, WhatWasPostedInARetiredSlotIsAskedForAnewInItsOrder) {
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Submit("").ok());
+  table_.answers().OnSlotAssigned("unnamed.allreduce", 0, 5);
+  EXPECT_THAT(Posted(), ElementsAre(5, 5));
+  link_.Take();
+  table_.log().OnRetired(5);
+  EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce retired 5"));
+  EXPECT_THAT(Posted(), IsEmpty());
+  table_.log().OnRetired(5);
+  EXPECT_THAT(link_.Take(), IsEmpty());
+  table_.answers().OnSlotAssigned("unnamed.allreduce", 0, 8);
+  EXPECT_THAT(Posted(), ElementsAre(8, 8));
+}
+
+TEST_F(LogOutcomesTest, AnIdleNameIsForgottenWithItsSlot) {
+  ASSERT_TRUE(Submit("t").ok());
+  table_.answers().OnSlotAssigned("t", 0, 5);
+  RunSlot(5);
+  table_.log().OnRetired(5);
+  EXPECT_THAT(table_.answers().Slots(), IsEmpty());
+  link_.Take();
+  ASSERT_TRUE(Submit("t").ok());
+  EXPECT_THAT(link_.Take(), ElementsAre("t"));
+}
+
+TEST_F(LogOutcomesTest, ADisputeEndsTheOldestOfItsAttemptOnly) {
+  const int64_t first = *Submit("");
+  const int64_t second = *Submit("");
+  table_.answers().OnSlotAssigned("unnamed.allreduce", 0, 5);
+  link_.Take();
+  table_.log().OnDispute(5, 1, 3);
+  table_.log().OnDispute(5, 2, 3);
+  EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce disputed 5.1", "unnamed.allreduce disputed 5.2"));
+  table_.answers().OnMismatch({"unnamed.allreduce", 0, "second", 5, 2, 0});
+  EXPECT_EQ(StateOf(first), "pending");
+  EXPECT_EQ(StateOf(second), "second");
+  table_.answers().AskAgain();
+  EXPECT_THAT(link_.Take(), ElementsAre("unnamed.allreduce disputed 5.1"));
+  table_.answers().OnMismatch({"unnamed.allreduce", 0, "first", 5, 1, 0});
+  EXPECT_EQ(StateOf(first), "first");
+  EXPECT_EQ(table_.pending(), 0);
+}
+
+TEST_F(LogOutcomesTest, ARankThatLeavesEndsItsGroupsOnly) {
+  table_.answers().OnGroupAdded(1, {0, 1});
+  const int64_t of_all = *Submit("a");
+  const int64_t of_group = *Submit("a", {1}, 1);
+  table_.log().OnLeft(2, "rank 2");
+  EXPECT_EQ(StateOf(of_all), "rank 2 has left the job; nothing that needs it can complete any more");
+  EXPECT_EQ(StateOf(of_group), "pending");
+  EXPECT_EQ(Submit("b").status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(Submit("b", {1}, 1).ok());
+  EXPECT_THAT(table_.left(), ElementsAre(2));
+}
+
+TEST_F(LogOutcomesTest, ADisputeIsAnsweredAlsoWhereARankHasLeftMeanwhile) {
+  const int64_t disputed = *Submit("a");
+  const int64_t waiting = *Submit("b");
+  table_.answers().OnSlotAssigned("a", 0, 5);
+  table_.log().OnDispute(5, 1, 3);
+  table_.log().OnLeft(2, "rank 2");
+  EXPECT_EQ(StateOf(disputed), "pending");
+  EXPECT_EQ(StateOf(waiting), "rank 2 has left the job; nothing that needs it can complete any more");
+  table_.answers().OnMismatch({"a", 0, "differs", 5, 1, 0});
+  EXPECT_EQ(StateOf(disputed), "differs");
+}
+
+TEST_F(LogOutcomesTest, WhoLeavesAfterOthersEndsItsDisputes) {
+  const int64_t disputed = *Submit("a");
+  table_.answers().OnSlotAssigned("a", 0, 5);
+  table_.log().OnDispute(5, 1, 3);
+  table_.log().OnLeft(2, "rank 2");
+  table_.log().OnLeft(1, "rank 1");
+  EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
+  EXPECT_EQ(table_.pending(), 0);
+}
+
+TEST_F(LogOutcomesTest, ADisputeThatACoordinatorHasForgottenEndsWithTheRankThatLeft) {
+  const int64_t disputed = *Submit("a");
+  table_.answers().OnSlotAssigned("a", 0, 5);
+  table_.log().OnDispute(5, 1, 3);
+  table_.log().OnLeft(2, "rank 2");
+  link_.Take();
+  table_.answers().AskAgain();
+  EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
+  EXPECT_THAT(link_.Take(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace farandole

@@ -92,7 +92,7 @@ typedef struct farandole_init_options {
   int32_t launch_index;           /* FARANDOLE_LAUNCH_INDEX, plus 1 (so that 0 means unset): orders the ranks. */
   int64_t join_timeout_ms;        /* FARANDOLE_JOIN_TIMEOUT_MS; default 600,000. */
   int64_t stall_warning_ms;       /* FARANDOLE_STALL_WARNING_MS; default 10,000. */
-  const char* transport;          /* FARANDOLE_TRANSPORT: "auto" (default) or "shm". */
+  const char* transport;          /* FARANDOLE_TRANSPORT: "auto" (default), "shm", "tcp" or "gloo". */
   int64_t fusion_threshold_bytes; /* FARANDOLE_FUSION_THRESHOLD_BYTES: most bytes of a fused batch; default 64 MiB. */
   int64_t outage_limit_ms;        /* FARANDOLE_OUTAGE_LIMIT_MS: how long the coordinator may be away; default 30,000. */
   const char* ca_file;            /* FARANDOLE_CA_FILE: certificates (PEM) that the coordinator's must descend from;
@@ -125,12 +125,15 @@ FARANDOLE_EXPORT const char* farandole_version(void);
 FARANDOLE_EXPORT const char* farandole_last_error(void);
 
 /* Joins the job and returns when its epoch has formed and peers are connected. NULL options: all from the environment.
- * The waits surface: where `interrupted` is not NULL it is called about every 100 ms, and a value other than 0 gives up
- * with FARANDOLE_ABORTED. INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about
- * the size FAILED_PRECONDITION  already initialized DEADLINE_EXCEEDED    not all workers came in time; who did is named
- *   UNAVAILABLE          the coordinator cannot be reached; UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: as
- * it says. Where the job is elastic, and an epoch ends while its peers connect, goes on to the next; and CANCELLED: the
- * job has finished while this process waited for a place. */
+ * If `interrupted` is not NULL, it is called about every 100 ms of a wait; a value other than 0 ends the call with
+ * FARANDOLE_ABORTED. If the job is elastic and an epoch ends while its peers connect, the call goes on to the next one.
+ *
+ *   INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about the size
+ *   FAILED_PRECONDITION  already initialized
+ *   DEADLINE_EXCEEDED    not all workers joined in time (those that did are named)
+ *   UNAVAILABLE          the coordinator cannot be reached
+ *   UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: the coordinator refused the worker; the text says why
+ *   CANCELLED            the elastic job finished while this process waited for a place */
 FARANDOLE_EXPORT int farandole_init(const farandole_init_options* options, int (*interrupted)(void));
 /* Leaves the job in order. Rank 0 stays until all ranks have left or died. Pending submissions end with ABORTED. OK if
  * not initialized. `interrupted` as above; a rank that gives up ends the epoch for the others. A farandole_init or
@@ -214,8 +217,8 @@ FARANDOLE_EXPORT int64_t farandole_epoch(void);
  * of sums and averages of floats. INVALID_ARGUMENT also where another GPU was used before; FAILED_PRECONDITION where
  * there is no GPU, or no NCCL 2.18 or later (FARANDOLE_NCCL_LIBRARY), and before init. */
 FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
-/* By what the GPUs of the job's workers exchange data ("nccl 2.30.7"), where all can and do so in the same way; else
- * "": then farandole_use_stream is FAILED_PRECONDITION, and says why. Valid until farandole_shutdown. */
+/* How GPU tensors travel between the job's workers ("nccl 2.30.7"), if all workers can use the same way. Otherwise "",
+ * and farandole_use_stream returns FAILED_PRECONDITION and says why. Valid until farandole_shutdown. */
 FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
 /* The NCCL by which tensors in this process' GPU would travel, as ncclGetVersion has it (23007: 2.30.7), before init,
  * too. 0: by none, as there is no driver, or no NCCL 2.18 or later that may be used; and after fork(). No GPU is
@@ -246,7 +249,7 @@ FARANDOLE_EXPORT int farandole_group_size(int32_t group);
 /* A handle: > 0; negative: minus an error code, and nothing was submitted. It stays valid until farandole_release.
  *
  * With `wait_ms` 0 a call returns at once. Else it waits as farandole_wait does, before it returns the handle, complete
- * or not: for who would wait anyway that is faster, since the calling thread does the work from the start.
+ * or not: that is faster for a caller that would wait anyway, since the calling thread does the work from the start.
  *
  * `name` identifies the tensor on all ranks of the group; NULL or "": unnamed, paired in the order of submission.
  * A name may be pending once at a time in a group (INVALID_ARGUMENT else). Errors that only the ranks together can see

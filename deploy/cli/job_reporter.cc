@@ -136,7 +136,7 @@ absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const v1::GetJobRespon
   // Several launches may serve an elastic job of a shared coordinator.
   vacancy.may_be_filled = summary.has_elastic() && (presence.may_grow || !is_own_);
   if (vacancy.may_be_filled) {
-    absl::StrAppend(&vacancy.sentence, "; it goes on to wait, as more workers may come");
+    absl::StrAppend(&vacancy.sentence, "; the job keeps waiting, because more workers may join");
     return vacancy;
   }
   // Where the token is no admin's, the launch stops its workers itself.

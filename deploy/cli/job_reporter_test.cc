@@ -119,7 +119,7 @@ TEST_F(JobReporterTest, AnElasticJobEndsOnlyWhereNobodyElseCanCome) {
     presence.may_grow = is_own;
     const JobLink::Vacancy vacancy = Ask(presence, is_own);
     EXPECT_THAT(vacancy.sentence, StartsWith("worker 1 has ended, but job train waits for "));
-    EXPECT_THAT(vacancy.sentence, HasSubstr("; it goes on to wait, as more workers may come"));
+    EXPECT_THAT(vacancy.sentence, HasSubstr("; the job keeps waiting, because more workers may join"));
     EXPECT_TRUE(vacancy.may_be_filled);
     EXPECT_EQ(StateOf("train"), "JOB_STATE_FORMING");
   }

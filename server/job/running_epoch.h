@@ -47,10 +47,10 @@ class RunningEpoch {
     std::vector<uint32_t> lost;
     // The status that ends their streams, where there still are some.
     absl::StatusCode lost_code = absl::StatusCode::kAborted;
-    // Others say of the ranks in `lost` that the epoch had ended on these, for this reason: who is the cause is not
-    // known yet.
+    // A peer reports that the epoch had already ended on the ranks in `lost`, for this reason. These ranks only pass it
+    // on; the rank that caused it is not known yet.
     bool is_hearsay = false;
-    // Others could not reach the ranks in `lost`, which the coordinator hears.
+    // Other hosts could not reach the ranks in `lost`, although the coordinator still hears them.
     bool is_estranged = false;
   };
   struct StallLimits {

@@ -277,7 +277,7 @@ def test_worker_that_ends_well_before_it_joins_others_in_a_job_of_their_own_ends
 
 AWAITED = (
     r"farandole: worker 1 \(pid \d+[^)]*\) ended with exit code 0 after [\d.]+ m?s, but job early waits for 1 of 2 workers: "
-    r".*; it goes on to wait, as more workers may come"
+    r".*; the job keeps waiting, because more workers may join"
 )
 
 

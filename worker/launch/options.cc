@@ -63,7 +63,7 @@ constexpr TextSetting kNetworkInterfaces = {"FARANDOLE_NETWORK_INTERFACES", "",
                                             "hosts reach this one, with commas between them; none: all that are up"};
 constexpr TextSetting kNcclLibrary = {
     "FARANDOLE_NCCL_LIBRARY", "",
-    "path of NCCL's library, for collectives between GPUs; \"none\": there are to be none; not set: the one that the "
+    "path of NCCL's library, for collectives between GPUs; \"none\": do not use NCCL; not set: the one that the "
     "framework has loaded, or the system's"};
 constexpr TextSetting kHostId = {
     "FARANDOLE_HOST_ID", "",
@@ -84,15 +84,15 @@ constexpr NumberSetting kSize = {"FARANDOLE_SIZE", 1, 1, 65536, "number of worke
 constexpr NumberSetting kLaunchIndex = {"FARANDOLE_LAUNCH_INDEX", 0, 0, 2'147'483'646,
                                         "the launcher's number for this worker, never given twice in a job"};
 constexpr NumberSetting kLocalSlot = {"FARANDOLE_LOCAL_SLOT", 0, 0, 65535,
-                                      "which of its host's places the launcher has given this worker: its local rank, "
-                                      "while the host has so many workers"};
+                                      "the number of this worker's place on its host, given by the launcher: its local "
+                                      "rank while all places of the host are filled"};
 constexpr NumberSetting kJoinTimeout = {"FARANDOLE_JOIN_TIMEOUT_MS", 600'000, 1, 86'400'000,
                                         "how long to wait for all workers"};
 constexpr NumberSetting kStallWarning = {"FARANDOLE_STALL_WARNING_MS", 10'000, 100, 86'400'000,
-                                         "when a tensor counts as stalled"};
+                                         "time for which a tensor may wait for ranks before it counts as stalled"};
 constexpr NumberSetting kStallLimit = {"FARANDOLE_STALL_LIMIT_MS", 0, 0, 86'400'000,
-                                       "when a stalled tensor ends the job, or in an elastic one whom it waits for is "
-                                       "lost (not before it counts as stalled); 0: never"};
+                                       "time after which a stalled tensor ends the job; in an elastic job, the late "
+                                       "ranks are lost instead (never before the stall warning); 0: never"};
 constexpr NumberSetting kFusion = {"FARANDOLE_FUSION_THRESHOLD_BYTES", 64 << 20, 0, int64_t{1} << 40,
                                    "most bytes of a fused batch"};
 constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100, 86'400'000,
@@ -100,9 +100,9 @@ constexpr NumberSetting kOutageLimit = {"FARANDOLE_OUTAGE_LIMIT_MS", 30'000, 100
 constexpr NumberSetting kTimelineMarksCycles = {"FARANDOLE_TIMELINE_MARK_CYCLES", 0, 0, 1,
                                                 "1: the beginning of each batch is marked in the timeline"};
 constexpr NumberSetting kNcclSplit = {"FARANDOLE_NCCL_SPLIT", 0, 0, 1,
-                                      "1: process sets that there are before the first collective of all ranks on GPUs "
-                                      "get their communicators with it, by "
-                                      "ncclCommSplit, and not each with its own first collective; rank 0's counts"};
+                                      "1: the first GPU collective of all ranks makes the communicators of all process "
+                                      "sets that exist by then (ncclCommSplit); 0: each set's own first collective "
+                                      "makes its communicator; rank 0's value counts"};
 constexpr NumberSetting kNvtx = {
     "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
 constexpr NumberSetting kMinSize = {
@@ -112,7 +112,7 @@ constexpr NumberSetting kMaxSize = {"FARANDOLE_MAX_SIZE", 0, 1, 65536,
                                     "most workers of an epoch of an elastic job; none: FARANDOLE_SIZE"};
 constexpr NumberSetting kJoinWindow = {
     "FARANDOLE_JOIN_WINDOW_MS", 200, 0, 60'000,
-    "elastic: from the first newcomer on, how long others are waited for before ranks are told"};
+    "elastic: how long the coordinator waits for more newcomers after the first, before it tells the ranks"};
 constexpr NumberSetting kShortageLimit = {
     "FARANDOLE_ELASTIC_TIMEOUT_MS", 600'000, 1, 86'400'000,
     "elastic: how long there may be fewer than FARANDOLE_MIN_SIZE workers before the job fails"};

@@ -110,7 +110,7 @@ absl::StatusOr<v1::ListLostResponse> CoordinatorSession::ListLost(const std::str
   v1::ListLostRequest request;
   request.set_job(job);
   return Call<v1::ListLostResponse>(*client_, "WorkerService/ListLost", request,
-                                    absl::StrCat("refused to tell who is lost of job ", job));
+                                    absl::StrCat("refused to list the lost workers of job ", job));
 }
 
 absl::StatusOr<v1::ReportExitResponse> CoordinatorSession::ReportExit(const v1::ReportExitRequest& request) const {

@@ -24,10 +24,11 @@ def init(
     to register now, the same on all ranks except for those that are made of communicators; or "dynamic" (always
     possible here). An elastic job has them in each epoch in which all their ranks exist.
 
-    ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers came in time;
-    who did is named. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError: it refuses.
-    KeyboardInterrupt within a second of Ctrl-C. SystemExit with code 0: an elastic job has finished while this process waited
-    for a place in it. RuntimeError: this process was started by a worker, as the processes of multiprocessing are.
+    ValueError: a setting is not valid, or workers disagree about the size. StallError: not all workers joined in time;
+    the message names those that did. ConnectionError: the coordinator cannot be reached. PermissionError, QuotaError:
+    it refuses. KeyboardInterrupt within a second of Ctrl-C. SystemExit with code 0: an elastic job has finished while
+    this process waited for a place in it. RuntimeError: this process was started by a worker, as the processes of
+    multiprocessing are.
     """
     members = _members_of(comm)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
@@ -111,9 +112,10 @@ def before_shutdown(settle: Callable[[], None]) -> None:
 def shutdown() -> None:
     """Leaves the job in order; pending operations end with EpochEnded. Rank 0 stays until all have left or died.
 
-    Runs by itself at exit. After an uncaught exception that ends the epoch on all ranks, with the exception's words.
-    init() may follow. Does nothing if the process is no worker. Within init(), add_process_set() and the like, when a
-    signal handler calls it there: that call gives up, with RuntimeError or EpochEnded.
+    Runs by itself at exit. After an uncaught exception it ends the epoch on all ranks, with the exception's text as the
+    reason.
+    init() may follow. Does nothing if the process is no worker. If a signal handler calls it while init(),
+    add_process_set() or the like waits, that call gives up with RuntimeError or EpochEnded.
     """
     if is_initialized():
         for settle in _before_shutdown:
@@ -304,8 +306,8 @@ rocm_built = _no
 
 
 def nccl_built() -> int:
-    """The version of the NCCL by which this process' CUDA tensors would travel (23007: 2.30.7), before init(), too; 0: by
-    none (docs/gpu.md).
+    """The version of NCCL that this process would use for CUDA tensors (23007 is 2.30.7), also before init(); 0: none
+    (docs/gpu.md).
 
     It is found at run time, and PyTorch's when torch is imported. No GPU is touched.
     """

@@ -1,6 +1,6 @@
-/* Synchronous calls as Python functions, for arrays that describe themselves as torch's do: between Python and the
- * library there is no code in Python, which would take several times as long as a small collective. build_native.py
- * puts this into the bridge, after the table of the library's functions. */
+/* Calls as Python functions, for arrays that describe themselves as torch's do: between Python and the library there is
+ * no code in Python, which would take several times as long as a small collective. build_native.py puts this into the
+ * bridge, after the table of the library's functions. */
 #include <stdlib.h>
 
 enum { kMostDimensions = 32, kNotDirect = -1, kSurfaceMs = 100 };
@@ -91,27 +91,55 @@ static PyObject* answer(long code) {
   return PyLong_FromLong(code);
 }
 
+/* Where the tensors lie, and what the input looks like. */
+struct view {
+  void* input;
+  void* output;
+  int64_t dims[kMostDimensions];
+  int32_t ndim;
+  int32_t type;
+};
+
+/* 0: the library cannot read the input where it lies. */
+static int read_view(PyObject* input, PyObject* output, PyObject* types, struct view* view) {
+  const long type = type_of(input, types);
+  const int ndim = type < 0 ? kNotDirect : shape_of(input, view->dims);
+  view->input = ndim < 0 ? NULL : address_of(input);
+  view->output = input == output || ndim < 0 ? view->input : address_of(output);
+  view->ndim = ndim;
+  view->type = (int32_t)type;
+  if (view->input != NULL && PyErr_Occurred() == NULL) return 1;
+  PyErr_Clear();
+  return 0;
+}
+
 static PyObject* allreduce(PyObject* self, PyObject* const* arguments, Py_ssize_t argument_count) {
   struct terms terms;
+  struct view view;
   (void)self;
   if (!read_terms(arguments, argument_count, &terms)) return NULL;
-  PyObject* input = arguments[0];
-  PyObject* output = arguments[1];
-  int64_t dims[kMostDimensions];
-  const long type = type_of(input, terms.types);
-  const int ndim = type < 0 ? kNotDirect : shape_of(input, dims);
-  void* from = ndim < 0 ? NULL : address_of(input);
-  void* to = input == output || ndim < 0 ? from : address_of(output);
-  if (from == NULL || PyErr_Occurred() != NULL) {
-    PyErr_Clear();
-    return PyLong_FromLong(kNotDirect);
-  }
+  if (!read_view(arguments[0], arguments[1], terms.types, &view)) return PyLong_FromLong(kNotDirect);
   PyThreadState* state = PyEval_SaveThread();
   const int code =
-      table.farandole_allreduce_now(terms.name, from, to, dims, ndim, (int32_t)type, terms.op, terms.prescale,
-                                    terms.postscale, terms.group, kSurfaceMs, &last_handle);
+      table.farandole_allreduce_now(terms.name, view.input, view.output, view.dims, view.ndim, view.type, terms.op,
+                                    terms.prescale, terms.postscale, terms.group, kSurfaceMs, &last_handle);
   PyEval_RestoreThread(state);
   return answer(wait_for_last(code));
+}
+
+/* The library's handle, or its error (negative). None: the caller takes the other way. */
+static PyObject* allreduce_async(PyObject* self, PyObject* const* arguments, Py_ssize_t argument_count) {
+  struct terms terms;
+  struct view view;
+  (void)self;
+  if (!read_terms(arguments, argument_count, &terms)) return NULL;
+  if (!read_view(arguments[0], arguments[1], terms.types, &view)) Py_RETURN_NONE;
+  PyThreadState* state = PyEval_SaveThread();
+  last_handle = table.farandole_allreduce(terms.name, view.input, view.output, view.dims, view.ndim, view.type,
+                                          terms.op, terms.prescale, terms.postscale, terms.group, 0);
+  const farandole_handle handle = last_handle;
+  PyEval_RestoreThread(state);
+  return PyLong_FromLongLong(handle);
 }
 
 /* Describes lists of tensors of one element type, which it returns. */
@@ -168,6 +196,7 @@ enum { kArgumentsAsArray = 0x0080 };
 
 static PyMethodDef direct_methods[] = {
     {"allreduce", (PyCFunction)(void (*)(void))allreduce, kArgumentsAsArray, NULL},
+    {"allreduce_async", (PyCFunction)(void (*)(void))allreduce_async, kArgumentsAsArray, NULL},
     {"grouped_allreduce", (PyCFunction)(void (*)(void))grouped_allreduce, kArgumentsAsArray, NULL},
 };
 

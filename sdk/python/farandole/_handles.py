@@ -173,15 +173,23 @@ class Handle:
 
     __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_streams")
 
-    def __init__(self, memory: Any, collect: Callable[[Sequence[int]], Any]) -> None:
-        """`collect` gets the complete handles before they are released and returns the output."""
+    def __init__(self, memory: Any, collect: Optional[Callable[[Sequence[int]], Any]]) -> None:
+        """`collect` gets the complete handles before they are released and returns the output; None: there is one."""
         self._ids: List[int] = []
         self._memory = memory
-        self._collect: Optional[Callable[[Sequence[int]], Any]] = collect
+        self._collect = collect
         self._output: Any = None
         self._error: Optional[BaseException] = None
         self._done = False
         self._streams: Optional[Streams] = None  # of those of its tensors that are in a GPU
+
+    @classmethod
+    def of_submitted(cls, handle: int, memory: Any, output: Any) -> "Handle":
+        """Of one submission that writes `output` where it lies, in the host's memory."""
+        made = cls(memory, None)
+        made._ids.append(handle)
+        made._output = output
+        return made
 
     def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> int:
         """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library, and returns the
@@ -242,7 +250,7 @@ class Handle:
 
     def _settle(self, error: Optional[BaseException]) -> None:
         try:
-            if error is None:
+            if error is None and self._collect is not None:
                 self._output = self._collect(self._ids)
         except BaseException as failed:
             error = failed

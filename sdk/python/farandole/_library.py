@@ -69,11 +69,12 @@ _NOT_INITIALIZED = "farandole is not initialized"
 NOT_DIRECT = -1
 
 
-def direct(name: str) -> Callable[..., int]:
+def direct(name: str) -> Callable[..., Any]:
     """A function of direct_calls.c: (inputs, outputs, types, name, op, prescale, postscale, group) -> code.
 
     `types` has the numbers of the element types, `name` is encoded or None. The code is the library's, or NOT_DIRECT if
-    the library cannot read an array as it is, and nothing was submitted. An exception: a signal's handler raised it, or
+    the library cannot read an array as it is, and nothing was submitted. An asynchronous one gives the library's handle
+    instead, or its error (negative); None stands for NOT_DIRECT. An exception: a signal's handler raised it, or
     an argument has no C form; then rescue() of _handles keeps the submitted tensors.
     """
     make: Any = ctypes.pythonapi.PyCFunction_NewEx

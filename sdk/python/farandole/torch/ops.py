@@ -18,7 +18,7 @@ import torch
 from .. import _handles, _ops
 from .._handles import Handle, Place, at_once
 from .._library import NOT_DIRECT, direct, failure, lib
-from .._operations import Operations
+from .._operations import Operations, described_by
 from .._operations import barrier as barrier
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
@@ -44,6 +44,7 @@ if hasattr(torch, "float8_e5m2"):  # since torch 2.1
     _DTYPES[torch.float8_e5m2] = lib.FARANDOLE_F8E5M2
 
 _allreduce = direct("allreduce")
+_allreduce_async = direct("allreduce_async")
 _grouped_allreduce = direct("grouped_allreduce")
 
 
@@ -136,8 +137,6 @@ class _TorchAdapter:
 adapter = _TorchAdapter()
 operations = Operations[torch.Tensor, torch.Tensor](adapter)
 allgather_async = operations.allgather_async
-allreduce_async = operations.allreduce_async
-allreduce_async_ = operations.allreduce_async_
 alltoall_async = operations.alltoall_async
 broadcast_ = operations.broadcast_
 broadcast_async = operations.broadcast_async
@@ -162,6 +161,69 @@ def allreduce_(
     see allreduce."""
     op = Average if op is None and average is None else choose(op, average)
     return allreduce_now(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+
+
+@described_by(Operations.allreduce_async)
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    op = Average if op is None and average is None else choose(op, average)
+    handle = _submit(tensor, _empty_like(tensor), name, op, prescale_factor, postscale_factor, process_set)
+    if handle is not None:
+        return handle
+    return operations.allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+
+
+@described_by(Operations.allreduce_async_)
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    op = Average if op is None and average is None else choose(op, average)
+    handle = _submit(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
+    if handle is not None:
+        return handle
+    return operations.allreduce_async_(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def _submit(
+    tensor: torch.Tensor,
+    output: Optional[torch.Tensor],
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> Optional[Handle]:
+    """Submits an allreduce by the shortest way. None: these tensors go another way."""
+    if output is None:
+        return None
+    encoded = _ops.encode_name(name) if name else None
+    _handles.sweep()
+    try:
+        group = process_set.process_set_id
+        group = group_of(process_set) if group is None else group
+        handle = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group)
+        if handle is not None and handle >= 0:
+            return Handle.of_submitted(handle, (tensor, output), output)
+    except BaseException as error:
+        _ops.explain(error, prescale, postscale, process_set)
+        _handles.rescue(error, (tensor, output))
+        raise
+    if handle is not None:
+        raise failure(-handle)
+    return None
 
 
 def allreduce_now(

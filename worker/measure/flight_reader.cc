@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kMostUnfinished = 64;
 
 uint64_t Us(int64_t from_ns, int64_t to_ns) {
-  return static_cast<uint64_t>(std::max<int64_t>(0, to_ns - from_ns)) / 1000;
+  // Without a sign: a dead process may have left any numbers.
+  return to_ns <= from_ns ? 0 : (static_cast<uint64_t>(to_ns) - static_cast<uint64_t>(from_ns)) / 1000;
 }
 
 // Null: it was overwritten.

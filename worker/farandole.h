@@ -228,6 +228,11 @@ FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
 /* OK, or why the present epoch has ended: outputs received in it since may be worthless. */
 FARANDOLE_EXPORT int farandole_epoch_ended(void);
 
+/* Writes 32 bytes to `proof` that only workers of this epoch can make of these `size` bytes and of `label`. So a worker
+ * that got both over a network knows that nobody has changed them on their way. All 0 if the epoch has one host: then
+ * nothing crosses a network. FAILED_PRECONDITION: not initialized. */
+FARANDOLE_EXPORT int farandole_prove(const char* label, const void* bytes, int64_t size, void* proof);
+
 /* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
  */
 

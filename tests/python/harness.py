@@ -37,6 +37,7 @@ SIZES = {
     "arena": (1, 2, 3, 4),
     "disagreement": (2, 3, 4),
     "elastic": (1, 2, 3, 4),
+    "proofs": (1, 2, 3, 4),
     "groups": (2, 3, 4),
     "join": (1, 2, 3, 4),
     "adasum": (1, 2, 3, 4),

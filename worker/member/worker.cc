@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/sha256.h"
 #include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
@@ -180,6 +181,7 @@ absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted
   }
   meeting.epoch = epoch.number();
   meeting.secret = epoch.secret();
+  if (hosts_.count() > 1) proving_key_ = HmacSha256(epoch.secret(), "farandole proofs 1");
   meeting.deadline = SteadyNow() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
   meeting.give_up = [&] {
     if (interrupted && interrupted()) return absl::AbortedError("connecting to the peers was interrupted");
@@ -345,6 +347,12 @@ absl::Status Worker::RemoveGroup(uint32_t group, const Interrupted& interrupted)
   // A rank that has joined may still run a batch of it.
   if (!engine_->table().HasJoined()) gpus_->Forget(group, [this, &interrupted] { return GivesUp(interrupted); });
   return absl::OkStatus();
+}
+
+std::string Worker::Prove(absl::string_view label, absl::string_view bytes) const {
+  if (proving_key_.empty()) return std::string(kSha256Bytes, '\0');
+  // The hash has a fixed length, so that no bytes can pass for a part of the label.
+  return HmacSha256(proving_key_, absl::StrCat(Sha256(bytes), label));
 }
 
 uint64_t Worker::coordinator_messages() const {

@@ -80,6 +80,8 @@ class Worker {
   absl::StatusOr<uint32_t> AddGroup(const std::vector<int>& ranks, const Interrupted& interrupted);
   absl::Status RemoveGroup(uint32_t group, const Interrupted& interrupted);
   uint64_t coordinator_messages() const;
+  // As farandole_prove.
+  std::string Prove(absl::string_view label, absl::string_view bytes) const;
 
  private:
   Worker(WorkerOptions options, Timeline* timeline, StackSource* stacks);
@@ -107,6 +109,8 @@ class Worker {
   RankNumbers rank_numbers_;
   Hosts hosts_;
   std::vector<std::string> who_;
+  // Of Prove; "" where the epoch has one host.
+  std::string proving_key_;
   // By which the ranks' GPUs exchange data; or why they do not.
   absl::StatusOr<std::string> gpu_transport_;
   std::atomic<uint32_t> last_own_group_{0};

@@ -1,10 +1,16 @@
 """How the driver of run() gives its workers their function, and gets their results: connections that prove a secret.
 
-A worker connects to fetch the call, and again to deliver its outcome. Both sides prove that they know the secret before anything is
-unpickled; what travels is not encrypted.
+A worker connects to fetch the call, and again to deliver its outcome. Both sides prove that they know the secret, and that each
+message comes from them, before anything is unpickled; what travels is not encrypted.
 """
 
+import collections
+import contextlib
+import hmac
+import os
 import secrets
+import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -17,13 +23,61 @@ from multiprocessing.connection import (
     answer_challenge,
     deliver_challenge,
 )
-from typing import Any, List, NamedTuple, Union
+from typing import Any, Deque, Iterator, List, NamedTuple, Union
 
 from . import _options
 from ._pickles import dumps, dumps_for_others, loads
 from .exceptions import EpochEnded
 
 FETCH, DELIVER = b"fetch", b"deliver"
+
+# A peer has so long for its next bytes until it has proved that it knows the secret, and so many are waited for. One more
+# takes the place of the one that has been waited for the longest.
+_PROOF_SECONDS = 10
+_MOST_UNPROVEN = 64
+_MAC_BYTES = 32
+
+
+def _limit(connection: Connection, seconds: int) -> None:
+    """0: no limit."""
+    with _socket_of(connection) as peer:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            peer.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, 0))
+
+
+def _socket_of(connection: Connection) -> socket.socket:
+    return socket.socket(fileno=os.dup(connection.fileno()))
+
+
+class _Proven:
+    """The messages of a connection whose two ends know the secret; `nonce` is that of the connection."""
+
+    def __init__(self, connection: Connection, key: bytes, nonce: bytes) -> None:
+        self._connection = connection
+        self._key = key
+        self._nonce = nonce
+
+    def send(self, kind: bytes, content: bytes) -> None:
+        self._connection.send_bytes(self._mac(kind, content) + content)
+
+    def receive(self, kind: bytes) -> bytes:
+        """AuthenticationError: the other end has not sent this."""
+        message = self._connection.recv_bytes()
+        content = message[_MAC_BYTES:]
+        if not hmac.compare_digest(message[:_MAC_BYTES], self._mac(kind, content)):
+            raise AuthenticationError(
+                f"a message of run() was changed on its way, and is not unpickled ({kind.decode()})"
+            )
+        return content
+
+    def await_end(self) -> None:
+        """Until the other end has taken everything."""
+        self._connection.recv_bytes()
+
+    def _mac(self, kind: bytes, content: bytes) -> bytes:
+        made = hmac.new(self._key, self._nonce + kind + b" ", "sha256")
+        made.update(content)
+        return made.digest()
 
 
 class Result(NamedTuple):
@@ -87,7 +141,8 @@ class Exchange:
         self._call = dumps((sys.path, dumps_for_others(call)))
         self._outcomes: List[bytes] = []
         self._lock = threading.Lock()
-        self._is_over = False
+        self._unproven: Deque[Connection] = collections.deque()
+        self._over = threading.Event()
         self._directory = tempfile.TemporaryDirectory(prefix="farandole-run-")
         if has_other_hosts:
             self._listener = Listener(("", 0), "AF_INET", backlog=128)
@@ -102,7 +157,7 @@ class Exchange:
         return self
 
     def __exit__(self, *_exception: Any) -> None:
-        self._is_over = True
+        self._over.set()
         _dial(self.address, "127.0.0.1").close()  # wakes the thread
         self._thread.join()
         self._listener.close()
@@ -118,21 +173,44 @@ class Exchange:
             try:
                 connection = self._listener.accept()
             except OSError:
-                continue  # a peer that has gone already
-            if self._is_over:
+                # A peer that has gone already; or no descriptor is left, until some peers have gone.
+                self._over.wait(0.05)
+                continue
+            if self._over.is_set():
                 connection.close()
                 return
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
+    @contextlib.contextmanager
+    def _proving(self, connection: Connection) -> Iterator[None]:
+        """While the peer has not proved that it knows the secret."""
+        _limit(connection, _PROOF_SECONDS)
+        with self._lock:
+            self._unproven.append(connection)
+            if len(self._unproven) > _MOST_UNPROVEN:
+                # Its thread finds that the connection has ended.
+                with contextlib.suppress(OSError), _socket_of(self._unproven.popleft()) as oldest:
+                    oldest.shutdown(socket.SHUT_RDWR)
+        try:
+            yield
+        finally:
+            with self._lock, contextlib.suppress(ValueError):
+                self._unproven.remove(connection)
+        _limit(connection, 0)
+
     def _answer(self, connection: Connection) -> None:
         try:
             with connection:
-                deliver_challenge(connection, self.key)
-                answer_challenge(connection, self.key)
-                if connection.recv_bytes() == FETCH:
-                    connection.send_bytes(self._call)
+                with self._proving(connection):
+                    deliver_challenge(connection, self.key)
+                    answer_challenge(connection, self.key)
+                nonce = secrets.token_bytes(_MAC_BYTES)
+                connection.send_bytes(nonce)
+                proven = _Proven(connection, self.key, nonce)
+                if proven.receive(b"wish") == FETCH:
+                    proven.send(b"call", self._call)
                     return
-                outcome = connection.recv_bytes()
+                outcome = proven.receive(b"outcome")
                 with self._lock:
                     self._outcomes.append(outcome)
                 connection.send_bytes(b"")  # the worker may end
@@ -145,19 +223,20 @@ def _dial(address: str, host: str) -> Connection:
     return Client(where)
 
 
-def _call_driver() -> Connection:
+@contextlib.contextmanager
+def _driver() -> Iterator[_Proven]:
     address, key = _options.run_rendezvous()
-    connection = _dial(address, _options.coordinator_host() if address.isdecimal() else "")
-    answer_challenge(connection, key)
-    deliver_challenge(connection, key)
-    return connection
+    with _dial(address, _options.coordinator_host() if address.isdecimal() else "") as connection:
+        answer_challenge(connection, key)
+        deliver_challenge(connection, key)
+        yield _Proven(connection, key, connection.recv_bytes())
 
 
 def fetch() -> Any:
     """On a worker: the arguments of the driver's Exchange; modules are looked for where the driver does."""
-    with _call_driver() as connection:
-        connection.send_bytes(FETCH)
-        paths, call = loads(connection.recv_bytes())
+    with _driver() as driver:
+        driver.send(b"wish", FETCH)
+        paths, call = loads(driver.receive(b"call"))
     sys.path.extend(path for path in paths if path not in sys.path)
     return loads(call)
 
@@ -165,7 +244,7 @@ def fetch() -> Any:
 def deliver(outcome: Outcome) -> None:
     """On a worker: gives the driver its outcome. Raises the exceptions of pickling it."""
     pickled = dumps(outcome)
-    with _call_driver() as connection:
-        connection.send_bytes(DELIVER)
-        connection.send_bytes(pickled)
-        connection.recv_bytes()
+    with _driver() as driver:
+        driver.send(b"wish", DELIVER)
+        driver.send(b"outcome", pickled)
+        driver.await_end()

@@ -1,10 +1,10 @@
 """Python objects over the data plane: pickled, as bytes. Use them among workers that trust each other, which those of
-a job do."""
+a job do. Between hosts a worker unpickles only what proves that a worker of this epoch has sent it (ConnectionError)."""
 
 import io
 from typing import Any, List, Optional, Sequence, Tuple
 
-from . import _handles, _object_stream, _ops, _pickles
+from . import _handles, _object_stream, _ops, _pickles, _proofs
 from ._handles import Handle
 from ._library import SURFACE_MS, ffi, lib
 from .basics import rank
@@ -15,8 +15,12 @@ def _address(memory: Any) -> int:
     return int(ffi.cast("uintptr_t", ffi.from_buffer(memory)))
 
 
+_KIND_AND_SIZE = 16
+
+
 class _Broadcast:
-    """The chunks of one object, each a header (kind and size, 16 bytes) and its content."""
+    """The chunks of one object, each a header (kind and size, 8 bytes each, and the proof of both and of the content) and
+    its content."""
 
     def __init__(self, root: int, name: Optional[str], process_set: ProcessSet) -> None:
         self._root = _ops.root_for(root)
@@ -24,17 +28,31 @@ class _Broadcast:
         self._group = group_of(process_set)
         self._header_name = _ops.name_for(f"{name}.header" if name else None)
         self._content_name = _ops.name_for(f"{name}.content" if name else None)
+        self._label = f"broadcast {self._root} {self._group} {name or ''}"
+        self._chunks = 0
 
     def send(self, kind: int, content: bytearray) -> None:
-        self._broadcast(bytearray(kind.to_bytes(8, "little") + len(content).to_bytes(8, "little")), self._header_name)
+        header = kind.to_bytes(8, "little") + len(content).to_bytes(8, "little")
+        proof = _proofs.proof_of(self._next_label(header), content)
+        self._broadcast(bytearray(header + proof), self._header_name)
         self._broadcast(content, self._content_name)
 
     def receive(self) -> Tuple[int, bytearray]:
-        header = bytearray(16)
+        header = bytearray(_KIND_AND_SIZE + _proofs.PROOF_BYTES)
         self._broadcast(header, self._header_name)
-        content = bytearray(int.from_bytes(header[8:], "little"))
+        told, proof = bytes(header[:_KIND_AND_SIZE]), header[_KIND_AND_SIZE:]
+        what = f"the object of rank {self._root}"
+        size = int.from_bytes(told[8:], "little")
+        if size > _object_stream.CHUNK_BYTES:
+            raise ConnectionError(f"{what} has a piece of {size} bytes, which no rank sends: it was changed on its way")
+        content = bytearray(size)
         self._broadcast(content, self._content_name)
-        return int.from_bytes(header[:8], "little"), content
+        _proofs.require(self._next_label(told), content, proof, what)
+        return int.from_bytes(told[:8], "little"), content
+
+    def _next_label(self, header: bytes) -> str:
+        self._chunks += 1
+        return f"{self._label} {self._chunks} {header.hex()}"
 
     def _broadcast(self, memory: bytearray, name: Any) -> None:
         address = _address(memory)
@@ -59,7 +77,8 @@ def broadcast_object(
     return obj
 
 
-# The first byte of what a rank gives to allgather_object: a pickle follows, or the sentence that says why there is none.
+# The first byte behind the proof of what a rank gives to allgather_object: a pickle follows, or the sentence that says why
+# there is none.
 _PICKLED, _REFUSED = b"\0", b"\1"
 
 
@@ -81,7 +100,9 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     An object that cannot be pickled raises on its rank, and RuntimeError with the same sentence on the other ranks.
     """
     group = group_of(process_set)
-    memory, refusal = _pickled(obj)
+    label = f"allgather {group} {name or ''}"
+    content, refusal = _pickled(obj)
+    memory = bytearray(_proofs.proof_of(f"{label} from {rank()}", content)) + content
     shape = ffi.new("int64_t[]", [len(memory)])
 
     def collect(ids: Sequence[int]) -> List[Any]:
@@ -91,10 +112,16 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         for count in rows:
             parts.append(everything[start : start + count])
             start += count
-        for part in parts:
-            if part[:1] == _REFUSED:
-                raise refusal or RuntimeError(bytes(part[1:]).decode(errors="replace"))
-        return [_pickles.loads(part[1:]) for part in parts if part]
+        contents = []
+        for sender, part in zip(process_set.ranks, parts):
+            if len(part) > 0:
+                proof, given = part[: _proofs.PROOF_BYTES], part[_proofs.PROOF_BYTES :]
+                _proofs.require(f"{label} from {sender}", given, proof, f"the object of rank {sender}")
+                contents.append(given)
+        for given in contents:
+            if given[:1] == _REFUSED:
+                raise refusal or RuntimeError(bytes(given[1:]).decode(errors="replace"))
+        return [_pickles.loads(given[1:]) for given in contents]
 
     handle = Handle((memory, shape), collect)
     terms = (lib.FARANDOLE_U8, group, SURFACE_MS, ffi.NULL)

@@ -69,6 +69,7 @@ ENVIRONMENT_READERS: Dict[str, str] = {
 
 # Sleeping elsewhere is waiting by polling. Each with the reason.
 SLEEPERS: Dict[str, str] = {
+    "sdk/python/farandole/tensorflow/data/compute_service.py": "nothing tells of a file that another host makes on a shared disk",
     "worker/device/nccl/nccl_communicator.cc": "NCCL has nothing that could be waited for: its state can only be asked for",
     "tests/integration/programs/ends_before_init.py": "nothing tells when another's child has been reaped",
 }

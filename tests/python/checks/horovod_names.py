@@ -57,6 +57,7 @@ MODULES = {
     "horovod.data.data_loader_base": "AsyncDataLoaderMixin BaseDataLoader",
     "horovod.runner": "run",
     "horovod.runner.util.threads": "in_thread on_event execute_function_multithreaded",
+    "horovod.runner.common.service.compute_service": "ComputeClient ComputeService",
     "horovod.runner.common.util.codec": "dumps_base64 loads_base64",
     "horovod.runner.common.util.env": "is_exportable get_env_rank_and_size IGNORE_REGEXES",
     "horovod.runner.common.util.host_hash": "host_hash",

@@ -3,9 +3,8 @@
 import time
 from typing import Optional
 
-
-class TimeoutException(Exception):
-    """The time is over."""
+TimeoutException = TimeoutError
+"""The time is over."""
 
 
 class Timeout:

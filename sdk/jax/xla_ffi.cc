@@ -40,7 +40,7 @@ double DoubleAttribute(const FfiAttributes& attributes, const char* name) {
   return ScalarAttribute<double>(attributes, name);
 }
 
-bool HasStates(const FfiApi* api) { return api->version.minor_version >= 3; }
+bool HasStates(const FfiApi* api) { return api != nullptr && api->version.minor_version >= 3; }
 
 bool AnswerMetadata(FfiCallFrame* frame, FfiTypeId state) {
   FfiExtension* const extension = frame->extension_start;
@@ -48,8 +48,11 @@ bool AnswerMetadata(FfiCallFrame* frame, FfiTypeId state) {
   FfiMetadata* const metadata = reinterpret_cast<FfiMetadataExtension*>(extension)->metadata;
   metadata->api_version.struct_size = sizeof(FfiVersion);
   metadata->api_version.extension_start = nullptr;
-  metadata->api_version.major_version = frame->api->version.major_version;
-  metadata->api_version.minor_version = frame->api->version.minor_version;
+  // XLA of interface 0.1 gives none where it asks this.
+  const FfiVersion oldest = {sizeof(FfiVersion), nullptr, 0, 1};
+  const FfiVersion& known = frame->api == nullptr ? oldest : frame->api->version;
+  metadata->api_version.major_version = known.major_version;
+  metadata->api_version.minor_version = known.minor_version;
   metadata->traits = 0;
   if (HasStates(frame->api) && metadata->struct_size >= sizeof(FfiMetadata)) metadata->state_type_id = state;
   return true;
@@ -63,7 +66,8 @@ FfiError* RefuseInterface(const FfiCallFrame* frame) {
                      "farandole.jax knows XLA's foreign function interface 0, and this jaxlib has " +
                          std::to_string(api->version.major_version) + "; install a newer farandole");
   }
-  if (api->struct_size < offsetof(FfiApi, run_id_get)) {
+  // That of 0.1 has the functions, but names a smaller size; farandole.jax looks at jaxlib's version besides.
+  if (api->version.minor_version > 1 && api->struct_size < offsetof(FfiApi, run_id_get)) {
     return MakeError(api, FARANDOLE_UNIMPLEMENTED,
                      "farandole.jax needs jaxlib 0.4.38 or later: this one's interface has " +
                          std::to_string(api->struct_size) + " bytes, and no futures");

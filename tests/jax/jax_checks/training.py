@@ -1,5 +1,6 @@
 """Training: the ranks come to the parameters of one process that has the whole batch."""
 
+import inspect
 from typing import Any, Tuple
 
 import equinox
@@ -171,11 +172,13 @@ def a_model_of_flax_trains_to_the_parameters_of_one_process() -> None:
 
         @nnx.jit
         def step(model: Any, tools: Any) -> None:
-            tools.update(model, nnx.grad(lambda m: jnp.mean((m(inputs) - targets) ** 2))(model))
+            gradients = nnx.grad(lambda m: jnp.mean((m(inputs) - targets) ** 2))(model)
+            # Before Flax 0.11 it keeps the model.
+            tools.update(*([model] if "model" in inspect.signature(tools.update).parameters else []), gradients)
 
         for _ in range(10):
             step(model, tools)
-        return jax.tree.map(jnp.asarray, nnx.to_pure_dict(nnx.state(model, nnx.Param)))
+        return jax.tree.leaves(nnx.state(model, nnx.Param))
 
     wanted = trained(0, optax.adam(0.05), inputs, targets)
     found = trained(hvd.rank(), hvd.DistributedOptimizer(optax.adam(0.05)), share(inputs), share(targets))

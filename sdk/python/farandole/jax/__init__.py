@@ -10,14 +10,17 @@ params = hvd.broadcast_parameters(params, root_rank=0)
 
 try:
     import jax as _jax
+    import jaxlib as _jaxlib
 except ImportError as _error:
     raise ImportError(
         f"farandole.jax needs JAX, which {__import__('sys').executable} cannot import ({_error}); "
         "install it with `pip install jax`"
     ) from None
 
-if not hasattr(_jax, "ffi"):
-    raise ImportError(f"farandole.jax needs JAX 0.4.38 or later, and this one is {_jax.__version__}")
+if min(tuple(map(int, each.__version__.split(".")[:3])) for each in (_jax, _jaxlib)) < (0, 4, 38):
+    raise ImportError(
+        f"farandole.jax needs JAX and jaxlib 0.4.38 or later, and these are {_jax.__version__} and {_jaxlib.__version__}"
+    )
 
 import farandole as _farandole
 

@@ -3,9 +3,12 @@
 import ctypes
 from typing import Dict
 
-import jax
-
 from .._adapter_library import connected
+
+try:
+    from jax import ffi
+except ImportError:  # before 0.5
+    from jax.extend import ffi
 
 OPERATIONS = ("allreduce", "allgather", "broadcast", "reducescatter", "alltoall", "gather", "scatter")
 # Of JAX's platforms, XLA's names, and whether they are GPUs.
@@ -15,13 +18,13 @@ _PLATFORMS = {"cpu": ("cpu", False), "cuda": ("CUDA", True)}
 def _register() -> Dict[str, str]:
     library = connected("libfarandole_jax.so", "farandole's handlers for JAX")
     library.farandole_jax_handler.restype = ctypes.c_void_p
-    instantiate = jax.ffi.pycapsule(library.farandole_jax_instantiate)
+    instantiate = ffi.pycapsule(library.farandole_jax_instantiate)
     for platform, is_on_gpu in _PLATFORMS.values():
         for operation in OPERATIONS:
             handler = library.farandole_jax_handler(f"farandole_{operation}".encode(), is_on_gpu)
-            execute = jax.ffi.pycapsule(handler)
+            execute = ffi.pycapsule(handler)
             stages = {"instantiate": instantiate, "execute": execute}
-            jax.ffi.register_ffi_target(f"farandole_{operation}", stages, platform=platform)
+            ffi.register_ffi_target(f"farandole_{operation}", stages, platform=platform)
     return {operation: f"farandole_{operation}" for operation in OPERATIONS}
 
 

@@ -18,7 +18,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Adasum, Average, Max, Min, Sum
-from ._handlers import OPERATIONS, PLATFORMS, TARGETS
+from ._handlers import OPERATIONS, PLATFORMS, TARGETS, ffi
 from .arrays import operations
 
 
@@ -155,7 +155,7 @@ def _lower(operation: str, context: Any, *arrays: Any, terms: Terms) -> Any:
     with_tickets = context.replace(
         avals_in=[*context.avals_in, *([_TICKET] * len(before))], avals_out=[*context.avals_out, _TICKET]
     )
-    *results, ticket = jax.ffi.ffi_lowering(TARGETS[operation], has_side_effect=True)(
+    *results, ticket = ffi.ffi_lowering(TARGETS[operation], has_side_effect=True)(
         with_tickets,
         *arrays,
         *before,

@@ -72,6 +72,9 @@ ops: Any = _Ops(_load())
 """The functions that make ops: ops.farandole_allreduce and so on."""
 
 
+_ONE = struct.unpack("=q", struct.pack("=d", 1.0))[0]
+
+
 def bits(factor: float) -> int:
     """A double as the integer attribute that carries it: TensorFlow's float attributes have 32 bits."""
-    return struct.unpack("=q", struct.pack("=d", factor))[0]
+    return _ONE if factor == 1.0 else struct.unpack("=q", struct.pack("=d", factor))[0]

@@ -41,16 +41,22 @@ def _name_in_graph(kind: str) -> str:
     return f"{function}/{kind}.{counts[kind]}"
 
 
+# tf.convert_to_tensor needs 4 us to find that a tensor is one.
+_EagerTensor = tf.__internal__.EagerTensor
+
+
 def _dense(tensor: Any) -> tf.Tensor:
-    return tf.convert_to_tensor(tensor)
+    return tensor if type(tensor) is _EagerTensor else tf.convert_to_tensor(tensor)
 
 
 def _by_dtype(tensors: Sequence[tf.Tensor]) -> List[List[int]]:
     """The places of the tensors of each element type, in an order that all ranks have alike."""
-    found: Dict[str, List[int]] = {}
+    if len(tensors) == 1:
+        return [[0]]
+    found: Dict[tf.DType, List[int]] = {}
     for index, tensor in enumerate(tensors):
-        found.setdefault(tensor.dtype.name, []).append(index)
-    return [found[name] for name in sorted(found)]
+        found.setdefault(tensor.dtype, []).append(index)
+    return [found[dtype] for dtype in sorted(found, key=lambda dtype: dtype.name)]
 
 
 def _named(parts: Sequence[List[int]], name: Optional[str]) -> Iterator[Tuple[List[int], Optional[str]]]:
@@ -104,7 +110,7 @@ def allreduce(
     `compression` says in which form the tensor travels."""
     del device_dense, device_sparse, ignore_name_scope
     op = choose(op, average)
-    if isinstance(tensor, tf.IndexedSlices):
+    if type(tensor) is not _EagerTensor and isinstance(tensor, tf.IndexedSlices):
         return _allreduce_slices(tensor, name, op, prescale_factor, postscale_factor, process_set)
     sent, context = compression.compress(_dense(tensor))
     reduced = _reduce([sent], name, op, prescale_factor, postscale_factor, process_set)[0]

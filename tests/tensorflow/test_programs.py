@@ -1,6 +1,7 @@
 """Programs of TensorFlow as jobs of their own: under Horovod's names, and with a worker that is killed."""
 
 import pathlib
+import re
 
 import harness
 import pytest
@@ -108,3 +109,14 @@ print("all steps ended", flush=True)
 def test_compiled_functions_need_one_thread_only(tmp_path: pathlib.Path) -> None:
     result = harness.run_program(tmp_path, ONE_THREAD)
     assert result.stdout.count("all steps ended") == 2, result.stdout + result.stderr
+
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+
+
+@pytest.mark.parametrize("name", ["tensorflow_v1_session", "tensorflow2_elastic"])
+def test_a_program_of_horovods_documentation_runs_unchanged(name: str, tmp_path: pathlib.Path) -> None:
+    program = (PROGRAMS / f"{name}.py").read_text(encoding="utf-8")
+    result = harness.run_program(tmp_path, program, "--horovod", *(["--min-np", "2"] if "elastic" in name else []))
+    found = re.findall(r"rank \d ends lower, (\S+)", result.stdout)
+    assert result.returncode == 0 and len(found) == 2 and len(set(found)) == 1, result.stdout + result.stderr

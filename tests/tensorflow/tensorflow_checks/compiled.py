@@ -9,6 +9,9 @@ from harness import Checks, expect_error
 
 check = Checks()
 
+COMPILES = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21)
+"""Whether XLA can call the library: from TensorFlow 2.21 on."""
+
 DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
@@ -237,3 +240,14 @@ def what_xla_cannot_compile_is_named_with_the_remedy() -> None:
         return tape.gradient(loss, x)
 
     expect_error(NotImplementedError, lambda: product(tf.ones([2])), "op=Product has no gradient")
+
+
+def an_older_tensorflow_is_named_with_the_remedy() -> None:
+    """The only check of a TensorFlow before 2.21."""
+    call = compiled(lambda x: hvd.allreduce(x, op=hvd.Sum))
+    expect_error(NotImplementedError, lambda: call(tf.ones([2])), "those from 2.21 on", "jit_compile=False")
+    assert hvd.allreduce(tf.ones([2]), op=hvd.Sum).numpy().tolist() == [hvd.size()] * 2, "the job goes on"
+
+
+if not COMPILES:
+    check.functions = {"an_older_tensorflow_is_named_with_the_remedy": an_older_tensorflow_is_named_with_the_remedy}

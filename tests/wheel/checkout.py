@@ -39,12 +39,14 @@ def show_programs(system: BareSystem, wheel: pathlib.Path) -> None:
     system.show(site, "/tensorflow")
 
 
-def run_checks(bin_folder: pathlib.Path, modules: Sequence[str], size: int, folder: pathlib.Path) -> int:
+def run_checks(
+    bin_folder: pathlib.Path, modules: Sequence[str], size: int, folder: pathlib.Path, **environment: str
+) -> int:
     """How many checks of these modules each rank has passed, by what an environment has installed. AssertionError: one
     has not passed all."""
     folder.mkdir(exist_ok=True)
     run = (bin_folder / "farandole", "run", "-np", size, "--state-dir", folder / "state", bin_folder / "python")
-    output_of(*run, CHECKS / "harness.py", ",".join(modules), folder, OMP_NUM_THREADS="1")
+    output_of(*run, CHECKS / "harness.py", ",".join(modules), folder, OMP_NUM_THREADS="1", **environment)
     reports = [(folder / f"{rank}.jsonl").read_text(encoding="utf-8").splitlines() for rank in range(size)]
     assert all(line.endswith(', ""]') for lines in reports for line in lines)
     return min(map(len, reports))

@@ -13,7 +13,7 @@ check = Checks()
 
 @check
 def a_hundred_tensors_in_any_order_end_on_one_thread() -> None:
-    steps = 1000 if hvd.size() == 2 else 20
+    steps = 1000 if hvd.size() == hvd.local_size() == 2 else 20
     config = tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=1, intra_op_parallelism_threads=1, use_per_session_threads=True
     )

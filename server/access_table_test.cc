@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "farandole/v1/access.pb.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
@@ -25,39 +26,66 @@
 namespace farandole {
 namespace {
 
-// The job that is asked for is "train" of tenant "team".
+// The job that is asked for is "train" of tenant "team", launched with the token of kOwnLauncher.
 enum Principal {
   kNobody,
   kWrongToken,
+  kRevoked,     // a token of the tenant's admin
   kOwnRun,      // a credential of the run of "train"
   kOtherRun,    // of another job of the tenant
   kForeignRun,  // of a job of another tenant
-  kOwnTenant,
-  kForeignTenant,
-  kAdmin,
+  kOwnViewer,
+  kOwnLauncher,
+  kOtherLauncher,
+  kOwnOperator,
+  kOwnAdmin,
+  kForeignViewer,
+  kForeignLauncher,
+  kForeignOperator,
+  kForeignAdmin,
+  kAuditor,
+  kClusterOperator,
+  kRoot,
 };
-constexpr Principal kPrincipals[] = {kNobody,     kWrongToken, kOwnRun,        kOtherRun,
-                                     kForeignRun, kOwnTenant,  kForeignTenant, kAdmin};
+constexpr Principal kPrincipals[] = {
+    kNobody,          kWrongToken,      kRevoked,       kOwnRun,      kOtherRun,        kForeignRun,
+    kOwnViewer,       kOwnLauncher,     kOtherLauncher, kOwnOperator, kOwnAdmin,        kForeignViewer,
+    kForeignLauncher, kForeignOperator, kForeignAdmin,  kAuditor,     kClusterOperator, kRoot};
 using Principals = std::set<Principal>;
 
+Principals With(Principals some, const Principals& others) {
+  some.insert(others.begin(), others.end());
+  return some;
+}
+
 // A call without a field for the tenant means the caller's own tenant.
-const Principals kTenants = {kOwnTenant, kForeignTenant, kAdmin};
-const Principals kWorkers = {kOwnRun, kOwnTenant, kForeignTenant, kAdmin};
-const Principals kReaders = {kOwnRun, kOtherRun, kForeignRun, kOwnTenant, kForeignTenant, kAdmin};
-const Principals kOwners = {kOwnTenant, kAdmin};
-const Principals kAdmins = {kAdmin};
+const Principals kLaunchers = {kOwnLauncher,     kOtherLauncher,   kOwnOperator,  kOwnAdmin,
+                               kForeignLauncher, kForeignOperator, kForeignAdmin, kRoot};
+const Principals kWorkers = With(kLaunchers, {kOwnRun});
+const Principals kCluster = {kAuditor, kClusterOperator, kRoot};
+const Principals kTokens = With(With(kLaunchers, {kOwnViewer, kForeignViewer}), kCluster);
+const Principals kReaders = With(kTokens, {kOwnRun, kOtherRun, kForeignRun});
+const Principals kViewers = With({kOwnViewer, kOwnLauncher, kOtherLauncher, kOwnOperator, kOwnAdmin}, kCluster);
+const Principals kOperators = {kOwnOperator, kOwnAdmin, kRoot};
+const Principals kControllers = With(kOperators, {kOwnLauncher});
+const Principals kAdmins = {kOwnAdmin, kRoot};
+// Of a token that is named by its id, which those of another tenant may not learn to be there.
+const Principals kAllAdmins = {kOwnAdmin, kForeignAdmin, kRoot};
+const Principals kRootOnly = {kRoot};
 
 const std::map<std::string, Principals>& Table() {
   static const std::map<std::string, Principals> table = {
-      {"WorkerService.CreateJob", kTenants},        {"WorkerService.Join", kWorkers},
+      {"WorkerService.CreateJob", kLaunchers},      {"WorkerService.Join", kWorkers},
       {"WorkerService.Attach", kWorkers},           {"WorkerService.BeginCheckpoint", kWorkers},
       {"WorkerService.CommitCheckpoint", kWorkers}, {"WorkerService.FindCheckpoint", kReaders},
-      {"WorkerService.ReportExit", kTenants},       {"WorkerService.ListLost", kTenants},
-      {"WorkerService.ReportFlight", kTenants},     {"MonitorService.ListJobs", kTenants},
-      {"MonitorService.GetJob", kOwners},           {"MonitorService.ListCheckpoints", kOwners},
-      {"MonitorService.Diagnose", kOwners},         {"AdminService.AbortJob", kAdmins},
-      {"AdminService.DeleteJob", kOwners},          {"AdminService.DrainWorkers", kAdmins},
-      {"AdminService.CreateTenant", kAdmins},
+      {"WorkerService.ReportExit", kLaunchers},     {"WorkerService.ListLost", kLaunchers},
+      {"WorkerService.ReportFlight", kLaunchers},   {"MonitorService.ListJobs", kTokens},
+      {"MonitorService.GetJob", kViewers},          {"MonitorService.ListCheckpoints", kViewers},
+      {"MonitorService.Diagnose", kViewers},        {"AdminService.AbortJob", kControllers},
+      {"AdminService.DeleteJob", kOperators},       {"AdminService.DrainWorkers", kControllers},
+      {"AdminService.CreateTenant", kRootOnly},     {"AccessService.CreateToken", kAdmins},
+      {"AccessService.RotateToken", kAllAdmins},    {"AccessService.RevokeToken", kAllAdmins},
+      {"AccessService.ListTokens", kAdmins},        {"AccessService.ListTenants", kTokens},
   };
   return table;
 }
@@ -73,15 +101,38 @@ class AccessTableTest : public CoordinatorFixture {
 
   void SetUp() override {
     Start();
-    const std::string team = MakeTenant("team"), other = MakeTenant("other");
-    tokens_ = {{kNobody, ""},
-               {kWrongToken, "wrong"},
-               {kOwnRun, CredentialFor("train", team)},
-               {kOtherRun, CredentialFor("infer", team)},
-               {kForeignRun, CredentialFor("far", other)},
-               {kOwnTenant, team},
-               {kForeignTenant, other},
-               {kAdmin, coordinator_->token()}};
+    const std::string team = MakeTenant("team"), other = MakeTenant("other"), root = coordinator_->token();
+    tokens_ = {{kNobody, ""}, {kWrongToken, "wrong"}, {kOwnAdmin, team}, {kForeignAdmin, other}, {kRoot, root}};
+    const auto make = [&](Principal principal, const std::string& with, v1::Role role) {
+      tokens_[principal] = MakeToken(with, role).token();
+    };
+    make(kOwnViewer, team, v1::VIEWER);
+    make(kOwnLauncher, team, v1::LAUNCHER);
+    make(kOtherLauncher, team, v1::LAUNCHER);
+    make(kOwnOperator, team, v1::OPERATOR);
+    make(kForeignViewer, other, v1::VIEWER);
+    make(kForeignLauncher, other, v1::LAUNCHER);
+    make(kForeignOperator, other, v1::OPERATOR);
+    make(kAuditor, root, v1::AUDITOR);
+    make(kClusterOperator, root, v1::CLUSTER_OPERATOR);
+    tokens_[kOwnRun] = CredentialFor("train", tokens_[kOwnLauncher]);
+    tokens_[kOtherRun] = CredentialFor("infer", team);
+    tokens_[kForeignRun] = CredentialFor("far", other);
+    const v1::CreateTokenResponse revoked = MakeToken(team, v1::ADMIN);
+    tokens_[kRevoked] = revoked.token();
+    v1::RevokeTokenRequest request;
+    request.set_id(revoked.about().id());
+    request.set_idempotency_key("revoke");
+    ASSERT_TRUE(TestClient(coordinator_->address(), team).RevokeToken(request).ok());
+  }
+
+  v1::CreateTokenResponse MakeToken(const std::string& with, v1::Role role) {
+    v1::CreateTokenRequest request;
+    request.set_role(role);
+    request.set_idempotency_key(absl::StrCat("token ", ++made_));
+    const auto made = TestClient(coordinator_->address(), with).CreateToken(request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *made : v1::CreateTokenResponse();
   }
 
   std::string MakeTenant(const std::string& name) const {
@@ -102,12 +153,16 @@ class AccessTableTest : public CoordinatorFixture {
     return created.ok() ? created->token() : "";
   }
 
-  // The code of a call that names the job and says nothing else.
-  grpc::StatusCode Ask(const google::protobuf::MethodDescriptor& method, const std::string& token) const {
+  // The code of a call that names the job, and says as much else as it must to be looked at.
+  grpc::StatusCode Ask(const google::protobuf::MethodDescriptor& method, const std::string& token,
+                       const std::string& key) const {
     const std::unique_ptr<google::protobuf::Message> request(
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type())->New());
     SetField(request.get(), "job", "train");
     SetField(request.get(), "tenant", "team");
+    SetField(request.get(), "idempotency_key", key);
+    if (auto* drain = dynamic_cast<v1::DrainWorkersRequest*>(request.get())) drain->set_rank(0);
+    if (auto* token = dynamic_cast<v1::CreateTokenRequest*>(request.get())) token->set_role(v1::VIEWER);
     if (auto* message = dynamic_cast<v1::WorkerMessage*>(request.get())) message->mutable_hello()->set_job("train");
     const TestClient client(coordinator_->address(), token);
     grpc::GenericStub stub(client.channel());
@@ -136,13 +191,16 @@ class AccessTableTest : public CoordinatorFixture {
   }
 
   std::map<Principal, std::string> tokens_;
+  int made_ = 0;
 };
 
 TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
   size_t methods = 0;
+  // Whose job it is shows in its record only.
+  const auto worker = Train("train", 1, tokens_.at(kOwnRun));
   for (const google::protobuf::FileDescriptor* file :
        {v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
-        v1::AbortJobRequest::descriptor()->file()}) {
+        v1::AbortJobRequest::descriptor()->file(), v1::Token::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {
         const google::protobuf::MethodDescriptor& method = *file->service(i)->method(j);
@@ -151,12 +209,12 @@ TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
         ASSERT_NE(row, Table().end()) << name << " has no row: say who may call it";
         ++methods;
         for (const Principal principal : kPrincipals) {
-          const grpc::StatusCode code = Ask(method, tokens_.at(principal));
+          const grpc::StatusCode code = Ask(method, tokens_.at(principal), absl::StrCat(name, " ", principal));
           const bool is_denied =
               code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
           EXPECT_NE(is_denied, row->second.count(principal) > 0)
               << name << " by principal " << principal << ": code " << code;
-          if (principal == kNobody || principal == kWrongToken) {
+          if (principal == kNobody || principal == kWrongToken || principal == kRevoked) {
             EXPECT_EQ(code, grpc::StatusCode::UNAUTHENTICATED) << name;
           }
         }
@@ -177,15 +235,15 @@ struct RouteRow {
 
 const std::map<std::string, RouteRow>& Routes() {
   static const std::map<std::string, RouteRow> routes = {
-      {"GET /api/v1/jobs", {kTenants}},
-      {"GET /api/v1/jobs/*", {kOwners, "/api/v1/jobs/train?tenant=team"}},
-      {"GET /metrics", {kAdmins}},
+      {"GET /api/v1/jobs", {kTokens}},
+      {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
+      {"GET /metrics", {{kClusterOperator, kRoot}}},
       {"GET /healthz", {kAnybody}},
-      {"GET /", {kTenants}},
+      {"GET /", {kTokens}},
       {"GET /login", {kAnybody}},
       {"POST /login", {kAnybody}},
       {"POST /logout", {kAnybody}},
-      {"GET /api/v1/events", {kTenants}},
+      {"GET /api/v1/events", {kTokens}},
       {"GET /assets/*", {kAnybody}},
   };
   return routes;

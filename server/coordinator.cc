@@ -17,6 +17,10 @@
 #include "base/version.h"
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_registrar.h"
+#include "server/admin/token_mint.h"
+#include "server/admin/token_registrar.h"
+#include "server/edge/access/access_service.h"
+#include "server/edge/access/token_watch.h"
 #include "server/edge/admin_service.h"
 #include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
@@ -32,6 +36,7 @@
 #include "server/loop/job_rows.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_registry.h"
+#include "server/registry/rights.h"
 #include "server/registry/tenants.h"
 #include "server/state_directory.h"
 #include "server/store/memory_store.h"
@@ -167,7 +172,10 @@ class Coordinator::Parts {
   }
   std::string http_address() const { return http_ == nullptr ? "" : WithPort(options_.http, http_->port()); }
   const std::vector<std::string>& http_routes() const { return http_routes_; }
-  const std::string& token() const { return token_; }
+  std::string token() const {
+    absl::MutexLock lock(&token_mutex_);
+    return token_;
+  }
   std::string token_file() const { return directory_.has_value() ? directory_->token_path() : ""; }
 
  private:
@@ -185,6 +193,7 @@ class Coordinator::Parts {
     if (options_.state_dir.empty()) {
       store_ = MakeMemoryStore();
       token_ = NewToken();
+      key_ = SecureRandomBytes(32);
       return absl::OkStatus();
     }
     absl::StatusOr<StateDirectory> directory = StateDirectory::Open(options_.state_dir);
@@ -196,8 +205,11 @@ class Coordinator::Parts {
     if (absl::Status status = UpdateSchema(store_.get(), directory->store_path()); !status.ok()) return status;
     absl::StatusOr<std::string> token = directory->EnsureToken();
     if (!token.ok()) return token.status();
+    absl::StatusOr<std::string> key = directory->EnsureKey();
+    if (!key.ok()) return key.status();
     if (absl::Status synced = directory->Sync(); !synced.ok()) return synced;
     token_ = *std::move(token);
+    key_ = *std::move(key);
     directory_ = *std::move(directory);
     return absl::OkStatus();
   }
@@ -207,9 +219,14 @@ class Coordinator::Parts {
     absl::StatusOr<std::unique_ptr<AnswerLedger>> ledger = AnswerLedger::Load(store_.get());
     if (!ledger.ok()) return ledger.status();
     ledger_ = *std::move(ledger);
-    registrar_ = std::make_unique<TenantRegistrar>(ledger_.get(), &tenants_, token_);
+    if (absl::Status status = TokenRegistrar::Load(store_.get(), &tenants_); !status.ok()) return status;
+    mint_ = std::make_unique<TokenMint>(HmacSha256(key_, "tokens"));
+    tenants_.SetRunKey(HmacSha256(key_, "credentials of runs"));
+    registrar_ = std::make_unique<TenantRegistrar>(ledger_.get(), &tenants_, mint_.get());
     if (absl::Status status = registrar_->EnsureDefaultTenant(); !status.ok()) return status;
-    tenants_.SetRunKey(HmacSha256(token_, "credentials of runs"));
+    tokens_ = std::make_unique<TokenRegistrar>(ledger_.get(), &tenants_, mint_.get(),
+                                               [this](const std::string& token) { return KeepStartToken(token); });
+    if (absl::Status status = tokens_->EnsureStartToken(token()); !status.ok()) return status;
     const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "summary/");
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
@@ -239,7 +256,10 @@ class Coordinator::Parts {
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_);
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
-    const absl::Status started = server_->Start({worker_service_.get(), monitor_service_.get(), admin_service_.get()});
+    access_service_ = std::make_unique<AccessService>(router_.get(), tokens_.get(), &jobs_);
+    watch_ = std::make_unique<TokenWatch>(&output_router_, &tenants_.tokens(), ledger_.get());
+    const absl::Status started =
+        server_->Start({worker_service_.get(), monitor_service_.get(), admin_service_.get(), access_service_.get()});
     if (!started.ok()) return started;
     sweeper_ =
         std::make_unique<Sweeper>(router_.get(), &jobs_, store_.get(), options_.retention, options_.sweep_interval);
@@ -272,7 +292,19 @@ class Coordinator::Parts {
     const absl::StatusOr<Access> access = tenants_.Authenticate(token);
     if (!access.ok()) metrics_.CountDeniedCall();
     if (!access.ok() || access->IsOfRun()) return {};
-    return {access->admin ? HttpAccess::kAdmin : HttpAccess::kTenant, access->tenant};
+    if (Has(access->role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access->tenant};
+    return {IsOfCluster(access->role) ? HttpAccess::kAllTenants : HttpAccess::kTenant, access->tenant};
+  }
+
+  absl::Status KeepStartToken(const std::string& token) {
+    if (!directory_.has_value()) {
+      return absl::FailedPreconditionError(
+          "this coordinator keeps its start token in memory only, and must be started anew to get another");
+    }
+    absl::MutexLock lock(&token_mutex_);
+    absl::Status status = directory_->WriteToken(token);
+    if (status.ok()) token_ = token;
+    return status;
   }
 
   HttpReply Health() const {
@@ -309,16 +341,23 @@ class Coordinator::Parts {
   JobRegistry jobs_{&tenants_};
   OutputRouter output_router_;
   std::optional<StateDirectory> directory_;
+  mutable absl::Mutex token_mutex_;
+  // Guarded by token_mutex_ once calls may change it.
   std::string token_;
+  std::string key_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<AnswerLedger> ledger_;
+  std::unique_ptr<TokenMint> mint_;
   std::unique_ptr<TenantRegistrar> registrar_;
+  std::unique_ptr<TokenRegistrar> tokens_;
   std::unique_ptr<JobLoops> loops_;
   std::unique_ptr<CallRouter> router_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<TokenWatch> watch_;
   std::unique_ptr<WorkerService> worker_service_;
   std::unique_ptr<MonitorService> monitor_service_;
   std::unique_ptr<AdminService> admin_service_;
+  std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<GrpcServer> server_;
   SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &SteadyNow};
   std::unique_ptr<JobViews> views_;

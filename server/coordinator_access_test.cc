@@ -55,7 +55,7 @@ TEST_F(CoordinatorAccessTest, ATenantNeitherSeesNorRulesAnother) {
   EXPECT_EQ(other.GetJob("train").status().code(), absl::StatusCode::kNotFound);
   const absl::Status denied = other.GetJob("train", "default").status();
   EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(denied.message(), HasSubstr("tenant other does not show the jobs of tenant default"));
+  EXPECT_THAT(denied.message(), HasSubstr("(admin of tenant other) does not show the jobs of tenant default"));
   v1::AbortJobRequest abort;
   abort.set_tenant("default");
   abort.set_job("train");

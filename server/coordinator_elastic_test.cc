@@ -99,7 +99,7 @@ TEST_F(CoordinatorElasticTest, ADrainIsToldToAllAndAnsweredAlikeAgainAlsoAfterAR
   EXPECT_EQ(Client().DrainWorkers(drain).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(CoordinatorElasticTest, OnlyAnAdminTokenDrains) {
+TEST_F(CoordinatorElasticTest, AnotherTenantsAdminDrainsNothing) {
   Start();
   v1::CreateTenantRequest create;
   create.set_tenant("other");
@@ -109,6 +109,8 @@ TEST_F(CoordinatorElasticTest, OnlyAnAdminTokenDrains) {
   drain.set_job("train");
   drain.set_rank(0);
   drain.set_idempotency_key("k");
+  EXPECT_EQ(other.DrainWorkers(drain).status().code(), absl::StatusCode::kNotFound) << "in its own tenant";
+  drain.set_tenant("default");
   EXPECT_EQ(other.DrainWorkers(drain).status().code(), absl::StatusCode::kPermissionDenied);
 }
 

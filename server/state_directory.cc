@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "checkpoint/durable_file.h"
+#include "server/registry/token_text.h"
 
 namespace farandole {
 namespace {
@@ -57,12 +58,12 @@ absl::Status WriteAtomically(const std::string& path, absl::string_view content)
   return Failed("write", path, error);
 }
 
-absl::Status CheckPrivate(const std::string& path) {
+absl::Status CheckPrivate(const std::string& path, absl::string_view what) {
   struct stat facts = {};
   if (stat(path.c_str(), &facts) != 0) return Failed("read", path, errno);
   if ((facts.st_mode & 077) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrFormat("token file %s has mode %04o, so that others may read it; make it private with `chmod 600 %s`",
+      absl::StrFormat("%s file %s has mode %04o, so that others may read it; make it private with `chmod 600 %s`", what,
                       path, facts.st_mode & 07777, path));
 }
 
@@ -74,7 +75,7 @@ std::string SecureRandomBytes(size_t count) {
   return bytes;
 }
 
-std::string NewToken() { return absl::WebSafeBase64Escape(SecureRandomBytes(32)); }
+std::string NewToken() { return TokenText(absl::BytesToHexString(SecureRandomBytes(8)), SecureRandomBytes(32)); }
 
 absl::StatusOr<StateDirectory> StateDirectory::Open(std::string path) {
   std::error_code error;
@@ -97,21 +98,33 @@ absl::Status StateDirectory::Sync() const {
 }
 
 absl::StatusOr<std::string> StateDirectory::EnsureToken() const {
-  const std::string path = token_path();
+  return EnsureSecret(token_path(), "token", NewToken());
+}
+
+absl::StatusOr<std::string> StateDirectory::EnsureKey() const {
+  return EnsureSecret(path_ + "/key", "key", absl::WebSafeBase64Escape(SecureRandomBytes(32)));
+}
+
+absl::Status StateDirectory::WriteToken(const std::string& token) const {
+  absl::Status status = WriteAtomically(token_path(), absl::StrCat(token, "\n"));
+  return status.ok() ? Sync() : status;
+}
+
+absl::StatusOr<std::string> StateDirectory::EnsureSecret(const std::string& path, absl::string_view what,
+                                                         const std::string& fresh) const {
   std::ifstream file(path);
   if (!file.is_open()) {
     if (errno != ENOENT) return Failed("read", path, errno);
-    const std::string token = NewToken();
-    if (absl::Status status = WriteAtomically(path, absl::StrCat(token, "\n")); !status.ok()) return status;
-    return token;
+    if (absl::Status status = WriteAtomically(path, absl::StrCat(fresh, "\n")); !status.ok()) return status;
+    return fresh;
   }
-  if (absl::Status status = CheckPrivate(path); !status.ok()) return status;
+  if (absl::Status status = CheckPrivate(path, what); !status.ok()) return status;
   std::stringstream content;
   content << file.rdbuf();
-  const std::string token(absl::StripAsciiWhitespace(content.str()));
-  if (token.size() >= kMinTokenBytes && token.size() <= kMaxTokenBytes) return token;
-  return absl::FailedPreconditionError(absl::StrCat("token file ", path, " holds ", token.size(),
-                                                    " bytes, a token has ", kMinTokenBytes, " to ", kMaxTokenBytes,
+  const std::string secret(absl::StripAsciiWhitespace(content.str()));
+  if (secret.size() >= kMinTokenBytes && secret.size() <= kMaxTokenBytes) return secret;
+  return absl::FailedPreconditionError(absl::StrCat(what, " file ", path, " holds ", secret.size(), " bytes, a ", what,
+                                                    " has ", kMinTokenBytes, " to ", kMaxTokenBytes,
                                                     "; remove the file to get a new one"));
 }
 

@@ -6,18 +6,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/store/store.h"
 
 namespace farandole {
 
 // `count` bytes of the operating system's secure randomness.
 std::string SecureRandomBytes(size_t count);
-// A new token: 43 characters of [A-Za-z0-9_-].
+// A new token (server/registry/token_text.h).
 std::string NewToken();
 
 // The files of a coordinator's state directory, for its owner only (mode 0700):
 //   store/   the database
 //   token    the start token (mode 0600), which gives all rights
+//   key      what other tokens and credentials are made with (mode 0600)
 //   address  HOST:PORT, as long as the coordinator listens there
 // Owned by the coordinator.
 class StateDirectory {
@@ -35,6 +37,11 @@ class StateDirectory {
   //   FAILED_PRECONDITION  others may read the file (its mode is named), or what it holds is no token
   //   UNAVAILABLE          it cannot be read or written (the system's words)
   absl::StatusOr<std::string> EnsureToken() const;
+  // Makes `token` the start token of the next start. UNAVAILABLE: it cannot be written (the system's words).
+  absl::Status WriteToken(const std::string& token) const;
+  // The key of an earlier start, or a new one that is written first: what the tokens of calls and the credentials of
+  // runs are made with. Errors: as EnsureToken's.
+  absl::StatusOr<std::string> EnsureKey() const;
 
   // Files made in it survive a loss of power after this. UNAVAILABLE: the device failed.
   absl::Status Sync() const;
@@ -43,6 +50,8 @@ class StateDirectory {
   void RemoveAddress() const;
 
  private:
+  absl::StatusOr<std::string> EnsureSecret(const std::string& path, absl::string_view what,
+                                           const std::string& fresh) const;
   explicit StateDirectory(std::string path) : path_(std::move(path)) {}
 
   std::string path_;

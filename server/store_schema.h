@@ -10,7 +10,7 @@
 namespace farandole {
 
 // The version that this coordinator writes; see SchemaRecord of store.proto.
-inline constexpr uint32_t kStoreSchema = 2;
+inline constexpr uint32_t kStoreSchema = 3;
 
 // Brings the store's rows up to date, before anything else reads or writes them. A start that is cut off in it does it
 // again. `name`: of the store, for sentences. Blocks.

@@ -59,8 +59,8 @@ HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnsw
       reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"farandole\"");
       return refuse(std::move(reply));
     }
-    if (route->needs == HttpAccess::kAdmin && caller.identity.access != HttpAccess::kAdmin) {
-      return refuse(HttpError(403, request.path + " needs an admin token"));
+    if (caller.identity.access < route->needs) {
+      return refuse(HttpError(403, request.path + " needs a token of a cluster operator, or of root"));
     }
   }
   route->serve(request, caller.identity, std::move(answer));

@@ -52,8 +52,9 @@ struct HttpReply {
   std::shared_ptr<EventStream> stream;
 };
 
-// The jobs that a token may see.
-enum class HttpAccess { kNobody, kTenant, kAdmin };
+// A token lets see nothing, its tenant's jobs, those of all, and the coordinator itself; each also what the ones
+// before it do.
+enum class HttpAccess { kNobody, kTenant, kAllTenants, kAdmin };
 
 // The owner of a token.
 struct HttpIdentity {

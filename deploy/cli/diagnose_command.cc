@@ -97,7 +97,8 @@ void AddDiagnoseCommand(CLI::App* app, int* exit_code) {
   options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
   command->add_option("NAME", options->job, "The job's name")->required();
   AddCoordinatorOptions(command, &options->source);
-  command->add_option("--tenant", options->tenant, "Only a job of this tenant (needs an admin token for another's)");
+  command->add_option("--tenant", options->tenant,
+                      "Only a job of this tenant (needs a role of the cluster for another's)");
   command->add_option("--archive", options->archive, "Write everything for a bug report to this new file (.tar.gz)");
   command->add_flag("!--no-stacks", options->stacks, "Leave out the stacks of the programs");
   command->add_flag("--last-stall", options->last_stall,

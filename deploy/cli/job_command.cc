@@ -78,7 +78,8 @@ absl::Status AskReason(std::string* reason) {
 
 void AddOptions(CLI::App* command, JobCommandOptions* options) {
   AddCoordinatorOptions(command, &options->source);
-  command->add_option("--tenant", options->tenant, "Only jobs of this tenant (needs an admin token for another's)");
+  command->add_option("--tenant", options->tenant,
+                      "Only jobs of this tenant (needs a role of the cluster for another's)");
 }
 
 void AddName(CLI::App* command, JobCommandOptions* options) {
@@ -102,6 +103,8 @@ int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out
     out << ShowJson(array, 2) << "\n";
   } else if (!jobs.empty()) {
     PrintJobs(jobs, now, out);
+  } else if (!survey->problems.empty()) {
+    // Whether there are jobs is not known.
   } else if (survey->sessions.empty()) {
     out << "no jobs in " << options.source.state_home << "/farandole, and no coordinator runs there\n";
   } else {

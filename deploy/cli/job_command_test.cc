@@ -191,7 +191,7 @@ TEST_F(JobCommandTest, WorkersOfAnElasticJobAreDrainedAndOfAnotherNot) {
               AllOf(testing::StartsWith("farandole drain: "), HasSubstr("job bert has ended already (failed: ")));
 }
 
-TEST_F(JobCommandTest, ATenantSeesItsOwnJobsAndMayNotAbort) {
+TEST_F(JobCommandTest, ATenantSeesAndEndsItsOwnJobsAsItsTokensRoleSays) {
   const auto ours = Train("mnist", 1);
   const std::string token = MakeTenant("other");
   const auto theirs = Train("resnet", 1, token);
@@ -203,8 +203,17 @@ TEST_F(JobCommandTest, ATenantSeesItsOwnJobsAndMayNotAbort) {
   EXPECT_EQ(List(), 0);
   EXPECT_THAT(printed_, AllOf(HasSubstr("resnet"), Not(HasSubstr("mnist")), Not(HasSubstr("TENANT"))));
   EXPECT_EQ(Show("mnist"), 1);
+  command_.source.token_file = options_.state_dir + "/viewer-token";
+  v1::CreateTokenRequest viewer;
+  viewer.set_role(v1::VIEWER);
+  viewer.set_idempotency_key("viewer");
+  std::ofstream(command_.source.token_file) << TestClient(coordinator_->address(), token).CreateToken(viewer)->token();
+  EXPECT_EQ(List(), 0);
   EXPECT_EQ(Abort("resnet", "why"), 1);
-  EXPECT_THAT(said_, HasSubstr("refused to end job resnet: the token of tenant other is no admin token"));
+  EXPECT_THAT(said_, HasSubstr("refused to end job resnet: token "));
+  EXPECT_THAT(said_, HasSubstr("(viewer of tenant other) may not end jobs or drain their workers"));
+  command_.source.token_file = token_file;
+  EXPECT_EQ(Abort("resnet", "why"), 0) << said_;
 }
 
 TEST_F(JobCommandTest, AnEndedJobIsDeleted) {

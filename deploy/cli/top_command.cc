@@ -196,7 +196,8 @@ void AddTopCommand(CLI::App* app, int* exit_code) {
   options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
   command->add_option("NAME", options->job, "One job's ranks");
   AddCoordinatorOptions(command, &options->source);
-  command->add_option("--tenant", options->tenant, "Only jobs of this tenant (needs an admin token for another's)");
+  command->add_option("--tenant", options->tenant,
+                      "Only jobs of this tenant (needs a role of the cluster for another's)");
   command->add_option("--interval", options->interval_s, "Seconds between two looks")->check(CLI::Range(0.1, 3600.0));
   command->add_flag("--once", options->once, "Print it once and end, as without a terminal");
   command->add_flag("--json", options->json, "Print JSON, once");

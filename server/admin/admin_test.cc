@@ -1,14 +1,17 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_registrar.h"
+#include "server/admin/token_registrar.h"
 #include "server/registry/tenants.h"
 #include "server/store/memory_store.h"
+#include "server/store/store_wait.h"
 
 namespace farandole {
 namespace {
@@ -23,7 +26,7 @@ absl::Status FinishNow(AnswerLedger* ledger, const AdminCall& call) {
 
 absl::StatusOr<v1::CreateTenantResponse> CreateNow(TenantRegistrar* registrar, const v1::CreateTenantRequest& request) {
   std::promise<absl::StatusOr<v1::CreateTenantResponse>> done;
-  registrar->Create({"default", true}, request,
+  registrar->Create({"default", v1::ROOT, "0000000000000001"}, request,
                     [&](absl::StatusOr<v1::CreateTenantResponse> response) { done.set_value(std::move(response)); });
   return done.get_future().get();
 }
@@ -102,25 +105,151 @@ TEST(TenantRegistrarTest, ATenantAndItsTokenOutliveTheOffice) {
   {
     const auto ledger = AnswerLedger::Load(store.get()).value();
     Tenants tenants;
-    TenantRegistrar registrar(ledger.get(), &tenants, "secret");
+    const TokenMint mint("key");
+    TenantRegistrar registrar(ledger.get(), &tenants, &mint);
     ASSERT_TRUE(registrar.EnsureDefaultTenant().ok());
-    EXPECT_TRUE(tenants.Authenticate("secret")->admin);
     token = CreateNow(&registrar, request)->token();
     EXPECT_EQ(CreateNow(&registrar, request)->token(), token);
   }
   Tenants tenants;
   ASSERT_TRUE(TenantRegistrar::Load(store.get(), &tenants).ok());
+  ASSERT_TRUE(TokenRegistrar::Load(store.get(), &tenants).ok());
   EXPECT_EQ(tenants.Authenticate(token)->tenant, "team");
   EXPECT_EQ(tenants.QuotaOf("team").max_jobs, 3u);
   EXPECT_EQ(tenants.QuotaOf("team").max_workers, kDefaultMaxWorkers);
 
   const auto ledger = AnswerLedger::Load(store.get()).value();
-  TenantRegistrar rotated(ledger.get(), &tenants, "another secret");
-  ASSERT_TRUE(rotated.EnsureDefaultTenant().ok());
-  EXPECT_FALSE(tenants.Authenticate("secret").ok());
+  const TokenMint mint("another key");
+  TenantRegistrar rotated(ledger.get(), &tenants, &mint);
   const absl::Status status = CreateNow(&rotated, request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("under another start token"));
+  EXPECT_THAT(status.message(), HasSubstr("is not kept"));
+}
+
+class TokenRegistrarTest : public ::testing::Test {
+ protected:
+  TokenRegistrarTest() {
+    EXPECT_TRUE(registrar_.EnsureStartToken("start token").ok());
+    v1::TenantRecord tenant;
+    for (const char* name : {"default", "team"}) {
+      tenant.set_name(name);
+      EXPECT_TRUE(tenants_.Put(tenant).ok());
+    }
+  }
+
+  Access Root() { return *tenants_.Authenticate("start token"); }
+  absl::StatusOr<v1::CreateTokenResponse> Create(const Access& caller, v1::Role role, const std::string& key,
+                                                 const std::string& tenant = "team", uint64_t lifetime = 0) {
+    v1::CreateTokenRequest request;
+    request.set_tenant(tenant);
+    request.set_role(role);
+    request.set_lifetime_seconds(lifetime);
+    request.set_idempotency_key(key);
+    std::promise<absl::StatusOr<v1::CreateTokenResponse>> done;
+    registrar_.Create(caller, request, [&](auto created) { done.set_value(std::move(created)); });
+    return done.get_future().get();
+  }
+  absl::StatusOr<v1::RotateTokenResponse> Rotate(const Access& caller, const std::string& id, const std::string& key,
+                                                 uint64_t overlap = 0) {
+    v1::RotateTokenRequest request;
+    request.set_id(id);
+    request.set_overlap_seconds(overlap);
+    request.set_idempotency_key(key);
+    std::promise<absl::StatusOr<v1::RotateTokenResponse>> done;
+    registrar_.Rotate(caller, request, [&](auto rotated) { done.set_value(std::move(rotated)); });
+    return done.get_future().get();
+  }
+  absl::StatusOr<v1::RevokeTokenResponse> Revoke(const Access& caller, const std::string& id, const std::string& key,
+                                                 bool and_made_with_it = false) {
+    v1::RevokeTokenRequest request;
+    request.set_id(id);
+    request.set_and_made_with_it(and_made_with_it);
+    request.set_idempotency_key(key);
+    std::promise<absl::StatusOr<v1::RevokeTokenResponse>> done;
+    registrar_.Revoke(caller, request, [&](auto revoked) { done.set_value(std::move(revoked)); });
+    return done.get_future().get();
+  }
+
+  const std::unique_ptr<Store> store_ = MakeMemoryStore();
+  const std::unique_ptr<AnswerLedger> ledger_ = AnswerLedger::Load(store_.get()).value();
+  Tenants tenants_;
+  const TokenMint mint_{"key"};
+  std::string written_;
+  TokenRegistrar registrar_{ledger_.get(), &tenants_, &mint_, [this](const std::string& token) {
+                              written_ = token;
+                              return absl::OkStatus();
+                            }};
+};
+
+TEST_F(TokenRegistrarTest, ARepeatedCallGivesTheSameTokenAndTheStoreHasOnlyHashes) {
+  const auto made = Create(Root(), v1::LAUNCHER, "k");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(Create(Root(), v1::LAUNCHER, "k")->token(), made->token());
+  EXPECT_NE(Create(Root(), v1::LAUNCHER, "k2")->token(), made->token());
+  EXPECT_EQ(tenants_.Authenticate(made->token())->role, v1::LAUNCHER);
+  const std::string secret = made->token().substr(made->token().size() - 43);
+  const std::vector<StoreRow> rows = ScanAndWait(store_.get(), "").value();
+  for (const StoreRow& row : rows) EXPECT_THAT(row.value, ::testing::Not(HasSubstr(secret))) << row.key;
+}
+
+TEST_F(TokenRegistrarTest, NobodyGivesMoreThanHeHas) {
+  const Access admin = *tenants_.Authenticate(Create(Root(), v1::ADMIN, "a")->token());
+  EXPECT_TRUE(Create(admin, v1::ADMIN, "k1").ok());
+  EXPECT_EQ(Create(admin, v1::ROOT, "k2").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Create(admin, v1::VIEWER, "k3", "default").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Create(Root(), v1::AUDITOR, "k4").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Create(Root(), v1::AUDITOR, "k5", "default").ok());
+  EXPECT_EQ(Create(Root(), v1::VIEWER, "k6", "nobody").status().code(), absl::StatusCode::kNotFound);
+  const auto too_long = Create(Root(), v1::VIEWER, "k7", "team", 91 * 24 * 3600).status();
+  EXPECT_THAT(too_long.message(), HasSubstr("7862400 s are more than 7776000 (90 days)"));
+  EXPECT_EQ(Revoke(admin, Root().token_id, "k8").status().code(), absl::StatusCode::kNotFound);
+  const Access own = {"default", v1::ADMIN, "0000000000000002"};
+  EXPECT_EQ(Rotate(own, Root().token_id, "k9").status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(TokenRegistrarTest, ARotatedTokenHasTwoTextsForAWhile) {
+  const auto made = Create(Root(), v1::LAUNCHER, "k");
+  const std::string id = made->about().id();
+  const auto rotated = Rotate(Root(), id, "r", 3600);
+  ASSERT_TRUE(rotated.ok()) << rotated.status();
+  EXPECT_EQ(rotated->about().id(), id);
+  EXPECT_TRUE(tenants_.Authenticate(made->token()).ok());
+  EXPECT_TRUE(tenants_.Authenticate(rotated->token()).ok());
+  EXPECT_EQ(Rotate(Root(), id, "r", 3600)->token(), rotated->token());
+  const auto again = Rotate(Root(), id, "r2");
+  EXPECT_FALSE(tenants_.Authenticate(made->token()).ok()) << "at most two are good";
+  EXPECT_FALSE(tenants_.Authenticate(rotated->token()).ok());
+  EXPECT_TRUE(tenants_.Authenticate(again->token()).ok());
+  EXPECT_EQ(Rotate(Root(), id, "r", 3600).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(Revoke(Root(), id, "e").ok());
+  EXPECT_FALSE(tenants_.Authenticate(again->token()).ok());
+  EXPECT_EQ(Rotate(Root(), id, "r3").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(TokenRegistrarTest, ALeakedStartTokenIsReplacedAndAllThatWasMadeWithItEnds) {
+  const Access root = Root();
+  const std::string admin = Create(root, v1::ADMIN, "a")->token();
+  const std::string viewer = Create(*tenants_.Authenticate(admin), v1::VIEWER, "v")->token();
+  EXPECT_EQ(Revoke(root, root.token_id, "r", /*and_made_with_it=*/true)->ended(), 3u);
+  for (const std::string& token : {std::string("start token"), admin, viewer})
+    EXPECT_FALSE(tenants_.Authenticate(token).ok());
+  EXPECT_EQ(tenants_.Authenticate(written_)->role, v1::ROOT);
+  const absl::Status status = registrar_.EnsureStartToken("start token");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << "a backup of the file does not bring it back";
+}
+
+TEST_F(TokenRegistrarTest, ATenantHasABoundOfTokensAndEndedOnesMakeRoom) {
+  const Access root = Root();
+  std::string first;
+  for (size_t i = 0; i < kMaxTokens; ++i) {
+    const auto made = Create(root, v1::VIEWER, absl::StrCat("k", i));
+    ASSERT_TRUE(made.ok()) << made.status();
+    if (i == 0) first = made->about().id();
+  }
+  EXPECT_THAT(Create(root, v1::VIEWER, "more").status().message(), HasSubstr("has 256 tokens, at most 256 may be"));
+  ASSERT_TRUE(Revoke(root, first, "r").ok());
+  EXPECT_TRUE(Create(root, v1::VIEWER, "more").ok());
+  EXPECT_FALSE(tenants_.tokens().Find(first).has_value());
 }
 
 }  // namespace

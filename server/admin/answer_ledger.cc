@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/sha256.h"
 #include "server/store/store_wait.h"
 
 namespace farandole {
@@ -18,6 +19,11 @@ constexpr char kPrefix[] = "key/";
 constexpr size_t kMaxKeyBytes = 64;
 
 }  // namespace
+
+AdminCall CallOf(const Access& access, const std::string& idempotency_key, const std::string& call,
+                 const std::string& request) {
+  return {access.tenant, idempotency_key, call, Sha256(absl::StrCat(access.token_id, "/", request))};
+}
 
 absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
   std::unique_ptr<AnswerLedger> ledger(new AnswerLedger(store));

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "farandole/v1/store.pb.h"
+#include "server/registry/tenants.h"
 #include "server/store/store.h"
 
 namespace farandole {
@@ -29,6 +30,10 @@ struct AdminCall {
   std::string call;
   std::string request_sha256;
 };
+
+// A call of `access`. Its token is part of the request, so that no caller is told the answer to another one's call.
+AdminCall CallOf(const Access& access, const std::string& idempotency_key, const std::string& call,
+                 const std::string& request);
 
 // Which mutating admin calls were carried out, durably: each of them once. It owns the store's owner "admin", under
 // which the rows of tenants are written as well. Owned by the coordinator; any thread.

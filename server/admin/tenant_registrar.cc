@@ -1,30 +1,22 @@
 #include "server/admin/tenant_registrar.h"
 
-#include <algorithm>
 #include <future>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/sha256.h"
 #include "server/store/store_wait.h"
 
 namespace farandole {
 namespace {
 
 constexpr char kPrefix[] = "tenant/";
-constexpr char kDefaultTenant[] = "default";
 
-StoreBatch RowOf(const v1::TenantRecord& record) {
-  return StoreBatch{{}, {{absl::StrCat(kPrefix, record.name()), record.SerializeAsString()}}};
-}
-
-bool HasToken(const v1::TenantRecord& record, const std::string& token) {
-  const auto& known = record.token_sha256();
-  return std::find(known.begin(), known.end(), Sha256(token)) != known.end();
+StoreRow RowOf(const v1::TenantRecord& record) {
+  return {absl::StrCat(kPrefix, record.name()), record.SerializeAsString()};
 }
 
 }  // namespace
@@ -42,69 +34,63 @@ absl::Status TenantRegistrar::Load(Store* store, Tenants* tenants) {
 }
 
 absl::Status TenantRegistrar::EnsureDefaultTenant() {
-  const std::optional<v1::TenantRecord> known = tenants_->Find(kDefaultTenant);
-  if (known.has_value() && HasToken(*known, secret_) && known->admin()) return absl::OkStatus();
-  v1::TenantRecord record = known.value_or(v1::TenantRecord());
+  if (tenants_->Find(kDefaultTenant).has_value()) return absl::OkStatus();
+  v1::TenantRecord record;
   record.set_name(kDefaultTenant);
-  record.set_admin(true);
-  record.clear_token_sha256();
-  record.add_token_sha256(Sha256(secret_));
-  if (!known.has_value()) record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
+  record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
   std::promise<absl::Status> written;
-  ledger_->Commit(RowOf(record), [&](absl::Status status) { written.set_value(std::move(status)); });
+  ledger_->Commit(StoreBatch{{}, {RowOf(record)}}, [&](absl::Status status) { written.set_value(std::move(status)); });
   if (absl::Status status = written.get_future().get(); !status.ok()) return status;
   return tenants_->Put(std::move(record));
 }
 
 void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest& request,
                              std::function<void(absl::StatusOr<v1::CreateTenantResponse>)> done) {
-  const AdminCall call{caller.tenant, request.idempotency_key(), "CreateTenant", Sha256(request.SerializeAsString())};
+  const AdminCall call = CallOf(caller, request.idempotency_key(), "CreateTenant", request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
-  if (!is_new.ok()) {
-    done(is_new.status());
-    return;
-  }
+  if (!is_new.ok()) return done(is_new.status());
+  v1::Token about;
+  about.set_tenant(request.tenant());
+  about.set_role(v1::ADMIN);
+  about.set_label("first token");
+  TokenMint::Made made = mint_->Make(caller, call, std::move(about), absl::ZeroDuration(), absl::Now());
   v1::CreateTenantResponse response;
-  response.set_token(TokenFor(call, request.tenant()));
+  response.set_token(made.text);
+  *response.mutable_about() = made.record.about();
   if (!*is_new) {
-    const std::optional<v1::TenantRecord> known = tenants_->Find(request.tenant());
-    if (known.has_value() && HasToken(*known, response.token())) {
-      done(response);
-    } else {
-      done(absl::FailedPreconditionError(
-          absl::StrCat("tenant ", request.tenant(),
-                       " was made by this call before, under another start token: its token is not kept")));
-    }
-    return;
+    const std::optional<v1::TokenRecord> known = tenants_->tokens().Find(made.record.about().id());
+    if (known.has_value() && IsText(*known, made.text)) return done(response);
+    return done(absl::FailedPreconditionError(absl::StrCat("tenant ", request.tenant(),
+                                                           " was made by this call before, and its first token has ",
+                                                           "another secret since, or is not kept")));
   }
   v1::TenantRecord record;
   record.set_name(request.tenant());
-  record.add_token_sha256(Sha256(response.token()));
   record.set_max_jobs(request.max_jobs());
   record.set_max_workers(request.max_workers());
   record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
-  Make(call, std::move(record), [response, done = std::move(done)](absl::Status status) {
-    if (status.ok()) {
-      done(response);
-    } else {
-      done(status);
-    }
+  Make(call, std::move(record), std::move(made.record), [response, done = std::move(done)](absl::Status status) {
+    if (!status.ok()) return done(status);
+    done(response);
   });
 }
 
-void TenantRegistrar::Make(const AdminCall& call, v1::TenantRecord record, std::function<void(absl::Status)> done) {
+void TenantRegistrar::Make(const AdminCall& call, v1::TenantRecord record, v1::TokenRecord token,
+                           std::function<void(absl::Status)> done) {
   if (absl::Status status = Reserve(record.name()); !status.ok()) {
     ledger_->Abandon(call);
     done(status);
     return;
   }
-  StoreBatch row = RowOf(record);
-  ledger_->Finish(call, std::move(row),
-                  [this, record = std::move(record), done = std::move(done)](absl::Status status) {
-                    if (status.ok()) status = tenants_->Put(record);
-                    Release(record.name());
-                    done(status);
-                  });
+  StoreBatch rows{{}, {RowOf(record), RowOf(token)}};
+  ledger_->Finish(
+      call, std::move(rows),
+      [this, record = std::move(record), token = std::move(token), done = std::move(done)](absl::Status status) {
+        if (status.ok()) status = tenants_->Put(record);
+        if (status.ok()) tenants_->tokens().Put(token);
+        Release(record.name());
+        done(status);
+      });
 }
 
 absl::Status TenantRegistrar::Reserve(const std::string& tenant) {
@@ -122,11 +108,6 @@ absl::Status TenantRegistrar::Reserve(const std::string& tenant) {
 void TenantRegistrar::Release(const std::string& tenant) {
   absl::MutexLock lock(&mutex_);
   in_the_making_.erase(tenant);
-}
-
-std::string TenantRegistrar::TokenFor(const AdminCall& call, const std::string& tenant) const {
-  return absl::WebSafeBase64Escape(
-      HmacSha256(secret_, absl::StrCat("tenant/", tenant, "/", call.tenant, "/", call.idempotency_key)));
 }
 
 }  // namespace farandole

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/sha256.h"
 #include "server/edge/status.h"
 
 namespace farandole {
@@ -32,8 +31,11 @@ absl::Status Check(const v1::DrainWorkersRequest& request) {
   return CheckBytes("reason", request.reason(), kMaxReasonBytes);
 }
 
-DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request) {
-  DrainRequested event{id, std::nullopt, request.hostname(), {}, request.reason()};
+// The token whose jobs alone the caller may end.
+std::string OnlyOfToken(const Access& access) { return Has(access.role, Right::kControl) ? "" : access.token_id; }
+
+DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request, std::string only_of_token) {
+  DrainRequested event{id, std::nullopt, request.hostname(), {}, request.reason(), std::move(only_of_token)};
   if (request.has_rank()) event.rank = request.rank();
   event.launched.insert(request.launched().indices().begin(), request.launched().indices().end());
   return event;
@@ -45,7 +47,7 @@ template <typename Request, typename Response, typename MakeEvent>
 grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* context, const Caller& caller,
                                                  const Request& request, Response* response,
                                                  const MakeEvent& make_event) {
-  const AdminCall call{caller.tenant, request.idempotency_key(), caller.method, Sha256(request.SerializeAsString())};
+  const AdminCall call = CallOf(caller.access, request.idempotency_key(), caller.method, request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
   if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
@@ -60,37 +62,38 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* AdminService::AbortJob(grpc::CallbackServerContext* context,
                                                  const v1::AbortJobRequest* request, v1::AbortJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kControlOwn);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
-  return CarryOut(context, {access->tenant, "AbortJob", *key}, *request, response, [&](CallId id) {
-    return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER};
+  return CarryOut(context, {*access, "AbortJob", *key}, *request, response, [&](CallId id) {
+    return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER,
+                          OnlyOfToken(*access)};
   });
 }
 
 grpc::ServerUnaryReactor* AdminService::DeleteJob(grpc::CallbackServerContext* context,
                                                   const v1::DeleteJobRequest* request,
                                                   v1::DeleteJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context);
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kDelete);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
-  return CarryOut(context, {access->tenant, "DeleteJob", *key}, *request, response,
+  return CarryOut(context, {*access, "DeleteJob", *key}, *request, response,
                   [](CallId id) { return DeleteRequested{id}; });
 }
 
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
                                                      const v1::DrainWorkersRequest* request,
                                                      v1::DrainWorkersResponse* response) {
-  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kControlOwn);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job(), request->tenant());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   if (absl::Status status = Check(*request); !status.ok()) return CallRouter::Answer(context, status);
-  return CarryOut(context, {access->tenant, "DrainWorkers", *key}, *request, response,
-                  [&](CallId id) { return ToEvent(id, *request); });
+  return CarryOut(context, {*access, "DrainWorkers", *key}, *request, response,
+                  [&](CallId id) { return ToEvent(id, *request, OnlyOfToken(*access)); });
 }
 
 void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
@@ -107,7 +110,7 @@ void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor*
 grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext* context,
                                                      const v1::CreateTenantRequest* request,
                                                      v1::CreateTenantResponse* response) {
-  const absl::StatusOr<Access> access = router_->AuthenticateAdmin(*context);
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTenants);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   registrar_->Create(*access, *request, [reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {

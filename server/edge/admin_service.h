@@ -26,9 +26,9 @@ class AdminService : public v1::AdminService::CallbackService {
                                          v1::CreateTenantResponse* response) override;
 
  private:
-  // Of a call about a job: the caller's tenant, the method, and the job.
+  // Of a call about a job: the caller, the method, and the job.
   struct Caller {
-    std::string tenant;
+    Access access;
     const char* method;
     JobKey job;
   };

@@ -77,6 +77,8 @@ absl::Status AttachStream::Open(v1::Hello hello) {
   }
   hello_alarm_.Cancel();
   router_->metrics().CountStreamOpened();
+  // The token may have ended before the stream was in the table.
+  if (absl::Status status = router_->tenants().CheckStanding(access_); !status.ok()) return status;
   return router_->loops().Push(key_, StreamOpened{*id, std::move(hello)});
 }
 
@@ -139,6 +141,10 @@ void AttachStream::Fail(const absl::Status& status) {
   }
   TellJob(status.message());
   Proceed();
+}
+
+void AttachStream::CheckStanding() {
+  if (const absl::Status status = router_->tenants().CheckStanding(access_); !status.ok()) Fail(status);
 }
 
 bool AttachStream::End(const absl::Status& status, bool discard_queue) {

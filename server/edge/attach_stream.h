@@ -26,7 +26,8 @@ namespace farandole {
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
 // Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full, INVALID_ARGUMENT if the first
-// message is not `hello`, UNAVAILABLE if the coordinator stops; in these cases the job gets a StreamClosed.
+// message is not `hello`, UNAUTHENTICATED if its token
+// has ended, UNAVAILABLE if the coordinator stops; in these cases the job gets a StreamClosed.
 class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                      public std::enable_shared_from_this<AttachStream> {
  public:
@@ -37,6 +38,8 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void Send(SharedMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Any thread. Ends the stream after the queued messages; the job gets no StreamClosed.
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Any thread. Ends the stream if its token has ended; the job gets a StreamClosed.
+  void CheckStanding() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access);

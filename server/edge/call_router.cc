@@ -33,34 +33,28 @@ absl::Status CheckJobName(absl::string_view name) {
                                                  " bytes of [A-Za-z0-9._-]"));
 }
 
-absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context) {
-  absl::StatusOr<Access> access = AuthenticateWorker(context);
+absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context, Right right) {
+  absl::StatusOr<Access> access = AuthenticateWorker(context, right);
   if (!access.ok() || !access->IsOfRun()) return access;
   metrics_->CountDeniedCall();
-  return absl::PermissionDeniedError(
-      absl::StrCat("the credential of a run of job ", access->job, " is for its workers' calls only"));
+  return absl::PermissionDeniedError(absl::StrCat(access->Text(), " is for its workers' calls only"));
 }
 
-absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context) {
+absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context, Right right) {
   const auto authorization = context.client_metadata().find("authorization");
   const absl::StatusOr<std::string> token =
       TokenOf(authorization == context.client_metadata().end() ? nullptr : &authorization->second);
   absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
-  if (!access.ok()) metrics_->CountDeniedCall();
   if (access.ok()) listener_->OnToken(context.peer());
+  if (access.ok() && !access->IsOfRun() && !Has(access->role, right))
+    access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(right)));
+  if (!access.ok()) metrics_->CountDeniedCall();
   return access;
 }
 
-absl::StatusOr<Access> CallRouter::AuthenticateAdmin(const grpc::CallbackServerContext& context) {
-  absl::StatusOr<Access> access = Authenticate(context);
-  if (!access.ok() || access->admin) return access;
-  metrics_->CountDeniedCall();
-  return absl::PermissionDeniedError(absl::StrCat("the token of tenant ", access->tenant, " is no admin token"));
-}
-
-absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
-                                         const std::string& tenant) {
-  const absl::StatusOr<Access> access = Authenticate(context);
+absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,
+                                         const std::string& job, const std::string& tenant) {
+  const absl::StatusOr<Access> access = Authenticate(context, right);
   return access.ok() ? KeyFor(*access, job, tenant) : access.status();
 }
 
@@ -68,18 +62,17 @@ absl::StatusOr<JobKey> CallRouter::WorkerKeyFor(const absl::StatusOr<Access>& ac
   if (!access.ok()) return access.status();
   if (!access->IsOfRun() || job == access->job || IsPart(access->job, job)) return KeyFor(*access, job, "");
   metrics_->CountDeniedCall();
-  return absl::PermissionDeniedError(absl::StrCat("the credential of a run of job ", access->job, " is not for job ",
-                                                  absl::CHexEscape(job.substr(0, kMaxJobNameBytes))));
+  return absl::PermissionDeniedError(
+      absl::StrCat(access->Text(), " is not for job ", absl::CHexEscape(job.substr(0, kMaxJobNameBytes))));
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {
   if (absl::Status status = CheckJobName(job); !status.ok()) return status;
   if (tenant.empty() || tenant == access.tenant) return JobKey{access.tenant, job};
   if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
-  if (access.admin) return JobKey{tenant, job};
+  if (IsOfCluster(access.role)) return JobKey{tenant, job};
   metrics_->CountDeniedCall();
-  return absl::PermissionDeniedError(
-      absl::StrCat("the token of tenant ", access.tenant, " does not show the jobs of tenant ", tenant));
+  return absl::PermissionDeniedError(absl::StrCat(access.Text(), " does not show the jobs of tenant ", tenant));
 }
 
 grpc::ServerUnaryReactor* CallRouter::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {

@@ -17,6 +17,7 @@
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/job_key.h"
+#include "server/registry/rights.h"
 #include "server/registry/tenants.h"
 
 namespace farandole {
@@ -40,16 +41,15 @@ class CallRouter {
         metrics_(metrics),
         stream_queue_limit_(stream_queue_limit) {}
 
-  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: it is a run's credential.
-  absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context);
-  // A tenant's token, or the credential of a run, with which its workers make the calls that are theirs.
-  absl::StatusOr<Access> AuthenticateWorker(const grpc::CallbackServerContext& context);
-  // Also PERMISSION_DENIED: the token is no admin token.
-  absl::StatusOr<Access> AuthenticateAdmin(const grpc::CallbackServerContext& context);
+  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: its role has not this right, or it is a
+  // run's credential.
+  absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context, Right right);
+  // The credential of a run, with which its workers make the calls that are theirs, or a token with this right.
+  absl::StatusOr<Access> AuthenticateWorker(const grpc::CallbackServerContext& context, Right right = Right::kLaunch);
 
-  // The job that a call means: of the token's tenant, or with an admin token of `tenant` where that is not empty.
-  // Errors: those of Authenticate and CheckJobName; PERMISSION_DENIED: another tenant's job.
-  absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, const std::string& job,
+  // The job that a call means: of the token's tenant, or with a role of the cluster of `tenant` where that is not
+  // empty. Errors: those of Authenticate and CheckJobName; PERMISSION_DENIED: another tenant's job.
+  absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, Right right, const std::string& job,
                                const std::string& tenant = "");
 
   // The job that a worker's call means: with a run's credential, that run's alone. `access` is AuthenticateWorker's.

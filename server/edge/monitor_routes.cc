@@ -55,7 +55,10 @@ HttpReply Reply200(const Json& json) {
   return reply;
 }
 
-Access AccessOf(const HttpIdentity& identity) { return {identity.tenant, identity.access == HttpAccess::kAdmin}; }
+// The edge reads, and no more.
+Access AccessOf(const HttpIdentity& identity) {
+  return {identity.tenant, identity.access >= HttpAccess::kAllTenants ? v1::AUDITOR : v1::VIEWER};
+}
 
 // Asks a job one question; `use` gets its answer, `answer` a refusal.
 template <typename Message, typename MakeEvent, typename Use>
@@ -175,7 +178,7 @@ HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std:
   size_t limit = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = kMaxJobsListed;
-  std::vector<v1::JobSummary> jobs = registry.List(access.admin ? "" : access.tenant);
+  std::vector<v1::JobSummary> jobs = registry.List(IsOfCluster(access.role) ? "" : access.tenant);
   std::map<std::string, size_t> counts;
   for (const v1::JobSummary& job : jobs) ++counts[StateName(job.state())];
   const size_t listed = jobs.size();
@@ -188,7 +191,7 @@ HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std:
   }
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
-  json["is_admin"] = access.admin;
+  json["is_admin"] = IsOfCluster(access.role);
   json["listed"] = listed;
   json["states"] = counts;
   json["found"] = jobs.size();

@@ -15,7 +15,7 @@ namespace farandole {
 //   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000;
 //                                        search=, state= (again and again), order=urgency, offset=, limit= choose
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
-//                                        admin token only; with view= the part of it that a page shows (view_json.h)
+//                                        a cluster role only; with view= the part of it that a page shows (view_json.h)
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
 // to. All that is given outlives the routes.

@@ -16,16 +16,16 @@ std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
 
 grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest*,
                                                    v1::ListJobsResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context);
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  for (v1::JobSummary& job : registry_->List(access->admin ? "" : access->tenant))
+  for (v1::JobSummary& job : registry_->List(IsOfCluster(access->role) ? "" : access->tenant))
     *response->add_jobs() = std::move(job);
   return CallRouter::Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
                       [history_of = HistoryOf(*request)](CallId call) {
                         return JobInspected{call, history_of};
                       });
@@ -34,13 +34,13 @@ grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                           const v1::ListCheckpointsRequest* request,
                                                           v1::ListCheckpointsResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
                       [](CallId call) { return CheckpointsListed{call}; });
 }
 
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,
                                                    const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
                       [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
                         return EvidenceRequested{call, stacks, last_stall};
                       });

@@ -46,13 +46,19 @@ std::shared_ptr<AttachStream> StreamTable::Find(StreamId id) const {
   return found == streams_.end() ? nullptr : found->second.stream;
 }
 
-void StreamTable::CloseAll(const absl::Status& status) {
+std::vector<std::shared_ptr<AttachStream>> StreamTable::All() const {
   std::vector<std::shared_ptr<AttachStream>> open;
-  {
-    absl::ReaderMutexLock lock(&mutex_);
-    for (const auto& [id, entry] : streams_) open.push_back(entry.stream);
-  }
-  for (const std::shared_ptr<AttachStream>& stream : open) stream->Close(status);
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [id, entry] : streams_) open.push_back(entry.stream);
+  return open;
+}
+
+void StreamTable::CloseAll(const absl::Status& status) {
+  for (const std::shared_ptr<AttachStream>& stream : All()) stream->Close(status);
+}
+
+void StreamTable::CheckStanding() {
+  for (const std::shared_ptr<AttachStream>& stream : All()) stream->CheckStanding();
 }
 
 bool StreamTable::WaitUntilEmpty(absl::Time deadline) {

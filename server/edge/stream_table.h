@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -30,12 +31,16 @@ class StreamTable {
   std::shared_ptr<AttachStream> Find(StreamId id) const;
 
   void CloseAll(const absl::Status& status);
+  // Ends the streams whose tokens have ended.
+  void CheckStanding();
 
   // Returns when no stream is open or the deadline (of SteadyNow) has come; true: none is open. A second call with an
   // earlier deadline ends the first.
   bool WaitUntilEmpty(absl::Time deadline);
 
  private:
+  std::vector<std::shared_ptr<AttachStream>> All() const;
+
   struct Entry {
     std::string tenant;
     std::shared_ptr<AttachStream> stream;

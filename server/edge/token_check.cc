@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/bearer_token.h"
 #include "server/edge/status.h"
+#include "server/registry/rights.h"
 
 namespace farandole {
 namespace {
@@ -35,9 +36,8 @@ grpc::Status TokenCheck::Process(const InputMetadata& metadata, grpc::AuthContex
   const auto authorization = metadata.find("authorization");
   const absl::StatusOr<std::string> token = TokenOf(authorization == metadata.end() ? nullptr : &authorization->second);
   absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
-  if (access.ok() && absl::StartsWith(path, "/grpc.reflection.") && !access->admin) {
-    access = absl::PermissionDeniedError(
-        absl::StrCat("the token of tenant ", access->tenant, " is no admin token, which reflection needs"));
+  if (access.ok() && absl::StartsWith(path, "/grpc.reflection.") && !Has(access->role, Right::kReflect)) {
+    access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(Right::kReflect)));
   }
   if (access.ok()) return grpc::Status::OK;
   metrics_->CountDeniedCall();

@@ -11,15 +11,15 @@
 namespace farandole {
 
 // Looks at the token of a call when its headers have come, before the server takes a byte of its message: a call
-// without a known token costs no memory. Calls of grpc.health.v1 need no token, those of server reflection an admin
-// token. Called by gRPC's threads; what it points to outlives the server.
+// without a known token costs no memory. Calls of grpc.health.v1 need no token, those of server reflection one of
+// root. Called by gRPC's threads; what it points to outlives the server.
 class TokenCheck : public grpc::AuthMetadataProcessor {
  public:
   TokenCheck(const Tenants* tenants, Metrics* metrics) : tenants_(tenants), metrics_(metrics) {}
 
   // It only looks into a table.
   bool IsBlocking() const override { return false; }
-  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: reflection without an admin token.
+  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: reflection without a token of root.
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
 

@@ -16,6 +16,12 @@ absl::StatusOr<JobKey> ProvenKey(JobKey key, const std::string& incarnation, con
   return key;
 }
 
+v1::Launch LaunchOf(const Access& access) {
+  v1::Launch launch = access.launch;
+  if (!access.IsOfRun()) launch.set_token_id(access.token_id);
+  return launch;
+}
+
 v1::JoinRequest WithoutSecrets(v1::JoinRequest request) {
   request.clear_secret();
   request.clear_predecessor_secret();
@@ -27,21 +33,25 @@ v1::JoinRequest WithoutSecrets(v1::JoinRequest request) {
 grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* context,
                                                    const v1::CreateJobRequest* request,
                                                    v1::CreateJobResponse* response) {
-  absl::StatusOr<JobKey> key = router_->KeyOf(*context, request->job());
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+  absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto finish = [this, reactor, response, key = *key](const absl::Status& status, ReplyMessage message) {
+  const auto finish = [this, reactor, response, key = *key, id = access->token_id](const absl::Status& status,
+                                                                                   ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
       response->Swap(created);
-      response->set_token(router_->tenants().CredentialOf(key, response->launch()));
+      response->set_token(router_->tenants().CredentialOf(key, response->launch(), id));
     }
     reactor->Finish(ToGrpc(status));
   };
   router_->Push(
       *key,
       [&](CallId call) {
-        return JobClaimed{call, *request};
+        JobClaimed claimed{call, *request};
+        claimed.request.mutable_launch()->set_token_id(access->token_id);
+        return claimed;
       },
       finish);
   return reactor;
@@ -56,7 +66,7 @@ grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* conte
   if (key.ok() && !request->predecessor().empty())
     key = ProvenKey(*std::move(key), request->predecessor(), request->predecessor_secret());
   return router_->Ask(context, key, response, [&](CallId call) {
-    return JoinRequested{call, WithoutSecrets(*request), access->launch};
+    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access)};
   });
 }
 
@@ -85,7 +95,7 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
                                                         const v1::FindCheckpointRequest* request,
                                                         v1::FindCheckpointResponse* response) {
   // Any job's of the tenant: a run may go on from another's checkpoint.
-  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context);
+  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context, Right::kView);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   return router_->Ask(context, key, response, [&](CallId call) { return FindCheckpointRequested{call, *request}; });
 }
@@ -93,7 +103,7 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
                                                     const v1::ReportExitRequest* request,
                                                     v1::ReportExitResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response, [&](CallId call) {
     return ExitReported{call, *request};
   });
 }
@@ -101,14 +111,14 @@ grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContext* context,
                                                       const v1::ReportFlightRequest* request,
                                                       v1::ReportFlightResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response, [&](CallId call) {
+  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response, [&](CallId call) {
     return FlightReported{call, *request};
   });
 }
 
 grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
                                                   const v1::ListLostRequest* request, v1::ListLostResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, request->job()), response,
+  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response,
                       [](CallId call) { return LostListed{call}; });
 }
 

@@ -65,6 +65,16 @@ const v1::Launch* Admission::Holder() const {
   return ClaimEnd() != absl::InfiniteFuture() ? &claim_ : nullptr;
 }
 
+absl::Status Admission::CheckLaunchedWith(const std::string& token_id) const {
+  const v1::Launch* holder = Holder();
+  const v1::Launch& launch = holder != nullptr ? *holder : ledger_.record().launch();
+  if (token_id.empty() || launch.token_id() == token_id) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("job ", ledger_.name(), " was launched with ",
+                   launch.token_id().empty() ? "a token that is not known" : absl::StrCat("token ", launch.token_id()),
+                   ", and token ", token_id, " is of a launcher, which may end its own jobs only"));
+}
+
 bool Admission::AwaitsFirstWorker() const {
   return claimed_at_ != absl::InfinitePast() || ledger_.record().created_unix_ms() == 0;
 }
@@ -90,7 +100,8 @@ absl::Status Admission::CheckLaunch(const v1::Launch& launch) const {
 
 void Admission::RecordLaunch(const v1::Launch& launch) {
   claimed_at_ = absl::InfinitePast();
-  if (launch.nonce() == ledger_.record().launch().nonce()) return;
+  const v1::Launch& last = ledger_.record().launch();
+  if (launch.nonce() == last.nonce() && launch.token_id() == last.token_id()) return;
   *ledger_.Change()->mutable_launch() = launch;
 }
 

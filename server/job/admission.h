@@ -24,6 +24,8 @@ class Admission {
   absl::StatusOr<v1::Launch> Claim(const v1::CreateJobRequest& request);
   // When the claim of a launch whose workers have not joined yet ends, if it is not renewed; no claim: never.
   absl::Time ClaimEnd() const;
+  // PERMISSION_DENIED: the job was launched with another token than `token_id`; "": any may be.
+  absl::Status CheckLaunchedWith(const std::string& token_id) const;
   // A launch has claimed the job, and no worker of it has joined yet; or no worker ever has.
   bool AwaitsFirstWorker() const;
 

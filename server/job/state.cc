@@ -197,6 +197,8 @@ void Job::State::On(const CheckpointsListed& event) {
 }
 
 void Job::State::On(const AbortRequested& event) {
+  if (absl::Status status = admission_.CheckLaunchedWith(event.only_of_token); !status.ok())
+    return ledger_.Answer<v1::AbortJobResponse>(event.call, status);
   if (job_.IsOngoing()) {
     const std::string said = event.reason.empty() ? "no reason given" : Plain(event.reason, 1024);
     // A launcher says it itself.
@@ -237,7 +239,11 @@ absl::Status Job::State::CheckDeletable(const DeleteRequested& event) const {
                                                     event.ended_unix_ms));
 }
 
-void Job::State::On(const DrainRequested& event) { ledger_.Answer(event.call, departures_.Drain(event)); }
+void Job::State::On(const DrainRequested& event) {
+  if (absl::Status status = admission_.CheckLaunchedWith(event.only_of_token); !status.ok())
+    return ledger_.Answer<v1::DrainWorkersResponse>(event.call, status);
+  ledger_.Answer(event.call, departures_.Drain(event));
+}
 
 absl::Status Job::State::Receive(StreamId stream, const v1::Hello& hello) {
   if (absl::Status status = CheckHello(hello); !status.ok()) return status;

@@ -7,17 +7,28 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/registry/job_registry.h"
+#include "server/registry/rights.h"
 #include "server/registry/tenants.h"
+#include "server/registry/token_table.h"
+#include "server/registry/token_text.h"
 
 namespace farandole {
 namespace {
 
 using ::testing::HasSubstr;
 
-v1::TenantRecord TenantWithToken(const std::string& name, const std::string& token) {
+v1::TenantRecord Tenant(const std::string& name) {
   v1::TenantRecord record;
   record.set_name(name);
-  record.add_token_sha256(Sha256(token));
+  return record;
+}
+
+v1::TokenRecord Token(const std::string& tenant, v1::Role role, const std::string& text) {
+  v1::TokenRecord record;
+  record.mutable_about()->set_id(TokenIdOf(text));
+  record.mutable_about()->set_tenant(tenant);
+  record.mutable_about()->set_role(role);
+  record.add_secrets()->set_sha256(Sha256(text));
   return record;
 }
 
@@ -33,48 +44,147 @@ v1::JobSummary Job(const std::string& tenant, const std::string& job, v1::JobSta
 
 TEST(TenantsTest, ATokenBelongsToTheTenantThatHasItsHash) {
   Tenants tenants;
-  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "token-a")).ok());
-  v1::TenantRecord b = TenantWithToken("b", "token-b");
-  b.set_admin(true);
-  ASSERT_TRUE(tenants.Put(b).ok());
+  tenants.tokens().Put(Token("a", v1::VIEWER, "token-a"));
+  tenants.tokens().Put(Token("b", v1::ROOT, "token-b"));
   EXPECT_EQ(tenants.Authenticate("token-a")->tenant, "a");
-  EXPECT_FALSE(tenants.Authenticate("token-a")->admin);
-  EXPECT_TRUE(tenants.Authenticate("token-b")->admin);
+  EXPECT_EQ(tenants.Authenticate("token-a")->role, v1::VIEWER);
+  EXPECT_EQ(tenants.Authenticate("token-b")->role, v1::ROOT);
   for (const char* wrong : {"", "token-", "token-aa"}) {
     EXPECT_EQ(tenants.Authenticate(wrong).status().code(), absl::StatusCode::kUnauthenticated);
   }
 }
 
-TEST(TenantsTest, AReplacedRecordRevokesItsOldToken) {
-  Tenants tenants;
-  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "old")).ok());
-  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "new")).ok());
-  EXPECT_FALSE(tenants.Authenticate("old").ok());
-  EXPECT_TRUE(tenants.Authenticate("new").ok());
+TEST(TokenTextTest, ATextTellsItsId) {
+  const std::string text = TokenText("0123456789abcdef", std::string(32, 's'));
+  EXPECT_EQ(TokenIdOf(text), "0123456789abcdef");
+  for (const std::string& other :
+       {std::string("token"), std::string("fdl_s_0123"), text.substr(0, 22), std::string("fdl_s_0123456789ABCDEF_x")}) {
+    EXPECT_TRUE(IsTokenId(TokenIdOf(other))) << other;
+    EXPECT_NE(TokenIdOf(other), "0123456789abcdef") << other;
+  }
+}
+
+TEST(TokenTableTest, ATokenEndsByTimeByRevocationAndByItsRotation) {
+  TokenTable table;
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  v1::TokenRecord record = Token("a", v1::LAUNCHER, "token");
+  const std::string id = record.about().id();
+  record.mutable_about()->set_expires_unix_ms(2'000'000);
+  record.mutable_secrets(0)->set_ends_unix_ms(1'500'000);
+  record.add_secrets()->set_sha256(Sha256("another"));
+  table.Put(record);
+  EXPECT_TRUE(table.Authenticate("token", now).ok());
+  EXPECT_THAT(table.Authenticate("token", absl::FromUnixSeconds(1500)).status().message(),
+              HasSubstr("has another secret"));
+  EXPECT_EQ(table.List("a", now).front().overlap_ends_unix_ms(), 1'500'000);
+  // The id of the other text is not the token's: only texts that carry it have more than one.
+  EXPECT_FALSE(table.Authenticate("another", now).ok());
+  EXPECT_THAT(table.Authenticate("token", absl::FromUnixSeconds(2000)).status().message(),
+              HasSubstr("expired at 1970-01-01T00:33:20Z"));
+  EXPECT_FALSE(table.CheckStanding(id, absl::FromUnixSeconds(2000), /*while_unexpired=*/true).ok());
+  EXPECT_TRUE(table.CheckStanding(id, absl::FromUnixSeconds(2000), /*while_unexpired=*/false).ok());
+  record.mutable_about()->set_revoked_unix_ms(900'000);
+  table.Put(record);
+  EXPECT_THAT(table.Authenticate("token", now).status().message(), HasSubstr("was revoked at 1970-01-01T00:15:00Z"));
+  EXPECT_FALSE(table.CheckStanding(id, now, /*while_unexpired=*/false).ok());
+}
+
+TEST(TokenTableTest, ThoseThatWereMadeWithATokenEndWithItWhereItIsRevokedSo) {
+  TokenTable table;
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  v1::TokenRecord root = Token("default", v1::ROOT, "root");
+  v1::TokenRecord old = Token("a", v1::ADMIN, "old"), fresh = Token("a", v1::ADMIN, "fresh");
+  v1::TokenRecord child = Token("a", v1::VIEWER, "child"), other = Token("b", v1::ADMIN, "other");
+  for (v1::TokenRecord* made : {&old, &fresh}) made->mutable_about()->set_made_with(root.about().id());
+  child.mutable_about()->set_made_with(fresh.about().id());
+  old.mutable_about()->set_created_unix_ms(100);
+  fresh.mutable_about()->set_created_unix_ms(200);
+  child.mutable_about()->set_created_unix_ms(300);
+  for (const v1::TokenRecord& one : {root, old, fresh, child, other}) table.Put(one);
+  EXPECT_EQ(table.CountWithMade(root.about().id(), 0, now), 3u);
+  EXPECT_EQ(table.CountWithMade(root.about().id(), 150, now), 2u);
+  const auto good = [&] {
+    std::vector<std::string> texts;
+    for (const char* text : {"root", "old", "fresh", "child", "other"}) {
+      if (table.Authenticate(text, now).ok()) texts.push_back(text);
+    }
+    return texts;
+  };
+  root.mutable_about()->set_revoked_unix_ms(500);
+  table.Put(root);
+  EXPECT_THAT(good(), ::testing::ElementsAre("old", "fresh", "child", "other"));
+  root.set_is_revoked_with_made(true);
+  root.set_made_since_unix_ms(150);
+  table.Put(root);
+  EXPECT_THAT(good(), ::testing::ElementsAre("old", "other"));
+  root.set_made_since_unix_ms(0);
+  table.Put(root);
+  EXPECT_THAT(good(), ::testing::ElementsAre("other"));
+}
+
+TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
+  TokenTable table;
+  const absl::Time now = absl::FromUnixSeconds(100 * 24 * 3600);
+  v1::TokenRecord good = Token("a", v1::ADMIN, "good"), maker = Token("a", v1::ADMIN, "maker");
+  v1::TokenRecord made = Token("a", v1::VIEWER, "made"), expired = Token("a", v1::VIEWER, "expired");
+  maker.mutable_about()->set_revoked_unix_ms(1);
+  made.mutable_about()->set_made_with(maker.about().id());
+  expired.mutable_about()->set_expires_unix_ms(absl::ToUnixMillis(now - absl::Hours(24 * 29)));
+  for (const v1::TokenRecord& one : {good, maker, made, expired}) table.Put(one);
+  EXPECT_EQ(table.RoomOf("a", now), std::make_pair(size_t{4}, std::string()));
+  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)), std::make_pair(size_t{4}, expired.about().id()));
+  table.Erase(expired.about().id());
+  EXPECT_EQ(table.List("a", now).size(), 3u);
+}
+
+TEST(RightsTest, EachRoleOfATenantHasTheRightsOfThoseBelowIt) {
+  const std::vector<v1::Role> roles = {v1::VIEWER, v1::LAUNCHER, v1::OPERATOR, v1::ADMIN, v1::ROOT};
+  for (int right = 0; right <= static_cast<int>(Right::kReflect); ++right) {
+    bool had = false;
+    for (const v1::Role role : roles) {
+      const bool has = Has(role, static_cast<Right>(right));
+      EXPECT_TRUE(has || !had) << right << " of " << RoleName(role);
+      had = has;
+    }
+    EXPECT_TRUE(had) << "root may do everything";
+    EXPECT_FALSE(Has(v1::ROLE_UNSPECIFIED, static_cast<Right>(right)));
+  }
+  EXPECT_FALSE(MayGive(v1::ADMIN, v1::AUDITOR));
+  EXPECT_FALSE(MayGive(v1::OPERATOR, v1::VIEWER));
 }
 
 TEST(TenantsTest, ACredentialIsOfOneRunAndCannotBeChanged) {
   Tenants tenants;
-  ASSERT_TRUE(tenants.Put(TenantWithToken("a", "token-a")).ok());
+  ASSERT_TRUE(tenants.Put(Tenant("a")).ok());
+  v1::TokenRecord token = Token("a", v1::LAUNCHER, "token-a");
+  tenants.tokens().Put(token);
   tenants.SetRunKey("key");
   v1::Launch launch;
   launch.set_nonce("n");
   launch.set_who("alice");
   launch.set_since_unix_ms(5);
-  const std::string credential = tenants.CredentialOf({"a", "train"}, launch);
+  const std::string credential = tenants.CredentialOf({"a", "train"}, launch, token.about().id());
   const auto access = tenants.Authenticate(credential);
   ASSERT_TRUE(access.ok()) << access.status();
   EXPECT_TRUE(access->IsOfRun());
   EXPECT_EQ(access->tenant, "a");
   EXPECT_EQ(access->job, "train");
   EXPECT_EQ(access->launch.nonce(), "n");
-  EXPECT_FALSE(access->admin);
+  EXPECT_EQ(access->role, v1::ROLE_UNSPECIFIED);
   for (size_t i = 0; i < credential.size(); ++i) {
     std::string changed = credential;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
     EXPECT_FALSE(tenants.Authenticate(changed).ok()) << i;
   }
-  EXPECT_FALSE(tenants.Authenticate(tenants.CredentialOf({"gone", "train"}, launch)).ok());
+  EXPECT_FALSE(tenants.Authenticate(tenants.CredentialOf({"gone", "train"}, launch, token.about().id())).ok());
+  token.mutable_about()->set_expires_unix_ms(1);
+  tenants.tokens().Put(token);
+  EXPECT_TRUE(tenants.Authenticate(credential).ok()) << "a run goes on when its launcher's token has expired";
+  token.mutable_about()->set_revoked_unix_ms(1);
+  tenants.tokens().Put(token);
+  EXPECT_THAT(tenants.Authenticate(credential).status().message(), HasSubstr("launched with a token that has ended"));
+  token.mutable_about()->clear_revoked_unix_ms();
+  tenants.tokens().Put(token);
   tenants.SetRunKey("another");
   EXPECT_FALSE(tenants.Authenticate(credential).ok());
 }
@@ -85,9 +195,9 @@ TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
     EXPECT_EQ(CheckTenantName(bad).code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   Tenants tenants;
-  for (size_t i = 0; i < kMaxTenants; ++i) ASSERT_TRUE(tenants.Put(TenantWithToken(absl::StrCat("t", i), "x")).ok());
-  EXPECT_EQ(tenants.Put(TenantWithToken("one-more", "x")).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(tenants.Put(TenantWithToken("t0", "y")).ok());
+  for (size_t i = 0; i < kMaxTenants; ++i) ASSERT_TRUE(tenants.Put(Tenant(absl::StrCat("t", i))).ok());
+  EXPECT_EQ(tenants.Put(Tenant("one-more")).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(tenants.Put(Tenant("t0")).ok());
 }
 
 TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {

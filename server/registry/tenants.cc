@@ -1,22 +1,17 @@
 #include "server/registry/tenants.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/sha256.h"
+#include "absl/time/clock.h"
+#include "server/registry/rights.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxTenantNameBytes = 64;
-
-bool Equal(absl::string_view a, absl::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
 
 }  // namespace
 
@@ -57,18 +52,24 @@ std::optional<v1::TenantRecord> Tenants::Find(absl::string_view name) const {
   return found->second;
 }
 
+std::vector<v1::TenantRecord> Tenants::List() const {
+  std::vector<v1::TenantRecord> tenants;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [name, record] : records_) tenants.push_back(record);
+  return tenants;
+}
+
+std::string Access::Text() const {
+  if (IsOfRun()) return absl::StrCat("the credential of a run of job ", job, " of tenant ", tenant);
+  const std::string of = IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant);
+  return absl::StrCat("token ", token_id, " (", RoleName(role), of, ")");
+}
+
 absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
   if (RunCredentials::IsCredential(token)) return AuthenticateRun(token);
-  const std::string digest = Sha256(token);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const v1::TenantRecord* owner = nullptr;
-  for (const auto& [name, record] : records_) {
-    for (const std::string& known : record.token_sha256()) {
-      if (Equal(known, digest)) owner = &record;
-    }
-  }
-  if (owner == nullptr) return absl::UnauthenticatedError("the token is not known to this coordinator");
-  return Access{owner->name(), owner->admin()};
+  const absl::StatusOr<v1::Token> known = tokens_.Authenticate(token, absl::Now());
+  if (!known.ok()) return known.status();
+  return Access{known->tenant(), known->role(), known->id()};
 }
 
 absl::StatusOr<Access> Tenants::AuthenticateRun(absl::string_view credential) const {
@@ -76,14 +77,25 @@ absl::StatusOr<Access> Tenants::AuthenticateRun(absl::string_view credential) co
   if (credentials_.has_value()) claims = credentials_->Read(credential);
   if (!claims.has_value() || !Find(claims->tenant()).has_value())
     return absl::UnauthenticatedError("the credential is of no run that this coordinator knows");
-  return Access{claims->tenant(), false, claims->job(), claims->launch()};
+  Access access{claims->tenant(), v1::ROLE_UNSPECIFIED, claims->token_id(), claims->job(), claims->launch()};
+  if (absl::Status status = CheckStanding(access); !status.ok()) return status;
+  return access;
 }
 
-std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch) const {
+absl::Status Tenants::CheckStanding(const Access& access) const {
+  const absl::Status status =
+      tokens_.CheckStanding(access.token_id, absl::Now(), /*while_unexpired=*/!access.IsOfRun());
+  if (status.ok() || !access.IsOfRun()) return status;
+  return absl::UnauthenticatedError(
+      absl::StrCat("the run of job ", access.job, " was launched with a token that has ended: ", status.message()));
+}
+
+std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch, const std::string& token_id) const {
   v1::RunClaims claims;
   claims.set_tenant(key.tenant);
   claims.set_job(key.job);
   *claims.mutable_launch() = launch;
+  claims.set_token_id(token_id);
   return credentials_.has_value() ? credentials_->Make(claims) : "";
 }
 

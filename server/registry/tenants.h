@@ -17,6 +17,7 @@
 #include "farandole/v1/store.pb.h"
 #include "server/registry/job_key.h"
 #include "server/registry/run_credentials.h"
+#include "server/registry/token_table.h"
 
 namespace farandole {
 
@@ -30,15 +31,20 @@ struct Quota {
   uint32_t max_workers = kDefaultMaxWorkers;
 };
 
-// The owner of a token.
+// The owner of a token, or of a run's credential.
 struct Access {
   std::string tenant;
-  bool admin = false;
+  // ROLE_UNSPECIFIED: a run's credential.
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+  // The id of the token, or of the one that the credential hangs on.
+  std::string token_id = {};
   // Of a run's credential: its job and launch. "": of a tenant's token.
   std::string job = {};
   v1::Launch launch = {};
 
   bool IsOfRun() const { return !job.empty(); }
+  // "token 0123456789abcdef (viewer of tenant vision)".
+  std::string Text() const;
 };
 
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
@@ -56,12 +62,18 @@ class Tenants {
 
   // Sets what the credentials of runs are made with; before the first call that needs it.
   void SetRunKey(std::string key) { credentials_.emplace(std::move(key)); }
-  // The credential of a run of the tenant's job.
-  std::string CredentialOf(const JobKey& key, const v1::Launch& launch) const;
+  // The credential of a run of the tenant's job, which ends with the token `token_id`.
+  std::string CredentialOf(const JobKey& key, const v1::Launch& launch, const std::string& token_id) const;
 
-  // The tenant that `token`, or the credential of a run, belongs to. Compares the token's hash with all that are known,
-  // each in constant time. UNAUTHENTICATED: it belongs to none.
+  // The tenant that `token`, or the credential of a run, belongs to. UNAUTHENTICATED: it belongs to none, or has ended.
   absl::StatusOr<Access> Authenticate(absl::string_view token) const;
+  // OK, or UNAUTHENTICATED: what was let in as `access` may not go on, since its token has ended meanwhile. A run goes
+  // on when the token with which it was launched has expired, and not when that was revoked.
+  absl::Status CheckStanding(const Access& access) const;
+
+  TokenTable& tokens() const { return tokens_; }
+  // By name.
+  std::vector<v1::TenantRecord> List() const;
 
   // The defaults where the tenant is not known or its record says 0.
   Quota QuotaOf(absl::string_view tenant) const;
@@ -71,6 +83,8 @@ class Tenants {
   absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::optional<RunCredentials> credentials_;
+  // Notes the use of tokens.
+  mutable TokenTable tokens_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   absl::btree_map<std::string, v1::TenantRecord> records_ ABSL_GUARDED_BY(mutex_);

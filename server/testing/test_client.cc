@@ -37,7 +37,8 @@ TestClient::TestClient(const std::string& address, std::string token)
       token_(std::move(token)),
       worker_(v1::WorkerService::NewStub(channel_)),
       monitor_(v1::MonitorService::NewStub(channel_)),
-      admin_(v1::AdminService::NewStub(channel_)) {}
+      admin_(v1::AdminService::NewStub(channel_)),
+      access_(v1::AccessService::NewStub(channel_)) {}
 
 void TestClient::Prepare(grpc::ClientContext* context) const {
   context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kTestDeadlineSeconds));
@@ -83,6 +84,21 @@ absl::StatusOr<v1::CommitCheckpointResponse> TestClient::CommitCheckpoint(const 
 }
 absl::StatusOr<v1::CreateTenantResponse> TestClient::CreateTenant(const v1::CreateTenantRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::CreateTenant, request);
+}
+absl::StatusOr<v1::CreateTokenResponse> TestClient::CreateToken(const v1::CreateTokenRequest& request) {
+  return Call(access_.get(), &v1::AccessService::Stub::CreateToken, request);
+}
+absl::StatusOr<v1::RotateTokenResponse> TestClient::RotateToken(const v1::RotateTokenRequest& request) {
+  return Call(access_.get(), &v1::AccessService::Stub::RotateToken, request);
+}
+absl::StatusOr<v1::RevokeTokenResponse> TestClient::RevokeToken(const v1::RevokeTokenRequest& request) {
+  return Call(access_.get(), &v1::AccessService::Stub::RevokeToken, request);
+}
+absl::StatusOr<v1::ListTokensResponse> TestClient::ListTokens(const v1::ListTokensRequest& request) {
+  return Call(access_.get(), &v1::AccessService::Stub::ListTokens, request);
+}
+absl::StatusOr<v1::ListTenantsResponse> TestClient::ListTenants(const v1::ListTenantsRequest& request) {
+  return Call(access_.get(), &v1::AccessService::Stub::ListTenants, request);
 }
 absl::Status TestClient::DeleteJob(const std::string& job, const std::string& tenant, const std::string& key) {
   v1::DeleteJobRequest request;

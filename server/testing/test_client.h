@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "farandole/v1/access.grpc.pb.h"
 #include "farandole/v1/admin.grpc.pb.h"
 #include "farandole/v1/monitor.grpc.pb.h"
 #include "farandole/v1/worker.grpc.pb.h"
@@ -34,6 +35,11 @@ class TestClient {
   absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(const v1::BeginCheckpointRequest& request);
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(const v1::CommitCheckpointRequest& request);
   absl::StatusOr<v1::CreateTenantResponse> CreateTenant(const v1::CreateTenantRequest& request);
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::RotateTokenResponse> RotateToken(const v1::RotateTokenRequest& request);
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request);
+  absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request);
+  absl::StatusOr<v1::ListTenantsResponse> ListTenants(const v1::ListTenantsRequest& request);
   absl::Status AbortJob(const v1::AbortJobRequest& request);
   absl::Status DeleteJob(const std::string& job, const std::string& tenant, const std::string& key);
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
@@ -55,6 +61,7 @@ class TestClient {
   const std::unique_ptr<v1::WorkerService::Stub> worker_;
   const std::unique_ptr<v1::MonitorService::Stub> monitor_;
   const std::unique_ptr<v1::AdminService::Stub> admin_;
+  const std::unique_ptr<v1::AccessService::Stub> access_;
 };
 
 // A worker as the coordinator sees it. One thread.

@@ -181,11 +181,27 @@ def test_a_tenant_sees_its_jobs_only(tool: Tool) -> None:
     assert "Vision!" in tool.refused("InvalidRequest", "create-tenant", "Vision!")
     own = ("--token", token)
     assert tool.result(*own, "jobs") == []
-    denied = tool.refused("PermissionError", *own, "abort", "mnist", "no")
-    assert "the token of tenant vision is no admin token" in denied
+    assert "refused to end job mnist" in tool.refused("LookupError", *own, "abort", "mnist", "no")
     assert "default" in tool.refused("PermissionError", *own, "job", "mnist", "default")
     assert "refused to show job mnist" in tool.refused("LookupError", *own, "job", "mnist")
     assert "rank -1 of job mnist" in tool.refused("InvalidRequest", "drain-rank", "mnist", "-1", "no")
+
+
+def test_tokens_are_made_rotated_and_revoked(tool: Tool) -> None:
+    admin = ("--token", tool.result("create-tenant", "vision"))
+    text, token = tool.result(*admin, "create-token", "viewer", "", "a page", "3600")
+    viewer = ("--token", text)
+    assert tool.result(*viewer, "jobs") == []
+    assert "may not manage tokens" in tool.refused("PermissionError", *viewer, "tokens")
+    assert "of the role root" in tool.refused("PermissionError", *admin, "create-token", "root", "", "", "0")
+    fresh = tool.result(*admin, "rotate-token", token, "60")
+    assert fresh != text and tool.result(*viewer, "jobs") == [], "in the overlap both are good"
+    assert tool.result(*admin, "revoke-token", token, "") == 1
+    for each in (text, fresh):
+        assert "was revoked" in tool.refused("PermissionError", "--token", each, "jobs")
+    listed = tool.result(*admin, "tokens")
+    assert [row[1:] for row in listed] == [["admin", "first token", False], ["viewer", "a page", True]]
+    assert listed[1][0] == token
 
 
 def test_tokens_are_read_for_each_call_and_named_in_errors(tool: Tool, tmp_path: pathlib.Path) -> None:

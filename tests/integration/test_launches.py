@@ -86,7 +86,8 @@ def test_workers_hold_a_credential_of_their_run_and_not_the_users_token(start: S
     ):
         denied = start(str(harness.CLI), *command)
         assert denied.end() != 0
-        assert "the credential of a run of job mine is for its workers' calls only" in denied.output, denied.output
+        of_the_run = "the credential of a run of job mine of tenant default is for its workers' calls only"
+        assert of_the_run in denied.output and "no jobs" not in denied.output, denied.output
     gate.let_through(1)
     run.require_end(0)
     assert not os.path.exists(held)

@@ -29,8 +29,8 @@ std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"
 std::string Code(const std::string& text) { return text.empty() ? "" : absl::StrCat("`", Cell(text), "`"); }
 
 constexpr char kMetricsIntroduction[] = R"(
-`farandole serve --http HOST:PORT` serves them at `/metrics` in Prometheus' text format, to every client that sends an
-admin token (`Authorization: Bearer TOKEN`). Counters begin at 0 when the coordinator starts. No metric has a label for
+`farandole serve --http HOST:PORT` serves them at `/metrics` in Prometheus' text format, to every client that sends a
+token of a cluster operator or of root (`Authorization: Bearer TOKEN`). Counters begin at 0 when the coordinator starts. No metric has a label for
 ranks.
 
 | metric | kind | labels | meaning |

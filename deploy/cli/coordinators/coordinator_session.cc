@@ -95,6 +95,56 @@ absl::Status CoordinatorSession::DeleteJob(const std::string& tenant, const std:
       .status();
 }
 
+absl::StatusOr<v1::CreateTenantResponse> CoordinatorSession::CreateTenant(v1::CreateTenantRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::CreateTenantResponse>(*client_, "AdminService/CreateTenant", request,
+                                        absl::StrCat("refused to make tenant ", request.tenant()));
+}
+
+absl::StatusOr<v1::CreateTokenResponse> CoordinatorSession::CreateToken(v1::CreateTokenRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::CreateTokenResponse>(*client_, "AccessService/CreateToken", request, "refused to make a token");
+}
+
+absl::StatusOr<v1::RotateTokenResponse> CoordinatorSession::RotateToken(v1::RotateTokenRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::RotateTokenResponse>(*client_, "AccessService/RotateToken", request,
+                                       absl::StrCat("refused to rotate token ", request.id()));
+}
+
+absl::StatusOr<v1::RevokeTokenResponse> CoordinatorSession::RevokeToken(v1::RevokeTokenRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::RevokeTokenResponse>(*client_, "AccessService/RevokeToken", request,
+                                       absl::StrCat("refused to revoke token ", request.id()));
+}
+
+absl::StatusOr<std::vector<v1::Token>> CoordinatorSession::ListTokens(const std::string& tenant) const {
+  std::vector<v1::Token> tokens;
+  v1::ListTokensRequest request;
+  request.set_tenant(tenant);
+  do {
+    const auto page =
+        Call<v1::ListTokensResponse>(*client_, "AccessService/ListTokens", request, "refused to list its tokens");
+    if (!page.ok()) return page.status();
+    tokens.insert(tokens.end(), page->tokens().begin(), page->tokens().end());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return tokens;
+}
+
+absl::StatusOr<std::vector<v1::TenantSummary>> CoordinatorSession::ListTenants() const {
+  std::vector<v1::TenantSummary> tenants;
+  v1::ListTenantsRequest request;
+  do {
+    const auto page =
+        Call<v1::ListTenantsResponse>(*client_, "AccessService/ListTenants", request, "refused to list its tenants");
+    if (!page.ok()) return page.status();
+    tenants.insert(tenants.end(), page->tenants().begin(), page->tenants().end());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return tenants;
+}
+
 absl::StatusOr<v1::CreateJobResponse> CoordinatorSession::CreateJob(const v1::CreateJobRequest& request,
                                                                     absl::Duration patience,
                                                                     const std::function<bool()>& interrupted) const {

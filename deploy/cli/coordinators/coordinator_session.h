@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "farandole/v1/access.pb.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
@@ -32,6 +34,14 @@ class CoordinatorSession {
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
                         v1::AbortJobRequest::Asker asker) const;
   absl::Status DeleteJob(const std::string& tenant, const std::string& job) const;
+  // With idempotency keys of their own.
+  absl::StatusOr<v1::CreateTenantResponse> CreateTenant(v1::CreateTenantRequest request) const;
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(v1::CreateTokenRequest request) const;
+  absl::StatusOr<v1::RotateTokenResponse> RotateToken(v1::RotateTokenRequest request) const;
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(v1::RevokeTokenRequest request) const;
+  // All pages; `tenant` "": of all that the token may see.
+  absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& tenant) const;
+  absl::StatusOr<std::vector<v1::TenantSummary>> ListTenants() const;
 
   // Waits up to `patience` for a coordinator that is away. `interrupted` is asked about every 100 ms whether to give
   // up; null: never.

@@ -29,7 +29,8 @@ namespace farandole {
 inline namespace sdk {
 namespace client {
 
-// Names a job. Tenant "" is the token's own; another tenant's jobs need an admin token.
+// Names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
+// cluster.
 struct JobId {
   std::string name;
   std::string tenant = {};
@@ -93,16 +94,16 @@ class Client {
   // Follows one job; nothing is sent before its Next().
   client::Watch Watch(const JobId& id) const;
 
-  // Ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs an admin token, as
-  // all changes do. NOT_FOUND: the tenant has no such job.
+  // Ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of an
+  // operator, or that of the launcher that started it. NOT_FOUND: the tenant has no such job.
   Status Abort(const JobId& id, const std::string& reason) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, reason).Text(4, NewKey());
     return Call<Nothing>("AdminService/AbortJob", request, "refused to end " + id.ToString(), options_.patience)
         .status();
   }
-  // Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's own
-  // token may delete its own jobs. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it forms or runs.
+  // Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. Needs a
+  // token of an operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it forms or runs.
   Status Delete(const JobId& id) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
@@ -128,10 +129,55 @@ class Client {
   StatusOr<std::string> CreateTenant(const Tenant& tenant) const {
     WireWriter request;
     request.Text(1, tenant.name).Number(2, tenant.max_jobs).Number(3, tenant.max_workers).Text(4, NewKey());
-    StatusOr<Token> made =
-        Call<Token>("AdminService/CreateTenant", request, "refused to make tenant " + tenant.name, options_.patience);
+    StatusOr<NewToken> made = Call<NewToken>("AdminService/CreateTenant", request,
+                                             "refused to make tenant " + tenant.name, options_.patience);
     if (!made.ok()) return made.status();
     return std::move(made->text);
+  }
+
+  // A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other
+  // calls about tokens do.
+  StatusOr<std::vector<Token>> Tokens(const std::string& tenant = "") const {
+    std::vector<Token> tokens;
+    std::string next;
+    do {
+      StatusOr<TokenPage> page = Call<TokenPage>("AccessService/ListTokens", WireWriter().Text(1, tenant).Text(3, next),
+                                                 "refused to list its tokens", options_.patience);
+      if (!page.ok()) return page.status();
+      tokens.insert(tokens.end(), page->tokens.begin(), page->tokens.end());
+      next = std::move(page->next);
+    } while (!next.empty());
+    return tokens;
+  }
+  // Makes a token of a tenant ("": the own one); `lifetime` is at most 90 days, zero: 30 days.
+  //   PERMISSION_DENIED   the role is above the own one
+  //   NOT_FOUND           there is no such tenant
+  //   RESOURCE_EXHAUSTED  the tenant has too many tokens
+  StatusOr<NewToken> CreateToken(Role role, const std::string& tenant = "", const std::string& label = "",
+                                 std::chrono::seconds lifetime = std::chrono::seconds(0)) const {
+    if (lifetime.count() < 0) return NegativeSpan("lifetime", lifetime);
+    WireWriter request;
+    request.Text(1, tenant).Number(2, static_cast<uint64_t>(role)).Text(3, label);
+    request.Number(4, static_cast<uint64_t>(lifetime.count())).Text(5, NewKey());
+    return Call<NewToken>("AccessService/CreateToken", request, "refused to make a token", options_.patience);
+  }
+  // Gives a token a new text, and lets the old one be good for `overlap`, at most 7 days. Runs that were launched with
+  // it go on. NOT_FOUND: there is no such token. FAILED_PRECONDITION: it was revoked.
+  StatusOr<NewToken> RotateToken(const std::string& id, std::chrono::seconds overlap = std::chrono::seconds(0)) const {
+    if (overlap.count() < 0) return NegativeSpan("overlap", overlap);
+    WireWriter request;
+    request.Text(1, id).Number(2, static_cast<uint64_t>(overlap.count())).Text(3, NewKey());
+    return Call<NewToken>("AccessService/RotateToken", request, "refused to rotate token " + id, options_.patience);
+  }
+  // Ends a token, and within a second its streams and the runs that were launched with it; `and_made_with_it`: also the
+  // tokens that were made with it, and with those. How many tokens have ended. NOT_FOUND: there is no such token.
+  StatusOr<int> RevokeToken(const std::string& id, bool and_made_with_it = false) const {
+    WireWriter request;
+    request.Text(1, id).Number(2, and_made_with_it ? 1 : 0).Text(4, NewKey());
+    const StatusOr<Revoked> revoked =
+        Call<Revoked>("AccessService/RevokeToken", request, "refused to revoke token " + id, options_.patience);
+    if (!revoked.ok()) return revoked.status();
+    return revoked->ended;
   }
 
   const Options& options() const { return options_; }
@@ -139,8 +185,12 @@ class Client {
  private:
   friend class client::Watch;
   struct Nothing {};
-  struct Token {
-    std::string text;
+  struct TokenPage {
+    std::vector<Token> tokens;
+    std::string next;
+  };
+  struct Revoked {
+    int ended = 0;
   };
 
   Client(const Functions* functions, std::shared_ptr<farandole_client> connection, Options options)
@@ -149,10 +199,20 @@ class Client {
   static void Read(WireReader reader, Nothing*) {
     while (reader.Next()) continue;
   }
-  static void Read(WireReader reader, Token* token) {
+  static void Read(WireReader reader, TokenPage* page) {
     while (reader.Next()) {
-      if (reader.field() == 1) token->text = reader.Text();
+      if (reader.field() == 1) client::Read(reader.Message(), &page->tokens.emplace_back());
+      if (reader.field() == 2) page->next = reader.Text();
     }
+  }
+  static void Read(WireReader reader, Revoked* revoked) {
+    while (reader.Next()) {
+      if (reader.field() == 1) revoked->ended = reader.As<int>();
+    }
+  }
+  static Status NegativeSpan(const std::string& what, std::chrono::seconds span) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the " + what + " of a token is " + std::to_string(span.count()) + " s, and not at least 0");
   }
   static void Read(WireReader reader, std::vector<int>* ranks) {
     while (reader.Next()) {

@@ -145,6 +145,61 @@ inline Time TimeOf(uint64_t unix_ms) { return Time(std::chrono::milliseconds(sta
 
 inline State StateOf(uint64_t number) { return number <= 4 ? static_cast<State>(number) : State::kUnknown; }
 
+// The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may.
+enum class Role {
+  kUnknown = 0,
+  kViewer = 1,
+  kLauncher = 2,
+  kOperator = 3,
+  kAdmin = 4,
+  // Of the cluster: they mean all tenants.
+  kAuditor = 5,
+  kClusterOperator = 6,
+  kRoot = 7,
+};
+
+// A token as the coordinator keeps it, without its text.
+struct Token {
+  // Names the token, and is no secret.
+  std::string id;
+  std::string tenant;
+  Role role = Role::kUnknown;
+  std::string label;
+  Time created;
+  // nullopt: it does not expire; it was never used. The use is known to about a minute.
+  std::optional<Time> expires;
+  std::optional<Time> last_used;
+  // The id of the token with which it was made.
+  std::string made_with;
+  // Why it is not good any more; "": it is.
+  std::string ended;
+};
+
+// A token's text, which is not shown again.
+struct NewToken {
+  std::string text;
+  Token about;
+};
+
+inline void Read(WireReader reader, Token* token) {
+  while (reader.Next()) {
+    if (reader.field() == 1) token->id = reader.Text();
+    if (reader.field() == 2) token->tenant = reader.Text();
+    if (reader.field() == 3) token->role = reader.As<uint64_t>() <= 7 ? reader.As<Role>() : Role::kUnknown;
+    if (reader.field() == 4) token->label = reader.Text();
+    if (reader.field() == 5) token->created = TimeOf(reader.As());
+    if (reader.field() == 6) token->expires = TimeOf(reader.As());
+    if (reader.field() == 7) token->last_used = TimeOf(reader.As());
+    if (reader.field() == 8) token->made_with = reader.Text();
+    if (reader.field() == 12) token->ended = reader.Text();
+  }
+}
+inline void Read(WireReader reader, NewToken* token) {
+  while (reader.Next()) {
+    if (reader.field() == 1) token->text = reader.Text();
+    if (reader.field() == 2) Read(reader.Message(), &token->about);
+  }
+}
 inline void Read(WireReader reader, GpuUsage* usage) {
   while (reader.Next()) {
     if (reader.field() == 1) usage->gpus = reader.As<uint32_t>();

@@ -54,6 +54,7 @@ type Client struct {
 	connection *grpc.ClientConn
 	monitor    farandolev1.MonitorServiceClient
 	admin      farandolev1.AdminServiceClient
+	access     farandolev1.AccessServiceClient
 }
 
 // New makes a client; nothing is sent before the first call. ErrMismatch: the address or a file cannot be used.
@@ -98,13 +99,15 @@ func New(options Options) (*Client, error) {
 	made.connection = connection
 	made.monitor = farandolev1.NewMonitorServiceClient(connection)
 	made.admin = farandolev1.NewAdminServiceClient(connection)
+	made.access = farandolev1.NewAccessServiceClient(connection)
 	return made, nil
 }
 
 // Close closes the connection. Calls under way, and later ones, end with ErrNotRunning.
 func (c *Client) Close() error { return c.connection.Close() }
 
-// JobID names a job. Tenant "" is the token's own; another tenant's jobs need an admin token.
+// JobID names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
+// cluster.
 type JobID struct{ Tenant, Name string }
 
 func (id JobID) String() string {
@@ -155,16 +158,16 @@ func (c *Client) Checkpoints(ctx context.Context, id JobID) ([]Checkpoint, error
 	return found, nil
 }
 
-// Abort ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs an admin token, as
-// all changes do. ErrNotFound: the tenant has no such job.
+// Abort ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of
+// an operator, or that of the launcher that started it. ErrNotFound: the tenant has no such job.
 func (c *Client) Abort(ctx context.Context, id JobID, reason string) error {
 	request := &farandolev1.AbortJobRequest{Job: id.Name, Tenant: id.Tenant, Reason: reason, IdempotencyKey: newKey()}
 	_, err := call(ctx, c, c.options.Patience, c.admin.AbortJob, request, "refused to end "+id.String())
 	return err
 }
 
-// Delete deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's
-// own token may delete its own jobs. ErrNotFound: the tenant has no such job. ErrNotRunning: it forms or runs.
+// Delete deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. Needs
+// a token of an operator. ErrNotFound: the tenant has no such job. ErrNotRunning: it forms or runs.
 func (c *Client) Delete(ctx context.Context, id JobID) error {
 	request := &farandolev1.DeleteJobRequest{Job: id.Name, Tenant: id.Tenant, IdempotencyKey: newKey()}
 	_, err := call(ctx, c, c.options.Patience, c.admin.DeleteJob, request, "refused to delete "+id.String())

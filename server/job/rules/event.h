@@ -20,7 +20,7 @@ using StreamId = uint64_t;
 struct JoinRequested {
   CallId call = 0;
   v1::JoinRequest request;
-  // The launch that the worker's credential is of; none with a tenant's token.
+  // The launch that the worker's credential is of; with a tenant's token, that token's id alone.
   v1::Launch launch = {};
 };
 // The launcher's: CreateJobResponse, whose credential the shell makes.
@@ -90,6 +90,8 @@ struct AbortRequested {
   std::string reason;
   // An operator otherwise.
   bool by_launcher = false;
+  // Only if it was launched with this token; "": in any case.
+  std::string only_of_token = {};
 };
 // Admin: DeleteJobResponse. `ended_unix_ms`: only if the job ended then (JobSummary); 0: whenever it ended.
 struct DeleteRequested {
@@ -103,6 +105,8 @@ struct DrainRequested {
   std::string hostname;
   absl::btree_set<uint32_t> launched;
   std::string reason;
+  // As AbortRequested's.
+  std::string only_of_token = {};
 };
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};

@@ -57,6 +57,7 @@ std::string Json(const client::Summary& job);
 std::string Json(const client::Worker& worker);
 std::string Json(const client::Event& event);
 std::string Json(const client::Checkpoint& checkpoint);
+std::string Json(const client::Token& token);
 std::string Json(int rank) { return std::to_string(rank); }
 std::string Json(const std::string& text) { return Quoted(text); }
 template <typename Each>
@@ -79,6 +80,14 @@ std::string Json(const client::Summary& job) {
   for (const uint32_t bound : bounds) text += (text.empty() ? "" : ",") + std::to_string(bound);
   return object.Raw("elastic", "[" + text + "]").text();
 }
+std::string Json(const client::Token& token) {
+  static const char* const kNames[] = {"unknown", "viewer",  "launcher",         "operator",
+                                       "admin",   "auditor", "cluster-operator", "root"};
+  const std::string ended = token.ended.empty() ? "false" : "true";
+  return "[" + Quoted(token.id) + "," + Quoted(kNames[static_cast<int>(token.role)]) + "," + Quoted(token.label) + "," +
+         ended + "]";
+}
+std::string Json(const client::NewToken& made) { return "[" + Quoted(made.text) + "," + Quoted(made.about.id) + "]"; }
 std::string Json(const client::Worker& worker) {
   Object object;
   object.With("rank", worker.rank).With("state", worker.state).With("incarnation", worker.incarnation);
@@ -136,6 +145,17 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "abort") return Tell(client.Abort({word(1), word(3)}, word(2)));
   if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
   if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));
+  if (command == "tokens") return Tell(client.Tokens(word(1)));
+  if (command == "create-token") {
+    // The only ones that tests ask for.
+    const client::Role role = word(1) == "viewer" ? client::Role::kViewer : client::Role::kRoot;
+    return Tell(client.CreateToken(role, word(2), word(3), std::chrono::seconds(std::stoi(word(4)))));
+  }
+  if (command == "rotate-token") {
+    const auto made = client.RotateToken(word(1), std::chrono::seconds(std::stoi(word(2))));
+    return made.ok() ? Tell(StatusOr<std::string>(made->text)) : Tell(made.status());
+  }
+  if (command == "revoke-token") return Tell(client.RevokeToken(word(1), word(2) == "all"));
   if (command == "create-tenant") return Tell(client.CreateTenant({word(1), 2, 8}));
   return Tell(Status(StatusCode::kInvalidArgument, "there is no command " + command));
 }

@@ -142,6 +142,41 @@ func TestAWorkerThatIsSentSIGTERMLeavesInOrder(t *testing.T) {
 	}
 }
 
+func TestTokensAreMadeRotatedAndRevoked(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	root := shared.open(nil)
+	text, err := root.CreateTenant(ctx, client.Tenant{Name: "vision"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := shared.open(func(options *client.Options) { options.Token = client.Token(text) })
+	made, about, err := admin.CreateToken(ctx, client.NewToken{Role: client.Viewer, Label: "a page", Lifetime: time.Hour})
+	if err != nil || about.Role != client.Viewer || about.Expires.Sub(about.Created) != time.Hour {
+		t.Fatalf("made %+v: %v", about, err)
+	}
+	viewer := shared.open(func(options *client.Options) { options.Token = client.Token(made) })
+	_, _, err = viewer.CreateToken(ctx, client.NewToken{Role: client.Viewer})
+	requireError(t, err, client.ErrDenied, "(viewer of tenant vision) may not manage tokens")
+	_, _, err = admin.CreateToken(ctx, client.NewToken{Role: client.Root})
+	requireError(t, err, client.ErrDenied, "may not make a token of the role root")
+	fresh, err := admin.RotateToken(ctx, about.ID, time.Minute)
+	if err != nil || fresh == made {
+		t.Fatalf("rotated: %v", err)
+	}
+	if _, err := viewer.Jobs(ctx); err != nil {
+		t.Fatalf("in the overlap: %v", err)
+	}
+	if ended, err := admin.RevokeToken(ctx, about.ID, false); err != nil || ended != 1 {
+		t.Fatalf("ended %d: %v", ended, err)
+	}
+	_, err = viewer.Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "was revoked")
+	tokens, err := admin.Tokens(ctx, "")
+	if err != nil || len(tokens) != 2 || tokens[1].ID != about.ID || tokens[1].Ended == "" {
+		t.Fatalf("listed %+v: %v", tokens, err)
+	}
+}
+
 func TestATenantSeesItsJobsOnly(t *testing.T) {
 	ctx, shared := limited(t), serve(t)
 	admin := shared.open(nil)
@@ -157,7 +192,7 @@ func TestATenantSeesItsJobsOnly(t *testing.T) {
 	if jobs, err := tenant.Jobs(ctx); err != nil || len(jobs) != 0 {
 		t.Fatalf("the tenant sees %+v: %v", jobs, err)
 	}
-	requireError(t, tenant.Abort(ctx, client.JobID{Name: "mnist"}, "no"), client.ErrDenied, "the token of tenant vision is no admin token")
+	requireError(t, tenant.Abort(ctx, client.JobID{Name: "mnist"}, "no"), client.ErrNotFound, "refused to end job mnist")
 	_, err = tenant.Job(ctx, client.JobID{Tenant: "default", Name: "mnist"})
 	requireError(t, err, client.ErrDenied, "vision", "default")
 	_, err = tenant.Job(ctx, client.JobID{Name: "mnist"})

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, Dict, Iterator, Optional
 
-from farandole.client import TLS, Checkpoint, Client, Details, Event, Job, TokenSource, Worker
+from farandole.client import TLS, Checkpoint, Client, Details, Event, Job, Role, TokenSource, Worker
 from farandole.client._options import Environment
 
 
@@ -65,6 +65,15 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
         yield client.drain_host(*words)
     elif command == "create-tenant":
         yield client.create_tenant(words[0], 2, 8)
+    elif command == "create-token":
+        made = client.create_token(Role(words[0]), words[1], words[2], float(words[3]))
+        yield [made.text, made.about.id]
+    elif command == "rotate-token":
+        yield client.rotate_token(words[0], float(words[1])).text
+    elif command == "revoke-token":
+        yield client.revoke_token(words[0], words[1] == "all")
+    elif command == "tokens":
+        yield [[token.id, token.role.value, token.label, token.ended != ""] for token in client.tokens(*words)]
     else:
         yield {"jobs": client.jobs, "job": client.job, "checkpoints": client.checkpoints}[command](*words)
 

@@ -22,7 +22,10 @@ from ._types import (
     GpuUsage,
     Job,
     Member,
+    NewToken,
+    Role,
     State,
+    Token,
     Worker,
 )
 
@@ -38,7 +41,10 @@ __all__ = [
     "GpuUsage",
     "Job",
     "Member",
+    "NewToken",
+    "Role",
     "State",
+    "Token",
     "TokenSource",
     "Worker",
 ]

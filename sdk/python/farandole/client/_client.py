@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, Optional, Type, TypeVar, Union
 from .._library import OK, failure, ffi, interruptible, lib
 from ..exceptions import InvalidRequest, NotReady
 from ._options import TLS, Environment, TokenSource
-from ._types import Checkpoint, CheckpointList, Details, Job, JobList, NewTenant
+from ._types import ROLES, Checkpoint, CheckpointList, Details, Job, JobList, NewToken, Revoked, Role, Token, TokenList
 from ._wire import decode, encode, numbers
 
 Answer = TypeVar("Answer")
@@ -81,8 +81,8 @@ class Client:
         return self._read(JobList, answer).jobs
 
     def job(self, name: str, tenant: str = "") -> Details:
-        """One job with its workers and its history. `tenant` "" is the token's own; another one's jobs need an admin
-        token, here as in all calls. LookupError: the tenant has no such job."""
+        """One job with its workers and its history. `tenant` "" is the token's own; another one's jobs need a token
+        of a role of the cluster, here as in all calls. LookupError: the tenant has no such job."""
         return self._job(name, tenant, self._patience)
 
     def checkpoints(self, name: str, tenant: str = "") -> List[Checkpoint]:
@@ -109,14 +109,14 @@ class Client:
                 never.wait(interval)
 
     def abort(self, name: str, reason: str, tenant: str = "") -> None:
-        """Ends a job. `reason` is one sentence of at most 1,024 bytes; it reaches every worker. Needs an admin token, as
-        all changes do. LookupError: the tenant has no such job."""
+        """Ends a job. `reason` is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of
+        an operator, or that of the launcher who started it. LookupError: the tenant has no such job."""
         request: Dict[int, Field] = {1: tenant, 2: name, 3: reason, 4: _new_key()}
         self._call("AdminService/AbortJob", request, f"refused to end {_show(name, tenant)}", self._patience)
 
     def delete(self, name: str, tenant: str = "") -> None:
-        """Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. A tenant's
-        own token may delete its own jobs. LookupError: the tenant has no such job. NotReady: it forms or runs."""
+        """Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. Needs a
+        token of an operator. LookupError: the tenant has no such job. NotReady: it forms or runs."""
         request: Dict[int, Field] = {1: tenant, 2: name, 3: _new_key()}
         self._call("AdminService/DeleteJob", request, f"refused to delete {_show(name, tenant)}", self._patience)
 
@@ -143,7 +143,53 @@ class Client:
                 raise InvalidRequest(f"{limit} of tenant {name} is {value}, and not from 0 to {(1 << 32) - 1}")
         request: Dict[int, Field] = {1: name, 2: max_jobs, 3: max_workers, 4: _new_key()}
         answer = self._call("AdminService/CreateTenant", request, f"refused to make tenant {name}", self._patience)
-        return self._read(NewTenant, answer).token
+        return self._read(NewToken, answer).text
+
+    def tokens(self, tenant: str = "") -> List[Token]:
+        """A tenant's tokens, by time; with "", those of all tenants that the token may see. Needs the role admin, as the
+        other calls about tokens do."""
+        found: List[Token] = []
+        request: Dict[int, Field] = {1: tenant}
+        while True:
+            answer = self._call("AccessService/ListTokens", request, "refused to list its tokens", self._patience)
+            page = self._read(TokenList, answer)
+            found += page.tokens
+            if not page.next_page:
+                return found
+            request[3] = page.next_page
+
+    def create_token(self, role: Role, tenant: str = "", label: str = "", lifetime: float = 0.0) -> NewToken:
+        """Makes a token of a tenant, by default the own one, of which the coordinator keeps the hash only.
+
+        `lifetime`: seconds, at most 90 days; 0 is 30 days. PermissionError: the role is above the own one. LookupError:
+        there is no such tenant. QuotaError: the tenant has too many tokens.
+        """
+        if role not in ROLES:
+            raise InvalidRequest(f"{role} is no role of a token")
+        request: Dict[int, Field] = {
+            1: tenant,
+            2: ROLES.index(role) + 1,
+            3: label,
+            4: _seconds("lifetime", lifetime),
+            5: _new_key(),
+        }
+        answer = self._call("AccessService/CreateToken", request, "refused to make a token", self._patience)
+        return self._read(NewToken, answer)
+
+    def rotate_token(self, token_id: str, overlap: float = 0.0) -> NewToken:
+        """Gives a token a new text, and lets the old one be good for `overlap` seconds more, at most 7 days. Runs that
+        were launched with it go on. LookupError: there is no such token. NotReady: it was revoked."""
+        request: Dict[int, Field] = {1: token_id, 2: _seconds("overlap", overlap), 3: _new_key()}
+        answer = self._call("AccessService/RotateToken", request, f"refused to rotate token {token_id}", self._patience)
+        return self._read(NewToken, answer)
+
+    def revoke_token(self, token_id: str, and_made_with_it: bool = False) -> int:
+        """Ends a token, and within a second its streams and the runs that were launched with it. `and_made_with_it`: also
+        the tokens that were made with it, and with those. Returns how many tokens have ended. LookupError: there is no
+        such token."""
+        request: Dict[int, Field] = {1: token_id, 2: int(and_made_with_it), 4: _new_key()}
+        answer = self._call("AccessService/RevokeToken", request, f"refused to revoke token {token_id}", self._patience)
+        return self._read(Revoked, answer).ended
 
     def _job(self, name: str, tenant: str, patience: float) -> Details:
         refusal = f"refused to show {_show(name, tenant)}"
@@ -179,6 +225,12 @@ class Client:
         answer, size = ffi.new("void**"), ffi.new("int64_t*")
         interruptible(lib.farandole_client_call, connection, request, answer, size)
         return bytes(ffi.buffer(answer[0], size[0]))
+
+
+def _seconds(what: str, seconds: float) -> int:
+    if 0 <= seconds < 1 << 32:
+        return int(seconds)
+    raise InvalidRequest(f"{what} of a token is {seconds} s, and not from 0 to {(1 << 32) - 1}")
 
 
 def _show(name: str, tenant: str) -> str:

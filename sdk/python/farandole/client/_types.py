@@ -192,8 +192,72 @@ class CheckpointList:
     checkpoints: List[Checkpoint] = _wire.messages(1, Checkpoint)
 
 
+class Role(enum.Enum):
+    """The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may."""
+
+    VIEWER = "viewer"
+    """Sees the tenant's jobs."""
+    LAUNCHER = "launcher"
+    """Starts jobs, joins them, and ends its own."""
+    OPERATOR = "operator"
+    """Ends, drains and deletes all jobs of the tenant."""
+    ADMIN = "admin"
+    """Makes, rotates and revokes the tenant's tokens."""
+    AUDITOR = "auditor"
+    """Of the cluster: sees the jobs of all tenants."""
+    CLUSTER_OPERATOR = "cluster-operator"
+    """Of the cluster: sees the same, and the metrics."""
+    ROOT = "root"
+    """Of the cluster: may do everything."""
+    UNKNOWN = "unknown"
+    """A role that this version does not know."""
+
+
+ROLES = [Role.VIEWER, Role.LAUNCHER, Role.OPERATOR, Role.ADMIN, Role.AUDITOR, Role.CLUSTER_OPERATOR, Role.ROOT]
+
+
+def _role(number: int) -> Role:
+    return ROLES[number - 1] if 1 <= number <= len(ROLES) else Role.UNKNOWN
+
+
 @dataclasses.dataclass(frozen=True)
-class NewTenant:
+class Token:
+    """A token, without its text."""
+
+    id: str = _wire.text(1)
+    """Names it, and is no secret."""
+    tenant: str = _wire.text(2)
+    role: Role = _wire.choice(3, _role, Role.UNKNOWN)
+    label: str = _wire.text(4)
+    created: Optional[datetime.datetime] = _wire.moment(5)
+    expires: Optional[datetime.datetime] = _wire.moment(6)
+    """None: it does not expire."""
+    last_used: Optional[datetime.datetime] = _wire.moment(7)
+    """To about a minute. None: never."""
+    made_with: str = _wire.text(8)
+    """The id of the token with which it was made."""
+    ended: str = _wire.text(12)
+    """Why it is not good any more; "": it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NewToken:
+    """A token's text, which is not shown again, and what the coordinator keeps of it."""
+
+    text: str = _wire.text(1)
+    about: Token = _wire.message(2, Token, Token())
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenList:
     """An answer."""
 
-    token: str = _wire.text(1)
+    tokens: List[Token] = _wire.messages(1, Token)
+    next_page: str = _wire.text(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Revoked:
+    """An answer."""
+
+    ended: int = _wire.whole(1)

@@ -1,0 +1,142 @@
+#include "server/edge/access/access_service.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/job_state.h"
+#include "server/edge/status.h"
+
+namespace farandole {
+namespace {
+
+constexpr uint32_t kMostOfPage = 1000;
+constexpr size_t kMostShown = 128;
+
+// The items behind the one that `page_token` names, and the next page's token. `key_of` gives what they are sorted by.
+template <typename Item, typename KeyOf, typename Add>
+absl::StatusOr<std::string> AddPage(const std::vector<Item>& sorted, const KeyOf& key_of, uint32_t page_size,
+                                    const std::string& page_token, const Add& add) {
+  std::string after;
+  if (!page_token.empty() && !absl::WebSafeBase64Unescape(page_token, &after)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_token: \"", absl::CHexEscape(page_token.substr(0, kMostShown)), "\" is none"));
+  }
+  const uint32_t most = page_size == 0 ? kMostOfPage : std::min(page_size, kMostOfPage);
+  const auto first = std::find_if(sorted.begin(), sorted.end(),
+                                  [&](const Item& item) { return after.empty() || key_of(item) > after; });
+  auto next = first;
+  for (; next != sorted.end() && static_cast<uint32_t>(next - first) < most; ++next) add(*next);
+  return next == sorted.end() ? "" : absl::WebSafeBase64Escape(key_of(*std::prev(next)));
+}
+
+// Sorted as TokenTable::List.
+std::string KeyOf(const v1::Token& token) {
+  return absl::StrFormat("%s/%020d/%s", token.tenant(), token.created_unix_ms(), token.id());
+}
+
+// Answers a call that a registrar carries out.
+template <typename Response>
+auto AnswerWith(grpc::ServerUnaryReactor* reactor, Response* response) {
+  return [reactor, response](absl::StatusOr<Response> carried) {
+    if (carried.ok()) response->Swap(&*carried);
+    reactor->Finish(ToGrpc(carried.status()));
+  };
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AccessService::CreateToken(grpc::CallbackServerContext* context,
+                                                     const v1::CreateTokenRequest* request,
+                                                     v1::CreateTokenResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  tokens_->Create(*access, *request, AnswerWith(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AccessService::RotateToken(grpc::CallbackServerContext* context,
+                                                     const v1::RotateTokenRequest* request,
+                                                     v1::RotateTokenResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  tokens_->Rotate(*access, *request, AnswerWith(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,
+                                                     const v1::RevokeTokenRequest* request,
+                                                     v1::RevokeTokenResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  tokens_->Revoke(*access, *request, AnswerWith(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext* context,
+                                                    const v1::ListTokensRequest* request,
+                                                    v1::ListTokensResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const bool sees_all = access->role == v1::ROOT;
+  if (!sees_all && !request->tenant().empty() && request->tenant() != access->tenant) {
+    return CallRouter::Answer(
+        context, absl::PermissionDeniedError(absl::StrCat(access->Text(), " does not show the tokens of tenant ",
+                                                          absl::CHexEscape(request->tenant().substr(0, kMostShown)))));
+  }
+  const std::vector<v1::Token> tokens =
+      router_->tenants().tokens().List(sees_all ? request->tenant() : access->tenant, absl::Now());
+  const absl::StatusOr<std::string> next = AddPage(tokens, &KeyOf, request->page_size(), request->page_token(),
+                                                   [&](const v1::Token& token) { *response->add_tokens() = token; });
+  if (next.ok()) response->set_next_page_token(*next);
+  return CallRouter::Answer(context, next.status());
+}
+
+grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext* context,
+                                                     const v1::ListTenantsRequest* request,
+                                                     v1::ListTenantsResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const bool sees_all = IsOfCluster(access->role);
+  std::vector<v1::TenantSummary> tenants;
+  std::map<std::string, size_t> places;
+  for (const v1::TenantRecord& record : router_->tenants().List()) {
+    if (!sees_all && record.name() != access->tenant) continue;
+    const Quota quota = router_->tenants().QuotaOf(record.name());
+    v1::TenantSummary tenant;
+    tenant.set_tenant(record.name());
+    tenant.set_max_jobs(quota.max_jobs);
+    tenant.set_max_workers(quota.max_workers);
+    tenant.set_created_unix_ms(record.created_unix_ms());
+    places[record.name()] = tenants.size();
+    tenants.push_back(std::move(tenant));
+  }
+  jobs_->ForEach([&](const v1::JobSummary& job) {
+    const auto place = places.find(job.tenant());
+    if (place == places.end() || !IsActive(job.state())) return;
+    v1::TenantSummary& tenant = tenants[place->second];
+    tenant.set_jobs(tenant.jobs() + 1);
+    tenant.set_workers(tenant.workers() + job.wanted_size());
+  });
+  for (const v1::Token& token : router_->tenants().tokens().List(sees_all ? "" : access->tenant, absl::Now())) {
+    const auto place = places.find(token.tenant());
+    if (place == places.end() || !token.ended().empty()) continue;
+    tenants[place->second].set_tokens(tenants[place->second].tokens() + 1);
+  }
+  const absl::StatusOr<std::string> next = AddPage(
+      tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
+      request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });
+  if (next.ok()) response->set_next_page_token(*next);
+  return CallRouter::Answer(context, next.status());
+}
+
+}  // namespace farandole

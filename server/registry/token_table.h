@@ -1,0 +1,82 @@
+#ifndef FARANDOLE_SERVER_REGISTRY_TOKEN_TABLE_H_
+#define FARANDOLE_SERVER_REGISTRY_TOKEN_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "farandole/v1/store.pb.h"
+
+namespace farandole {
+
+// Most tokens of a tenant that are kept, ended ones included.
+inline constexpr size_t kMaxTokens = 256;
+
+// The tokens that this coordinator knows, as in their rows of the store; TokenRegistrar, which writes the rows, updates
+// this table too. Owned by Tenants; thread-safe. All times are of the wall clock.
+class TokenTable {
+ public:
+  // Takes a token in, or its new record.
+  void Put(v1::TokenRecord record);
+  void Erase(const std::string& id);
+  std::optional<v1::TokenRecord> Find(absl::string_view id) const;
+
+  // The token that `text` is. Compares its hash in constant time with those that are good, and notes its use.
+  // UNAUTHENTICATED: there is none, or it has ended (the sentence says how, to those who have its text).
+  absl::StatusOr<v1::Token> Authenticate(absl::string_view text, absl::Time now);
+
+  // OK, or UNAUTHENTICATED: nothing that hangs on the token may go on, since it, or one that it was made with, was
+  // revoked; `while_unexpired`: or since it has expired.
+  absl::Status CheckStanding(absl::string_view id, absl::Time now, bool while_unexpired) const;
+
+  // A tenant's tokens, or where that is "" all, by tenant and then by time; with what is known of each now.
+  std::vector<v1::Token> List(absl::string_view tenant, absl::Time now) const;
+  // How many tokens are good that would end if `id` were revoked with those that were made with it since `since`.
+  size_t CountWithMade(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
+  // How many of the tenant's are kept, and the one that may be forgotten for a new one: that was revoked, or expired 30
+  // days ago, and that no other was made with. "": none.
+  std::pair<size_t, std::string> RoomOf(absl::string_view tenant, absl::Time now) const;
+
+  // Grows with each change.
+  uint64_t revision() const;
+
+  // When the token was last used, as the store has it.
+  void SetUsed(const std::string& id, int64_t last_used_unix_ms);
+  // Those whose use has not been told since it was a minute later than before; their tenant, id, and time.
+  std::vector<v1::Token> TakeUses();
+
+ private:
+  struct Entry {
+    v1::TokenRecord record;
+    int64_t last_used_unix_ms = 0;
+    int64_t told_unix_ms = 0;
+  };
+
+  // Why the token is not good any more; "": it is.
+  std::string EndOf(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, as far as it was revoked.
+  std::string RevocationOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::Token AboutLocked(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  mutable std::mutex mutex_;
+  absl::btree_map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Tenant and id.
+  absl::btree_set<std::pair<std::string, std::string>> by_tenant_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_REGISTRY_TOKEN_TABLE_H_

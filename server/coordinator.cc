@@ -19,6 +19,7 @@
 #include "server/admin/tenant_registrar.h"
 #include "server/admin/token_mint.h"
 #include "server/admin/token_registrar.h"
+#include "server/audit/audit_log.h"
 #include "server/edge/access/access_service.h"
 #include "server/edge/access/token_watch.h"
 #include "server/edge/admin_service.h"
@@ -194,6 +195,7 @@ class Coordinator::Parts {
       store_ = MakeMemoryStore();
       token_ = NewToken();
       key_ = SecureRandomBytes(32);
+      audit_ = AuditLog::Open("").value();
       return absl::OkStatus();
     }
     absl::StatusOr<StateDirectory> directory = StateDirectory::Open(options_.state_dir);
@@ -209,6 +211,10 @@ class Coordinator::Parts {
     if (!key.ok()) return key.status();
     if (absl::Status synced = directory->Sync(); !synced.ok()) return synced;
     token_ = *std::move(token);
+    absl::StatusOr<std::unique_ptr<AuditLog>> audit =
+        AuditLog::Open(absl::StrCat(directory->path(), "/", kAuditFolder));
+    if (!audit.ok()) return audit.status();
+    audit_ = *std::move(audit);
     key_ = *std::move(key);
     directory_ = *std::move(directory);
     return absl::OkStatus();
@@ -248,11 +254,12 @@ class Coordinator::Parts {
   }
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
-    absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Open(grpc_options, &tenants_, &metrics_);
+    absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+        GrpcServer::Open(grpc_options, &tenants_, &metrics_, audit_.get());
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
-                                           options_.stream_queue_limit);
+                                           audit_.get(), options_.stream_queue_limit);
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_);
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
@@ -275,6 +282,10 @@ class Coordinator::Parts {
         &jobs_, [this](const HttpRequest& request) { return sign_in_.CallerOf(request); },
         [this](const JobKey& key) { views_->Expire(key); }, [] { return absl::Now(); });
     site.tick = [this] { events_->Tick(); };
+    site.on_denied = [this](const HttpRequest& request, const HttpIdentity& identity, unsigned status) {
+      audit_->TellDenied(identity.who, {absl::StrCat(request.method, " ", request.path), request.peer, ""},
+                         absl::StrCat(status), "HTTP", SteadyNow());
+    };
     for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_, views_.get(), events_.get()))
       site.routes.push_back(std::move(route));
     site.routes.push_back(
@@ -292,8 +303,9 @@ class Coordinator::Parts {
     const absl::StatusOr<Access> access = tenants_.Authenticate(token);
     if (!access.ok()) metrics_.CountDeniedCall();
     if (!access.ok() || access->IsOfRun()) return {};
-    if (Has(access->role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access->tenant};
-    return {IsOfCluster(access->role) ? HttpAccess::kAllTenants : HttpAccess::kTenant, access->tenant};
+    if (Has(access->role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access->tenant, access->Text()};
+    const HttpAccess sees = IsOfCluster(access->role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
+    return {sees, access->tenant, access->Text()};
   }
 
   absl::Status KeepStartToken(const std::string& token) {
@@ -345,6 +357,7 @@ class Coordinator::Parts {
   // Guarded by token_mutex_ once calls may change it.
   std::string token_;
   std::string key_;
+  std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<AnswerLedger> ledger_;
   std::unique_ptr<TokenMint> mint_;

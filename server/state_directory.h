@@ -20,6 +20,7 @@ std::string NewToken();
 //   store/   the database
 //   token    the start token (mode 0600), which gives all rights
 //   key      what other tokens and credentials are made with (mode 0600)
+//   audit/   who did what (server/audit/audit_log.h)
 //   address  HOST:PORT, as long as the coordinator listens there
 // Owned by the coordinator.
 class StateDirectory {

@@ -34,6 +34,15 @@ HttpReply HttpError(unsigned status, const std::string& sentence) {
 }
 
 HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
+  HttpCaller caller;
+  // The identity that is known when the answer comes.
+  const auto identity = std::make_shared<HttpIdentity>();
+  if (site.on_denied != nullptr) {
+    answer = [tell = site.on_denied, request, identity, next = std::move(answer)](HttpReply reply) {
+      if (reply.status == 401 || reply.status == 403) tell(request, *identity, reply.status);
+      next(std::move(reply));
+    };
+  }
   const auto refuse = [&answer](HttpReply reply) {
     answer(std::move(reply));
     return HttpAccess::kNobody;
@@ -49,9 +58,9 @@ HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnsw
     reply.headers.emplace_back("Allow", known->method);
     return refuse(std::move(reply));
   }
-  HttpCaller caller;
   if (route->needs != HttpAccess::kNobody) {
     caller = site.caller_of(request);
+    *identity = caller.identity;
     if (caller.refusal.has_value()) return refuse(*std::move(caller.refusal));
     if (caller.identity.access == HttpAccess::kNobody) {
       HttpReply reply =

@@ -60,6 +60,8 @@ enum class HttpAccess { kNobody, kTenant, kAllTenants, kAdmin };
 struct HttpIdentity {
   HttpAccess access = HttpAccess::kNobody;
   std::string tenant;
+  // For the audit log.
+  std::string who = {};
 };
 
 // The sender of a request. The edge answers with the refusal, if there is one, and does not look at the request.
@@ -90,6 +92,8 @@ struct HttpSite {
   std::vector<HttpRoute> routes;
   // On the edge's thread; must not block.
   std::function<HttpCaller(const HttpRequest&)> caller_of;
+  // A request was answered 401 or 403; any thread. May be null.
+  std::function<void(const HttpRequest&, const HttpIdentity&, unsigned status)> on_denied;
   // Called four times a second on the edge's thread; must not block. May be null.
   std::function<void()> tick;
 };

@@ -21,6 +21,7 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
 // `token` and `tenant`.
 void AddTokenCommands(CLI::App* app, int* exit_code);
+void AddAuditCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddDiagnoseCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);

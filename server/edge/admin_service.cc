@@ -51,9 +51,17 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
   if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
+  const AuditLog::Call audited{absl::StrCat("AdminService.", caller.method), context->peer(),
+                               absl::StrCat("job ", caller.job.Text())};
+  if (absl::Status allowed = router_->audit()->AllowChange(caller.access, audited); !allowed.ok()) {
+    ledger_->Abandon(call);
+    return CallRouter::Answer(context, allowed);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   router_->Push(caller.job, make_event,
-                [this, call, reactor, response](const absl::Status& status, ReplyMessage message) {
+                [this, call, access = caller.access, audited, reactor, response](const absl::Status& status,
+                                                                                 ReplyMessage message) {
+                  if (!status.ok()) router_->audit()->TellFailed(access, audited, status);
                   if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
                   OnCarriedOut(call, reactor, status, response->SerializeAsString());
                 });
@@ -112,11 +120,18 @@ grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext
                                                      v1::CreateTenantResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTenants);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const AuditLog::Call audited{"AdminService.CreateTenant", context->peer(),
+                               absl::StrCat("tenant ", request->tenant())};
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+    return CallRouter::Answer(context, allowed);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  registrar_->Create(*access, *request, [reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
-    if (created.ok()) response->Swap(&*created);
-    reactor->Finish(ToGrpc(created.status()));
-  });
+  registrar_->Create(
+      *access, *request,
+      [this, access = *access, audited, reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
+        if (created.ok()) response->Swap(&*created);
+        if (!created.ok()) router_->audit()->TellFailed(access, audited, created.status());
+        reactor->Finish(ToGrpc(created.status()));
+      });
   return reactor;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpc/support/time.h"
+#include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
 #include "server/edge/worker_proof.h"
 
@@ -34,7 +35,7 @@ AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContex
 }
 
 AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access)
-    : router_(router), access_(std::move(access)), context_(context) {}
+    : router_(router), access_(std::move(access)), peer_(context->peer()), context_(context) {}
 
 void AttachStream::OnReadDone(bool ok) {
   if (!ok) {
@@ -175,6 +176,8 @@ void AttachStream::Proceed() {
     }
   }
   if (finish.has_value()) {
+    TellIfDenied(router_->audit(), access_.tenant.empty() ? "" : access_.Text(), "WorkerService.Attach", peer_,
+                 *finish);
     Finish(*finish);
   } else {
     StartWrite(outgoing_.get());

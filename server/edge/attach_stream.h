@@ -62,6 +62,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
 
   CallRouter* const router_;
   const Access access_;
+  const std::string peer_;
   // Kept until OnDone: gRPC holds the object by a plain pointer.
   std::shared_ptr<AttachStream> self_;
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
+#include "server/audit/audit_log.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/output_router.h"
 #include "server/edge/status.h"
@@ -33,12 +34,13 @@ absl::Status CheckJobName(absl::string_view name);
 class CallRouter {
  public:
   CallRouter(const Tenants* tenants, ClientListener* listener, JobLoops* loops, OutputRouter* output_router,
-             Metrics* metrics, size_t stream_queue_limit = kStreamQueueLimit)
+             Metrics* metrics, AuditLog* audit, size_t stream_queue_limit = kStreamQueueLimit)
       : tenants_(tenants),
         listener_(listener),
         loops_(loops),
         output_router_(output_router),
         metrics_(metrics),
+        audit_(audit),
         stream_queue_limit_(stream_queue_limit) {}
 
   // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: its role has not this right, or it is a
@@ -78,6 +80,7 @@ class CallRouter {
   JobLoops& loops() { return *loops_; }
   OutputRouter& output_router() { return *output_router_; }
   Metrics& metrics() { return *metrics_; }
+  AuditLog* audit() { return audit_; }
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
@@ -86,6 +89,7 @@ class CallRouter {
   JobLoops* const loops_;
   OutputRouter* const output_router_;
   Metrics* const metrics_;
+  AuditLog* const audit_;
   const size_t stream_queue_limit_;
   std::atomic<bool> draining_{false};
 };

@@ -11,6 +11,7 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
 #include "spdlog/spdlog.h"
@@ -87,8 +88,8 @@ void SetBounds(grpc::ServerBuilder* builder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
-                                                             Metrics* metrics) {
-  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics));
+                                                             Metrics* metrics, AuditLog* audit) {
+  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics, audit));
   absl::StatusOr<std::unique_ptr<ClientListener>> listener =
       ClientListener::Open(options.listen, options.clients, metrics);
   if (!listener.ok()) return listener.status();
@@ -100,10 +101,13 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   PrepareLibrary();
   grpc::ServerBuilder builder;
   const std::shared_ptr<grpc::ServerCredentials> credentials = Credentials(options_);
-  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_));
+  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_, audit_));
   using ConnectionType = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(ConnectionType::FROM_FD, credentials);
   SetBounds(&builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<DenialInterceptors>(tenants_, audit_));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {

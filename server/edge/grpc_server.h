@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
+#include "server/audit/audit_log.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/listen_address.h"
 #include "server/metrics/metrics.h"
@@ -30,7 +31,7 @@ class GrpcServer {
  public:
   // `tenants` and `metrics` outlive the server. UNAVAILABLE: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Open(const GrpcServerOptions& options, const Tenants* tenants,
-                                                          Metrics* metrics);
+                                                          Metrics* metrics, AuditLog* audit);
   // `services` outlive the server. To be called once. UNAVAILABLE: the certificate does not fit its key.
   absl::Status Start(const std::vector<grpc::Service*>& services);
   // Stops at once.
@@ -45,12 +46,13 @@ class GrpcServer {
   void Stop(absl::Duration grace);
 
  private:
-  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics)
-      : options_(options), tenants_(tenants), metrics_(metrics) {}
+  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit)
+      : options_(options), tenants_(tenants), metrics_(metrics), audit_(audit) {}
 
   const GrpcServerOptions options_;
   const Tenants* const tenants_;
   Metrics* const metrics_;
+  AuditLog* const audit_;
   std::unique_ptr<ClientListener> listener_;
   // The listener's thread calls it: it goes after that has ended.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/bearer_token.h"
+#include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
 #include "server/registry/rights.h"
 
@@ -41,7 +42,10 @@ grpc::Status TokenCheck::Process(const InputMetadata& metadata, grpc::AuthContex
   }
   if (access.ok()) return grpc::Status::OK;
   metrics_->CountDeniedCall();
-  return ToGrpc(access.status());
+  const grpc::Status denied = ToGrpc(access.status());
+  // gRPC does not tell whose connection it is.
+  TellIfDenied(audit_, "", std::string(path), "", denied);
+  return denied;
 }
 
 }  // namespace farandole

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/security/auth_metadata_processor.h"
+#include "server/audit/audit_log.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/tenants.h"
 
@@ -15,9 +16,10 @@ namespace farandole {
 // root. Called by gRPC's threads; what it points to outlives the server.
 class TokenCheck : public grpc::AuthMetadataProcessor {
  public:
-  TokenCheck(const Tenants* tenants, Metrics* metrics) : tenants_(tenants), metrics_(metrics) {}
+  TokenCheck(const Tenants* tenants, Metrics* metrics, AuditLog* audit)
+      : tenants_(tenants), metrics_(metrics), audit_(audit) {}
 
-  // It only looks into a table.
+  // It looks into a table, and may write a line of the audit log.
   bool IsBlocking() const override { return false; }
   // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: reflection without a token of root.
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
@@ -26,6 +28,7 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
  private:
   const Tenants* const tenants_;
   Metrics* const metrics_;
+  AuditLog* const audit_;
 };
 
 // The token of the value of the metadata `authorization`; null: the call has none. UNAUTHENTICATED: there is no token.

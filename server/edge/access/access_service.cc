@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/job_state.h"
+#include "server/audit/audit_log.h"
 #include "server/edge/status.h"
 
 namespace farandole {
@@ -41,45 +42,48 @@ std::string KeyOf(const v1::Token& token) {
   return absl::StrFormat("%s/%020d/%s", token.tenant(), token.created_unix_ms(), token.id());
 }
 
-// Answers a call that a registrar carries out.
-template <typename Response>
-auto AnswerWith(grpc::ServerUnaryReactor* reactor, Response* response) {
-  return [reactor, response](absl::StatusOr<Response> carried) {
-    if (carried.ok()) response->Swap(&*carried);
-    reactor->Finish(ToGrpc(carried.status()));
-  };
-}
-
 }  // namespace
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* AccessService::Change(grpc::CallbackServerContext* context, const char* method,
+                                                const std::string& target, const Request& request, Response* response,
+                                                Carry<Request, Response> carry) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+    return CallRouter::Answer(context, allowed);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  (tokens_->*carry)(*access, request,
+                    [this, access = *access, audited, reactor, response](absl::StatusOr<Response> carried) {
+                      if (carried.ok()) response->Swap(&*carried);
+                      if (!carried.ok()) router_->audit()->TellFailed(access, audited, carried.status());
+                      reactor->Finish(ToGrpc(carried.status()));
+                    });
+  return reactor;
+}
 
 grpc::ServerUnaryReactor* AccessService::CreateToken(grpc::CallbackServerContext* context,
                                                      const v1::CreateTokenRequest* request,
                                                      v1::CreateTokenResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  tokens_->Create(*access, *request, AnswerWith(reactor, response));
-  return reactor;
+  const std::string whose = request->tenant().empty() ? "its own tenant" : absl::StrCat("tenant ", request->tenant());
+  return Change(context, "CreateToken", absl::StrCat(RoleName(request->role()), " of ", whose), *request, response,
+                &TokenRegistrar::Create);
 }
 
 grpc::ServerUnaryReactor* AccessService::RotateToken(grpc::CallbackServerContext* context,
                                                      const v1::RotateTokenRequest* request,
                                                      v1::RotateTokenResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  tokens_->Rotate(*access, *request, AnswerWith(reactor, response));
-  return reactor;
+  return Change(context, "RotateToken", absl::StrCat("token ", request->id()), *request, response,
+                &TokenRegistrar::Rotate);
 }
 
 grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,
                                                      const v1::RevokeTokenRequest* request,
                                                      v1::RevokeTokenResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  tokens_->Revoke(*access, *request, AnswerWith(reactor, response));
-  return reactor;
+  const char* more = request->and_made_with_it() ? " and those made with it" : "";
+  return Change(context, "RevokeToken", absl::StrCat("token ", request->id(), more), *request, response,
+                &TokenRegistrar::Revoke);
 }
 
 grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext* context,

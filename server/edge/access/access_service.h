@@ -1,6 +1,10 @@
 #ifndef FARANDOLE_SERVER_EDGE_ACCESS_ACCESS_SERVICE_H_
 #define FARANDOLE_SERVER_EDGE_ACCESS_ACCESS_SERVICE_H_
 
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "farandole/v1/access.grpc.pb.h"
 #include "server/admin/token_registrar.h"
 #include "server/edge/call_router.h"
@@ -26,6 +30,13 @@ class AccessService : public v1::AccessService::CallbackService {
                                         v1::ListTenantsResponse* response) override;
 
  private:
+  template <typename Request, typename Response>
+  using Carry = void (TokenRegistrar::*)(const Access&, const Request&, std::function<void(absl::StatusOr<Response>)>);
+  // Audits a change, and has it carried out.
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, const char* method, const std::string& target,
+                                   const Request& request, Response* response, Carry<Request, Response> carry);
+
   CallRouter* const router_;
   TokenRegistrar* const tokens_;
   const JobRegistry* const jobs_;

@@ -1,0 +1,200 @@
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/audit/audit_chain.h"
+#include "server/audit/audit_log.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+class AuditTest : public ::testing::Test {
+ protected:
+  AuditTest() {
+    std::string made = ::testing::TempDir() + "/audit-XXXXXX";
+    EXPECT_NE(mkdtemp(made.data()), nullptr);
+    directory_ = made + "/audit";
+  }
+
+  AuditChain Open(AuditChain::Bounds bounds = AuditChain::Bounds()) const {
+    absl::StatusOr<AuditChain> chain = AuditChain::Open(directory_, "x", bounds);
+    EXPECT_TRUE(chain.ok()) << chain.status();
+    return *std::move(chain);
+  }
+  ChainVerdict Verify(const std::string& name = "x") const { return VerifyChain(directory_, name).value(); }
+  std::string File(uint64_t number) const { return ChainFile(directory_, "x", number); }
+  std::vector<std::string> Lines(const std::string& path) const {
+    std::vector<std::string> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  void Write(const std::string& path, const std::vector<std::string>& lines) const {
+    std::ofstream file(path);
+    for (const std::string& line : lines) file << line << "\n";
+  }
+
+  std::string directory_;
+};
+
+TEST_F(AuditTest, LinesAreChainedAlsoOverARestart) {
+  for (int life = 0; life < 2; ++life) {
+    AuditChain chain = Open();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(chain.Add({{"method", absl::StrCat("m", i)}}).ok());
+  }
+  const ChainVerdict verdict = Verify();
+  EXPECT_EQ(verdict.broken, "");
+  EXPECT_EQ(verdict.lines, 6u);
+  EXPECT_EQ(verdict.last_seq, 6u);
+  struct stat facts = {};
+  ASSERT_EQ(stat(File(1).c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(directory_.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u);
+}
+
+TEST_F(AuditTest, TheFirstBrokenLineIsNamed) {
+  AuditChain chain = Open();
+  for (int i = 1; i <= 5; ++i) ASSERT_TRUE(chain.Add({{"method", absl::StrCat("m", i)}}).ok());
+  const std::vector<std::string> lines = Lines(File(1));
+  std::vector<std::string> changed = lines;
+  changed[2].replace(changed[2].find("m3"), 2, "mX");
+  Write(File(1), changed);
+  EXPECT_THAT(Verify().broken,
+              EndsWith("x-000001.jsonl:4: line 3 before it was changed after this one was written, or this one was"));
+  changed = lines;
+  changed.erase(changed.begin() + 1);
+  Write(File(1), changed);
+  EXPECT_THAT(Verify().broken, EndsWith("x-000001.jsonl:2: its number is 3, and that of the line before it 1"));
+  changed = lines;
+  changed[4] = "{";
+  Write(File(1), changed);
+  EXPECT_THAT(Verify().broken, EndsWith("x-000001.jsonl:5: it is no line of the log"));
+  // Lines that were cut off at the end show by the hash of the last one only.
+  changed = {lines[0], lines[1]};
+  Write(File(1), changed);
+  EXPECT_EQ(Verify().broken, "");
+  EXPECT_EQ(Verify().last_seq, 2u);
+}
+
+TEST_F(AuditTest, FilesAreBoundedAndTheChainGoesOnThroughThem) {
+  AuditChain::Bounds bounds;
+  bounds.file_bytes = 500;
+  bounds.files = 3;
+  {
+    AuditChain chain = Open(bounds);
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(chain.Add({{"method", std::string(100, 'm')}}).ok());
+  }
+  const std::vector<uint64_t> numbers = FilesOfChain(directory_, "x").value();
+  EXPECT_EQ(numbers.size(), 3u);
+  EXPECT_GT(numbers.front(), 1u);
+  const ChainVerdict verdict = Verify();
+  EXPECT_EQ(verdict.broken, "");
+  EXPECT_EQ(verdict.last_seq, 40u);
+  EXPECT_EQ(verdict.lines, verdict.last_seq - verdict.first_seq + 1);
+  std::filesystem::remove(File(numbers[1]));
+  EXPECT_THAT(Verify().broken, HasSubstr("its number is"));
+}
+
+TEST_F(AuditTest, ATornLastLineIsToldAndMended) {
+  {
+    AuditChain chain = Open();
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(chain.Add({{"method", "m"}}).ok());
+  }
+  std::ofstream(File(1), std::ios::app) << R"({"time":"2026-)";
+  EXPECT_TRUE(Verify().is_torn);
+  EXPECT_EQ(Verify().broken, "");
+  AuditChain chain = Open();
+  ASSERT_TRUE(chain.Add({{"method", "after"}}).ok());
+  const std::vector<std::string> lines = Lines(File(1));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[2], HasSubstr("of which 14 bytes were there"));
+  EXPECT_EQ(Verify().broken, "");
+  EXPECT_FALSE(Verify().is_torn);
+}
+
+TEST_F(AuditTest, AKilledWriterLeavesAChainThatGoesOn) {
+  for (int round = 0; round < 10; ++round) {
+    int ready[2] = {};
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+      AuditChain::Bounds bounds;
+      bounds.file_bytes = 20000;
+      auto chain = AuditChain::Open(directory_, "x", bounds);
+      for (int i = 0; chain.ok(); ++i) {
+        if (!chain->Add({{"method", std::string(1000, 'm')}}).ok()) _exit(1);
+        if (i == 20 + round && write(ready[1], "r", 1) != 1) _exit(1);
+      }
+      _exit(1);
+    }
+    char byte = 0;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    close(ready[0]);
+    close(ready[1]);
+    const ChainVerdict verdict = Verify();
+    ASSERT_EQ(verdict.broken, "") << round;
+    ASSERT_GE(verdict.last_seq, 20u * static_cast<uint64_t>(round + 1));
+  }
+}
+
+TEST_F(AuditTest, AFloodOfDenialsIsCountedAndPushesOutNoChange) {
+  const Access root{"default", v1::ROOT, "0123456789abcdef"};
+  {
+    const auto log = AuditLog::Open(directory_).value();
+    ASSERT_TRUE(log->AllowChange(root, {"AccessService.CreateToken", "ipv4:10.0.0.7:9", "tenant team"}).ok());
+    const absl::Time now = absl::UnixEpoch();
+    for (int i = 0; i < 100'000; ++i) {
+      const std::string peer = absl::StrCat("ipv4:10.0.0.", i % 50, ":", i);
+      log->TellDenied("", {"MonitorService.ListJobs", peer, ""}, "UNAUTHENTICATED", "not known", now);
+    }
+    log->TellDenied("", {"MonitorService.ListJobs", "ipv4:10.0.0.1:1", ""}, "UNAUTHENTICATED", "not known",
+                    now + AuditLog::kWindow);
+  }
+  EXPECT_EQ(Verify(kChanges).lines, 1u);
+  EXPECT_EQ(Verify(kDenials).broken, "");
+  const std::vector<std::string> lines = Lines(ChainFile(directory_, kDenials, 1));
+  ASSERT_EQ(lines.size(), 20u + 20u + 1u + 1u);
+  uint64_t told = 0;
+  for (const std::string& line : lines) {
+    const Json json = Json::parse(line);
+    told += json.contains("count") ? json["count"].get<uint64_t>() : 1;
+  }
+  EXPECT_EQ(told, 100'001u);
+}
+
+TEST_F(AuditTest, AChangeThatCannotBeAuditedIsNotAllowed) {
+  const auto log = AuditLog::Open(directory_).value();
+  // The files are there, and each write to them fails.
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Status refused = log->AllowChange(Access(), {"AdminService.AbortJob", "", "job a/b"});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("nothing was changed, since that could not be audited"));
+  EXPECT_TRUE(log->AllowChange(Access(), {"AdminService.AbortJob", "", "job a/b"}).ok());
+  EXPECT_EQ(Verify(kChanges).broken, "");
+}
+
+}  // namespace
+}  // namespace farandole

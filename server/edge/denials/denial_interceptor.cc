@@ -1,0 +1,67 @@
+#include "server/edge/denials/denial_interceptor.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "base/bearer_token.h"
+#include "base/steady_time.h"
+#include "grpcpp/server_context.h"
+
+namespace farandole {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+
+class DenialInterceptor : public grpc::experimental::Interceptor {
+ public:
+  DenialInterceptor(grpc::experimental::ServerRpcInfo* call, const Tenants* tenants, AuditLog* audit)
+      : call_(call), tenants_(tenants), audit_(audit) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) Look(methods->GetSendStatus());
+    methods->Proceed();
+  }
+
+ private:
+  void Look(const grpc::Status& status) {
+    if (status.ok()) return;
+    TellIfDenied(audit_, Caller(), call_->method(), call_->server_context()->peer(), status);
+  }
+
+  std::string Caller() const {
+    const auto& metadata = call_->server_context()->client_metadata();
+    const auto authorization = metadata.find("authorization");
+    if (authorization == metadata.end()) return "";
+    const std::optional<std::string> token = BearerToken({authorization->second.data(), authorization->second.size()});
+    const absl::StatusOr<Access> access = tenants_->Authenticate(token.value_or(""));
+    return access.ok() ? access->Text() : "";
+  }
+
+  grpc::experimental::ServerRpcInfo* const call_;
+  const Tenants* const tenants_;
+  AuditLog* const audit_;
+};
+
+}  // namespace
+
+grpc::experimental::Interceptor* DenialInterceptors::CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) {
+  if (call->type() != grpc::experimental::ServerRpcInfo::Type::UNARY) return nullptr;
+  return new DenialInterceptor(call, tenants_, audit_);
+}
+
+void TellIfDenied(AuditLog* audit, const std::string& caller, const std::string& path, const std::string& peer,
+                  const grpc::Status& status) {
+  const bool is_unknown = status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  if (!is_unknown && status.error_code() != grpc::StatusCode::PERMISSION_DENIED) return;
+  audit->TellDenied(caller, {MethodOf(path), peer, ""}, is_unknown ? "UNAUTHENTICATED" : "PERMISSION_DENIED",
+                    status.error_message(), SteadyNow());
+}
+
+std::string MethodOf(const std::string& path) {
+  return absl::StrReplaceAll(absl::StripPrefix(path, "/farandole.v1."), {{"/", "."}});
+}
+
+}  // namespace farandole

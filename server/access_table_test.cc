@@ -86,6 +86,7 @@ const std::map<std::string, Principals>& Table() {
       {"AdminService.CreateTenant", kRootOnly},     {"AccessService.CreateToken", kAdmins},
       {"AccessService.RotateToken", kAllAdmins},    {"AccessService.RevokeToken", kAllAdmins},
       {"AccessService.ListTokens", kAdmins},        {"AccessService.ListTenants", kTokens},
+      {"MonitorService.ListLogged", kViewers},
   };
   return table;
 }
@@ -237,6 +238,7 @@ const std::map<std::string, RouteRow>& Routes() {
   static const std::map<std::string, RouteRow> routes = {
       {"GET /api/v1/jobs", {kTokens}},
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
+      {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},
       {"GET /metrics", {{kClusterOperator, kRoot}}},
       {"GET /healthz", {kAnybody}},
       {"GET /", {kTokens}},

@@ -79,6 +79,7 @@ class HttpEdgeTest : public ::testing::Test {
            asked_.notify_all();
          }});
     site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
+    site.routes.push_back(DirectRoute("GET", "/one/*/parts", HttpAccess::kNobody, echo));
     site.routes.push_back({"GET", "/later", HttpAccess::kTenant,
                            [this](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                              helpers_.emplace_back([answer = std::move(answer), tenant = identity.tenant,
@@ -183,7 +184,8 @@ TEST_F(HttpEdgeTest, ARefusedCallerGetsNoFurther) {
 TEST_F(HttpEdgeTest, APathMayEndInOneMorePart) {
   Start();
   EXPECT_THAT(Ask("GET /one/a.b?c"), HasSubstr("GET /one/a.b c \n"));
-  for (const char* path : {"/one/", "/one", "/one/a/b", "/ones/a"}) {
+  EXPECT_THAT(Ask("GET /one/a.b/parts?c"), HasSubstr("GET /one/a.b/parts c \n"));
+  for (const char* path : {"/one/", "/one", "/one/a/b", "/ones/a", "/one//parts", "/one/a/parts/"}) {
     EXPECT_THAT(Ask(std::string("GET ") + path), StartsWith("HTTP/1.1 404")) << path;
   }
 }

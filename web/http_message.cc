@@ -7,11 +7,22 @@
 namespace farandole {
 namespace {
 
+// The part of a path that begins at `*at`, which becomes the beginning of the next one; npos: there is none.
+std::string NextPart(const std::string& path, size_t* at) {
+  const size_t end = path.find('/', *at);
+  const std::string part = path.substr(*at, end == std::string::npos ? end : end - *at);
+  *at = end == std::string::npos ? end : end + 1;
+  return part;
+}
+
 bool IsOfPath(const HttpRoute& route, const std::string& path) {
-  if (route.path.size() < 2 || route.path.compare(route.path.size() - 2, 2, "/*") != 0) return route.path == path;
-  const size_t stem = route.path.size() - 1;
-  return path.size() > stem && path.compare(0, stem, route.path, 0, stem) == 0 &&
-         path.find('/', stem) == std::string::npos;
+  size_t of_route = 0, of_path = 0;
+  while (of_route != std::string::npos && of_path != std::string::npos) {
+    const std::string wanted = NextPart(route.path, &of_route);
+    const std::string part = NextPart(path, &of_path);
+    if (wanted == "*" ? part.empty() : wanted != part) return false;
+  }
+  return of_route == of_path;
 }
 
 }  // namespace

@@ -73,9 +73,9 @@ struct HttpCaller {
 // Takes the reply to one request. To be called once, from any thread, before the edge's end.
 using HttpAnswer = std::function<void(HttpReply)>;
 
-// One path that the edge answers. A path that ends in "/*" means all paths that have one more part there, of at least
-// one byte. `serve` is called on the edge's thread and must not block; it is called only for requests whose caller has
-// the access that the route needs. Where that is kNobody, the identity is not looked for.
+// One path that the edge answers. A part "*" of it stands for any part, of at least one byte. `serve` is called on the
+// edge's thread and must not block; it is called only for requests whose caller has the access that the route needs.
+// Where that is kNobody, the identity is not looked for.
 struct HttpRoute {
   std::string method;
   std::string path;

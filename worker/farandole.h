@@ -456,6 +456,20 @@ FARANDOLE_EXPORT int farandole_start_timeline(const char* path, int mark_cycles)
 /* Ends the file, if one is recorded; shutdown does it, too. */
 FARANDOLE_EXPORT int farandole_stop_timeline(void);
 
+/* ---- Numbers of the program ----------------------------------------------------------------------------------------
+ */
+
+/* farandole_log's `step`: one more than the last one of this name, from 0. */
+#define FARANDOLE_NEXT_STEP INT64_MIN
+/* Logs a number of the program (its loss, say) for the job's curves (docs/logging.md). `name`: 1 to 128 bytes of UTF-8.
+ * `by_rank`, 0: the values of a step are averaged, over ranks and calls; 1: each rank has a curve of its own. Never
+ * waits: the number is sent within half a second; if numbers come faster than 8,000 in that time, some are lost, and
+ * counted. A job of size 1 without a coordinator keeps none.
+ *   FAILED_PRECONDITION  not initialized
+ *   INVALID_ARGUMENT     the name cannot be one
+ *   RESOURCE_EXHAUSTED   it is the 257th name of this process */
+FARANDOLE_EXPORT int farandole_log(const char* name, double value, int64_t step, int by_rank);
+
 /* ---- Stacks -------------------------------------------------------------------------------------------------------
  */
 

@@ -24,6 +24,7 @@ void AddTokenCommands(CLI::App* app, int* exit_code);
 void AddAuditCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddDiagnoseCommand(CLI::App* app, int* exit_code);
+void AddMetricsCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);

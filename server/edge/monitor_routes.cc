@@ -14,12 +14,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/query.h"
 #include "server/edge/view_json.h"
 #include "web/job_json.h"
+#include "web/logged_text.h"
 
 namespace farandole {
 namespace {
@@ -28,6 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kJobs[] = "/api/v1/jobs";
 constexpr char kOneJob[] = "/api/v1/jobs/*";
+constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
 constexpr char kEvents[] = "/api/v1/events";
 
 unsigned HttpStatusOf(const absl::Status& status) {
@@ -157,6 +160,39 @@ void AnswerOne(CallRouter* router, JobViews* views, const HttpRequest& request, 
   AnswerView(views, *key, request.query, std::move(answer));
 }
 
+// Written on the edge's thread: it may be megabytes.
+HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& format, const std::string& job) {
+  HttpReply reply;
+  if (format != "csv" && format != "json") return HttpError(400, "format is '" + format + "'; it must be json or csv");
+  if (format == "csv") {
+    reply.content_type = "text/csv; charset=utf-8";
+    reply.headers.emplace_back("Content-Disposition", absl::StrCat("attachment; filename=\"", job, ".csv\""));
+  }
+  // shared: std::function has copies of what it calls.
+  reply.complete = [kept = std::make_shared<v1::ListLoggedResponse>(logged), format](HttpReply* complete) {
+    complete->body = format == "csv" ? LoggedCsv(*kept) : LoggedJson(*kept);
+  };
+  return reply;
+}
+
+void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
+  const std::string& name = parts[parts.size() - 2];
+  const absl::StatusOr<JobKey> key = router->KeyFor(AccessOf(identity), name, QueryValue(request.query, "tenant"));
+  if (!key.ok()) return answer(Refuse(key.status()));
+  const std::string format = QueryValue(request.query, "format");
+  const std::vector<std::string> names = QueryValues(request.query, "name");
+  AskJob<v1::ListLoggedResponse>(
+      router, *key,
+      [&names](CallId call) {
+        return LoggedListed{call, names};
+      },
+      std::move(answer),
+      [format, name](const v1::ListLoggedResponse& logged, const HttpAnswer& last) {
+        last(LoggedReply(logged, format.empty() ? "json" : format, name));
+      });
+}
+
 // Lower first: what needs somebody to look, what runs, what is over; within each the newest first, as the list has it.
 int Urgency(const v1::JobSummary& job) {
   if (job.state() == v1::JOB_STATE_RUNNING) return job.blocker().empty() ? 2 : 0;
@@ -212,6 +248,10 @@ std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* regi
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router, views](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       AnswerOne(router, views, request, identity, std::move(answer));
+                    }});
+  routes.push_back({"GET", kLogged, HttpAccess::kTenant,
+                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerLogged(router, request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kEvents, HttpAccess::kTenant,
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {

@@ -16,6 +16,8 @@ namespace farandole {
 //                                        search=, state= (again and again), order=urgency, offset=, limit= choose
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        a cluster role only; with view= the part of it that a page shows (view_json.h)
+//   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again
+//                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
 // to. All that is given outlives the routes.

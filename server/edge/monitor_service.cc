@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace farandole {
 namespace {
@@ -43,6 +45,16 @@ grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* 
   return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
                       [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
                         return EvidenceRequested{call, stacks, last_stall};
+                      });
+}
+
+grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext* context,
+                                                     const v1::ListLoggedRequest* request,
+                                                     v1::ListLoggedResponse* response) {
+  const std::vector<std::string> names(request->names().begin(), request->names().end());
+  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+                      [&names](CallId call) {
+                        return LoggedListed{call, names};
                       });
 }
 

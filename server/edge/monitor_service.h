@@ -21,6 +21,8 @@ class MonitorService : public v1::MonitorService::CallbackService {
                                             v1::ListCheckpointsResponse* response) override;
   grpc::ServerUnaryReactor* Diagnose(grpc::CallbackServerContext* context, const v1::DiagnoseRequest* request,
                                      v1::DiagnoseResponse* response) override;
+  grpc::ServerUnaryReactor* ListLogged(grpc::CallbackServerContext* context, const v1::ListLoggedRequest* request,
+                                       v1::ListLoggedResponse* response) override;
 
  private:
   CallRouter* const router_;

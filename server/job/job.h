@@ -13,6 +13,7 @@
 #include "server/diagnosis/memory_budget.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
+#include "server/logged/tenant_budgets.h"
 #include "server/store/store.h"
 
 namespace farandole {
@@ -35,6 +36,8 @@ struct JobOptions {
   // For what the jobs' ranks have measured (see Measurements): enough for some 28,000 ranks. Shared by all that copy
   // these options, the jobs of one coordinator.
   std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(256 << 20);
+  // For what their programs log, by tenant; shared likewise.
+  std::shared_ptr<TenantBudgets> logged = std::make_shared<TenantBudgets>(64 << 20);
 };
 
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,

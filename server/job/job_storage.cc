@@ -20,6 +20,8 @@ absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, a
       status = LoadRecord(row, members == rows.end() ? nullptr : &*members);
     } else if (absl::StartsWith(row.key, "checkpoint/") || absl::StartsWith(row.key, "grant/")) {
       status = job_.gate.Load(row.key, row.value);
+    } else if (absl::StartsWith(row.key, "logged/")) {
+      status = job_.logged.Load(row);
     } else if (row.key == KeyOf("gone")) {
       status = LoadGone(row);
     }

@@ -17,7 +17,8 @@ JobParts::JobParts(std::string tenant, std::string name, const JobOptions& job_o
       random_bytes(std::move(random)),
       ledger(std::move(tenant), std::move(name)),
       lobby(options.max_workers, options.open_limit, kOpenSilences * options.silence_limit),
-      gate(ledger.tenant(), ledger.name()) {}
+      gate(ledger.tenant(), ledger.name()),
+      logged(ledger.tenant(), ledger.name(), options.logged) {}
 
 RunningEpoch::StallLimits JobParts::StallLimits() const {
   const uint64_t limit_ms = ledger.record().elastic().stall_limit_ms();

@@ -21,6 +21,7 @@
 #include "server/job/members/survivors.h"
 #include "server/job/members/wanted_change.h"
 #include "server/job/running_epoch.h"
+#include "server/logged/logged_values.h"
 
 namespace farandole {
 
@@ -80,6 +81,7 @@ struct JobParts {
   Failures failures;
   BrokenLinks links;
   CheckpointGate gate;
+  LoggedValues logged;
   // Since when an elastic job between two epochs has had fewer than min_size workers.
   absl::Time shortage_since = absl::InfiniteFuture();
   LastEpoch last;

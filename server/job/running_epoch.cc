@@ -151,6 +151,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       if (absl::Status status = reattachment_->Hold(rank, message); !status.ok()) Refuse(rank, status, effects);
       return;
     case v1::WorkerMessage::kHeartbeat:
+      if (message.heartbeat().pulses().empty()) return;
       for (const v1::Pulse& pulse : message.heartbeat().pulses()) roster_->Feel(pulse, effects.now);
       for (const std::string& sentence : diagnosis_.Take(message.heartbeat(), effects.now))
         Tell(LogLine::Level::kInform, sentence, effects);

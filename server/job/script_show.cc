@@ -93,6 +93,7 @@ struct ReplyText {
     }
     return text;
   }
+  std::string operator()(const v1::ListLoggedResponse& r) const { return absl::StrCat("logged: ", r.series_size()); }
   std::string operator()(const v1::DiagnoseResponse& r) const {
     return absl::StrCat(" evidence=", r.ranks_size(), " \"", r.sentence(), "\"");
   }

@@ -35,7 +35,8 @@ Job::State::State(std::string tenant, std::string name, const JobOptions& option
       losses_(&job_),
       departures_(&job_),
       cycle_(&job_),
-      evidence_(&job_) {}
+      evidence_(&job_),
+      logged_(&job_) {}
 
 Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
   ledger_.BeginStep(now, wall_ahead);
@@ -43,10 +44,11 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   std::visit([this](const auto& e) { On(e); }, event);
   cycle_.Settle();
   evidence_.Settle();
+  if (!is_deleted_) logged_.Settle();
   if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
   ForgetClosedStreams();
   promised_tick_ = ledger_.actions().next_tick =
-      std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline()});
+      std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline()});
   return ledger_.TakeActions();
 }
 
@@ -104,6 +106,8 @@ void Job::State::On(const MessageReceived& event) {
   const Roster* const roster = job_.PresentRoster();
   const auto rank = roster == nullptr ? std::nullopt : roster->RankOf(it->second);
   if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
+  const bool has_logged = event.message.heartbeat().logged_size() > 0;
+  if (has_logged && CheckMessage(event.message, roster->size()).ok()) logged_.Take(*rank, event.message.heartbeat());
   if (job_.run == nullptr) return HearSurvivor(*rank, event.message);
   job_.run->Receive(*rank, event.message, ledger_.effects());
   const bool has_evidence = event.message.has_evidence() && CheckMessage(event.message, roster->size()).ok();
@@ -369,7 +373,7 @@ void Job::State::ForgetClosedStreams() {
 
 bool Job::State::IsIdle() const {
   return job_.run == nullptr && streams_.empty() && job_.lobby.IsEmpty() &&
-         ledger_.record().state() != v1::JOB_STATE_FORMING;
+         ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty();
 }
 
 }  // namespace farandole

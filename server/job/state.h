@@ -20,6 +20,7 @@
 #include "server/job/job.h"
 #include "server/job/job_report.h"
 #include "server/job/job_storage.h"
+#include "server/job/logged_keeper.h"
 #include "server/job/losses.h"
 #include "server/job/parts.h"
 #include "server/job/rules/actions.h"
@@ -61,6 +62,7 @@ class Job::State {
   void On(const CheckpointsListed& event);
   void On(const EvidenceRequested& event) { evidence_.On(event); }
   void On(const FlightReported& event) { evidence_.On(event); }
+  void On(const LoggedListed& event) { logged_.On(event); }
   void On(const AbortRequested& event);
   void On(const DeleteRequested& event);
   void On(const DrainRequested& event);
@@ -92,6 +94,7 @@ class Job::State {
   Departures departures_;
   EpochCycle cycle_;
   EvidenceCalls evidence_;
+  LoggedKeeper logged_;
   // Open streams and whose they are (incarnation).
   absl::flat_hash_map<StreamId, std::string> streams_;
   bool is_deleted_ = false;

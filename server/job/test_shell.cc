@@ -36,7 +36,7 @@ Actions TestShell::Step(const Event& event) {
 }
 
 void TestShell::Purge() {
-  for (const char* kind : {"checkpoint", "grant", "purge"}) {
+  for (const char* kind : {"checkpoint", "grant", "logged", "purge"}) {
     const std::string prefix = absl::StrCat(kind, "/", kTenant, "/", kJob);
     while (rows_.lower_bound(prefix) != rows_.end() && absl::StartsWith(rows_.lower_bound(prefix)->first, prefix))
       rows_.erase(rows_.lower_bound(prefix));

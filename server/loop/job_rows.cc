@@ -71,9 +71,11 @@ std::vector<StoreBatch> PurgeOf(const JobKey& key, absl::Span<const StoreRow> ro
 }
 
 void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<AcquiredRows>)> done) {
-  store->AcquireRows(
-      key.Text(), {JobRowKey(key), absl::StrCat("members/", key.Text()), GoneRowKey(key), PurgeRowKey(key)},
-      {absl::StrCat("checkpoint/", key.Text(), "/"), absl::StrCat("grant/", key.Text(), "/")}, std::move(done));
+  store->AcquireRows(key.Text(),
+                     {JobRowKey(key), absl::StrCat("members/", key.Text()), GoneRowKey(key), PurgeRowKey(key)},
+                     {absl::StrCat("checkpoint/", key.Text(), "/"), absl::StrCat("grant/", key.Text(), "/"),
+                      absl::StrCat("logged/", key.Text(), "/")},
+                     std::move(done));
 }
 
 }  // namespace farandole

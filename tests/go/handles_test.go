@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,6 +169,13 @@ var handleChecks = []check{
 		requireError(err, farandole.ErrMismatch, "from byte 4 on")
 		_, err = farandole.InArena[float64](arena, 0, 1<<20)
 		requireError(err, farandole.ErrMismatch, fmt.Sprint(1<<20))
+	}},
+	{"numbers of the program are logged", func(r *rank) {
+		step := int64(10)
+		r.require(r.job.Log("loss", 0.5, farandole.Logged{}))
+		r.require(r.job.Log("loss", 0.25, farandole.Logged{Step: &step, ByRank: true}))
+		long := strings.Repeat("x", 129)
+		requireError(r.job.Log(long, 1, farandole.Logged{}), farandole.ErrMismatch, "has 129 bytes; a name that is logged has 1 to 128")
 	}},
 	{"timelines are written", func(r *rank) {
 		path := filepath.Join(os.Getenv(folderVariable), "timeline.json")

@@ -175,6 +175,7 @@ def visit_all_parts(page: Page) -> None:
         ("ranks", "that the others wait for longest"),
         ("hosts", "Retransmits"),
         ("collectives", "gradient"),
+        ("metrics", "4 curves"),
         ("checkpoints", "No checkpoint yet."),
         ("history", "epoch 1 formed"),
     ):
@@ -185,6 +186,7 @@ def visit_all_parts(page: Page) -> None:
             page.set_viewport_size({"width": width, "height": height})
             require_no_sideways(page)
         page.set_viewport_size({"width": 1280, "height": 800})
+    read_metrics(page)
     page.goto(job_address + "/rank/1")
     expect(page.locator("main")).to_contain_text("missed alone")
     expect(page.locator(".chart canvas")).to_have_count(3, timeout=PATIENCE_MS)
@@ -196,6 +198,26 @@ def visit_all_parts(page: Page) -> None:
     expect(page.locator("main")).to_contain_text("99 % of decisions in")
     require_axe(page)
     page.goto(job_address)
+
+
+def read_metrics(page: Page) -> None:
+    """By the mouse, by the keyboard as a screen reader says it, and by the download."""
+    tab(page, "metrics")
+    expect(page.locator(".chart canvas")).to_have_count(2)
+    loss, samples = page.get_by_role("slider", name="loss"), page.get_by_role("slider", name="samples")
+    expect(loss).to_have_attribute("aria-valuetext", re.compile("now average 0"))
+    page.keyboard.press("Tab")
+    loss.focus()
+    page.keyboard.press("Home")
+    expect(loss).to_have_attribute("aria-valuetext", re.compile(r"^step \d+: average \d"))
+    samples.hover()
+    expect(page.locator(".chart").nth(1).locator(".reading")).to_have_text(
+        re.compile(r"^step \d+: rank 0 32, rank 1 33, rank 2 34$")
+    )
+    with page.expect_download() as download:
+        page.get_by_role("link", name="all points as CSV").click()
+    text = pathlib.Path(download.value.path()).read_text(encoding="utf-8")
+    assert download.value.suggested_filename == "busy.csv" and text.startswith("name,rank,first_step"), text[:99]
 
 
 def test_gpus_are_shown_where_workers_tell_of_them(

@@ -52,6 +52,7 @@ class CProcess {
   // Stopped at the latest by Stop.
   Timeline& timeline() { return timeline_; }
   StackSource& stacks() { return stacks_; }
+  LoggedQueue& logged() { return logged_; }
 
  private:
   struct Departure {
@@ -81,6 +82,7 @@ class CProcess {
   std::unique_ptr<PmixExchange> board_;
   Timeline timeline_;
   StackSource stacks_;
+  LoggedQueue logged_;
   std::shared_mutex mutex_;
   // Shared with calls within which code of the program runs.
   std::shared_ptr<Worker> worker_;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log_record.h"
-#include "worker/measure/flight_reader.h"
 #include "worker/member/coordinator_link.h"
 
 namespace farandole {
@@ -55,6 +54,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
 void CoordinatorLink::OnAttached() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (engine_ != nullptr) engine_->table().answers().AskAgain();
+  if (reports_ != nullptr) reports_->OnAttached();
   for (const auto& request : group_requests_.pending()) SendGroupRequest(request->request);
   if (departing_.has_value()) SendDeparting();
   for (const v1::PeerLost& lost : lost_) {
@@ -137,7 +137,7 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
   } else if (message.has_stall_inquiry()) {
     SendStallReport(message.stall_inquiry().inquiry());
   } else if (message.has_evidence_wanted()) {
-    witness_->Ask(message.evidence_wanted(), conversation_->NowNs());
+    reports_->Take(message.evidence_wanted());
   }
   engine_->OnTableChanged();
 }
@@ -165,11 +165,10 @@ void CoordinatorLink::OnTick() {
   measures_.State(channel_->record(rank_));
   channel_->Beat({beat_, now, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
+  reports_->OnTick(beat_);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
   WatchForStall(now);
   WatchGpu(now);
-  const auto flight = [this] { return engine_->table().ReadFlight(kShownFlights, MonotonicNs()); };
-  for (v1::WorkerMessage& answer : witness_->Take(now, flight)) conversation_->Send(std::move(answer));
 }
 
 void CoordinatorLink::WatchForStall(int64_t now_ns) {

@@ -12,8 +12,10 @@
 #include "base/steady_time.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
+#include "worker/core/clock.h"
 #include "worker/core/host_identity.h"
 #include "worker/device/nccl/gpu_collectives.h"
+#include "worker/measure/flight_reader.h"
 
 namespace farandole {
 namespace {
@@ -257,7 +259,7 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
 }
 
 void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-                              std::function<absl::Duration()> sending, StackSource* stacks) {
+                              std::function<absl::Duration()> sending, const LastingParts& lasting) {
   std::lock_guard<std::mutex> lock(mutex_);
   pulses_.Start(conversation_->NowNs());
   measures_.Start(pulses_.first(), pulses_.end() - pulses_.first(), conversation_->NowNs(), std::move(sending));
@@ -269,7 +271,9 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                         log.Write(level, rank, line);
                       });
   }
-  witness_ = std::make_unique<Witness>(stacks, settings_);
+  reports_ = std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, settings_, [engine] {
+    return engine->table().ReadFlight(kShownFlights, MonotonicNs());
+  });
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);
@@ -328,6 +332,7 @@ void CoordinatorLink::Leave(const std::string& reason, const std::string& failur
   {
     std::lock_guard<std::mutex> lock(mutex_);
     leave.set_epoch(has_epoch_ ? epoch_.number() : 0);
+    if (reports_ != nullptr) reports_->Finish();
     ended = course_ == Course::kFailed || course_ == Course::kFinished;
   }
   // If the coordinator has ended the job itself, do not wait for its reason.

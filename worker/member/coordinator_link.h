@@ -28,8 +28,9 @@
 #include "worker/member/group_requests.h"
 #include "worker/member/host_measures.h"
 #include "worker/member/host_pulses.h"
+#include "worker/member/lasting_parts.h"
+#include "worker/member/program_reports.h"
 #include "worker/member/stall_reporter.h"
-#include "worker/member/witness.h"
 
 namespace farandole {
 
@@ -75,9 +76,9 @@ class CoordinatorLink final : public ControlLink {
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
   // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null; `sending`, which is
-  // Connections::Sending, and `stacks`, which outlive it, too.
+  // Connections::Sending, too.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-               std::function<absl::Duration()> sending = nullptr, StackSource* stacks = nullptr);
+               std::function<absl::Duration()> sending = nullptr, const LastingParts& lasting = {});
   // Any thread: the connection to a rank of another host, which has not left, is lost. Reports this to the coordinator.
   // The coordinator may know the true cause, such as the death of a third rank, and then ends the epoch with that
   // reason. Without an answer within 2 s, the epoch ends with `verdict`. `evidence` as in PeerLost.
@@ -162,7 +163,7 @@ class CoordinatorLink final : public ControlLink {
   GpuHealth gpu_health_;
   const std::vector<std::string> settings_;
   StallReporter stalls_;
-  std::unique_ptr<Witness> witness_;
+  std::unique_ptr<ProgramReports> reports_;
   // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.
   int64_t verdict_ns_ = 0;
   absl::Status verdict_;

@@ -34,16 +34,15 @@ constexpr size_t kKeptBufferBytes = 128 << 20;
 
 }  // namespace
 
-Worker::Worker(WorkerOptions options, Timeline* timeline, StackSource* stacks)
+Worker::Worker(WorkerOptions options, const LastingParts& lasting)
     : options_(std::move(options)),
-      timeline_(timeline),
-      stacks_(stacks),
+      lasting_(lasting),
       flight_(FlightMemory::Open(options_.flight)),
       buffers_(kKeptBufferBytes) {}
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
-                                                      StackSource* stacks, const Interrupted& interrupted) {
-  std::unique_ptr<Worker> worker(new Worker(std::move(options), timeline, stacks));
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lineage* lineage,
+                                                      const LastingParts& lasting, const Interrupted& interrupted) {
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), lasting));
   lineage->may_go_on = false;
   if (!worker->options_.coordinator.empty()) {
     if (absl::Status status = worker->Join(lineage, interrupted); !status.ok()) return status;
@@ -96,7 +95,7 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
   MakeEngine(next_handles, epoch.max_slots() == 0 ? kOlderMaxSlots : epoch.max_slots());
   link_->Connect(
       engine_.get(), &connections_->channel(), gpus_.get(),
-      [connections = connections_.get()] { return connections->Sending(); }, stacks_);
+      [connections = connections_.get()] { return connections->Sending(); }, lasting_);
   return absl::OkStatus();
 }
 
@@ -204,7 +203,7 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   options.arenas = &connections_->arenas();
   options.next_handles = next_handles;
   options.max_slots = max_slots;
-  options.timeline = timeline_;
+  options.timeline = lasting_.timeline;
   options.flight = flight_->page();
   options.epoch = rank_numbers_.epoch;
   const auto start = [this](const Collective& collective) {
@@ -214,7 +213,7 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
       [this] { return options_.nccl_splits ? engine_->table().answers().Groups() : ProcessSets(); },
       [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
   gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
-                                           rank_numbers_.local_rank, timeline_->GpuTimes());
+                                           rank_numbers_.local_rank, lasting_.timeline->GpuTimes());
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),
       [this, start](const Collective& collective) {

@@ -16,14 +16,13 @@
 #include "worker/core/lineage.h"
 #include "worker/device/nccl/gpu_collectives.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/submissions/book/timeline.h"
 #include "worker/launch/options.h"
 #include "worker/measure/flight_memory.h"
 #include "worker/member/arenas.h"
 #include "worker/member/checkpoint_session.h"
 #include "worker/member/connections.h"
 #include "worker/member/coordinator_link.h"
-#include "worker/stacks/stack_source.h"
+#include "worker/member/lasting_parts.h"
 
 namespace farandole {
 
@@ -36,9 +35,9 @@ using Interrupted = std::function<bool()>;
 class Worker {
  public:
   // Joins, and connects to the peers. Fails as farandole_init says, at the end of an epoch in any case. `lineage`, the
-  // process's history, is kept up to date also if this fails. `timeline` and `stacks` outlive the worker.
-  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage, Timeline* timeline,
-                                                       StackSource* stacks, const Interrupted& interrupted);
+  // process's history, is kept up to date also if this fails. `lasting` has a timeline, stacks and a queue.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, Lineage* lineage,
+                                                       const LastingParts& lasting, const Interrupted& interrupted);
   ~Worker();
 
   // The program has failed: ends the epoch on all ranks, with `words` as the reason. Call Shutdown afterwards.
@@ -84,7 +83,7 @@ class Worker {
   std::string Prove(absl::string_view label, absl::string_view bytes) const;
 
  private:
-  Worker(WorkerOptions options, Timeline* timeline, StackSource* stacks);
+  Worker(WorkerOptions options, const LastingParts& lasting);
   absl::Status Join(Lineage* lineage, const Interrupted& interrupted);
   // As CoordinatorLink::AwaitEpoch. Tells the coordinator of workers that a foreign launcher has started on this host,
   // and that have ended.
@@ -103,8 +102,7 @@ class Worker {
   void Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted);
 
   const WorkerOptions options_;
-  Timeline* const timeline_;
-  StackSource* const stacks_;
+  const LastingParts lasting_;
   const std::unique_ptr<FlightMemory> flight_;
   RankNumbers rank_numbers_;
   Hosts hosts_;

@@ -180,4 +180,9 @@ absl::StatusOr<v1::DiagnoseResponse> CoordinatorSession::Diagnose(const v1::Diag
                                     absl::StrCat("refused to ask the workers of job ", request.job()));
 }
 
+absl::StatusOr<v1::ListLoggedResponse> CoordinatorSession::ListLogged(const v1::ListLoggedRequest& request) const {
+  return Call<v1::ListLoggedResponse>(*client_, "MonitorService/ListLogged", request,
+                                      absl::StrCat("refused to show what job ", request.job(), " has logged"));
+}
+
 }  // namespace farandole

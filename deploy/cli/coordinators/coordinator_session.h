@@ -53,6 +53,7 @@ class CoordinatorSession {
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
   absl::StatusOr<v1::ReportFlightResponse> ReportFlight(const v1::ReportFlightRequest& request) const;
   absl::StatusOr<v1::DiagnoseResponse> Diagnose(const v1::DiagnoseRequest& request) const;
+  absl::StatusOr<v1::ListLoggedResponse> ListLogged(const v1::ListLoggedRequest& request) const;
 
   const std::string& address() const { return client_->where().address; }
 

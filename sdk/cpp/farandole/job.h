@@ -257,6 +257,12 @@ class Job {
     return Told(functions_->start_timeline(path.c_str(), mark_cycles ? 1 : 0));
   }
   Status StopTimeline() { return Told(functions_->stop_timeline()); }
+  // Logs a number of the program, a loss say, for the job's curves (docs/logging.md); without a step, that of the next
+  // one. Values of a step are averaged over ranks, or with `by_rank` kept for each. Never waits for the coordinator.
+  //   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  the name cannot be one, or is the 257th
+  Status Log(const std::string& name, double value, int64_t step = FARANDOLE_NEXT_STEP, bool by_rank = false) {
+    return Told(functions_->log(name.c_str(), value, step, by_rank ? 1 : 0));
+  }
   // This worker's work since Init().
   StatusOr<farandole_counters> Counters() const {
     farandole_counters counters = {};

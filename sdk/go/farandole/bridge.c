@@ -6,125 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library's functions that Go calls. */
-#define FUNCTION(name) __typeof__(&farandole_##name) name
-static struct {
-  FUNCTION(abi_version);
-  FUNCTION(version);
-  FUNCTION(last_error);
-  FUNCTION(init);
-  FUNCTION(rejoin);
-  FUNCTION(shutdown);
-  FUNCTION(add_group);
-  FUNCTION(remove_group);
-  FUNCTION(arena_create);
-  FUNCTION(arena_address);
-  FUNCTION(arena_release);
-  FUNCTION(rank);
-  FUNCTION(size);
-  FUNCTION(local_rank);
-  FUNCTION(local_size);
-  FUNCTION(cross_rank);
-  FUNCTION(cross_size);
-  FUNCTION(is_homogeneous);
-  FUNCTION(epoch);
-  FUNCTION(group_rank);
-  FUNCTION(group_size);
-  FUNCTION(is_elastic);
-  FUNCTION(fail);
-  FUNCTION(epoch_ended);
-  FUNCTION(change_wanted);
-  FUNCTION(change_sentence);
-  FUNCTION(depart);
-  FUNCTION(allreduce);
-  FUNCTION(allreduce_now);
-  FUNCTION(grouped_allreduce);
-  FUNCTION(broadcast);
-  FUNCTION(reducescatter);
-  FUNCTION(barrier);
-  FUNCTION(join);
-  FUNCTION(allgather);
-  FUNCTION(alltoall);
-  FUNCTION(gather);
-  FUNCTION(scatter);
-  FUNCTION(poll);
-  FUNCTION(wait);
-  FUNCTION(wait_for_completion);
-  FUNCTION(finish);
-  FUNCTION(result);
-  FUNCTION(copy_result);
-  FUNCTION(release);
-  FUNCTION(checkpoint_begin);
-  FUNCTION(checkpoint_commit);
-  FUNCTION(checkpoint_fail);
-  FUNCTION(checkpoint_abandon);
-  FUNCTION(checkpoint_find);
-  FUNCTION(start_timeline);
-  FUNCTION(stop_timeline);
-  FUNCTION(read_counters);
-} table;
+/* The library's functions that Go calls, each without its farandole_. */
+/* clang-format off */
+#define FUNCTIONS(X)                                                                                       \
+  X(abi_version) X(version) X(last_error) X(init) X(rejoin) X(shutdown) X(add_group) X(remove_group)       \
+  X(arena_create) X(arena_address) X(arena_release) X(rank) X(size) X(local_rank) X(local_size)            \
+  X(cross_rank) X(cross_size) X(is_homogeneous) X(epoch) X(group_rank) X(group_size) X(is_elastic) X(fail) \
+  X(epoch_ended) X(change_wanted) X(change_sentence) X(depart) X(allreduce) X(allreduce_now)               \
+  X(grouped_allreduce) X(broadcast) X(reducescatter) X(barrier) X(join) X(allgather) X(alltoall) X(gather) \
+  X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
+  X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
+  X(start_timeline) X(stop_timeline) X(log) X(read_counters)
+/* clang-format on */
 
-#define SYMBOL(name) \
-  { "farandole_" #name, (void**)&table.name }
+#define FUNCTION(name) __typeof__(&farandole_##name) name;
+static struct { FUNCTIONS(FUNCTION) } table;
+
+#define SYMBOL(name) {"farandole_" #name, (void**)&table.name},
 static const struct {
   const char* name;
   void** slot;
-} symbols[] = {
-    SYMBOL(abi_version),
-    SYMBOL(version),
-    SYMBOL(last_error),
-    SYMBOL(init),
-    SYMBOL(rejoin),
-    SYMBOL(shutdown),
-    SYMBOL(add_group),
-    SYMBOL(remove_group),
-    SYMBOL(arena_create),
-    SYMBOL(arena_address),
-    SYMBOL(arena_release),
-    SYMBOL(rank),
-    SYMBOL(size),
-    SYMBOL(local_rank),
-    SYMBOL(local_size),
-    SYMBOL(cross_rank),
-    SYMBOL(cross_size),
-    SYMBOL(is_homogeneous),
-    SYMBOL(epoch),
-    SYMBOL(group_rank),
-    SYMBOL(group_size),
-    SYMBOL(is_elastic),
-    SYMBOL(fail),
-    SYMBOL(epoch_ended),
-    SYMBOL(change_wanted),
-    SYMBOL(change_sentence),
-    SYMBOL(depart),
-    SYMBOL(allreduce),
-    SYMBOL(allreduce_now),
-    SYMBOL(grouped_allreduce),
-    SYMBOL(broadcast),
-    SYMBOL(reducescatter),
-    SYMBOL(barrier),
-    SYMBOL(join),
-    SYMBOL(allgather),
-    SYMBOL(alltoall),
-    SYMBOL(gather),
-    SYMBOL(scatter),
-    SYMBOL(poll),
-    SYMBOL(wait),
-    SYMBOL(wait_for_completion),
-    SYMBOL(finish),
-    SYMBOL(result),
-    SYMBOL(copy_result),
-    SYMBOL(release),
-    SYMBOL(checkpoint_begin),
-    SYMBOL(checkpoint_commit),
-    SYMBOL(checkpoint_fail),
-    SYMBOL(checkpoint_abandon),
-    SYMBOL(checkpoint_find),
-    SYMBOL(start_timeline),
-    SYMBOL(stop_timeline),
-    SYMBOL(read_counters),
-};
-_Static_assert(sizeof table == sizeof symbols / sizeof symbols[0] * sizeof(void*), "each function has its symbol");
+} symbols[] = {FUNCTIONS(SYMBOL)};
 
 char* farandole_go_load(const char* path, int deepbind) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (deepbind ? RTLD_DEEPBIND : 0));
@@ -494,6 +396,9 @@ farandole_go_outcome farandole_go_start_timeline(const char* path, int mark_cycl
   return of_code(table.start_timeline(path, mark_cycles));
 }
 farandole_go_outcome farandole_go_stop_timeline(void) { return of_code(table.stop_timeline()); }
+farandole_go_outcome farandole_go_log(const char* name, double value, int64_t step, int by_rank) {
+  return of_code(table.log(name, value, step, by_rank));
+}
 farandole_go_outcome farandole_go_read_counters(farandole_counters* counters) {
   return of_code(table.read_counters(counters));
 }

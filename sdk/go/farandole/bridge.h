@@ -129,6 +129,7 @@ farandole_go_outcome farandole_go_checkpoint_fail(const char* cause);
 void farandole_go_checkpoint_abandon(void);
 farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step);
 
+farandole_go_outcome farandole_go_log(const char* name, double value, int64_t step, int by_rank);
 farandole_go_outcome farandole_go_start_timeline(const char* path, int mark_cycles);
 farandole_go_outcome farandole_go_stop_timeline(void);
 farandole_go_outcome farandole_go_read_counters(farandole_counters* counters);

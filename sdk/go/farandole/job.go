@@ -268,6 +268,28 @@ func (j *Job) StartTimeline(path string, markCycles bool) error {
 // StopTimeline ends the file, if one is recorded; Shutdown does it, too.
 func (j *Job) StopTimeline() error { return errorOf(C.farandole_go_stop_timeline()) }
 
+// Logged says how Log keeps a number.
+type Logged struct {
+	// Step is that of the number; nil: one more than the last one of this name, from 0.
+	Step *int64
+	// ByRank keeps a curve for each rank; otherwise the values of a step are averaged, over ranks and calls.
+	ByRank bool
+}
+
+// Log logs a number of the program, a loss say, for the job's curves (docs/logging.md). It never waits for the coordinator.
+// ErrMismatch: the name cannot be one; ErrQuota: it is the 257th of this process; ErrNotRunning after Shutdown.
+func (j *Job) Log(name string, value float64, how Logged) error {
+	text, step, byRank := C.CString(name), C.int64_t(C.FARANDOLE_NEXT_STEP), C.int(0)
+	defer C.free(unsafe.Pointer(text))
+	if how.Step != nil {
+		step = C.int64_t(*how.Step)
+	}
+	if how.ByRank {
+		byRank = 1
+	}
+	return errorOf(C.farandole_go_log(text, C.double(value), step, byRank))
+}
+
 // Counters tells of this worker's work since Init.
 type Counters struct {
 	// Submissions and Completions count the tensors accepted and completed, well or not.

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _communicators, _options, _stacks
 from . import process_sets as _process_sets
@@ -149,6 +149,42 @@ def stop_timeline() -> None:
     code = lib.farandole_stop_timeline()
     if code:
         raise failure(code)
+
+
+# FARANDOLE_NEXT_STEP of worker/farandole.h.
+_NEXT_STEP = -(2**63)
+
+
+def log(values: Mapping[str, Any], step: Optional[int] = None, by_rank: bool = False) -> None:
+    """Logs numbers of the program for the job's curves: `hvd.log({"loss": loss}, step=n)` (docs/logging.md).
+
+    `values`: by name (1 to 128 bytes), numbers or whatever float() takes: scalars of NumPy, torch, TensorFlow, JAX and
+    MXNet. `step`: without one it is one more than the name's last, from 0. Values of a step are averaged, over the ranks
+    and calls that log it; `by_rank`: each rank has a curve of its own. Never waits for the coordinator; but float() of a
+    tensor in a GPU waits for what computes it. RuntimeError: not initialized. ValueError: a name or value cannot be
+    one. QuotaError: this process logs more than 256 names.
+    """
+    if step is None:
+        at = _NEXT_STEP
+    else:
+        try:
+            at = step.__index__()
+        except AttributeError:
+            raise ValueError(f"step is a whole number, not {step!r}") from None
+        if not _NEXT_STEP < at < 2**63:
+            raise ValueError(f"step {at} is not a number of 64 bits")
+    if not isinstance(values, Mapping):
+        raise ValueError(f"values are numbers by name, as in {{'loss': 0.5}}, not {values!r}")
+    for name, value in values.items():
+        try:
+            number, text = float(value), name.encode()
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise ValueError(f"{name!r} is logged as {value!r}, which is no single number: {error}") from None
+        if b"\0" in text:
+            raise ValueError(f"the name {name!r} has a zero byte")
+        code = lib.farandole_log(text, number, at, int(by_rank))
+        if code:
+            raise failure(code)
 
 
 def is_initialized() -> bool:

@@ -154,10 +154,43 @@ absl::Status CheckMeasures(const v1::Measures& measures, int pulses, size_t size
   return status;
 }
 
+absl::Status CheckLogged(const v1::LoggedPoints& logged, uint64_t epoch) {
+  if (absl::Status status = CheckCount("logged names", logged.names_size(), 256); !status.ok()) return status;
+  if (absl::Status status = CheckCount("logged points", logged.name_size(), 4096); !status.ok()) return status;
+  for (const std::string& name : logged.names()) {
+    if (absl::Status status = CheckLength("a logged name", name, 1, 128); !status.ok()) return status;
+  }
+  for (const int count : {logged.step_size(), logged.value_size(), logged.age_ms_size()}) {
+    if (count == logged.name_size()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a column of ", Count(logged.name_size(), "logged point"), " has ", Count(count, "number")));
+  }
+  if (logged.by_rank_size() != logged.names_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("of ", Count(logged.names_size(), "logged name"), ", ",
+                                                   logged.by_rank_size(), " say whether they are kept by rank"));
+  }
+  for (const uint32_t name : logged.name()) {
+    if (name < static_cast<uint32_t>(logged.names_size())) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the index of a logged name is ", name, " of ", Count(logged.names_size(), "name")));
+  }
+  for (const uint64_t age_ms : logged.age_ms()) {
+    if (absl::Status status = CheckNumber("the age of a logged point in ms", age_ms, 0, 366 * kDayMs); !status.ok())
+      return status;
+  }
+  if (absl::Status status = CheckNumber("logged.first", logged.first(), 1, uint64_t{1} << 62); !status.ok())
+    return status;
+  return CheckNumber("logged.epoch", logged.epoch(), 0, epoch);
+}
+
 absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
   if (absl::Status status = CheckCount("pulses", heartbeat.pulses_size(), size); !status.ok()) return status;
   for (const v1::Pulse& pulse : heartbeat.pulses()) {
     if (absl::Status status = CheckRank("the rank of a pulse", pulse.rank(), size); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckCount("logged", heartbeat.logged_size(), 8); !status.ok()) return status;
+  for (const v1::LoggedPoints& logged : heartbeat.logged()) {
+    if (absl::Status status = CheckLogged(logged, heartbeat.epoch()); !status.ok()) return status;
   }
   return CheckMeasures(heartbeat.measures(), heartbeat.pulses_size(), size);
 }

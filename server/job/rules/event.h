@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/container/btree_set.h"
 #include "farandole/v1/worker.pb.h"
@@ -84,6 +85,11 @@ struct FlightReported {
 struct CheckpointsListed {
   CallId call = 0;
 };
+// Monitor: ListLoggedResponse, of these names; none: of all.
+struct LoggedListed {
+  CallId call = 0;
+  std::vector<std::string> names;
+};
 // Admin.
 struct AbortRequested {
   CallId call = 0;
@@ -113,7 +119,7 @@ struct Ticked {};
 
 using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
                            BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
-                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported,
+                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed,
                            AbortRequested, DeleteRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole

@@ -39,6 +39,14 @@ CHECK_OF_ALL_RANKS(ContinuationsRunWhereTheResultIsAwaited) {
   REQUIRE_EQ(rows, 2 * job.size());
 }
 
+CHECK_OF_ALL_RANKS(NumbersOfTheProgramAreLogged) {
+  REQUIRE_OK(job.Log("loss", 0.5));
+  REQUIRE_OK(job.Log("loss", 0.25, /*step=*/10, /*by_rank=*/true));
+  const Status refused = job.Log(std::string(129, 'x'), 1);
+  REQUIRE(refused.code() == StatusCode::kInvalidArgument);
+  REQUIRE(refused.message().find("has 129 bytes; a name that is logged has 1 to 128") != std::string::npos);
+}
+
 CHECK_OF_ALL_RANKS(ManyFuturesCompleteInAnyOrder) {
   std::vector<std::vector<float>> tensors(50, std::vector<float>(300, 1));
   std::vector<Future> futures;

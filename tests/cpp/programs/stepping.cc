@@ -28,7 +28,10 @@ Status Step(Job& job, const std::string& stop) {
       return Status(farandole::StatusCode::kInternal, "the sum is wrong");
     }
     if (values[0] > 0) return Status();
-    if (step % 50 == 0) std::printf("step %d\n", step);
+    if (step % 50 != 0) continue;
+    std::printf("step %d\n", step);
+    if (Status status = job.Log("rank", job.rank(), step); !status.ok()) return status;
+    if (Status status = job.Log("own", job.rank(), step, /*by_rank=*/true); !status.ok()) return status;
   }
 }
 

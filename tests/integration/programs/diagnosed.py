@@ -67,6 +67,8 @@ def main() -> None:
     for step in range(int(sys.argv[2])) if len(sys.argv) > 2 else itertools.count():
         fault.work()
         hvd.allreduce(gradient, name="gradient")
+        hvd.log({"loss": 1 / (1 + step / 10)}, step=step)
+        hvd.log({"samples": 32 + hvd.rank()}, step=step, by_rank=True)
         if not fault.skips(step):
             hvd.allreduce(np.ones(4, np.float32), name="loss")
 

@@ -207,6 +207,14 @@ def wrong_calls_of_other_functions() -> Iterator[Tuple[Callable[[], Any], str, s
     """As wrong_calls()."""
     yield lambda: hvd.broadcast_object(1, 0, name=5), "a name is a string", "5"
     yield lambda: hvd.allgather_object(1, name=5), "a name is a string", "5"
+    yield lambda: hvd.log(5), "numbers by name", "5"
+    yield lambda: hvd.log({"loss": "much"}), "'loss' is logged as", "'much'"
+    yield lambda: hvd.log({"loss": torch.ones(2)}), "'loss' is logged as", "no single number"
+    yield lambda: hvd.log({5: 1.0}), "5 is logged as", "1.0"
+    yield lambda: hvd.log({"a": 1.0}, step="one"), "step is a whole number", "'one'"
+    yield lambda: hvd.log({"a": 1.0}, step=2**63), "64 bits", str(2**63)
+    yield lambda: hvd.log({"": 1.0}), "the name '' has 0 bytes", "1 to 128"
+    yield lambda: hvd.log({"a\nb": 1.0}), "control characters", "a?b"
     for path in (5, None):
         yield lambda p=path: hvd.start_timeline(p), "file_path is where", repr(path)
         yield lambda p=path: checkpoint.save({}, p, 1, wait=True), "directory is a path", repr(path)

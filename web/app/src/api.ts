@@ -175,6 +175,22 @@ export interface Checkpoints {
   }[];
 }
 
+// One curve that the programs have logged; columns, a null is not finite.
+export interface Curve {
+  name: string;
+  rank?: number;
+  first_step: number[];
+  last_step: number[];
+  mean: (number | null)[];
+}
+
+export interface Logged {
+  series: Curve[];
+  dropped: number;
+  refused: number;
+  bound: string;
+}
+
 // Why there is no answer. Status 0: the coordinator was not reached.
 export class Refusal extends Error {
   constructor(

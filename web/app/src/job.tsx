@@ -8,11 +8,12 @@ import { ago, bytes, clock, count, percent, plural } from "./format";
 import { HostPage, Hosts } from "./hosts";
 import { useWatch } from "./live";
 import { isAbout, useLoad } from "./load";
+import { Metrics } from "./metrics";
 import { Show, Shares, State } from "./parts";
 import { RankPage } from "./rank";
 import { Ranks } from "./ranks";
 
-const TABS = ["overview", "ranks", "hosts", "collectives", "checkpoints", "history"] as const;
+const TABS = ["overview", "ranks", "hosts", "collectives", "metrics", "checkpoints", "history"] as const;
 type Tab = (typeof TABS)[number];
 
 export interface JobProps {
@@ -66,6 +67,7 @@ function Part({ tab, job, props }: { tab: Tab; job: Job; props: JobProps }): JSX
   if (tab === "ranks") return <Ranks {...props} job={job} />;
   if (tab === "hosts") return <Hosts {...props} />;
   if (tab === "collectives") return <Collectives {...props} />;
+  if (tab === "metrics") return <Metrics {...props} />;
   if (tab === "checkpoints") return <Checkpoints {...props} />;
   if (tab === "history") return <History job={job} />;
   return <Overview job={job} props={props} />;

@@ -20,8 +20,9 @@ const BETWEEN_MS = 250;
 const POLL_MS = 3000;
 const IDLE_POLL_MS = 15000;
 
-// `key` names what is asked for: another key begins anew. `isDue` says which events are reasons to ask again.
-export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean): Loaded<T> {
+// `key` names what is asked for: another key begins anew. `isDue` says which events are reasons to ask again; without
+// any it is asked every `idleMs`.
+export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean, idleMs = IDLE_POLL_MS): Loaded<T> {
   const [loaded, setLoaded] = useState<{ key: string } & Loaded<T>>({ key, value: undefined, problem: undefined });
   const again = useRef<() => void>(() => undefined);
   const broken = useRef(false);
@@ -49,7 +50,7 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
       }
       isAsking = false;
       if (isOver) return;
-      timer = setTimeout(() => void run(), isWanted ? BETWEEN_MS : broken.current ? POLL_MS : IDLE_POLL_MS);
+      timer = setTimeout(() => void run(), isWanted ? BETWEEN_MS : broken.current ? POLL_MS : idleMs);
     };
     again.current = () => void run();
     void run();

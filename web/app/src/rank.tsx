@@ -73,15 +73,15 @@ function Hour({ history }: { history: RankHistory }): JSX.Element {
         title="Share of the time"
         unit=" %"
         most={100}
-        times={history.at_unix_ms}
+        at={history.at_unix_ms}
         lines={[
           { name: "waiting for ranks", colour: "--waited", values: asPercent(history.waited) },
           { name: "its worst half second", colour: "--waited", values: asPercent(history.most_waited), isDashed: true },
           { name: "collectives", colour: "--transfer", values: asPercent(history.transfer) },
         ]}
       />
-      <Chart title="CPU (100 % is a core)" unit=" %" times={history.at_unix_ms} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
-      <Chart title="Steps a second" unit="" times={history.at_unix_ms} lines={[{ name: "steps", colour: "--own", values: steps }]} />
+      <Chart title="CPU (100 % is a core)" unit=" %" at={history.at_unix_ms} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
+      <Chart title="Steps a second" unit="" at={history.at_unix_ms} lines={[{ name: "steps", colour: "--own", values: steps }]} />
     </div>
   );
 }

@@ -1,0 +1,47 @@
+#ifndef FARANDOLE_WORKER_MEMBER_PROGRAM_REPORTS_H_
+#define FARANDOLE_WORKER_MEMBER_PROGRAM_REPORTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "farandole/v1/flight.pb.h"
+#include "farandole/v1/worker.pb.h"
+#include "worker/control/conversation.h"
+#include "worker/member/lasting_parts.h"
+#include "worker/member/witness.h"
+
+namespace farandole {
+
+// Sends in one epoch what the process reports of its program: the numbers that it logs, and evidence where the
+// coordinator asks for it. Owned by its CoordinatorLink, whose conversation it borrows.
+class ProgramReports {
+ public:
+  // `settings` as DescribeSettings has them; `read_flight` reads the flight recorder.
+  ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
+                 std::vector<std::string> settings, std::function<v1::FlightRecords()> read_flight);
+
+  void Take(const v1::EvidenceWanted& wanted) { witness_.Ask(wanted, conversation_->NowNs()); }
+  // At each of the worker's ticks, by its number.
+  void OnTick(uint64_t beat);
+  // The stream is a new one.
+  void OnAttached();
+  // Before the worker leaves: sends what there is. Any thread.
+  void Finish();
+
+ private:
+  void SendLogged();
+
+  Conversation* const conversation_;
+  const LastingParts parts_;
+  const uint64_t epoch_;
+  const int rank_;
+  const int size_;
+  Witness witness_;
+  const std::function<v1::FlightRecords()> read_flight_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_MEMBER_PROGRAM_REPORTS_H_

@@ -86,7 +86,8 @@ const std::map<std::string, Principals>& Table() {
       {"AdminService.CreateTenant", kRootOnly},     {"AccessService.CreateToken", kAdmins},
       {"AccessService.RotateToken", kAllAdmins},    {"AccessService.RevokeToken", kAllAdmins},
       {"AccessService.ListTokens", kAdmins},        {"AccessService.ListTenants", kTokens},
-      {"MonitorService.ListLogged", kViewers},
+      {"MonitorService.ListLogged", kViewers},      {"MonitorService.GetTimeline", kViewers},
+      {"AdminService.RecordTimeline", kOperators},
   };
   return table;
 }

@@ -228,9 +228,8 @@ FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
 /* OK, or why the present epoch has ended: outputs received in it since may be worthless. */
 FARANDOLE_EXPORT int farandole_epoch_ended(void);
 
-/* Writes 32 bytes to `proof` that only workers of this epoch can make of these `size` bytes and of `label`. So a worker
- * that got both over a network knows that nobody has changed them on their way. All 0 if the epoch has one host: then
- * nothing crosses a network. FAILED_PRECONDITION: not initialized. */
+/* Writes 32 bytes that only workers of this epoch can make of these `size` bytes and of `label`; so a worker knows what
+ * nobody has changed on its way. All 0 if the epoch has one host. FAILED_PRECONDITION: not initialized. */
 FARANDOLE_EXPORT int farandole_prove(const char* label, const void* bytes, int64_t size, void* proof);
 
 /* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
@@ -445,8 +444,7 @@ FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
 FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                                                int64_t* found_step);
 
-/* ---- Timeline -----------------------------------------------------------------------------------------------------
- */
+/* ---- Timeline ---------------------------------------------------------------------------------------------------- */
 
 /* Records from now on what tensors wait for, in a file for chrome://tracing or Perfetto: `path` on rank 0, and on the
  * others with ".rank1" and so on before its extension. Replaces the file; another one that is recorded ends, and
@@ -456,18 +454,15 @@ FARANDOLE_EXPORT int farandole_start_timeline(const char* path, int mark_cycles)
 /* Ends the file, if one is recorded; shutdown does it, too. */
 FARANDOLE_EXPORT int farandole_stop_timeline(void);
 
-/* ---- Numbers of the program ----------------------------------------------------------------------------------------
- */
+/* ---- Numbers of the program -------------------------------------------------------------------------------------- */
 
 /* farandole_log's `step`: one more than the last one of this name, from 0. */
 #define FARANDOLE_NEXT_STEP INT64_MIN
 /* Logs a number of the program (its loss, say) for the job's curves (docs/logging.md). `name`: 1 to 128 bytes of UTF-8.
  * `by_rank`, 0: the values of a step are averaged, over ranks and calls; 1: each rank has a curve of its own. Never
  * waits: the number is sent within half a second; if numbers come faster than 8,000 in that time, some are lost, and
- * counted. A job of size 1 without a coordinator keeps none.
- *   FAILED_PRECONDITION  not initialized
- *   INVALID_ARGUMENT     the name cannot be one
- *   RESOURCE_EXHAUSTED   it is the 257th name of this process */
+ * counted. A job of size 1 without a coordinator keeps none. FAILED_PRECONDITION: not initialized; INVALID_ARGUMENT:
+ * the name cannot be one; RESOURCE_EXHAUSTED: it is the 257th name of this process. */
 FARANDOLE_EXPORT int farandole_log(const char* name, double value, int64_t step, int by_rank);
 
 /* ---- Stacks -------------------------------------------------------------------------------------------------------

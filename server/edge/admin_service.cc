@@ -92,6 +92,18 @@ grpc::ServerUnaryReactor* AdminService::DeleteJob(grpc::CallbackServerContext* c
                   [](CallId id) { return DeleteRequested{id}; });
 }
 
+grpc::ServerUnaryReactor* AdminService::RecordTimeline(grpc::CallbackServerContext* context,
+                                                       const v1::RecordTimelineRequest* request,
+                                                       v1::RecordTimelineResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kControl);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  return CarryOut(context, {*access, "RecordTimeline", *key}, *request, response, [&](CallId id) {
+    return TimelineOrdered{id, request->is_on(), request->marks_cycles()};
+  });
+}
+
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
                                                      const v1::DrainWorkersRequest* request,
                                                      v1::DrainWorkersResponse* response) {

@@ -22,6 +22,9 @@ class AdminService : public v1::AdminService::CallbackService {
                                       v1::DeleteJobResponse* response) override;
   grpc::ServerUnaryReactor* DrainWorkers(grpc::CallbackServerContext* context, const v1::DrainWorkersRequest* request,
                                          v1::DrainWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* RecordTimeline(grpc::CallbackServerContext* context,
+                                           const v1::RecordTimelineRequest* request,
+                                           v1::RecordTimelineResponse* response) override;
   grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,
                                          v1::CreateTenantResponse* response) override;
 

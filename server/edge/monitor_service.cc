@@ -52,9 +52,18 @@ grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext
                                                      const v1::ListLoggedRequest* request,
                                                      v1::ListLoggedResponse* response) {
   const std::vector<std::string> names(request->names().begin(), request->names().end());
-  return router_->Ask(context, router_->KeyOf(*context, request->job(), request->tenant()), response,
+  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
                       [&names](CallId call) {
                         return LoggedListed{call, names};
+                      });
+}
+
+grpc::ServerUnaryReactor* MonitorService::GetTimeline(grpc::CallbackServerContext* context,
+                                                      const v1::GetTimelineRequest* request,
+                                                      v1::GetTimelineResponse* response) {
+  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
+                      [from = request->from()](CallId call) {
+                        return TimelineFetched{call, from};
                       });
 }
 

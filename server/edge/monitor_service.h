@@ -23,6 +23,8 @@ class MonitorService : public v1::MonitorService::CallbackService {
                                      v1::DiagnoseResponse* response) override;
   grpc::ServerUnaryReactor* ListLogged(grpc::CallbackServerContext* context, const v1::ListLoggedRequest* request,
                                        v1::ListLoggedResponse* response) override;
+  grpc::ServerUnaryReactor* GetTimeline(grpc::CallbackServerContext* context, const v1::GetTimelineRequest* request,
+                                        v1::GetTimelineResponse* response) override;
 
  private:
   CallRouter* const router_;

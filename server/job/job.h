@@ -38,6 +38,8 @@ struct JobOptions {
   std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(256 << 20);
   // For what their programs log, by tenant; shared likewise.
   std::shared_ptr<TenantBudgets> logged = std::make_shared<TenantBudgets>(64 << 20);
+  // For timelines of whole jobs; shared likewise.
+  std::shared_ptr<MemoryBudget> timelines = std::make_shared<MemoryBudget>(256 << 20);
 };
 
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,

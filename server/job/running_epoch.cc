@@ -166,6 +166,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return roster_->SetGpu(rank, message.gpu_status());
     case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kEvidence:
+    case v1::WorkerMessage::kTimelineChunk:
     case v1::WorkerMessage::kHello:
     case v1::WorkerMessage::kProcessEnded:
     case v1::WorkerMessage::MESSAGE_NOT_SET:
@@ -189,6 +190,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.gpu_status().epoch() == epoch_.number();
     case v1::WorkerMessage::kEvidence:
       return message.evidence().epoch() == epoch_.number();
+    case v1::WorkerMessage::kTimelineChunk:
+      return message.timeline_chunk().epoch() == epoch_.number();
     case v1::WorkerMessage::kDeparting:
       return message.departing().epoch() == epoch_.number();
     case v1::WorkerMessage::kLeave:

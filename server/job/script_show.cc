@@ -93,6 +93,8 @@ struct ReplyText {
     }
     return text;
   }
+  std::string operator()(const v1::RecordTimelineResponse& r) const { return r.sentence(); }
+  std::string operator()(const v1::GetTimelineResponse& r) const { return absl::StrCat("timeline: ", r.parts_size()); }
   std::string operator()(const v1::ListLoggedResponse& r) const { return absl::StrCat("logged: ", r.series_size()); }
   std::string operator()(const v1::DiagnoseResponse& r) const {
     return absl::StrCat(" evidence=", r.ranks_size(), " \"", r.sentence(), "\"");
@@ -117,6 +119,8 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
       return absl::StrCat("change_wanted epoch=", m.epoch(), " serial=", m.serial(), " joining=", m.joining(),
                           " leaving=[", absl::StrJoin(m.leaving(), ","), "] \"", m.sentence(), "\"");
     }
+    case v1::CoordinatorMessage::kTimelineOrder:
+      return absl::StrCat("timeline_order ", message.timeline_order().recording());
     case v1::CoordinatorMessage::kSlotAssigned: {
       const v1::SlotAssigned& m = message.slot_assigned();
       return absl::StrCat("slot_assigned epoch=", m.epoch(), " slot=", m.slot(), " ", m.name(), " group=", m.group(),

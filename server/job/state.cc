@@ -36,7 +36,8 @@ Job::State::State(std::string tenant, std::string name, const JobOptions& option
       departures_(&job_),
       cycle_(&job_),
       evidence_(&job_),
-      logged_(&job_) {}
+      logged_(&job_),
+      timeline_(&job_) {}
 
 Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall_ahead) {
   ledger_.BeginStep(now, wall_ahead);
@@ -45,10 +46,11 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   cycle_.Settle();
   evidence_.Settle();
   if (!is_deleted_) logged_.Settle();
+  timeline_.Settle();
   if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
   ForgetClosedStreams();
-  promised_tick_ = ledger_.actions().next_tick =
-      std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline()});
+  promised_tick_ = ledger_.actions().next_tick = std::min(
+      {cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline(), timeline_.Deadline()});
   return ledger_.TakeActions();
 }
 
@@ -108,6 +110,8 @@ void Job::State::On(const MessageReceived& event) {
   if (!rank.has_value() || roster->seat(*rank).stream != event.stream) return;
   const bool has_logged = event.message.heartbeat().logged_size() > 0;
   if (has_logged && CheckMessage(event.message, roster->size()).ok()) logged_.Take(*rank, event.message.heartbeat());
+  if (event.message.has_timeline_chunk() && CheckMessage(event.message, roster->size()).ok())
+    timeline_.Take(*rank, event.stream, event.message.timeline_chunk());
   if (job_.run == nullptr) return HearSurvivor(*rank, event.message);
   job_.run->Receive(*rank, event.message, ledger_.effects());
   const bool has_evidence = event.message.has_evidence() && CheckMessage(event.message, roster->size()).ok();
@@ -373,7 +377,7 @@ void Job::State::ForgetClosedStreams() {
 
 bool Job::State::IsIdle() const {
   return job_.run == nullptr && streams_.empty() && job_.lobby.IsEmpty() &&
-         ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty();
+         ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty() && !timeline_.IsKept();
 }
 
 }  // namespace farandole

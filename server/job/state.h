@@ -25,6 +25,7 @@
 #include "server/job/parts.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
+#include "server/job/timeline_record.h"
 #include "server/store/store.h"
 
 namespace farandole {
@@ -63,6 +64,8 @@ class Job::State {
   void On(const EvidenceRequested& event) { evidence_.On(event); }
   void On(const FlightReported& event) { evidence_.On(event); }
   void On(const LoggedListed& event) { logged_.On(event); }
+  void On(const TimelineOrdered& event) { timeline_.On(event); }
+  void On(const TimelineFetched& event) { timeline_.On(event); }
   void On(const AbortRequested& event);
   void On(const DeleteRequested& event);
   void On(const DrainRequested& event);
@@ -95,6 +98,7 @@ class Job::State {
   EpochCycle cycle_;
   EvidenceCalls evidence_;
   LoggedKeeper logged_;
+  TimelineRecord timeline_;
   // Open streams and whose they are (incarnation).
   absl::flat_hash_map<StreamId, std::string> streams_;
   bool is_deleted_ = false;

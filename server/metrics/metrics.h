@@ -71,7 +71,7 @@ class Metrics {
   std::string Text() const;
 
  private:
-  static constexpr size_t kMaxMessageTypes = 16;
+  static constexpr size_t kMaxMessageTypes = 128;
   using CountersByType = std::array<prometheus::Counter*, kMaxMessageTypes>;
 
   struct JobRow {

@@ -13,6 +13,12 @@ namespace {
 // is not counted as live. Another has spoken after one tick more, long before the rest of the host is silent.
 constexpr double kMostBeatTicks = 1.5;
 
+v1::WorkerMessage MessageOf(const v1::PeerLost& lost) {
+  v1::WorkerMessage message;
+  *message.mutable_peer_lost() = lost;
+  return message;
+}
+
 }  // namespace
 
 v1::Hello CoordinatorLink::MakeHello() const {
@@ -46,7 +52,7 @@ v1::Hello CoordinatorLink::MakeHello() const {
   for (const auto& [number, ranks] : engine_->table().answers().Groups()) {
     v1::Group* group = hello.add_groups();
     group->set_number(number);
-    for (int rank : ranks) group->add_ranks(static_cast<uint32_t>(rank));
+    group->mutable_ranks()->Add(ranks.begin(), ranks.end());
   }
   return hello;
 }
@@ -57,11 +63,7 @@ void CoordinatorLink::OnAttached() {
   if (reports_ != nullptr) reports_->OnAttached();
   for (const auto& request : group_requests_.pending()) SendGroupRequest(request->request);
   if (departing_.has_value()) SendDeparting();
-  for (const v1::PeerLost& lost : lost_) {
-    v1::WorkerMessage message;
-    *message.mutable_peer_lost() = lost;
-    conversation_->Send(std::move(message));
-  }
+  for (const v1::PeerLost& lost : lost_) conversation_->Send(MessageOf(lost));
 }
 
 void CoordinatorLink::OnEnded(const absl::Status& status) {
@@ -107,9 +109,9 @@ void CoordinatorLink::OnEpochEnded(const v1::EpochEnded& ended) {
   const bool is_over = ended.job_ended() || !was_formed;
   // A worker that waits for the next epoch goes on waiting.
   if (has_epoch_ ? ended.epoch() < epoch_.number() : !is_over) return;
-  absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
-  if (ended.job_finished() && !has_epoch_) code = absl::StatusCode::kCancelled;
   if (ended_.ok()) {
+    absl::StatusCode code = was_formed ? absl::StatusCode::kAborted : absl::StatusCode::kDeadlineExceeded;
+    if (ended.job_finished() && !has_epoch_) code = absl::StatusCode::kCancelled;
     ended_ = absl::Status(code, ended.reason());
     lost_ranks_.assign(ended.lost_ranks().begin(), ended.lost_ranks().end());
   }
@@ -136,8 +138,8 @@ void CoordinatorLink::Deliver(const v1::CoordinatorMessage& message) {
     if (rank_ == 0) log_.Write(LogLevel::kWarning, rank_, sentence);
   } else if (message.has_stall_inquiry()) {
     SendStallReport(message.stall_inquiry().inquiry());
-  } else if (message.has_evidence_wanted()) {
-    reports_->Take(message.evidence_wanted());
+  } else {
+    reports_->Take(message);
   }
   engine_->OnTableChanged();
 }

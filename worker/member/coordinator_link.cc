@@ -271,9 +271,9 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                         log.Write(level, rank, line);
                       });
   }
-  reports_ = std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, settings_, [engine] {
-    return engine->table().ReadFlight(kShownFlights, MonotonicNs());
-  });
+  reports_ =
+      std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, who_[rank_], settings_,
+                                       [engine] { return engine->table().ReadFlight(kShownFlights, MonotonicNs()); });
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);
@@ -364,6 +364,7 @@ void CoordinatorLink::Silence() {
     std::lock_guard<std::mutex> lock(silence_mutex_);
     is_silenced_ = true;
   }
+  if (reports_ != nullptr && conversation_ != nullptr) reports_->Finish();
   conversation_.reset();
   gpu_health_.Stop();
 }

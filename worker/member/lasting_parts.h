@@ -1,7 +1,7 @@
 #ifndef FARANDOLE_WORKER_MEMBER_LASTING_PARTS_H_
 #define FARANDOLE_WORKER_MEMBER_LASTING_PARTS_H_
 
-#include "worker/engine/submissions/timeline.h"
+#include "worker/engine/submissions/book/timeline.h"
 #include "worker/measure/logged_queue.h"
 #include "worker/stacks/stack_source.h"
 

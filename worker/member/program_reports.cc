@@ -11,7 +11,8 @@ constexpr int kLoggersATick = 1024;
 }  // namespace
 
 ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                               std::vector<std::string> settings, std::function<v1::FlightRecords()> read_flight)
+                               const std::string& who, std::vector<std::string> settings,
+                               std::function<v1::FlightRecords()> read_flight)
     : conversation_(conversation),
       parts_(parts),
       epoch_(epoch.number()),
@@ -20,6 +21,14 @@ ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& p
       witness_(parts.stacks, std::move(settings)),
       read_flight_(std::move(read_flight)) {
   if (parts_.logged != nullptr) parts_.logged->BeginEpoch(epoch_);
+  if (parts_.timeline == nullptr) return;
+  timeline_ = std::make_unique<TimelineRelay>(
+      parts_.timeline, rank, who, [conversation] { return conversation->NowNs(); },
+      [conversation](v1::TimelineChunk chunk) {
+        v1::WorkerMessage message;
+        *message.mutable_timeline_chunk() = std::move(chunk);
+        conversation->Send(std::move(message));
+      });
 }
 
 void ProgramReports::OnTick(uint64_t beat) {
@@ -31,9 +40,11 @@ void ProgramReports::OnTick(uint64_t beat) {
 
 void ProgramReports::OnAttached() {
   if (parts_.logged != nullptr) parts_.logged->SendAgain();
+  if (timeline_ != nullptr) timeline_->Renew();
 }
 
 void ProgramReports::Finish() {
+  if (timeline_ != nullptr) timeline_->Finish();
   while (parts_.logged != nullptr && parts_.logged->HasUnsent() && conversation_->IsAttached()) SendLogged();
 }
 

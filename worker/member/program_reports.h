@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,24 +11,31 @@
 #include "farandole/v1/worker.pb.h"
 #include "worker/control/conversation.h"
 #include "worker/member/lasting_parts.h"
+#include "worker/member/timeline_relay.h"
 #include "worker/member/witness.h"
 
 namespace farandole {
 
-// Sends in one epoch what the process reports of its program: the numbers that it logs, and evidence where the
-// coordinator asks for it. Owned by its CoordinatorLink, whose conversation it borrows.
+// Sends in one epoch what the process reports of its program: the numbers that it logs, evidence where the
+// coordinator asks for it, and its part of the job's timeline. Owned by its CoordinatorLink, whose conversation it
+// borrows.
 class ProgramReports {
  public:
   // `settings` as DescribeSettings has them; `read_flight` reads the flight recorder.
   ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                 std::vector<std::string> settings, std::function<v1::FlightRecords()> read_flight);
+                 const std::string& who, std::vector<std::string> settings,
+                 std::function<v1::FlightRecords()> read_flight);
 
-  void Take(const v1::EvidenceWanted& wanted) { witness_.Ask(wanted, conversation_->NowNs()); }
+  // A question for evidence, or an order about the timeline.
+  void Take(const v1::CoordinatorMessage& message) {
+    if (message.has_evidence_wanted()) witness_.Ask(message.evidence_wanted(), conversation_->NowNs());
+    if (message.has_timeline_order() && timeline_ != nullptr) timeline_->Take(message.timeline_order());
+  }
   // At each of the worker's ticks, by its number.
   void OnTick(uint64_t beat);
   // The stream is a new one.
   void OnAttached();
-  // Before the worker leaves: sends what there is. Any thread.
+  // Before the worker leaves: sends what there is. Any thread. Afterwards nothing uses the conversation by itself.
   void Finish();
 
  private:
@@ -40,6 +48,8 @@ class ProgramReports {
   const int size_;
   Witness witness_;
   const std::function<v1::FlightRecords()> read_flight_;
+  // Null: this process has no timeline.
+  std::unique_ptr<TimelineRelay> timeline_;
 };
 
 }  // namespace farandole

@@ -185,4 +185,15 @@ absl::StatusOr<v1::ListLoggedResponse> CoordinatorSession::ListLogged(const v1::
                                       absl::StrCat("refused to show what job ", request.job(), " has logged"));
 }
 
+absl::StatusOr<v1::RecordTimelineResponse> CoordinatorSession::RecordTimeline(v1::RecordTimelineRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::RecordTimelineResponse>(*client_, "AdminService/RecordTimeline", request,
+                                          absl::StrCat("refused to record a timeline of job ", request.job()));
+}
+
+absl::StatusOr<v1::GetTimelineResponse> CoordinatorSession::GetTimeline(const v1::GetTimelineRequest& request) const {
+  return Call<v1::GetTimelineResponse>(*client_, "MonitorService/GetTimeline", request,
+                                       absl::StrCat("refused to give the timeline of job ", request.job()));
+}
+
 }  // namespace farandole

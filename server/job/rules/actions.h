@@ -36,7 +36,8 @@ using ReplyMessage =
     std::variant<std::monostate, v1::JoinResponse, v1::CreateJobResponse, v1::BeginCheckpointResponse,
                  v1::CommitCheckpointResponse, v1::FindCheckpointResponse, v1::ReportExitResponse, v1::ListLostResponse,
                  v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse, v1::DeleteJobResponse,
-                 v1::DrainWorkersResponse, v1::DiagnoseResponse, v1::ReportFlightResponse, v1::ListLoggedResponse>;
+                 v1::DrainWorkersResponse, v1::DiagnoseResponse, v1::ReportFlightResponse, v1::ListLoggedResponse,
+                 v1::RecordTimelineResponse, v1::GetTimelineResponse>;
 struct Reply {
   CallId call = 0;
   absl::Status status;

@@ -129,6 +129,12 @@ absl::Status CheckEvidence(const v1::Evidence& evidence) {
   return status;
 }
 
+absl::Status CheckTimelineChunk(const v1::TimelineChunk& chunk) {
+  absl::Status status = CheckLength("lines_zlib", chunk.lines_zlib(), 0, 1 << 20);
+  status.Update(CheckNumber("lines_bytes", chunk.lines_bytes(), 0, 8 << 20));
+  return status;
+}
+
 // A column has a number for each pulse, or none.
 absl::Status CheckColumn(absl::string_view what, int count, int pulses) {
   if (count == 0 || count == pulses) return absl::OkStatus();
@@ -270,6 +276,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
       return CheckStallReport(message.stall_report());
     case v1::WorkerMessage::kEvidence:
       return CheckEvidence(message.evidence());
+    case v1::WorkerMessage::kTimelineChunk:
+      return CheckTimelineChunk(message.timeline_chunk());
     case v1::WorkerMessage::kHello:
       return absl::InvalidArgumentError("hello came twice on one stream");
     case v1::WorkerMessage::kProcessEnded:

@@ -90,6 +90,17 @@ struct LoggedListed {
   CallId call = 0;
   std::vector<std::string> names;
 };
+// Admin: RecordTimelineResponse, when the workers have answered.
+struct TimelineOrdered {
+  CallId call = 0;
+  bool is_on = false;
+  bool marks_cycles = false;
+};
+// Monitor: GetTimelineResponse, from this part on.
+struct TimelineFetched {
+  CallId call = 0;
+  uint64_t from = 0;
+};
 // Admin.
 struct AbortRequested {
   CallId call = 0;
@@ -120,7 +131,7 @@ struct Ticked {};
 using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
                            BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
                            LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed,
-                           AbortRequested, DeleteRequested, DrainRequested, Ticked>;
+                           TimelineOrdered, TimelineFetched, AbortRequested, DeleteRequested, DrainRequested, Ticked>;
 
 }  // namespace farandole
 

@@ -2,14 +2,11 @@
 #define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_BOOK_TIMELINE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +14,8 @@
 #include "worker/device/gpu_watch.h"
 #include "worker/engine/submissions/book/profiler_ranges.h"
 #include "worker/engine/submissions/book/submission.h"
+#include "worker/engine/timeline/event_queue.h"
+#include "worker/engine/timeline/timeline_text.h"
 
 namespace farandole {
 
@@ -25,16 +24,18 @@ namespace farandole {
 // (ALLREDUCE). Times are those of the real-time clock, and each process is its rank, so that the files of several ranks
 // can be put together.
 //
-// One a process; it outlives epochs. Thread-safe. A thread of its own writes: what it cannot keep up with is dropped,
-// and counted in the file. A file whose process was killed lacks its end, and can be read all the same.
+// One a process; it outlives epochs. Thread-safe. A thread of its own writes (EventQueue): what it cannot keep up with
+// is dropped, and counted in the file. A file whose process was killed lacks its end, and can be read all the same.
+// Beside the file, a listener may get the events.
 class Timeline {
  public:
-  // Events that wait to be written, and tensors that have a row of their own.
-  static constexpr size_t kMostWaiting = 1 << 16;
-  static constexpr size_t kMostRows = 1 << 14;
+  static constexpr size_t kMostWaiting = EventQueue::kMostWaiting;
 
   Timeline() = default;
-  ~Timeline() { Stop(); }
+  ~Timeline() {
+    Unlisten(listener_);
+    Stop();
+  }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
@@ -48,10 +49,15 @@ class Timeline {
   // Writes the buffered events and ends the file; does nothing if none was started.
   void Stop();
 
+  // From now on `sink` gets the events, and the sink of an earlier listener none.
+  void Listen(const void* listener, bool marks_cycles, EventQueue::Sink sink);
+  // Its sink has all events that were added, and gets none any more. Nothing where another listens.
+  void Unlisten(const void* listener);
+
   // Before the first submission: they are ranges for a profiler from now on.
   void Attach(const ProfilerRanges* profiler) { profiler_ = profiler; }
 
-  bool is_on() const { return is_written_.load(std::memory_order_relaxed) || profiler_ != nullptr; }
+  bool is_on() const { return outputs_.load(std::memory_order_relaxed) != 0 || profiler_ != nullptr; }
   // Where is_on: a submission is made.
   void Begin(Submission* submission) const;
   // Where is_on: a submission is complete, by its status. started_ns is 0 where it was part of no batch.
@@ -61,50 +67,27 @@ class Timeline {
   GpuRecorder GpuTimes();
 
  private:
-  // By values, since a submission's place is used again.
-  struct Event {
-    // "": the beginning of a batch.
-    std::string name;
-    OpType op;
-    DType dtype;
-    uint32_t group;
-    int64_t count;
-    int64_t submitted_ns;
-    int64_t started_ns;
-    int64_t ended_ns;
-    std::string error;
-    // Of a batch on a GPU, whose name is its label: only when it began and ended there.
-    bool is_on_gpu = false;
-  };
+  // Bits of outputs_.
+  static constexpr uint32_t kFile = 1, kListener = 2, kFileMarks = 4, kListenerMarks = 8;
+
+  bool Has(uint32_t output) const { return (outputs_.load(std::memory_order_relaxed) & output) != 0; }
   // Stop, under life_.
   void End();
-  void Push(Event event);
-  void Write();
-  void WriteEvent(const Event& event);
-  // One JSON object, on a line.
-  void WriteLine(const std::string& text);
-  void WriteSpan(const std::string& name, int row, int64_t from_ns, int64_t to_ns, const std::string& arguments);
-  int RowNamed(const std::string& name);
+  void Push(const TimelineEvent& event);
+  void Write(const std::vector<TimelineEvent>& events, uint64_t dropped);
 
-  std::mutex life_;  // one Start or Stop at a time
+  std::mutex life_;  // one Start or Stop, Listen or Unlisten at a time
   const ProfilerRanges* profiler_ = nullptr;
-  std::atomic<bool> is_written_{false};
-  std::atomic<bool> marks_cycles_{false};
-  std::thread writer_;
+  std::atomic<uint32_t> outputs_{0};
+  EventQueue to_file_;
+  EventQueue to_listener_;
+  const void* listener_ = nullptr;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Event> waiting_;
-  uint64_t dropped_ = 0;
-  bool is_ending_ = false;
-
-  // The writer's.
   std::string path_;
+  // Used by the thread of to_file_ while that runs.
   std::FILE* file_ = nullptr;
-  bool is_first_ = true;
-  int rank_ = 0;
-  int64_t real_minus_monotonic_ns_ = 0;
-  std::map<std::string, int> rows_;
+  std::string lines_;
+  std::unique_ptr<TimelineText> text_;
 };
 
 inline bool IsOn(const Timeline* timeline) { return timeline != nullptr && timeline->is_on(); }

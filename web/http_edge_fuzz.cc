@@ -13,19 +13,24 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/sha256.h"
 #include "web/http_edge.h"
 
 namespace farandole {
 namespace {
 
-constexpr char kToken[] = "the token of an admin, which no input has";
+// SHA-256 of the token: libFuzzer reads what is compared, and would find the token itself.
+const std::string& TokenHash() {
+  static const std::string* const hash = new std::string(Sha256("the token of an admin"));
+  return *hash;
+}
 constexpr char kSecret[] = "what only an admin may see";
 
 std::unique_ptr<HttpEdge> StartEdge() {
   HttpSite site;
   site.caller_of = [](const HttpRequest& request) {
     HttpCaller caller;
-    if (request.token == kToken) caller.identity = {HttpAccess::kAdmin, "default"};
+    if (Sha256(request.token) == TokenHash()) caller.identity = {HttpAccess::kAdmin, "default"};
     return caller;
   };
   const auto echo = [](const HttpRequest& request) {
@@ -55,6 +60,12 @@ std::string Exchange(uint16_t port, const char* bytes, size_t size, size_t first
   // No TIME_WAIT: there are more inputs than ports.
   const linger at_once = {1, 0};
   setsockopt(connection, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  // From another address each time: where the edge closes first, the pair of ports is taken for a minute.
+  static uint32_t connections = 0;
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ++connections % 0xffff);
+  FD_CHECK_EQ(bind(connection, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -80,8 +91,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static farandole::HttpEdge* const edge = farandole::StartEdge().release();
   if (size == 0) return 0;
   const size_t first = std::min<size_t>(data[0], size - 1);
-  const std::string reply = farandole::Exchange(edge->port(), reinterpret_cast<const char*>(data) + 1, size - 1, first);
+  const std::string sent(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::string reply = farandole::Exchange(edge->port(), sent.data(), sent.size(), first);
   FD_CHECK(reply.empty() || reply.rfind("HTTP/1.1 ", 0) == 0) << reply;
-  FD_CHECK(reply.find(farandole::kSecret) == std::string::npos);
+  // Replies may say again what was sent.
+  const bool has_secret = sent.find(farandole::kSecret) != std::string::npos;
+  FD_CHECK(has_secret || reply.find(farandole::kSecret) == std::string::npos);
   return 0;
 }

@@ -28,6 +28,9 @@ Actions TestShell::Step(const Event& event) {
   Actions actions = job_->Step(event, now_, wall_ahead_);
   Apply(actions.persist);
   for (const Output& output : actions.outputs) Apply(output);
+  // Waits for the workers.
+  const auto* evidence = std::get_if<EvidenceRequested>(&event);
+  if (evidence != nullptr && calls_.erase(evidence->call) > 0) late_calls_.insert(evidence->call);
   Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
   calls_.clear();
   next_tick_ = actions.next_tick;
@@ -113,7 +116,8 @@ void TestShell::Apply(const Output& output) {
   } else if (const auto* close = std::get_if<CloseStream>(&output); close != nullptr) {
     Expect(open_.erase(close->stream) == 1, absl::StrCat("stream ", close->stream, " is closed and was not open"));
   } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {
-    Expect(calls_.erase(reply->call) == 1, absl::StrCat("call ", reply->call, " is answered twice or was not made"));
+    Expect(calls_.erase(reply->call) + late_calls_.erase(reply->call) == 1,
+           absl::StrCat("call ", reply->call, " is answered twice or was not made"));
     Expect(reply->status.ok() != std::holds_alternative<std::monostate>(reply->message),
            "a reply has neither or both of error and message");
     if (const auto* begun = std::get_if<v1::BeginCheckpointResponse>(&reply->message); begun != nullptr) {

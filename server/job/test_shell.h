@@ -71,6 +71,8 @@ class TestShell {
   std::set<StreamId> open_;
   // Calls that wait for their answer.
   std::set<CallId> calls_;
+  // Of them, those that may be answered in a later step.
+  std::set<CallId> late_calls_;
   // Messages sent so far: the last epoch (number and bytes), (epoch, slot) -> (group, name), the last token.
   uint64_t last_epoch_ = 0;
   std::string last_epoch_bytes_;

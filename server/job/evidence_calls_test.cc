@@ -16,31 +16,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A job of two ranks that runs. The shell's promise that each call is answered in its step is not meant for calls that
-// wait for workers.
+// A job of two ranks that runs.
 class EvidenceCallsTest : public testing::Test {
  protected:
-  EvidenceCallsTest() {
-    for (int index = 0; index < 2; ++index) {
-      JoinRequested join{shell_.NewCall(), {}};
-      join.request.set_job("mnist");
-      join.request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
-      join.request.mutable_member()->set_host_id("a");
-      join.request.mutable_member()->set_pid(1 + index);
-      join.request.set_launch_index(static_cast<uint32_t>(index));
-      join.request.set_wanted_size(2);
-      join.request.set_protocol_version(kProtocolVersion);
-      join.request.set_join_timeout_ms(5000);
-      join.request.set_stall_warning_ms(60000);
-      shell_.Step(join);
-      v1::Hello hello;
-      hello.set_job("mnist");
-      hello.set_incarnation(join.request.member().incarnation());
-      streams_.push_back(shell_.NewStream());
-      shell_.Step(StreamOpened{streams_.back(), hello});
-    }
-  }
-
   // The numbers of the questions that were sent.
   std::vector<uint64_t> Ask() {
     std::vector<uint64_t> inquiries;
@@ -81,7 +59,7 @@ class EvidenceCallsTest : public testing::Test {
   }
 
   TestShell shell_{JobOptions()};
-  std::vector<StreamId> streams_;
+  std::vector<StreamId> streams_ = shell_.FormEpoch(2);
 };
 
 TEST_F(EvidenceCallsTest, AllRanksAreAskedAndTheAnswerComesWithTheLast) {

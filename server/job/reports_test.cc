@@ -19,23 +19,6 @@ using ::testing::HasSubstr;
 // A job of two ranks that runs.
 class LoggedKeeperTest : public testing::Test {
  protected:
-  LoggedKeeperTest() {
-    for (int index = 0; index < 2; ++index) {
-      JoinRequested join{shell_.NewCall(), {}};
-      join.request.set_job("mnist");
-      join.request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
-      join.request.mutable_member()->set_host_id("a");
-      join.request.mutable_member()->set_pid(1 + index);
-      join.request.set_launch_index(static_cast<uint32_t>(index));
-      join.request.set_wanted_size(2);
-      join.request.set_protocol_version(kProtocolVersion);
-      join.request.set_join_timeout_ms(5000);
-      join.request.set_stall_warning_ms(60000);
-      shell_.Step(join);
-      streams_.push_back(Attach(index, 0));
-    }
-  }
-
   StreamId Attach(int index, uint64_t epoch) {
     v1::Hello hello;
     hello.set_job("mnist");
@@ -81,7 +64,7 @@ class LoggedKeeperTest : public testing::Test {
   }
 
   TestShell shell_{JobOptions()};
-  std::vector<StreamId> streams_;
+  std::vector<StreamId> streams_ = shell_.FormEpoch(2);
 };
 
 TEST_F(LoggedKeeperTest, PointsAreShownAtOnceAndKeptWithinTwoSeconds) {
@@ -141,27 +124,6 @@ TEST_F(LoggedKeeperTest, AWorkerThatSendsNonsenseIsRefused) {
 // A job of two ranks that runs.
 class TimelineRecordTest : public testing::Test {
  protected:
-  TimelineRecordTest() {
-    for (int index = 0; index < 2; ++index) {
-      JoinRequested join{shell_.NewCall(), {}};
-      join.request.set_job("mnist");
-      join.request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
-      join.request.mutable_member()->set_host_id("a");
-      join.request.mutable_member()->set_pid(1 + index);
-      join.request.set_launch_index(static_cast<uint32_t>(index));
-      join.request.set_wanted_size(2);
-      join.request.set_protocol_version(kProtocolVersion);
-      join.request.set_join_timeout_ms(5000);
-      join.request.set_stall_warning_ms(60000);
-      shell_.Step(join);
-      v1::Hello hello;
-      hello.set_job("mnist");
-      hello.set_incarnation(join.request.member().incarnation());
-      streams_.push_back(shell_.NewStream());
-      shell_.Step(StreamOpened{streams_.back(), hello});
-    }
-  }
-
   // The sentence, or the refusal.
   std::string Order(bool is_on) { return Answer(shell_.Step(TimelineOrdered{shell_.NewCall(), is_on})); }
   std::string Answer(const Actions& actions) {
@@ -199,7 +161,7 @@ class TimelineRecordTest : public testing::Test {
   }
 
   TestShell shell_{JobOptions()};
-  std::vector<StreamId> streams_;
+  std::vector<StreamId> streams_ = shell_.FormEpoch(2);
   std::vector<v1::TimelineOrder> orders_;
 };
 

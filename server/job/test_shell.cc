@@ -7,7 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
+#include "server/job/rules/bounds.h"
 #include "server/job/rules/member_record.h"
+#include "server/job/script.h"
 
 namespace farandole {
 namespace {
@@ -73,6 +75,29 @@ void TestShell::Restart(const std::function<void(const Actions&)>& seen) {
   // A new process begins at the wall clock's time.
   now_ += std::exchange(wall_ahead_, absl::ZeroDuration());
   if (Restore()) seen(Step(Ticked{}));
+}
+
+std::vector<StreamId> TestShell::FormEpoch(int size) {
+  std::vector<StreamId> streams;
+  for (int index = 0; index < size; ++index) {
+    JoinRequested join{NewCall(), {}};
+    join.request.set_job(kJob);
+    join.request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
+    join.request.mutable_member()->set_host_id("a");
+    join.request.mutable_member()->set_pid(1 + index);
+    join.request.set_launch_index(static_cast<uint32_t>(index));
+    join.request.set_wanted_size(static_cast<uint32_t>(size));
+    join.request.set_protocol_version(kProtocolVersion);
+    join.request.set_join_timeout_ms(5000);
+    join.request.set_stall_warning_ms(60000);
+    Step(join);
+    v1::Hello hello;
+    hello.set_job(kJob);
+    hello.set_incarnation(join.request.member().incarnation());
+    streams.push_back(NewStream());
+    Step(StreamOpened{streams.back(), hello});
+  }
+  return streams;
 }
 
 CallId TestShell::NewCall() {

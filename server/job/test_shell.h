@@ -31,6 +31,9 @@ class TestShell {
   // actions of its first tick.
   void Restart(const std::function<void(const Actions&)>& seen);
 
+  // Forms the epoch of `size` workers on one host, whose incarnations are IncarnationOf("w0") and so on. Their streams.
+  std::vector<StreamId> FormEpoch(int size);
+
   CallId NewCall();
   StreamId NewStream();
   bool IsOpen(StreamId stream) const { return open_.count(stream) > 0; }

@@ -23,15 +23,15 @@ int64_t BytesOf(const v1::TimelinePart& part) { return static_cast<int64_t>(part
 TimelineRecord::~TimelineRecord() { Clear(); }
 
 void TimelineRecord::On(const TimelineOrdered& event) {
-  const absl::StatusOr<std::string> done = event.is_on ? Start(event.marks_cycles) : Stop(event.call);
-  if (done.ok() && !event.is_on) return;  // Settle answers
-  if (!done.ok()) return job_.ledger.Answer<v1::RecordTimelineResponse>(event.call, done.status());
+  const absl::Status done = event.is_on ? Start(event.marks_cycles) : Stop(event.call);
+  if (!done.ok()) return job_.ledger.Answer<v1::RecordTimelineResponse>(event.call, done);
+  if (!event.is_on) return;  // Settle answers
   v1::RecordTimelineResponse response;
-  response.set_sentence(*done);
+  response.set_sentence(absl::StrCat("timeline ", recording_, " of job ", job_.ledger.name(), " begins"));
   job_.ledger.Answer<v1::RecordTimelineResponse>(event.call, std::move(response));
 }
 
-absl::StatusOr<std::string> TimelineRecord::Start(bool marks_cycles) {
+absl::Status TimelineRecord::Start(bool marks_cycles) {
   if (!job_.IsOngoing()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_.ledger.name(), " has no workers that could record: ", job_.ledger.record().reason()));
@@ -50,10 +50,10 @@ absl::StatusOr<std::string> TimelineRecord::Start(bool marks_cycles) {
   told_epoch_ = 0;
   job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat("an operator started timeline ", recording_));
   job_.ledger.MarkChanged();
-  return absl::StrCat("timeline ", recording_, " of job ", job_.ledger.name(), " begins");
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> TimelineRecord::Stop(CallId call) {
+absl::Status TimelineRecord::Stop(CallId call) {
   if (!is_on_) return absl::FailedPreconditionError(absl::StrCat("job ", job_.ledger.name(), " records no timeline"));
   is_on_ = false;
   if (job_.run != nullptr && told_epoch_ == job_.run->epoch().number()) {
@@ -66,7 +66,7 @@ absl::StatusOr<std::string> TimelineRecord::Stop(CallId call) {
   stop_until_ = job_.ledger.now() + kStopTime;
   job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat("an operator stopped timeline ", recording_));
   job_.ledger.MarkChanged();
-  return std::string();
+  return absl::OkStatus();
 }
 
 v1::CoordinatorMessage TimelineRecord::Order() const {

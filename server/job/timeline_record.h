@@ -38,8 +38,8 @@ class TimelineRecord {
   bool IsKept() const { return !parts_.empty(); }
 
  private:
-  absl::StatusOr<std::string> Start(bool marks_cycles);
-  absl::StatusOr<std::string> Stop(CallId call);
+  absl::Status Start(bool marks_cycles);
+  absl::Status Stop(CallId call);
   v1::CoordinatorMessage Order() const;
   void Keep(uint32_t rank, const v1::TimelineChunk& chunk);
   void ForgetFirst();

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import sys
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Sequence
 
 import pytest
 
@@ -18,6 +18,7 @@ os.environ["JAX_ENABLE_X64"] = "1"
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import harness  # noqa: E402
+import setups  # noqa: E402
 from harness import Setup  # noqa: E402
 
 ALL = ("jax_checks.ops", "jax_checks.programs", "jax_checks.derivatives", "jax_checks.training", "jax_checks.errors")
@@ -31,24 +32,19 @@ SETUPS: Dict[Setup, List[str]] = {
 }
 
 
+def modules_of(setup: Setup, has_all: bool) -> Sequence[str]:
+    """Those whose checks run in the setup, or all."""
+    return ALL if has_all else SETUPS[setup]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the checks."""
-    parser.addoption("--all-setups", action="store_true", help="run all checks in every setup")
+    """For `make soak`."""
+    setups.add_option(parser)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A check in a setup is a parameter."""
-    if "check_name" not in metafunc.fixturenames:
-        return
-    has_all = metafunc.config.getoption("--all-setups")
-    rows = [
-        (setup, name)
-        for setup, modules in SETUPS.items()
-        for module in (ALL if has_all else modules)
-        for name in harness.functions(module)
-    ]
-    ids = [f"{name.removeprefix('jax_checks.')}-{setup}" for setup, name in rows]
-    metafunc.parametrize("setup,check_name", rows, ids=ids)
+    setups.parametrize(metafunc, SETUPS, modules_of)
 
 
 @pytest.fixture(scope="session")
@@ -56,18 +52,4 @@ def checked(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Setup], harness.Outcome]:
     """The outcome of all checks in a setup; the job runs when it is asked for first."""
-    has_all = pytestconfig.getoption("--all-setups")
-    outcomes: Dict[Setup, harness.Outcome] = {}
-
-    def outcome(setup: Setup) -> harness.Outcome:
-        if setup not in outcomes:
-            modules = ALL if has_all else SETUPS[setup]
-            # Here JAX is loaded already: a job of one needs no process of its own.
-            outcomes[setup] = (
-                harness.run_alone(modules)
-                if setup == Setup(1)
-                else harness.run_checks(modules, setup, tmp_path_factory.mktemp(f"ranks{setup}"))
-            )
-        return outcomes[setup]
-
-    return outcome
+    return setups.outcomes(pytestconfig, tmp_path_factory, modules_of, runs_alone=True)

@@ -14,6 +14,7 @@ os.environ["PYTHONPATH"] = str(HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import harness  # noqa: E402
+import setups  # noqa: E402
 from harness import Setup  # noqa: E402
 
 ALL = (
@@ -32,24 +33,19 @@ SETUPS: Dict[Setup, Sequence[str]] = {
 }
 
 
+def modules_of(setup: Setup, has_all: bool) -> Sequence[str]:
+    """Those whose checks run in the setup, or all."""
+    return ALL if has_all else SETUPS[setup]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """For `make soak`."""
-    parser.addoption("--all-setups", action="store_true", help="run all checks in every setup")
+    setups.add_option(parser)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A check in a setup is a parameter."""
-    if "check_name" not in metafunc.fixturenames:
-        return
-    has_all = metafunc.config.getoption("--all-setups")
-    rows = [
-        (setup, name)
-        for setup, modules in SETUPS.items()
-        for module in (ALL if has_all else modules)
-        for name in harness.functions(module)
-    ]
-    ids = [f"{name.removeprefix('tensorflow_checks.')}-{setup}" for setup, name in rows]
-    metafunc.parametrize("setup,check_name", rows, ids=ids)
+    setups.parametrize(metafunc, SETUPS, modules_of)
 
 
 @pytest.fixture(scope="session")
@@ -57,18 +53,4 @@ def checked(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Setup], harness.Outcome]:
     """The outcome of all checks in a setup; the job runs when it is asked for first."""
-    has_all = pytestconfig.getoption("--all-setups")
-    outcomes: Dict[Setup, harness.Outcome] = {}
-
-    def outcome(setup: Setup) -> harness.Outcome:
-        if setup not in outcomes:
-            modules = ALL if has_all else SETUPS[setup]
-            # Here TensorFlow is loaded already: a job of one needs no process of its own.
-            outcomes[setup] = (
-                harness.run_alone(modules)
-                if setup == Setup(1)
-                else harness.run_checks(modules, setup, tmp_path_factory.mktemp(f"ranks{setup}"))
-            )
-        return outcomes[setup]
-
-    return outcome
+    return setups.outcomes(pytestconfig, tmp_path_factory, modules_of, runs_alone=True)

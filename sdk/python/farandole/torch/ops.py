@@ -173,11 +173,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    op = Average if op is None and average is None else choose(op, average)
-    handle = _submit(tensor, _empty_like(tensor), name, op, prescale_factor, postscale_factor, process_set)
-    if handle is not None:
-        return handle
-    return operations.allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+    return _submit(tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set)
 
 
 @described_by(Operations.allreduce_async_)
@@ -190,40 +186,37 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    op = Average if op is None and average is None else choose(op, average)
-    handle = _submit(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
-    if handle is not None:
-        return handle
-    return operations.allreduce_async_(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+    return _submit(tensor, True, name, choose(op, average), prescale_factor, postscale_factor, process_set)
 
 
 def _submit(
     tensor: torch.Tensor,
-    output: Optional[torch.Tensor],
+    in_place: bool,
     name: Optional[str],
     op: int,
     prescale: float,
     postscale: float,
     process_set: ProcessSet,
-) -> Optional[Handle]:
-    """Submits an allreduce by the shortest way. None: these tensors go another way."""
-    if output is None:
-        return None
+) -> Handle:
+    """Submits an allreduce, by the shortest way where these tensors can go it."""
+    output = tensor if in_place else _empty_like(tensor)
     encoded = _ops.encode_name(name) if name else None
+    handle = None
     _handles.sweep()
     try:
-        group = process_set.process_set_id
-        group = group_of(process_set) if group is None else group
-        handle = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group)
+        if output is not None:
+            group = process_set.process_set_id
+            group = group_of(process_set) if group is None else group
+            handle = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group)
         if handle is not None and handle >= 0:
             return Handle.of_submitted(handle, (tensor, output), output)
     except BaseException as error:
         _ops.explain(error, prescale, postscale, process_set)
         _handles.rescue(error, (tensor, output))
         raise
-    if handle is not None:
-        raise failure(-handle)
-    return None
+    if handle is None:
+        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set)
+    raise failure(-handle)
 
 
 def allreduce_now(

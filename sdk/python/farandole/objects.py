@@ -83,14 +83,15 @@ _PICKLED, _REFUSED = b"\0", b"\1"
 
 
 def _pickled(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
-    """A rank's contribution to allgather_object, and the exception of pickling its object."""
-    file = io.BytesIO(_PICKLED)
+    """A rank's contribution to allgather_object, with room for the proof, and the exception of pickling its object."""
+    room = bytes(_proofs.PROOF_BYTES)
+    file = io.BytesIO(room + _PICKLED)
     file.seek(0, io.SEEK_END)
     try:
         _pickles.Pickler(file, protocol=5).dump(obj)
     except Exception as error:  # pylint: disable=broad-except; the others are told of whatever it is
         sentence = f"rank {rank()} cannot pickle its {type(obj).__name__} for allgather_object: {error}"
-        return bytearray(_REFUSED + sentence.encode()), error
+        return bytearray(room + _REFUSED + sentence.encode()), error
     return bytearray(file.getbuffer()), None
 
 
@@ -101,8 +102,9 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     """
     group = group_of(process_set)
     label = f"allgather {group} {name or ''}"
-    content, refusal = _pickled(obj)
-    memory = bytearray(_proofs.proof_of(f"{label} from {rank()}", content)) + content
+    memory, refusal = _pickled(obj)
+    with memoryview(memory) as view:
+        view[: _proofs.PROOF_BYTES] = _proofs.proof_of(f"{label} from {rank()}", view[_proofs.PROOF_BYTES :])
     shape = ffi.new("int64_t[]", [len(memory)])
 
     def collect(ids: Sequence[int]) -> List[Any]:

@@ -58,13 +58,9 @@ absl::Status WriteArchive(const DiagnoseOptions& options, const v1::GetJobRespon
 int Diagnose(const DiagnoseOptions& options) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status());
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
+  const absl::StatusOr<KnownJob> known = FindServedJob(*survey, options.source, options.tenant, options.job,
+                                                       ": what its ranks did last is not kept there");
   if (!known.ok()) return Report(known.status());
-  if (known->session == nullptr) {
-    return Report(absl::FailedPreconditionError(
-        absl::StrCat("job ", options.job, " is kept in ", known->place,
-                     ", where no coordinator runs: what its ranks did last is not kept there")));
-  }
   v1::DiagnoseRequest request;
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);

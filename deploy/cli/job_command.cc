@@ -148,13 +148,9 @@ int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& 
 int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status(), err);
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
+  const absl::StatusOr<KnownJob> known =
+      FindServedJob(*survey, options.source, options.tenant, options.job, ": remove that directory");
   if (!known.ok()) return Report(known.status(), err);
-  if (known->session == nullptr) {
-    return Report(absl::FailedPreconditionError(absl::StrCat("job ", options.job, " is kept in ", known->place,
-                                                             ", where no coordinator runs: remove that directory")),
-                  err);
-  }
   const absl::Status status = known->session->DeleteJob(known->summary.tenant(), options.job);
   if (!status.ok()) return Report(status, err);
   out << "job " << options.job << " was deleted; the files of its checkpoints stay\n";

@@ -95,4 +95,12 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const CoordinatorSource& 
                                                  "); name one by --tenant, --coordinator or --state-dir"));
 }
 
+absl::StatusOr<KnownJob> FindServedJob(const Survey& survey, const CoordinatorSource& source, const std::string& tenant,
+                                       const std::string& name, absl::string_view otherwise) {
+  absl::StatusOr<KnownJob> known = FindJob(survey, source, tenant, name);
+  if (!known.ok() || known->session != nullptr) return known;
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", name, " is kept in ", known->place, ", where no coordinator runs", otherwise));
+}
+
 }  // namespace farandole

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
@@ -39,6 +40,11 @@ absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now);
 //   INVALID_ARGUMENT  there are several
 absl::StatusOr<KnownJob> FindJob(const Survey& survey, const CoordinatorSource& source, const std::string& tenant,
                                  const std::string& name);
+
+// As FindJob, of a coordinator that runs.
+//   FAILED_PRECONDITION  the job is kept where none does; `otherwise` ends the sentence, behind "no coordinator runs"
+absl::StatusOr<KnownJob> FindServedJob(const Survey& survey, const CoordinatorSource& source, const std::string& tenant,
+                                       const std::string& name, absl::string_view otherwise);
 
 }  // namespace farandole
 

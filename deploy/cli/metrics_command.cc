@@ -98,14 +98,10 @@ void ShowLosses(const v1::ListLoggedResponse& logged) {
 int ShowMetrics(const MetricsOptions& options) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status());
-  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
+  const absl::StatusOr<KnownJob> known =
+      FindServedJob(*survey, options.source, options.tenant, options.job,
+                    "; start one there (farandole serve --state-dir) to read what the job has logged");
   if (!known.ok()) return Report(known.status());
-  if (known->session == nullptr) {
-    return Report(absl::FailedPreconditionError(
-        absl::StrCat("job ", options.job, " is kept in ", known->place,
-                     ", where no coordinator runs; start one there (farandole serve --state-dir) to read what the job "
-                     "has logged")));
-  }
   v1::ListLoggedRequest request;
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);

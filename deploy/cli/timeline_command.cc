@@ -40,10 +40,7 @@ int Report(const absl::Status& status) {
 
 // The job, of a coordinator that runs.
 absl::StatusOr<KnownJob> FindRunning(const Survey& survey, const OfJob& options) {
-  absl::StatusOr<KnownJob> known = FindJob(survey, options.source, options.tenant, options.job);
-  if (!known.ok() || known->session != nullptr) return known;
-  return absl::FailedPreconditionError(absl::StrCat("job ", options.job, " is kept in ", known->place,
-                                                    ", where no coordinator runs: timelines are not kept there"));
+  return FindServedJob(survey, options.source, options.tenant, options.job, ": timelines are not kept there");
 }
 
 int Record(const OfJob& options, bool is_on) {

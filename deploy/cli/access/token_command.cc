@@ -1,10 +1,7 @@
 #include "deploy/cli/access/token_command.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -22,6 +19,7 @@
 #include "deploy/cli/coordinators/state_paths.h"
 #include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/private_file.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
 
@@ -70,17 +68,6 @@ absl::StatusOr<v1::Role> ParseRole(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("--role ", text, " is none of ", known));
 }
 
-// A file that only its owner may read, and that was not there.
-absl::Status WritePrivate(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const std::string line = text + "\n";
-  const bool is_written = file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  const int error = errno;
-  if (file >= 0) close(file);
-  if (is_written) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(error)));
-}
-
 // `--out` is looked at before the coordinator makes a token that could be kept nowhere.
 absl::Status CheckOutFile(const std::string& path) {
   if (path.empty() || access(path.c_str(), F_OK) != 0) return absl::OkStatus();
@@ -109,7 +96,7 @@ Json TokenJson(const v1::Token& token) {
 int TellToken(const TokenCommandOptions& options, const std::string& text, const v1::Token& about,
               absl::string_view command, std::ostream& out, std::ostream& err) {
   if (!options.out_file.empty()) {
-    if (absl::Status status = WritePrivate(options.out_file, text); !status.ok()) {
+    if (absl::Status status = launcher::WriteNewFile(options.out_file, text + "\n"); !status.ok()) {
       err << text << "\n";
       return Report(status, err, command);
     }
@@ -142,17 +129,15 @@ std::string ShowEnd(const v1::Token& token) {
 }  // namespace
 
 absl::StatusOr<absl::Duration> ParseSpan(const std::string& option, const std::string& text) {
-  absl::string_view rest = text;
-  absl::Duration span;
-  if (const size_t day = rest.find('d'); day != absl::string_view::npos) {
-    uint32_t days = 0;
-    if (!absl::SimpleAtoi(rest.substr(0, day), &days)) rest = "?";
-    if (rest != "?") rest.remove_prefix(day + 1);
-    span += absl::Hours(24) * days;
-  }
+  const size_t day = text.find('d');
+  const bool has_days = day != std::string::npos;
+  const absl::string_view rest = absl::string_view(text).substr(has_days ? day + 1 : 0);
+  uint32_t days = 0;
   absl::Duration hours;
-  const bool is_span = rest.empty() ? !text.empty() : absl::ParseDuration(rest, &hours);
-  if (is_span && hours >= absl::ZeroDuration() && span + hours < absl::InfiniteDuration()) return span + hours;
+  const bool is_span = (!has_days || absl::SimpleAtoi(text.substr(0, day), &days)) && !text.empty() &&
+                       (rest.empty() || absl::ParseDuration(rest, &hours));
+  const absl::Duration span = absl::Hours(24) * days + hours;
+  if (is_span && hours >= absl::ZeroDuration() && span < absl::InfiniteDuration()) return span;
   return absl::InvalidArgumentError(absl::StrCat(option, " ", text, " is no span of time, as 30d, 12h or 90s are"));
 }
 

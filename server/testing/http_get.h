@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_TESTING_HTTP_GET_H_
 
 #include <string>
+#include <utility>
 
 #include "boost/asio/connect.hpp"
 #include "boost/asio/io_context.hpp"
@@ -13,19 +14,16 @@ namespace farandole {
 
 using HttpResponse = boost::beast::http::response<boost::beast::http::string_body>;
 
-// The answer of the HTTP edge at HOST:PORT to a request without a body; "" for no token. Throws where there is none.
-inline HttpResponse HttpAsk(const std::string& method, const std::string& address, const std::string& target,
-                            const std::string& token, const std::string& cookie = "") {
+// The reply of the HTTP edge at HOST:PORT to a request, which gets its Host. Throws where there is none.
+template <typename Body>
+HttpResponse HttpExchange(const std::string& address, boost::beast::http::request<Body> request) {
   namespace http = boost::beast::http;
   const size_t colon = address.rfind(':');
   boost::asio::io_context io;
   boost::asio::ip::tcp::socket socket(io);
   boost::asio::connect(socket,
                        boost::asio::ip::tcp::resolver(io).resolve(address.substr(0, colon), address.substr(colon + 1)));
-  http::request<http::empty_body> request(http::string_to_verb(method), target, 11);
   request.set(http::field::host, address);
-  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
-  if (!cookie.empty()) request.set(http::field::cookie, cookie);
   http::write(socket, request);
   boost::beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
@@ -35,23 +33,23 @@ inline HttpResponse HttpAsk(const std::string& method, const std::string& addres
   return parser.release();
 }
 
+// The reply to a request without a body; "" for no token.
+inline HttpResponse HttpAsk(const std::string& method, const std::string& address, const std::string& target,
+                            const std::string& token, const std::string& cookie = "") {
+  namespace http = boost::beast::http;
+  http::request<http::empty_body> request(http::string_to_verb(method), target, 11);
+  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
+  if (!cookie.empty()) request.set(http::field::cookie, cookie);
+  return HttpExchange(address, std::move(request));
+}
+
 // The reply to a POST of a form without a token.
 inline HttpResponse HttpPostForm(const std::string& address, const std::string& target, const std::string& form) {
   namespace http = boost::beast::http;
-  const size_t colon = address.rfind(':');
-  boost::asio::io_context io;
-  boost::asio::ip::tcp::socket socket(io);
-  boost::asio::connect(socket,
-                       boost::asio::ip::tcp::resolver(io).resolve(address.substr(0, colon), address.substr(colon + 1)));
   http::request<http::string_body> request(http::verb::post, target, 11, form);
-  request.set(http::field::host, address);
   request.set(http::field::content_type, "application/x-www-form-urlencoded");
   request.prepare_payload();
-  http::write(socket, request);
-  boost::beast::flat_buffer buffer;
-  HttpResponse response;
-  http::read(socket, buffer, response);
-  return response;
+  return HttpExchange(address, std::move(request));
 }
 
 // The same for a GET.

@@ -70,7 +70,7 @@ class BatchRunnerTest : public ::testing::Test {
   char* memory_ = new (std::align_val_t(64)) char[EpochPage::Bytes(1)]();
   EpochPage page_{memory_, 0, 1};
   RankMeter meter_{nullptr};
-  SubmissionTable table_{0, 1, &page_, nullptr};
+  SubmissionTable table_{SubmissionOptions{0, 1, &page_}};
   absl::Status start_status_;
   std::vector<absl::StatusOr<bool>> outcomes_;
   std::vector<OpType> started_;

@@ -30,8 +30,20 @@ int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
   return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
 }
 
-// Half of the slots: ranks that submit in different orders ask for different names.
-size_t MostAsked(uint32_t max_slots) { return std::max<size_t>(1, max_slots / 2); }
+SubmissionOptions TableOptions(const EngineOptions& options, ReadyChannel* channel, ControlLink* link,
+                               RankMeter* meter) {
+  SubmissionOptions table = {options.rank, options.size, channel, link};
+  table.clock = options.clock;
+  table.arenas = options.arenas;
+  table.next_handles = options.next_handles;
+  table.timeline = options.timeline;
+  // Half of the slots: ranks that submit in different orders ask for different names.
+  table.most_asked = std::max<size_t>(1, options.max_slots / 2);
+  table.meter = meter;
+  table.flight = options.flight;
+  table.epoch = options.epoch;
+  return table;
+}
 
 Orderer::Options OrdererOptions(const EngineOptions& options) {
   Orderer::Options orderer;
@@ -51,8 +63,7 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       rendezvous_(channel->rendezvous()),
       stop_transport_(std::move(stop_transport)),
       meter_(channel->record(options_.rank)),
-      table_(options_.rank, options_.size, channel, link, options_.clock, options_.arenas, options_.next_handles,
-             options_.timeline, MostAsked(options_.max_slots), &meter_, options_.flight, options_.epoch),
+      table_(TableOptions(options_, channel, link, &meter_)),
       bell_(channel->doorbell()),
       relays_(channel->Relays()),
       orderer_(options_.size, OrdererOptions(options_)),

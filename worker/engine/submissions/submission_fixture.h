@@ -91,7 +91,8 @@ class SubmissionFixture : public ::testing::Test {
   EpochPage page_{memory_, 1, kSize};
   Doorbell& bell_ = page_.doorbell();
   RecordedLink link_;
-  SubmissionTable table_{1, kSize, &page_, &link_, MonotonicNs, nullptr, 0, nullptr, /*most_asked=*/4};
+  SubmissionTable table_{
+      SubmissionOptions{1, kSize, &page_, &link_, MonotonicNs, nullptr, 0, nullptr, /*most_asked=*/4}};
 };
 
 }  // namespace farandole

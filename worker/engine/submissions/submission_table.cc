@@ -35,13 +35,6 @@ FlightRecord* Record(const Submission& submission, NameTable::Name* name, Flight
 
 }  // namespace
 
-SubmissionTable::SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock,
-                                 const ArenaTable* arenas, int64_t next_handles, Timeline* timeline, size_t most_asked,
-                                 RankMeter* meter, FlightPage* flight, uint64_t epoch)
-    : book_(rank, size, channel, link, clock, arenas, next_handles, timeline, most_asked, meter, flight, epoch),
-      answers_(&book_),
-      log_(&book_) {}
-
 absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
   const absl::string_view name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   if (!book_.ended.ok()) return book_.ended;

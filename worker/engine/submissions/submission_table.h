@@ -18,17 +18,10 @@
 namespace farandole {
 
 // All submissions of one rank in one epoch: takes them from the program's threads, and tells these how they end.
-// Thread-safe: one lock, held briefly and never while waiting. Slots are negotiated through `link`; null where the rank
-// is alone and gives them itself. Tensors in one of the `arenas` are stated so.
+// Thread-safe: one lock, held briefly and never while waiting.
 class SubmissionTable {
  public:
-  // `timeline` (may be null) records each completion; outlives the table. Of new names in a group the coordinator is
-  // asked for `most_asked` at a time; the others wait for its answers. `meter` (null: the table's own) counts steps.
-  // Records all submissions of the epoch in `flight`, which outlives the table (null: in memory of its own).
-  SubmissionTable(int rank, int size, ReadyChannel* channel, ControlLink* link, ClockNs clock = MonotonicNs,
-                  const ArenaTable* arenas = nullptr, int64_t next_handles = 0, Timeline* timeline = nullptr,
-                  size_t most_asked = 16384, RankMeter* meter = nullptr, FlightPage* flight = nullptr,
-                  uint64_t epoch = 0);
+  explicit SubmissionTable(const SubmissionOptions& options) : book_(options), answers_(&book_), log_(&book_) {}
 
   // Checks and accepts a request, and posts or negotiates it. The handle stays valid until Release.
   //   INVALID_ARGUMENT: the request is not valid, or one of this name and operation is pending; ABORTED and others:

@@ -138,7 +138,7 @@ TEST_F(SubmissionTableTest, ATableThatFollowsGivesNoHandleOfTheOneBefore) {
   table_.Release(released);
   const int64_t handle = *Submit("t");
   EXPECT_NE(handle, released);
-  SubmissionTable next(1, kSize, &page_, &link_, MonotonicNs, nullptr, table_.next_handles());
+  SubmissionTable next(SubmissionOptions{1, kSize, &page_, &link_, MonotonicNs, nullptr, table_.next_handles()});
   const TensorView view = {values_, values_, {}};
   Request request;
   request.tensors = absl::MakeConstSpan(&view, 1);

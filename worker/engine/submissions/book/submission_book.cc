@@ -12,24 +12,21 @@ FlightState StateOf(const absl::Status& status) {
 
 }  // namespace
 
-SubmissionBook::SubmissionBook(int rank_of_book, int size, ReadyChannel* channel_of_rank, ControlLink* link,
-                               ClockNs read_clock, const ArenaTable* arenas_of_rank, int64_t next_handles,
-                               Timeline* timeline_of_rank, size_t most_asked, RankMeter* meter_of_rank,
-                               FlightPage* flight_page, uint64_t epoch)
-    : rank(rank_of_book),
-      channel(channel_of_rank),
-      clock(read_clock),
-      arenas(arenas_of_rank),
-      timeline(timeline_of_rank),
+SubmissionBook::SubmissionBook(const SubmissionOptions& options)
+    : rank(options.rank),
+      channel(options.channel),
+      clock(options.clock),
+      arenas(options.arenas),
+      timeline(options.timeline),
       own_meter(nullptr),
-      meter(meter_of_rank != nullptr ? *meter_of_rank : own_meter),
-      flight(flight_page, rank_of_book, size, epoch),
-      names(rank_of_book, size, most_asked),
-      negotiation(link, &names, &join),
-      pool(next_handles),
-      posts(channel_of_rank),
-      offer(channel_of_rank->rendezvous()),
-      news(rank_of_book) {}
+      meter(options.meter != nullptr ? *options.meter : own_meter),
+      flight(options.flight, options.rank, options.size, options.epoch),
+      names(options.rank, options.size, options.most_asked),
+      negotiation(options.link, &names, &join),
+      pool(options.next_handles),
+      posts(options.channel),
+      offer(options.channel->rendezvous()),
+      news(options.rank) {}
 
 void SubmissionBook::Finish(Submission* submission, const absl::Status& status) {
   Finish(submission, names.Find(submission->group, submission->name), status, clock());

@@ -26,6 +26,29 @@
 
 namespace farandole {
 
+// Pointers outlive the table; only the channel's may not be null.
+struct SubmissionOptions {
+  int rank = 0;
+  int size = 1;
+  ReadyChannel* channel = nullptr;
+  // The way to the coordinator, which gives names their slots. Null: the rank is alone, and gives them itself.
+  ControlLink* link = nullptr;
+  ClockNs clock = MonotonicNs;
+  // Tensors in one of these are stated so.
+  const ArenaTable* arenas = nullptr;
+  // As SubmissionTable::next_handles of the process's last table; 0: it had none.
+  int64_t next_handles = 0;
+  // Records each completion.
+  Timeline* timeline = nullptr;
+  // Of new names in a group the coordinator is asked for so many at a time; the others wait for its answers.
+  size_t most_asked = 16384;
+  // Counts steps; null: the table's own.
+  RankMeter* meter = nullptr;
+  // Records all submissions of the epoch; null: in memory of its own.
+  FlightPage* flight = nullptr;
+  uint64_t epoch = 0;
+};
+
 // One rank's submissions in one epoch, with the names, slots, groups and handles they go by, and the lock that guards
 // them. SubmissionTable has it, and shares it with CoordinatorAnswers and LogOutcomes. Functions need the lock.
 struct SubmissionBook {
@@ -48,10 +71,7 @@ struct SubmissionBook {
     const std::lock_guard<std::mutex> held_;
   };
 
-  // As the constructor of SubmissionTable.
-  SubmissionBook(int rank_of_book, int size, ReadyChannel* channel_of_rank, ControlLink* link, ClockNs read_clock,
-                 const ArenaTable* arenas_of_rank, int64_t next_handles, Timeline* timeline_of_rank, size_t most_asked,
-                 RankMeter* meter_of_rank, FlightPage* flight_page, uint64_t epoch);
+  explicit SubmissionBook(const SubmissionOptions& options);
 
   // Posts the submission, or asks for a slot of its name.
   void Enter(Submission* submission, Name* name);

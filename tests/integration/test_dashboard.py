@@ -31,7 +31,10 @@ def browser() -> Iterator[Browser]:
 def watched(browser: Browser) -> Iterator[Watched]:
     """A new page without a session."""
     context = browser.new_context(color_scheme="light", locale="en-GB", viewport={"width": 1280, "height": 800})
-    yield Watched(context.new_page())
+    made = Watched(context.new_page())
+    yield made
+    # A handler that still waits for its answer would fail the next test.
+    made.page.unroute_all(behavior="wait")
     context.close()
 
 

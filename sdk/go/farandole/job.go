@@ -63,6 +63,7 @@ type Job struct {
 	watched  []*Handle
 	watching bool
 	watchers sync.WaitGroup
+	turn     turn
 }
 
 // place holds this worker's numbers in the present epoch.

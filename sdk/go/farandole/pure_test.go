@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"farandole.dev/go/internal/fault"
@@ -108,5 +110,25 @@ func TestVariablesReturnToWhatTheySaved(t *testing.T) {
 	}
 	if err := Variables(&struct{ C chan int }{}).Save(); err == nil || !strings.Contains(err.Error(), "chan") && !strings.Contains(err.Error(), "exported") {
 		t.Errorf("a channel is saved: %v", err)
+	}
+}
+
+// A goroutine of one processor lets the other one run after a number of small calls, or of large ones.
+func TestALoopOfCallsYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for elements, calls := range map[int]int{0: turnBytes / callBytes, turnBytes / 8: 2, turnBytes: 1} {
+		var since turn
+		var hasRun atomic.Bool
+		go hasRun.Store(true)
+		for range calls - 1 {
+			count[float32](&since, elements)
+		}
+		if hasRun.Load() {
+			t.Errorf("calls for %d elements yielded before the last of %d", elements, calls)
+		}
+		count[float32](&since, elements)
+		if !hasRun.Load() {
+			t.Errorf("%d calls for %d elements did not yield", calls, elements)
+		}
 	}
 }

@@ -94,11 +94,12 @@ func (o *Option) dims() []int {
 }
 
 // options gives the terms of an operation on so many elements of a type.
-func options[T Number](job *Job, count int, given []Option) (C.farandole_go_terms, error) {
+func options[T Number](job *Job, elements int, given []Option) (C.farandole_go_terms, error) {
+	count[T](&job.turn, elements)
 	terms := C.farandole_go_terms{prescale: 1, postscale: 1, dtype: C.int32_t(dtypeOf[T]()), ndim: 1}
-	terms.shape[0] = C.int64_t(count)
+	terms.shape[0] = C.int64_t(elements)
 	for i := range given {
-		if err := apply(&terms, job, count, &given[i]); err != nil {
+		if err := apply(&terms, job, elements, &given[i]); err != nil {
 			return terms, err
 		}
 	}

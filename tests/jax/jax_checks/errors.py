@@ -56,6 +56,25 @@ def numbers_of_grouped_arrays_that_differ_are_told(operation: str) -> None:
 
 
 @check
+def parameters_that_differ_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    layers = {f"layer{index}": jnp.ones(3) for index in range(2 if last() else 3)}
+    expect_error(
+        ValueError, lambda: hvd.broadcast_parameters(layers), "parameters['layer2']", "no such tensor", "shape [3]"
+    )
+    step = {"step": 7 if last() else jnp.ones((), "int32")}
+    expect_error(
+        ValueError, lambda: hvd.broadcast_parameters(step), "parameters['step']", "no array", "shape [] of int32"
+    )
+    nothing = {} if last() else {"w": jnp.ones(2)}
+    expect_error(ValueError, lambda: hvd.broadcast_parameters(nothing, name="nothing"), "nothing['w']")
+    root = 1 if last() else 0
+    expect_error(ValueError, lambda: hvd.broadcast_parameters(jnp.ones(2), root), "root_rank", "has 0", "has 1")
+    goes_on()
+
+
+@check
 def types_of_grouped_arrays_that_differ_are_told() -> None:
     if hvd.size() == 1:
         return

@@ -190,6 +190,15 @@ def values_travel() -> None:
 
 
 @check
+def models_that_differ_are_told() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    if size > 1:
+        weights = model().weights[: 3 if rank == size - 1 else 4]
+        expect_error(ValueError, lambda: hvd.broadcast_variables(weights, 0), "no such tensor", "shape [1]")
+        assert float(hvd.allreduce(1.0, op=hvd.Sum)) == size, "the job goes on"
+
+
+@check
 def values_travel_in_compiled_functions() -> None:
     size = hvd.size()
 

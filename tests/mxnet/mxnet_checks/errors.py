@@ -65,6 +65,17 @@ def numbers_of_grouped_arrays_that_differ_are_told() -> None:
 
 
 @check
+def parameters_that_differ_are_told() -> None:
+    if hvd.size() > 1:
+        names = ["a", "c"] if last() else ["a", "b"]
+        given = {name: mx.nd.ones(2) for name in names}
+        expect_error(ValueError, lambda: hvd.broadcast_parameters(given), ".b: ", "c in its place")
+        fewer = {"a": mx.nd.ones(2)} if last() else given
+        expect_error(ValueError, lambda: hvd.broadcast_parameters(fewer), "no such tensor")
+        goes_on()
+
+
+@check
 def an_error_reaches_what_was_computed_from_the_result() -> None:
     if hvd.size() > 1:
         result = hvd.allreduce(mx.nd.ones(2 if last() else 3), name="chain") * 2 + 1

@@ -142,6 +142,20 @@ def all_ranks_start_from_the_roots_variables() -> None:
 
 
 @check
+def variables_that_differ_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    is_last = hvd.rank() == hvd.size() - 1
+    for fewer in (0, 1):
+        variables = [tf.Variable(tf.ones([3])) for _ in range(fewer if is_last else 2)]
+        words = (f"broadcast_variables.{fewer}", "no such tensor", "shape [3] of float32")
+        expect_error(ValueError, lambda variables=variables: hvd.broadcast_variables(variables, root_rank=0), *words)
+    variables = [tf.Variable(tf.ones([2 if is_last else 3]))]
+    expect_error(ValueError, lambda: hvd.broadcast_variables(variables, root_rank=0), "shape [2]", "shape [3]")
+    assert float(hvd.allreduce(tf.ones([]), op=hvd.Sum)) == hvd.size(), "the job goes on"
+
+
+@check
 def batches_are_normalized_by_the_statistics_of_all() -> None:
     inputs, _ = batch(0)
     weight = numpy.arange(4, dtype=numpy.float32)

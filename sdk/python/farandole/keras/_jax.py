@@ -9,6 +9,7 @@ from jax.experimental import io_callback
 
 from .. import jax as hvd
 from .. import numpy as host
+from .._agreement import expect_equal_tensors
 from .._handles import synchronize
 from .._keras.exchange import ArrayExchange, Terms
 from ..jax.compression import Compression as Compression
@@ -116,6 +117,8 @@ def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
 def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:
     """Gives the root's values to all ranks."""
     values = [numpy.asarray(variable.value) for variable in variables]
+    shapes = [(value.shape, value.dtype.name) for value in values]
+    expect_equal_tensors("broadcast_variables", root_rank, shapes, process_set)
     handles = [
         host.broadcast_async(value, root_rank, f"broadcast_variables.{index}", process_set)
         for index, value in enumerate(values)

@@ -5,6 +5,7 @@ from typing import Any, Callable, List, Optional, Sequence, Type
 import torch
 
 from .. import torch as hvd
+from .._agreement import expect_equal_tensors
 from .._handles import synchronize
 from .._keras.exchange import ArrayExchange, Terms
 from ..process_sets import ProcessSet
@@ -77,6 +78,8 @@ def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:
     """Gives the root's values to all ranks, where they lie."""
+    shapes = [(list(variable.shape), str(variable.dtype)) for variable in variables]
+    expect_equal_tensors("broadcast_variables", root_rank, shapes, process_set)
     with torch.no_grad():
         handles = [
             hvd.broadcast_async_(variable.value.data, root_rank, f"broadcast_variables.{index}", process_set)

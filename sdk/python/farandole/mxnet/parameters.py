@@ -5,6 +5,7 @@ from typing import Any, Callable, List, Optional
 
 import mxnet as mx
 
+from .._agreement import expect_agreement
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from .ops import broadcast_
@@ -30,6 +31,9 @@ def broadcast_parameters(
         raise ValueError(
             f"broadcast_parameters takes a dictionary of arrays or parameters, not a {type(params).__name__}"
         )
+    # Of a parameter whose shape is not known yet there is only the name.
+    given = [("root_rank", root_rank), *((str(key), "a parameter") for key in sorted(params))]
+    expect_agreement(f"{prefix or ''}broadcast_parameters", given, process_set)
     received: List[mx.nd.NDArray] = []
     for key, value in sorted(params.items()):
         name = f"{prefix or ''}{key}"

@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable, List, Optional
 import tensorflow as tf
 
 from .. import _ops, objects
+from .._agreement import expect_equal_tensors
 from ..process_sets import ProcessSet, global_process_set
 from .gradient_exchange import variable_of
 from .ops import broadcast_all
@@ -18,15 +19,20 @@ def broadcast_variables(
 ) -> Any:
     """Gives the root's values to the variables of all ranks: tf.Variables or Keras variables, in the same order on all.
 
-    Eager: they have them on return. In a graph: the op that gives them. `inplace` is Horovod's, and changes nothing:
-    values are received beside the variables and then assigned.
+    Eager: they have them on return, or ValueError where ranks differ in the number of variables, in a shape or an element
+    type. In a graph: the op that gives them. `inplace` is Horovod's, and changes nothing: values are received beside the
+    variables and then assigned.
     """
     del inplace
     variables = [variable_of(variable) for variable in variables]
+    name = "broadcast_variables"
+    values = [tf.convert_to_tensor(variable) for variable in variables]
+    if tf.executing_eagerly():
+        shapes = [(value.shape.as_list(), value.dtype.name) for value in values]
+        expect_equal_tensors(name, _ops.root_for(root_rank), shapes, process_set)
     if not variables:
         return None
-    name = "broadcast_variables"
-    received = broadcast_all([tf.convert_to_tensor(each) for each in variables], root_rank, name, process_set)
+    received = broadcast_all(values, root_rank, name, process_set)
     assigned = [variable.assign(value) for variable, value in zip(variables, received)]
     return None if tf.executing_eagerly() else tf.group(*assigned)
 

@@ -5,11 +5,12 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 import torch
 
 from .. import _ops
+from .._agreement import expect_agreement
 from ..basics import rank
 from ..objects import broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from . import ops
-from .tensor_stream import broadcast_all, describe, expect_agreement
+from .tensor_stream import broadcast_all, describe
 from .wrapping import keeping_groups
 
 

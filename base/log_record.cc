@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/text/time_text.h"
 #include "nlohmann/json.hpp"
 
 namespace farandole {
@@ -9,10 +10,8 @@ namespace {
 
 constexpr const char* kNames[] = {"trace", "debug", "info", "warning", "error", "off"};
 
-std::string ShowUtc(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone()); }
-
 std::string ShowText(const LogRecord& record) {
-  std::string line = absl::StrCat(ShowUtc(record.time), " ", LogLevelName(record.level));
+  std::string line = absl::StrCat(UtcTextMs(record.time), " ", LogLevelName(record.level));
   if (!record.job.empty()) {
     absl::StrAppend(&line, " job ", record.tenant, record.tenant.empty() ? "" : "/", record.job);
   }
@@ -26,7 +25,7 @@ std::string ShowText(const LogRecord& record) {
 
 std::string ShowJsonLine(const LogRecord& record) {
   nlohmann::ordered_json json;
-  json["time"] = ShowUtc(record.time);
+  json["time"] = UtcTextMs(record.time);
   json["level"] = LogLevelName(record.level);
   if (!record.tenant.empty()) json["tenant"] = record.tenant;
   if (!record.job.empty()) json["job"] = record.job;

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/secrets/secrets.h"
 #include "base/sha256.h"
 #include "base/steady_time.h"
 #include "base/version.h"

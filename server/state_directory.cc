@@ -1,7 +1,6 @@
 #include "server/state_directory.h"
 
 #include <fcntl.h>
-#include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "base/check.h"
+#include "base/secrets/secrets.h"
 #include "checkpoint/durable_file.h"
 #include "server/registry/token_text.h"
 
@@ -68,12 +67,6 @@ absl::Status CheckPrivate(const std::string& path, absl::string_view what) {
 }
 
 }  // namespace
-
-std::string SecureRandomBytes(size_t count) {
-  std::string bytes(count, '\0');
-  FD_CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)), 1);
-  return bytes;
-}
 
 std::string NewToken() { return TokenText(absl::BytesToHexString(SecureRandomBytes(8)), SecureRandomBytes(32)); }
 

@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_SERVER_STATE_DIRECTORY_H_
 #define FARANDOLE_SERVER_STATE_DIRECTORY_H_
 
-#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,8 +10,6 @@
 
 namespace farandole {
 
-// `count` bytes of the operating system's secure randomness.
-std::string SecureRandomBytes(size_t count);
 // A new token (server/registry/token_text.h).
 std::string NewToken();
 

@@ -1,11 +1,9 @@
 #include "web/session_table.h"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
 
 #include "absl/strings/escaping.h"
-#include "base/check.h"
+#include "base/secrets/secrets.h"
 #include "base/sha256.h"
 
 namespace farandole {
@@ -18,9 +16,7 @@ constexpr size_t kSecretBytes = 32;
 std::string SessionTable::Open(const std::string& token, absl::Time now) {
   const auto is_older = [](const auto& a, const auto& b) { return a.second.opened < b.second.opened; };
   if (sessions_.size() >= kMost) sessions_.erase(std::min_element(sessions_.begin(), sessions_.end(), is_older));
-  std::string bytes(kSecretBytes, '\0');
-  FD_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kSecretBytes) == 1);
-  std::string secret = absl::BytesToHexString(bytes);
+  std::string secret = absl::BytesToHexString(SecureRandomBytes(kSecretBytes));
   sessions_[Sha256(secret)] = {token, now};
   return secret;
 }

@@ -3,6 +3,7 @@
 
 #include "base/text/plain_text.h"
 #include "base/text/rank_text.h"
+#include "base/text/time_text.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -38,6 +39,12 @@ TEST(ShowRanksTest, ShowsRuns) {
   for (uint32_t rank = 1; rank < 100; rank += 2) odd.push_back(rank);
   EXPECT_EQ(ShowRanks(odd), "ranks 1,3,5,7,9,11,13,15 and 42 more");
   EXPECT_EQ(ShowRanks({1, 3, 5, 7, 9, 11, 13, 15, 17}, kAllRuns), "ranks 1,3,5,7,9,11,13,15,17");
+}
+
+TEST(TimeTextTest, IsUtcAsRfc3339HasIt) {
+  const absl::Time time = absl::FromUnixMillis(1'700'000'000'250);
+  EXPECT_EQ(UtcText(time), "2023-11-14T22:13:20Z");
+  EXPECT_EQ(UtcTextMs(time), "2023-11-14T22:13:20.250Z");
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/sha256.h"
+#include "base/text/time_text.h"
 
 namespace farandole {
 namespace {
@@ -172,7 +173,7 @@ absl::Status AuditChain::Add(const Json& fields) {
     if (absl::Status status = Rotate(); !status.ok()) return status;
   }
   Json json;
-  json["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
+  json["time"] = UtcTextMs(absl::Now());
   json["seq"] = seq_ + 1;
   json["prev"] = hash_;
   json.update(fields);

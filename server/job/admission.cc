@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/text/time_text.h"
 #include "server/job/rules/bounds.h"
 #include "server/job/rules/wording.h"
 
@@ -23,7 +24,7 @@ std::string DescribeLaunch(const v1::Launch& launch) {
       launch.who().empty() ? "without a launcher" : absl::StrCat("by ", Plain(launch.who(), kMostWho));
   if (launch.since_unix_ms() == 0) return absl::StrCat("started ", who);
   const absl::Time since = absl::FromUnixMillis(launch.since_unix_ms());
-  return absl::StrCat("started ", who, ", at ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", since, absl::UTCTimeZone()));
+  return absl::StrCat("started ", who, ", at ", UtcText(since));
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "server/registry/run_credentials.h"
 
-#include <openssl/crypto.h>
-
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/secrets/secrets.h"
 #include "base/sha256.h"
 
 namespace farandole {
@@ -33,8 +32,7 @@ std::optional<v1::RunClaims> RunCredentials::Read(absl::string_view credential) 
   credential.remove_prefix(sizeof(kPrefix) - 1);
   const std::vector<absl::string_view> parts = absl::StrSplit(credential, absl::MaxSplits(kSeparator, 1));
   const std::string code = CodeOf(parts[0]);
-  if (parts[1].size() != code.size() || CRYPTO_memcmp(parts[1].data(), code.data(), code.size()) != 0)
-    return std::nullopt;
+  if (!EqualSecrets(parts[1], code)) return std::nullopt;
   v1::RunClaims claims;
   std::string bytes;
   if (!absl::WebSafeBase64Unescape(parts[0], &bytes) || !claims.ParseFromString(bytes)) return std::nullopt;

@@ -1,12 +1,12 @@
 #include "server/registry/token_table.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "base/secrets/secrets.h"
 #include "base/sha256.h"
+#include "base/text/time_text.h"
 #include "server/registry/rights.h"
 #include "server/registry/token_text.h"
 
@@ -17,13 +17,7 @@ constexpr absl::Duration kExpiredKept = absl::Hours(24 * 30);
 // A token's last use is known to about this.
 constexpr absl::Duration kUseStep = absl::Minutes(1);
 
-bool Equal(absl::string_view a, absl::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string Show(int64_t unix_ms) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixMillis(unix_ms), absl::UTCTimeZone());
-}
+std::string Show(int64_t unix_ms) { return UtcText(absl::FromUnixMillis(unix_ms)); }
 
 bool IsOver(int64_t end_unix_ms, absl::Time now) { return end_unix_ms != 0 && end_unix_ms <= absl::ToUnixMillis(now); }
 
@@ -69,7 +63,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
   Entry& entry = found->second;
   const v1::TokenRecord::Secret* own = nullptr;
   for (const v1::TokenRecord::Secret& secret : entry.record.secrets()) {
-    if (Equal(secret.sha256(), digest)) own = &secret;
+    if (EqualSecrets(secret.sha256(), digest)) own = &secret;
   }
   if (own == nullptr) return Unknown();
   if (const std::string end = EndOf(entry, now); !end.empty()) return absl::UnauthenticatedError(end);

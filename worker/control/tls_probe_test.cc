@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/certificate.h"
+#include "base/tls/certificate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/control/scripted_coordinator.h"

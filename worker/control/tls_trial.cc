@@ -3,12 +3,10 @@
 #include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/tls/certificate_reader.h"
 
 namespace farandole {
 namespace {
@@ -29,44 +28,14 @@ constexpr size_t kMostNamesShown = 8;
 // gRPC speaks HTTP/2, and a server may want to hear so.
 constexpr unsigned char kProtocols[] = {2, 'h', '2'};
 
-// All certificates of a PEM text go to `store`; their number.
-int AddTrust(const std::string& pem, X509_STORE* store) {
-  BIO* text = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  int count = 0;
-  while (X509* certificate = PEM_read_bio_X509(text, nullptr, nullptr, nullptr)) {
-    if (X509_STORE_add_cert(store, certificate) == 1) ++count;
-    X509_free(certificate);
-  }
-  BIO_free(text);
-  ERR_clear_error();
-  return count;
-}
-
-std::string TimeText(const ASN1_TIME* time) {
-  tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) return "an unreadable time";
-  return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::FromTM(parts, absl::UTCTimeZone()), absl::UTCTimeZone());
-}
+std::string TimeText(absl::Time time) { return absl::FormatTime("%Y-%m-%d %H:%M UTC", time, absl::UTCTimeZone()); }
 
 // The names and addresses that a certificate holds for.
-std::vector<std::string> NamesOf(X509* certificate) {
-  std::vector<std::string> names;
-  auto* entries = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; entries != nullptr && i < sk_GENERAL_NAME_num(entries) && names.size() < kMostNamesShown; ++i) {
-    int type = 0;
-    const auto* value =
-        static_cast<const ASN1_STRING*>(GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(entries, i), &type));
-    const unsigned char* bytes = type == GEN_DNS || type == GEN_IPADD ? ASN1_STRING_get0_data(value) : nullptr;
-    if (bytes == nullptr) continue;
-    const auto count = static_cast<size_t>(ASN1_STRING_length(value));
-    char text[INET6_ADDRSTRLEN] = "";
-    if (type == GEN_DNS) {
-      names.emplace_back(reinterpret_cast<const char*>(bytes), count);
-    } else if (inet_ntop(count == sizeof(in_addr) ? AF_INET : AF_INET6, bytes, text, sizeof(text)) != nullptr) {
-      names.emplace_back(text);
-    }
-  }
-  GENERAL_NAMES_free(entries);
+std::vector<std::string> NamesOf(const X509* certificate) {
+  CertificateFacts facts = FactsOf(certificate);
+  std::vector<std::string> names = std::move(facts.dns_names);
+  names.insert(names.end(), facts.addresses.begin(), facts.addresses.end());
+  if (names.size() > kMostNamesShown) names.resize(kMostNamesShown);
   return names;
 }
 
@@ -222,10 +191,10 @@ absl::Status TlsTrial::Judge() const {
   switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return absl::UnauthenticatedError(
-          absl::StrCat(Who(), " has a certificate that expired on ", TimeText(X509_get0_notAfter(certificate))));
+          absl::StrCat(Who(), " has a certificate that expired on ", TimeText(FactsOf(certificate).not_after)));
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::UnauthenticatedError(absl::StrCat(Who(), " has a certificate that is not valid before ",
-                                                     TimeText(X509_get0_notBefore(certificate)),
+                                                     TimeText(FactsOf(certificate).not_before),
                                                      "; is this machine's clock right?"));
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH: {

@@ -1,6 +1,5 @@
 #include "worker/member/coordinator_link.h"
 
-#include <openssl/rand.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/secrets/secrets.h"
 #include "base/sha256.h"
 #include "base/steady_time.h"
 #include "base/version.h"
@@ -87,12 +87,6 @@ v1::Elastic ElasticOf(const WorkerOptions& options) {
   return elastic;
 }
 
-std::string RandomBytes(size_t bytes) {
-  std::string random(bytes, '\0');
-  FD_CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(bytes)), 1);
-  return random;
-}
-
 v1::WorkerMessage EndedMessage(int launch_index, const std::string& sentence) {
   v1::WorkerMessage message;
   message.mutable_process_ended()->set_launch_index(static_cast<uint32_t>(launch_index));
@@ -118,7 +112,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
                                                                        std::function<bool()> interrupted) {
   v1::Member member;
   Lineage own = lineage;
-  own.secret = RandomBytes(kWorkerSecretBytes);
+  own.secret = SecureRandomBytes(kWorkerSecretBytes);
   member.set_incarnation(IncarnationOfSecret(own.secret));
   member.set_host_id(HostIdentity(options.host_id));
   member.set_hostname(HostName());

@@ -1,4 +1,4 @@
-#include "base/certificate.h"
+#include "base/tls/certificate.h"
 
 #include <arpa/inet.h>
 #include <openssl/bio.h>

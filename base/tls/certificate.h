@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_BASE_CERTIFICATE_H_
-#define FARANDOLE_BASE_CERTIFICATE_H_
+#ifndef FARANDOLE_BASE_TLS_CERTIFICATE_H_
+#define FARANDOLE_BASE_TLS_CERTIFICATE_H_
 
 #include <string>
 #include <vector>
@@ -24,4 +24,4 @@ absl::StatusOr<Certificate> MakeCertificate(const std::vector<std::string>& name
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_BASE_CERTIFICATE_H_
+#endif  // FARANDOLE_BASE_TLS_CERTIFICATE_H_

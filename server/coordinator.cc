@@ -1,9 +1,7 @@
 #include "server/coordinator.h"
 
 #include <atomic>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -27,7 +25,6 @@
 #include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
 #include "server/edge/job_views.h"
-#include "server/edge/listen_address.h"
 #include "server/edge/live_events.h"
 #include "server/edge/monitor_routes.h"
 #include "server/edge/monitor_service.h"
@@ -37,6 +34,7 @@
 #include "server/loop/job_loops.h"
 #include "server/loop/job_rows.h"
 #include "server/metrics/metrics.h"
+#include "server/port_options.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/rights.h"
 #include "server/registry/tenants.h"
@@ -45,6 +43,8 @@
 #include "server/store/rocksdb_store.h"
 #include "server/store/store_wait.h"
 #include "server/store_schema.h"
+#include "server/tls/memory_file.h"
+#include "server/tls/served_certificate.h"
 #include "spdlog/spdlog.h"
 #include "web/http_edge.h"
 #include "web/sign_in.h"
@@ -56,76 +56,6 @@ namespace {
 constexpr size_t kMaxJobLoops = 64;
 // Clients get this long to read how their calls ended.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
-
-absl::StatusOr<std::string> ReadFile(const std::string& path, absl::string_view flag) {
-  std::ifstream file(path);
-  std::stringstream content;
-  content << file.rdbuf();
-  if (!file.is_open() || file.bad() || content.str().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": the file cannot be read, or is empty"));
-  }
-  return content.str();
-}
-
-absl::Status CheckExposure(const ListenAddress& address, absl::string_view flag, bool has_tls,
-                           absl::string_view advice) {
-  const absl::StatusOr<bool> is_loopback = IsLoopback(address, flag);
-  if (!is_loopback.ok()) return is_loopback.status();
-  if (*is_loopback || has_tls) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, " ", address.Text(), ": beyond this machine's loopback, tokens would travel unprotected; ", advice));
-}
-
-absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& options) {
-  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen, "--listen");
-  if (!address.ok()) return address.status();
-  if (options.tls_cert.empty() != options.tls_key.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--tls-cert and --tls-key belong together; ",
-                                                   options.tls_cert.empty() ? "--tls-cert" : "--tls-key",
-                                                   " is missing"));
-  }
-  const bool has_files = !options.tls_cert.empty();
-  const bool has_tls = has_files || !options.tls_cert_pem.empty();
-  if (absl::Status status =
-          CheckExposure(*address, "--listen", has_tls, "give --tls-cert and --tls-key, or listen on 127.0.0.1");
-      !status.ok()) {
-    return status;
-  }
-  GrpcServerOptions grpc_options;
-  grpc_options.listen = *address;
-  grpc_options.clients = OptionsForThisProcess();
-  grpc_options.clients.token_deadline = options.token_deadline;
-  grpc_options.tls_certificate = options.tls_cert_pem;
-  grpc_options.tls_key = options.tls_key_pem;
-  if (has_files) {
-    absl::StatusOr<std::string> certificate = ReadFile(options.tls_cert, "--tls-cert");
-    if (!certificate.ok()) return certificate.status();
-    absl::StatusOr<std::string> key = ReadFile(options.tls_key, "--tls-key");
-    if (!key.ok()) return key.status();
-    grpc_options.tls_certificate = *std::move(certificate);
-    grpc_options.tls_key = *std::move(key);
-  }
-  if (absl::Status status = CheckBindable(*address, "--listen"); !status.ok()) return status;
-  return grpc_options;
-}
-
-absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const CoordinatorOptions& options) {
-  if (options.http.empty()) return std::optional<HttpEdgeOptions>();
-  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.http, "--http");
-  if (!address.ok()) return address.status();
-  if (absl::Status status =
-          CheckExposure(*address, "--http", false, "listen on 127.0.0.1, behind a proxy that speaks TLS");
-      !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = CheckBindable(*address, "--http"); !status.ok()) return status;
-  HttpEdgeOptions edge;
-  edge.host = address->host;
-  edge.port = address->port;
-  edge.host_names = options.http_hosts;
-  edge.timeout = absl::ToChronoMilliseconds(options.http_timeout);
-  return edge;
-}
 
 }  // namespace
 
@@ -143,6 +73,7 @@ class Coordinator::Parts {
     if (!grpc_options.ok()) return grpc_options.status();
     absl::StatusOr<std::optional<HttpEdgeOptions>> http_options = CheckHttpOptions(options_);
     if (!http_options.ok()) return http_options.status();
+    if (absl::Status status = LoadCertificate(&*grpc_options, &*http_options); !status.ok()) return status;
     for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::StartLoops}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
@@ -150,6 +81,7 @@ class Coordinator::Parts {
     if (http_options->has_value()) {
       if (absl::Status status = OpenHttp(**http_options); !status.ok()) return status;
     }
+    if (certificate_ != nullptr) WatchCertificate();
     return directory_.has_value() ? directory_->WriteAddress(address()) : absl::OkStatus();
   }
 
@@ -172,7 +104,10 @@ class Coordinator::Parts {
     if (options_.advertised_host.empty()) return WithPort(options_.listen, server_->port());
     return absl::StrCat(options_.advertised_host, ":", server_->port());
   }
-  std::string http_address() const { return http_ == nullptr ? "" : WithPort(options_.http, http_->port()); }
+  std::string http_address() const {
+    return http_ == nullptr ? "" : WithPort(has_https() ? options_.https : options_.http, http_->port());
+  }
+  bool has_https() const { return !options_.https.empty(); }
   const std::vector<std::string>& http_routes() const { return http_routes_; }
   std::string token() const {
     absl::MutexLock lock(&token_mutex_);
@@ -189,6 +124,46 @@ class Coordinator::Parts {
 
   static std::string WithPort(const std::string& listen, int port) {
     return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+  }
+
+  // The certificate of both ports.
+  absl::Status LoadCertificate(GrpcServerOptions* grpc_options, std::optional<HttpEdgeOptions>* http_options) {
+    Certificate pair = {options_.tls_cert_pem, options_.tls_key_pem};
+    std::vector<std::string> names;
+    if (!options_.tls_cert.empty()) {
+      absl::StatusOr<std::unique_ptr<ServedCertificate>> loaded =
+          ServedCertificate::Load(options_.tls_cert, options_.tls_key);
+      if (!loaded.ok()) return loaded.status();
+      certificate_ = *std::move(loaded);
+      pair = certificate_->pair();
+      names = certificate_->facts().dns_names;
+      metrics_.ShowCertificateEnd(certificate_->facts().not_after);
+      absl::StatusOr<std::unique_ptr<MemoryFile>> file = MemoryFile::Make(FileContent(pair));
+      if (!file.ok()) return file.status();
+      tls_file_ = *std::move(file);
+      grpc_options->tls_file = tls_file_->path();
+    }
+    if (!http_options->has_value() || !has_https()) return absl::OkStatus();
+    (*http_options)->certificate = std::move(pair);
+    (*http_options)->certificate_names = std::move(names);
+    return absl::OkStatus();
+  }
+
+  static std::string FileContent(const Certificate& pair) {
+    return absl::StrCat(pair.key_pem, "\n", pair.certificate_pem);
+  }
+
+  void WatchCertificate() {
+    certificate_->Watch({[this](const Certificate& pair, const CertificateFacts& facts) {
+                           if (http_ != nullptr && has_https()) {
+                             if (absl::Status status = http_->SetCertificate(pair); !status.ok()) return status;
+                           }
+                           if (absl::Status status = tls_file_->Replace(FileContent(pair)); !status.ok()) return status;
+                           metrics_.ShowCertificateEnd(facts.not_after);
+                           metrics_.CountCertificate(/*is_served=*/true);
+                           return absl::OkStatus();
+                         },
+                         [this] { metrics_.CountCertificate(/*is_served=*/false); }});
   }
 
   absl::Status OpenState() {
@@ -304,9 +279,13 @@ class Coordinator::Parts {
     const absl::StatusOr<Access> access = tenants_.Authenticate(token);
     if (!access.ok()) metrics_.CountDeniedCall();
     if (!access.ok() || access->IsOfRun()) return {};
-    if (Has(access->role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access->tenant, access->Text()};
-    const HttpAccess sees = IsOfCluster(access->role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
-    return {sees, access->tenant, access->Text()};
+    return IdentityFor(*access);
+  }
+
+  static HttpIdentity IdentityFor(const Access& access) {
+    if (Has(access.role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access.tenant, access.Text()};
+    const HttpAccess sees = IsOfCluster(access.role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
+    return {sees, access.tenant, access.Text()};
   }
 
   absl::Status KeepStartToken(const std::string& token) {
@@ -338,6 +317,7 @@ class Coordinator::Parts {
 
   // The loops end first, so that no job takes the end of its streams for the death of its workers.
   void Stop() {
+    certificate_.reset();
     const absl::Status status = absl::UnavailableError("the coordinator has stopped; attach again when it is back");
     loops_->Stop();
     output_router_.streams().CloseAll(status);
@@ -350,6 +330,7 @@ class Coordinator::Parts {
 
   const CoordinatorOptions options_;
   Metrics metrics_{kVersion, absl::Now()};
+  std::unique_ptr<MemoryFile> tls_file_;
   Tenants tenants_;
   JobRegistry jobs_{&tenants_};
   OutputRouter output_router_;
@@ -377,6 +358,8 @@ class Coordinator::Parts {
   std::unique_ptr<JobViews> views_;
   std::unique_ptr<LiveEvents> events_;
   std::unique_ptr<HttpEdge> http_;
+  // Null: there are no files to watch.
+  std::unique_ptr<ServedCertificate> certificate_;
   std::vector<std::string> http_routes_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;
@@ -395,6 +378,7 @@ Coordinator::~Coordinator() { Drain(absl::ZeroDuration()); }
 
 std::string Coordinator::address() const { return parts_->address(); }
 std::string Coordinator::http_address() const { return parts_->http_address(); }
+bool Coordinator::has_https() const { return parts_->has_https(); }
 std::string Coordinator::token() const { return parts_->token(); }
 const std::vector<std::string>& Coordinator::http_routes() const { return parts_->http_routes(); }
 std::string Coordinator::token_file() const { return parts_->token_file(); }

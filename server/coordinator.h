@@ -20,9 +20,11 @@ struct CoordinatorOptions {
   std::string state_dir;
   // HOST:PORT of the HTTP edge, on loopback; "auto": any free port there; "": none.
   std::string http;
-  // Names under which browsers reach the HTTP edge, by a proxy.
+  // The same by HTTPS with the certificate below, also beyond loopback; at most one of both.
+  std::string https;
+  // Names under which browsers reach the HTTP edge, itself or by a proxy.
   std::vector<std::string> http_hosts;
-  // PEM files; both or none.
+  // PEM files; both or none. They may be replaced while the coordinator runs.
   std::string tls_cert;
   std::string tls_key;
   // The same in memory, instead of the files: for a launcher that makes a certificate for this coordinator only.
@@ -62,6 +64,8 @@ class Coordinator {
   std::string address() const;
   // "" for none.
   std::string http_address() const;
+  // It is spoken there by HTTPS.
+  bool has_https() const;
   // The requests that the HTTP port answers: "GET /metrics".
   const std::vector<std::string>& http_routes() const;
   // The start token, of the tenant "default", with admin rights.

@@ -11,6 +11,9 @@ namespace farandole {
 // rebinding), names that site. A request without the header comes from no browser.
 bool IsOwnHost(const std::string& host, const std::vector<std::string>& names);
 
+// Whether it is one of `names`, with any port or none.
+bool IsOneOf(const std::string& host, const std::vector<std::string>& names);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WEB_HOST_NAME_H_

@@ -9,9 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/post.hpp"
+#include "boost/asio/ssl/context.hpp"
 #include "boost/asio/steady_timer.hpp"
 #include "web/connection_places.h"
 #include "web/http_session.h"
+#include "web/tls_context.h"
 
 namespace farandole {
 namespace {
@@ -35,6 +38,11 @@ class HttpEdge::State {
 
   absl::Status Listen() {
     const std::string where = absl::StrCat("cannot listen for HTTP on ", options_.host, " port ", options_.port, ": ");
+    if (options_.certificate.has_value()) {
+      absl::StatusOr<std::shared_ptr<boost::asio::ssl::context>> tls = MakeTlsContext(*options_.certificate);
+      if (!tls.ok()) return tls.status();
+      tls_ = *std::move(tls);
+    }
     boost::system::error_code error;
     const auto found =
         tcp::resolver(io_).resolve(options_.host, std::to_string(options_.port), tcp::resolver::numeric_service, error);
@@ -57,6 +65,13 @@ class HttpEdge::State {
 
   uint16_t port() const { return port_; }
 
+  absl::Status SetCertificate(const Certificate& certificate) {
+    absl::StatusOr<std::shared_ptr<boost::asio::ssl::context>> tls = MakeTlsContext(certificate);
+    if (!tls.ok()) return tls.status();
+    boost::asio::post(io_, [this, tls = *std::move(tls)] { tls_ = tls; });
+    return absl::OkStatus();
+  }
+
  private:
   void Accept() {
     acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
@@ -72,11 +87,11 @@ class HttpEdge::State {
 
   void Take(tcp::socket socket) {
     const bool has_place = places_.size() < options_.max_connections || CutWeakest();
-    const auto session = std::make_shared<HttpSession>(std::move(socket), options_, site_, &places_,
+    const auto session = std::make_shared<HttpSession>(std::move(socket), tls_, options_, site_, &places_,
                                                        [this](ConnectionPlaces::Id id) { End(id); });
     sessions_[session->id()] = session;
     if (has_place) {
-      session->Serve();
+      session->Begin();
     } else {
       session->Turn(
           HttpError(503, absl::StrCat(options_.max_connections, " connections are open, which is the most that may")));
@@ -111,6 +126,8 @@ class HttpEdge::State {
   // Of the thread. Sessions lie in the context, and take themselves out when it ends.
   ConnectionPlaces places_;
   std::map<ConnectionPlaces::Id, std::weak_ptr<HttpSession>> sessions_;
+  // Shared with the connections that began with it. Null: no TLS.
+  std::shared_ptr<boost::asio::ssl::context> tls_;
   boost::asio::io_context io_{1};
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
@@ -129,5 +146,7 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const HttpEdgeOptions&
 }
 
 uint16_t HttpEdge::port() const { return state_->port(); }
+
+absl::Status HttpEdge::SetCertificate(const Certificate& certificate) { return state_->SetCertificate(certificate); }
 
 }  // namespace farandole

@@ -24,6 +24,9 @@ namespace http = boost::beast::http;
 
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr size_t kDiscardBytes = 4096;
+// A year. Browsers keep it for the host and all its ports, so that it is said of names only that --http-host gives to
+// the dashboard.
+constexpr char kStrictTransport[] = "max-age=31536000";
 
 absl::string_view ValueOf(const http::request<http::string_body>& request, http::field field) {
   const beast::string_view value = request[field];
@@ -31,8 +34,8 @@ absl::string_view ValueOf(const http::request<http::string_body>& request, http:
 }
 
 // RFC 6265: "name=value; name=value".
-std::string SessionCookie(const http::request<http::string_body>& request) {
-  const std::string name = std::string(kSessionCookie) + "=";
+std::string Cookie(const http::request<http::string_body>& request, const char* cookie) {
+  const std::string name = std::string(cookie) + "=";
   beast::string_view rest = request[http::field::cookie];
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(';'), rest.size());
@@ -52,7 +55,7 @@ HttpRequest Translate(http::request<http::string_body>& message, std::string pee
   request.path = target.substr(0, question);
   if (question != std::string::npos) request.query = target.substr(question + 1);
   request.token = BearerToken(ValueOf(message, http::field::authorization)).value_or("");
-  request.session = SessionCookie(message);
+  request.session = Cookie(message, kSessionCookie);
   request.origin = std::string(message[http::field::origin]);
   request.host = std::string(message[http::field::host]);
   request.last_event = std::string(message["Last-Event-ID"]);
@@ -81,21 +84,32 @@ std::string AddressOf(const boost::asio::ip::tcp::socket& socket) {
 
 }  // namespace
 
-HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpEdgeOptions& options, const HttpSite& site,
-                         ConnectionPlaces* places, std::function<void(ConnectionPlaces::Id)> ended)
-    : stream_(std::move(socket)),
+HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
+                         const HttpEdgeOptions& options, const HttpSite& site, ConnectionPlaces* places,
+                         std::function<void(ConnectionPlaces::Id)> ended)
+    : stream_(std::move(socket), std::move(tls)),
       options_(options),
       site_(site),
       places_(places),
       ended_(std::move(ended)),
-      peer_(AddressOf(stream_.socket())),
+      peer_(AddressOf(stream_.tcp().socket())),
       id_(places->Add(peer_)) {}
 
 HttpSession::~HttpSession() { ended_(id_); }
 
 void HttpSession::Cut() {
   boost::system::error_code ignored;
-  stream_.socket().close(ignored);
+  stream_.tcp().socket().close(ignored);
+}
+
+// Until the handshake is over, the connection may lose its place to another, as when a request is awaited.
+void HttpSession::Begin() {
+  if (!stream_.has_tls()) return Serve();
+  places_->SetAwaited(id_, /*is_known=*/false);
+  stream_.tcp().expires_after(options_.timeout);
+  stream_.AsyncHandshake([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error) self->Serve();
+  });
 }
 
 void HttpSession::Serve() {
@@ -103,14 +117,15 @@ void HttpSession::Serve() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(options_.max_header_bytes));
   parser_->body_limit(options_.max_body_bytes);
-  stream_.expires_after(options_.timeout);
+  stream_.tcp().expires_after(options_.timeout);
   http::async_read(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](const boost::system::error_code& error, size_t) { self->OnRead(error); });
 }
 
 void HttpSession::Turn(const HttpReply& reply) {
-  stream_.expires_after(options_.timeout);
+  if (stream_.has_tls()) return Cut();
+  stream_.tcp().expires_after(options_.timeout);
   Write(reply, /*keep_alive=*/false);
 }
 
@@ -129,8 +144,10 @@ void HttpSession::OnRead(const boost::system::error_code& error) {
 void HttpSession::Answer() {
   const bool keep_alive = parser_->get().keep_alive();
   places_->SetAnswering(id_);
-  const HttpRequest request = Translate(parser_->get(), peer_);
-  if (!IsOwnHost(request.host, options_.host_names)) {
+  HttpRequest request = Translate(parser_->get(), peer_);
+  request.is_behind_tls = request.is_behind_tls || stream_.has_tls();
+  is_strict_ = stream_.has_tls() && IsOneOf(request.host, options_.host_names);
+  if (!IsOwnHost(request.host, options_.host_names) && !IsOneOf(request.host, options_.certificate_names)) {
     Write(HttpError(421, "the header Host names " + request.host +
                              ", which is not known as this service; --http-host adds a name"),
           /*keep_alive=*/false);
@@ -158,11 +175,12 @@ void HttpSession::Write(HttpReply reply, bool keep_alive) {
   response_->set(http::field::content_type, reply.content_type);
   response_->set(http::field::cache_control, "no-store");
   response_->set("X-Content-Type-Options", "nosniff");
+  if (is_strict_) response_->set("Strict-Transport-Security", kStrictTransport);
   for (const auto& [name, value] : reply.headers) response_->set(name, value);
   response_->body() = reply.body;
   response_->keep_alive(keep_alive);
   response_->prepare_payload();
-  stream_.expires_after(options_.timeout);
+  stream_.tcp().expires_after(options_.timeout);
   http::async_write(stream_, *response_, [self = shared_from_this()](const boost::system::error_code& error, size_t) {
     self->OnWritten(error);
   });
@@ -175,7 +193,7 @@ void HttpSession::Open(std::shared_ptr<EventStream> events) {
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Content-Type-Options: "
       "nosniff\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n";
   // Reads only to see the reader's end.
-  stream_.expires_never();
+  stream_.tcp().expires_never();
   AwaitEnd();
   Send();
   events_->SetWake([weak = weak_from_this()] {
@@ -203,7 +221,7 @@ void HttpSession::Pump() {
 }
 
 void HttpSession::Send() {
-  stream_.expires_after(options_.timeout);
+  stream_.tcp().expires_after(options_.timeout);
   boost::asio::async_write(stream_, boost::asio::buffer(writing_),
                            [self = shared_from_this()](const boost::system::error_code& error, size_t) {
                              self->writing_.clear();
@@ -224,9 +242,13 @@ void HttpSession::OnWritten(const boost::system::error_code& error) {
 // A socket that is closed with unread bytes in it is reset, and the client may lose the reply.
 void HttpSession::Linger() {
   places_->SetAwaited(id_, /*is_known=*/false);
+  stream_.tcp().expires_after(kLingerTime);
+  if (stream_.has_tls()) {
+    stream_.AsyncShutdown([self = shared_from_this()](const boost::system::error_code&) {});
+    return;
+  }
   boost::system::error_code ignored;
-  stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-  stream_.expires_after(kLingerTime);
+  stream_.tcp().socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   Discard();
 }
 

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/ssl/context.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
-#include "boost/beast/core/tcp_stream.hpp"
 #include "boost/beast/http/message.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
 #include "web/connection_places.h"
+#include "web/edge_stream.h"
 #include "web/event_stream.h"
 #include "web/http_edge.h"
 #include "web/http_message.h"
@@ -23,14 +24,16 @@ namespace farandole {
 // under way on it, one at a time: it ends with the last. The edge's thread only.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // `options`, `site` and `places` outlive the session; `ended` is called when it ends.
-  HttpSession(boost::asio::ip::tcp::socket socket, const HttpEdgeOptions& options, const HttpSite& site,
-              ConnectionPlaces* places, std::function<void(ConnectionPlaces::Id)> ended);
+  // `tls`: what the connection speaks, null for no TLS. `options`, `site` and `places` outlive the session; `ended` is
+  // called when it ends.
+  HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
+              const HttpEdgeOptions& options, const HttpSite& site, ConnectionPlaces* places,
+              std::function<void(ConnectionPlaces::Id)> ended);
   ~HttpSession();
 
   // Serves the connection until its end.
-  void Serve();
-  // Answers once, whatever is asked, and closes.
+  void Begin();
+  // Answers once, whatever is asked, and closes; closes at once where TLS would have to be agreed on first.
   void Turn(const HttpReply& reply);
   // Closes it at once: its place is another's now.
   void Cut();
@@ -41,6 +44,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Response = boost::beast::http::response<boost::beast::http::string_body>;
 
+  void Serve();
   void OnRead(const boost::system::error_code& error);
   void Answer();
   void Write(HttpReply reply, bool keep_alive);
@@ -53,7 +57,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Linger();
   void Discard();
 
-  boost::beast::tcp_stream stream_;
+  EdgeStream stream_;
   const HttpEdgeOptions& options_;
   const HttpSite& site_;
   ConnectionPlaces* const places_;
@@ -63,6 +67,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   const ConnectionPlaces::Id id_;
   // A known token came with the last request.
   bool is_known_ = false;
+  // The last request named a host that is to be asked by HTTPS only, from now on.
+  bool is_strict_ = false;
   boost::beast::flat_buffer buffer_;
   // One parser and one response for each request.
   std::optional<Parser> parser_;

@@ -149,7 +149,8 @@ int RunServe(const ServeOptions& options) {
   const std::string http = (*coordinator)->http_address();
   std::cout << "farandole serve: listening on " << (*coordinator)->address() << ", state in "
             << coordinator_options->state_dir << ", token in " << (*coordinator)->token_file() << ", "
-            << (http.empty() ? "no HTTP" : absl::StrCat("HTTP on ", http)) << std::endl;
+            << (http.empty() ? "no HTTP" : absl::StrCat((*coordinator)->has_https() ? "HTTPS on " : "HTTP on ", http))
+            << std::endl;
   int signal = signals.Wait();
   while (signal == SIGUSR1) signal = signals.Wait();
   const absl::Duration grace = absl::Milliseconds(options.drain_grace_ms);

@@ -36,12 +36,18 @@ constexpr ServeSetting kSettings[] = {
      "Where the dashboard, /api/v1, /metrics and /healthz are served, on loopback (auto: on any free port); by default "
      "nowhere",
      &O::http},
+    {"--https", "FARANDOLE_HTTPS", "HOST:PORT", "",
+     "The same by HTTPS with the certificate of --tls-cert, also beyond loopback; instead of --http", &O::https},
     {"--http-host", "FARANDOLE_HTTP_HOST", "NAME,...", "",
-     "Host names by which browsers reach --http through a proxy; requests for other host names are refused, except for "
+     "Host names by which browsers reach --http through a proxy, or --https; requests for other host names are "
+     "refused, except for "
      "IP addresses and localhost",
      &O::http_host},
-    {"--tls-cert", "FARANDOLE_TLS_CERT", "FILE", "", "Certificate chain, PEM", &O::tls_cert},
-    {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM", &O::tls_key},
+    {"--tls-cert", "FARANDOLE_TLS_CERT", "FILE", "",
+     "Certificate chain, PEM; the coordinator looks at the file every second and takes a new one without a restart",
+     &O::tls_cert},
+    {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM; replaced with it",
+     &O::tls_key},
     {"--log-level", "FARANDOLE_LOG_LEVEL", kLogLevels, "info", "Least level of the lines on stderr", &O::log_level},
     {"--log-format", "FARANDOLE_LOG_FORMAT", kLogFormats, "text",
      "How a line is written: for people, or as an object with time, level, tenant, job and sentence", &O::log_format},
@@ -175,6 +181,7 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   if (coordinator.state_dir.empty()) coordinator.state_dir = ServeDirectory(DefaultStateHome().path);
   coordinator.listen = options.listen;
   coordinator.http = options.http;
+  coordinator.https = options.https;
   coordinator.http_hosts = absl::StrSplit(options.http_host, ',', absl::SkipEmpty());
   coordinator.tls_cert = options.tls_cert;
   coordinator.tls_key = options.tls_key;

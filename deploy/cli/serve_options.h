@@ -22,6 +22,7 @@ struct ServeOptions {
   std::string listen;
   std::string state_dir;
   std::string http;
+  std::string https;
   std::string http_host;
   std::string tls_cert;
   std::string tls_key;

@@ -11,6 +11,8 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
@@ -25,7 +27,7 @@ constexpr int kMaxStreamsPerConnection = 128;
 // gRPC shares so much of the memory that this process may have among all connections' buffers.
 constexpr double kBufferShare = 0.4;
 constexpr uint64_t kLeastBufferBytes = 64 << 20;
-// A call's headers; a token has 256 bytes at most.
+// A call's headers; a signed token has 7 KiB at most, another one 256 bytes.
 constexpr int kMaxHeaderBytes = 8 << 10;
 // From a connection to the end of its TLS handshake.
 constexpr int kHandshakeTimeoutMs = 5'000;
@@ -36,6 +38,7 @@ constexpr int kKeepaliveTimeMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // Workers may ping as often as this, also while they have no call.
 constexpr int kMinPingIntervalMs = 1'000;
+constexpr unsigned kCertificateIntervalSeconds = 1;
 
 // gRPC's own log lines join ours; its errors are ours to describe, so they are warnings here.
 void ForwardLog(gpr_log_func_args* line) {
@@ -58,6 +61,14 @@ void PrepareLibrary() {
 
 // Without TLS: gRPC looks at tokens only where the credentials say who may connect, which is this host.
 std::shared_ptr<grpc::ServerCredentials> Credentials(const GrpcServerOptions& options) {
+  if (!options.tls_file.empty()) {
+    using grpc::experimental::FileWatcherCertificateProvider;
+    grpc::experimental::TlsServerCredentialsOptions tls(std::make_shared<FileWatcherCertificateProvider>(
+        options.tls_file, options.tls_file, kCertificateIntervalSeconds));
+    tls.watch_identity_key_cert_pairs();
+    tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    return grpc::experimental::TlsServerCredentials(tls);
+  }
   if (options.tls_certificate.empty()) return grpc::experimental::LocalServerCredentials(LOCAL_TCP);
   grpc::SslServerCredentialsOptions tls;
   tls.pem_key_cert_pairs.push_back({options.tls_key, options.tls_certificate});

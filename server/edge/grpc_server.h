@@ -21,6 +21,9 @@ struct GrpcServerOptions {
   // PEM; both empty: no TLS, which is for loopback only.
   std::string tls_certificate;
   std::string tls_key;
+  // A file with the key and then the certificate, which may be replaced in one step while the server runs; "": both are
+  // as above. New connections get a new certificate 1 s later at most, and those that there are go on.
+  std::string tls_file;
   ClientListenerOptions clients;
 };
 

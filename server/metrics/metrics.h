@@ -56,6 +56,13 @@ class Metrics {
   void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
   void CountDeniedCall() { denied_calls_->Increment(); }
   void CountRefusedConnection() { refused_connections_->Increment(); }
+  // The certificate that is served: valid until then; it was replaced, or a new one was refused.
+  void ShowCertificateEnd(absl::Time not_after) {
+    certificate_ends_->Add({}).Set(absl::ToDoubleSeconds(not_after - absl::UnixEpoch()));
+  }
+  void CountCertificate(bool is_served) {
+    certificates_->Add({{"result", is_served ? "served" : "refused"}}).Increment();
+  }
   void CountStreamOpened() { streams_->Increment(); }
   void CountStreamEnded() { streams_->Decrement(); }
   void ObserveStep(absl::Duration took) { step_seconds_->Observe(absl::ToDoubleSeconds(took)); }
@@ -102,6 +109,8 @@ class Metrics {
   prometheus::Counter* mailbox_refusals_;
   prometheus::Counter* denied_calls_;
   prometheus::Counter* refused_connections_;
+  prometheus::Family<prometheus::Gauge>* certificate_ends_;
+  prometheus::Family<prometheus::Counter>* certificates_;
   prometheus::Gauge* streams_;
   prometheus::Gauge* mailbox_events_;
   prometheus::Histogram* step_seconds_;

@@ -1,0 +1,69 @@
+#ifndef FARANDOLE_SERVER_TLS_SERVED_CERTIFICATE_H_
+#define FARANDOLE_SERVER_TLS_SERVED_CERTIFICATE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/steady_notification.h"
+#include "base/tls/certificate_reader.h"
+
+namespace farandole {
+
+// The certificate of the coordinator and its key, in two files that may be replaced while it runs. Looks at the files
+// once a second, in a thread of its own. A new pair that no server can use changes nothing, and is told: in the log,
+// and to the owner. Owned by the coordinator.
+class ServedCertificate {
+ public:
+  // Is told of the files, on the thread of the watch.
+  struct Listener {
+    // A new pair, which fits and is valid now; an error says why it cannot be served after all.
+    std::function<absl::Status(const Certificate&, const CertificateFacts&)> on_change;
+    // The files hold a pair that is not served; once for each such pair.
+    std::function<void()> on_refusal;
+  };
+
+  // Reads both files; errors name them.
+  //   INVALID_ARGUMENT  a file cannot be read, or CheckServerCertificate refuses the pair
+  static absl::StatusOr<std::unique_ptr<ServedCertificate>> Load(std::string certificate_file, std::string key_file);
+  // Ends the watch.
+  ~ServedCertificate();
+
+  // The pair as it was loaded, and its facts.
+  const Certificate& pair() const { return first_; }
+  const CertificateFacts& facts() const { return facts_; }
+
+  // Begins the watch; to be called once. A longer `interval` is for nobody, a shorter one for tests.
+  void Watch(Listener listener, absl::Duration interval = absl::Seconds(1));
+
+ private:
+  ServedCertificate(std::string certificate_file, std::string key_file)
+      : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
+
+  absl::StatusOr<Certificate> Read() const;
+  void Look();
+  void Refuse(const absl::Status& why);
+
+  const std::string certificate_file_;
+  const std::string key_file_;
+  Certificate first_;
+  CertificateFacts facts_;
+
+  // Of the thread.
+  Certificate served_;
+  // A refusal that was seen once, and the one that was told: files that are being replaced do not fit for a moment.
+  std::string seen_refusal_;
+  std::string told_refusal_;
+  Listener listener_;
+  SteadyNotification stop_;
+  std::thread thread_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_TLS_SERVED_CERTIFICATE_H_

@@ -1,16 +1,20 @@
 // The principals that may make each call: every method of every service, and every principal. A method that is not in
 // the table fails the test.
 
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "farandole/v1/access.pb.h"
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
@@ -21,6 +25,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
+#include "server/identity/test_issuer.h"
 #include "server/testing/http_get.h"
 
 namespace farandole {
@@ -46,11 +51,42 @@ enum Principal {
   kAuditor,
   kClusterOperator,
   kRoot,
+  // Owners of signed tokens, by the roles that their issuer's table gives them.
+  kSignedNobody,   // in no row
+  kSignedExpired,  // an admin of "team"
+  kSignedForged,   // the same, by another's key
+  kSignedViewer,
+  kSignedLauncher,
+  kSignedAdmin,
+  kSignedForeignAdmin,
+  kSignedAuditor,
 };
-constexpr Principal kPrincipals[] = {
-    kNobody,          kWrongToken,      kRevoked,       kOwnRun,      kOtherRun,        kForeignRun,
-    kOwnViewer,       kOwnLauncher,     kOtherLauncher, kOwnOperator, kOwnAdmin,        kForeignViewer,
-    kForeignLauncher, kForeignOperator, kForeignAdmin,  kAuditor,     kClusterOperator, kRoot};
+constexpr Principal kPrincipals[] = {kNobody,
+                                     kWrongToken,
+                                     kRevoked,
+                                     kOwnRun,
+                                     kOtherRun,
+                                     kForeignRun,
+                                     kOwnViewer,
+                                     kOwnLauncher,
+                                     kOtherLauncher,
+                                     kOwnOperator,
+                                     kOwnAdmin,
+                                     kForeignViewer,
+                                     kForeignLauncher,
+                                     kForeignOperator,
+                                     kForeignAdmin,
+                                     kAuditor,
+                                     kClusterOperator,
+                                     kRoot,
+                                     kSignedNobody,
+                                     kSignedExpired,
+                                     kSignedForged,
+                                     kSignedViewer,
+                                     kSignedLauncher,
+                                     kSignedAdmin,
+                                     kSignedForeignAdmin,
+                                     kSignedAuditor};
 using Principals = std::set<Principal>;
 
 Principals With(Principals some, const Principals& others) {
@@ -59,18 +95,21 @@ Principals With(Principals some, const Principals& others) {
 }
 
 // A call without a field for the tenant means the caller's own tenant.
-const Principals kLaunchers = {kOwnLauncher,     kOtherLauncher,   kOwnOperator,  kOwnAdmin,
-                               kForeignLauncher, kForeignOperator, kForeignAdmin, kRoot};
+const Principals kLaunchers = {kOwnLauncher,     kOtherLauncher,   kOwnOperator,       kOwnAdmin,
+                               kForeignLauncher, kForeignOperator, kForeignAdmin,      kRoot,
+                               kSignedLauncher,  kSignedAdmin,     kSignedForeignAdmin};
 const Principals kWorkers = With(kLaunchers, {kOwnRun});
-const Principals kCluster = {kAuditor, kClusterOperator, kRoot};
-const Principals kTokens = With(With(kLaunchers, {kOwnViewer, kForeignViewer}), kCluster);
+const Principals kCluster = {kAuditor, kClusterOperator, kRoot, kSignedAuditor};
+const Principals kTokens = With(With(kLaunchers, {kOwnViewer, kForeignViewer, kSignedViewer}), kCluster);
 const Principals kReaders = With(kTokens, {kOwnRun, kOtherRun, kForeignRun});
-const Principals kViewers = With({kOwnViewer, kOwnLauncher, kOtherLauncher, kOwnOperator, kOwnAdmin}, kCluster);
-const Principals kOperators = {kOwnOperator, kOwnAdmin, kRoot};
+const Principals kViewers = With(
+    {kOwnViewer, kOwnLauncher, kOtherLauncher, kOwnOperator, kOwnAdmin, kSignedViewer, kSignedLauncher, kSignedAdmin},
+    kCluster);
+const Principals kOperators = {kOwnOperator, kOwnAdmin, kRoot, kSignedAdmin};
 const Principals kControllers = With(kOperators, {kOwnLauncher});
-const Principals kAdmins = {kOwnAdmin, kRoot};
+const Principals kAdmins = {kOwnAdmin, kRoot, kSignedAdmin};
 // Of a token that is named by its id, which those of another tenant may not learn to be there.
-const Principals kAllAdmins = {kOwnAdmin, kForeignAdmin, kRoot};
+const Principals kAllAdmins = {kOwnAdmin, kForeignAdmin, kRoot, kSignedAdmin, kSignedForeignAdmin};
 const Principals kRootOnly = {kRoot};
 
 const std::map<std::string, Principals>& Table() {
@@ -99,7 +138,18 @@ void SetField(google::protobuf::Message* message, const std::string& field, cons
 
 class AccessTableTest : public CoordinatorFixture {
  protected:
-  AccessTableTest() { options_.http = "127.0.0.1:0"; }
+  AccessTableTest() {
+    options_.http = "127.0.0.1:0";
+    std::string directory = absl::StrCat(::testing::TempDir(), "/table-XXXXXX");
+    EXPECT_NE(mkdtemp(directory.data()), nullptr);
+    options_.identity_file = issuer_.WriteConfig(directory, R"(    roles:
+      - {claims: {groups: viewers}, tenant: team, role: viewer}
+      - {claims: {groups: launchers}, tenant: team, role: launcher}
+      - {claims: {groups: admins}, tenant: team, role: admin}
+      - {claims: {groups: others}, tenant: other, role: admin}
+      - {claims: {groups: auditors}, role: auditor}
+)");
+  }
 
   void SetUp() override {
     Start();
@@ -120,12 +170,32 @@ class AccessTableTest : public CoordinatorFixture {
     tokens_[kOwnRun] = CredentialFor("train", tokens_[kOwnLauncher]);
     tokens_[kOtherRun] = CredentialFor("infer", team);
     tokens_[kForeignRun] = CredentialFor("far", other);
+    MakeSignedTokens();
     const v1::CreateTokenResponse revoked = MakeToken(team, v1::ADMIN);
     tokens_[kRevoked] = revoked.token();
     v1::RevokeTokenRequest request;
     request.set_id(revoked.about().id());
     request.set_idempotency_key("revoke");
     ASSERT_TRUE(TestClient(coordinator_->address(), team).RevokeToken(request).ok());
+  }
+
+  void MakeSignedTokens() {
+    const std::pair<Principal, const char*> groups[] = {{kSignedNobody, "strangers"},    {kSignedExpired, "admins"},
+                                                        {kSignedForged, "admins"},       {kSignedViewer, "viewers"},
+                                                        {kSignedLauncher, "launchers"},  {kSignedAdmin, "admins"},
+                                                        {kSignedForeignAdmin, "others"}, {kSignedAuditor, "auditors"}};
+    for (const auto& [principal, group] : groups) {
+      const absl::Time made = absl::Now() - absl::Hours(principal == kSignedExpired ? 1 : 0);
+      nlohmann::json claims = issuer_.Claims(absl::StrCat("person ", principal), made);
+      claims["groups"] = {group};
+      tokens_[principal] = principal == kSignedForged
+                               ? SignToken({{"alg", "ES256"}, {"kid", "ES256-1"}}, claims, SigningKey::P256())
+                               : issuer_.Sign(claims);
+    }
+    // The coordinator fetches the issuer's keys when it starts.
+    const absl::Time end = SteadyNow() + absl::Seconds(kTestDeadlineSeconds);
+    TestClient client(coordinator_->address(), tokens_.at(kSignedViewer));
+    while (absl::IsUnavailable(client.ListJobs().status()) && SteadyNow() < end) std::this_thread::yield();
   }
 
   v1::CreateTokenResponse MakeToken(const std::string& with, v1::Role role) {
@@ -192,6 +262,7 @@ class AccessTableTest : public CoordinatorFixture {
     return status.error_code();
   }
 
+  TestIssuer issuer_;
   std::map<Principal, std::string> tokens_;
   int made_ = 0;
 };
@@ -216,7 +287,8 @@ TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
               code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
           EXPECT_NE(is_denied, row->second.count(principal) > 0)
               << name << " by principal " << principal << ": code " << code;
-          if (principal == kNobody || principal == kWrongToken || principal == kRevoked) {
+          if (principal == kNobody || principal == kWrongToken || principal == kRevoked ||
+              principal == kSignedExpired || principal == kSignedForged) {
             EXPECT_EQ(code, grpc::StatusCode::UNAUTHENTICATED) << name;
           }
         }

@@ -31,6 +31,8 @@
 #include "server/edge/output_router.h"
 #include "server/edge/sweeper.h"
 #include "server/edge/worker_service.h"
+#include "server/identity/identity_config.h"
+#include "server/identity/signed_tokens.h"
 #include "server/loop/job_loops.h"
 #include "server/loop/job_rows.h"
 #include "server/metrics/metrics.h"
@@ -73,6 +75,7 @@ class Coordinator::Parts {
     if (!grpc_options.ok()) return grpc_options.status();
     absl::StatusOr<std::optional<HttpEdgeOptions>> http_options = CheckHttpOptions(options_);
     if (!http_options.ok()) return http_options.status();
+    if (absl::Status status = ReadIdentity(); !status.ok()) return status;
     if (absl::Status status = LoadCertificate(&*grpc_options, &*http_options); !status.ok()) return status;
     for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::StartLoops}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
@@ -124,6 +127,14 @@ class Coordinator::Parts {
 
   static std::string WithPort(const std::string& listen, int port) {
     return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+  }
+
+  absl::Status ReadIdentity() {
+    if (options_.identity_file.empty()) return absl::OkStatus();
+    absl::StatusOr<std::vector<IssuerConfig>> issuers = ReadIdentityConfig(options_.identity_file);
+    if (!issuers.ok()) return absl::InvalidArgumentError(absl::StrCat("--identity-file: ", issuers.status().message()));
+    issuers_ = *std::move(issuers);
+    return absl::OkStatus();
   }
 
   // The certificate of both ports.
@@ -209,6 +220,10 @@ class Coordinator::Parts {
     tokens_ = std::make_unique<TokenRegistrar>(ledger_.get(), &tenants_, mint_.get(),
                                                [this](const std::string& token) { return KeepStartToken(token); });
     if (absl::Status status = tokens_->EnsureStartToken(token()); !status.ok()) return status;
+    if (!issuers_.empty()) {
+      signed_ = std::make_unique<SignedTokens>(issuers_, &tenants_, &metrics_, [] { return absl::Now(); });
+      tenants_.SetSignedTokens([this](absl::string_view token) { return signed_->Authenticate(token); });
+    }
     const absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store_.get(), "summary/");
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
@@ -332,6 +347,9 @@ class Coordinator::Parts {
   Metrics metrics_{kVersion, absl::Now()};
   std::unique_ptr<MemoryFile> tls_file_;
   Tenants tenants_;
+  std::vector<IssuerConfig> issuers_;
+  // Null: there are no identity providers.
+  std::unique_ptr<SignedTokens> signed_;
   JobRegistry jobs_{&tenants_};
   OutputRouter output_router_;
   std::optional<StateDirectory> directory_;

@@ -30,6 +30,8 @@ struct CoordinatorOptions {
   // The same in memory, instead of the files: for a launcher that makes a certificate for this coordinator only.
   std::string tls_cert_pem;
   std::string tls_key_pem;
+  // The identity providers whose signed tokens are taken (docs/security.md), a YAML file; "": none.
+  std::string identity_file;
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
   std::string advertised_host;
   JobOptions job;

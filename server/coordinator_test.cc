@@ -328,6 +328,11 @@ TEST_F(CoordinatorTest, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(refusal([](auto* options) { options->listen = "127.0.0.1:70000"; }), HasSubstr("0 to 65535"));
   EXPECT_THAT(refusal([](auto* options) { options->listen = "no.such.host.invalid:1"; }), HasSubstr("not known"));
   EXPECT_THAT(refusal([](auto* options) { options->http = "0.0.0.0:0"; }), HasSubstr("--http"));
+  EXPECT_THAT(refusal([](auto* options) { options->https = "0.0.0.0:0"; }),
+              HasSubstr("--https 0.0.0.0:0 needs a certificate; give --tls-cert and --tls-key"));
+  EXPECT_THAT(refusal([](auto* options) { options->http = options->https = "127.0.0.1:0"; }),
+              HasSubstr("the dashboard is served at one of both"));
+  EXPECT_THAT(refusal([](auto* options) { options->identity_file = "/no/file"; }), HasSubstr("--identity-file: "));
   EXPECT_THAT(refusal([](auto* options) { options->tls_key = "/key"; }), HasSubstr("--tls-cert is missing"));
   EXPECT_THAT(refusal([](auto* options) {
                 options->tls_cert = "/no/cert";

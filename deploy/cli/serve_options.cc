@@ -48,6 +48,9 @@ constexpr ServeSetting kSettings[] = {
      &O::tls_cert},
     {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM; replaced with it",
      &O::tls_key},
+    {"--identity-file", "FARANDOLE_IDENTITY_FILE", "FILE", "",
+     "Identity providers whose signed tokens are taken, and the roles of their people, YAML; by default none",
+     &O::identity_file},
     {"--log-level", "FARANDOLE_LOG_LEVEL", kLogLevels, "info", "Least level of the lines on stderr", &O::log_level},
     {"--log-format", "FARANDOLE_LOG_FORMAT", kLogFormats, "text",
      "How a line is written: for people, or as an object with time, level, tenant, job and sentence", &O::log_format},
@@ -185,6 +188,7 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.http_hosts = absl::StrSplit(options.http_host, ',', absl::SkipEmpty());
   coordinator.tls_cert = options.tls_cert;
   coordinator.tls_key = options.tls_key;
+  coordinator.identity_file = options.identity_file;
   coordinator.job_loops = options.job_loops;
   coordinator.job.heartbeat_interval = absl::Milliseconds(options.heartbeat_interval_ms);
   coordinator.job.silence_limit = absl::Milliseconds(options.silence_limit_ms);

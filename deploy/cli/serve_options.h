@@ -26,6 +26,7 @@ struct ServeOptions {
   std::string http_host;
   std::string tls_cert;
   std::string tls_key;
+  std::string identity_file;
   std::string log_level;
   std::string log_format;
   uint64_t job_loops = 0;

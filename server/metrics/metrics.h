@@ -56,6 +56,16 @@ class Metrics {
   void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
   void CountDeniedCall() { denied_calls_->Increment(); }
   void CountRefusedConnection() { refused_connections_->Increment(); }
+  // Of signed tokens, by the issuer's name ("" for one that is not known), and of their issuers' keys.
+  void CountSignedToken(const std::string& issuer, const std::string& result) {
+    signed_tokens_->Add({{"issuer", issuer}, {"result", result}}).Increment();
+  }
+  void CountKeyFetch(const std::string& issuer, bool is_good) {
+    key_fetches_->Add({{"issuer", issuer}, {"result", is_good ? "fetched" : "failed"}}).Increment();
+  }
+  void ShowKeys(const std::string& issuer, size_t keys) {
+    issuer_keys_->Add({{"issuer", issuer}}).Set(static_cast<double>(keys));
+  }
   // The certificate that is served: valid until then; it was replaced, or a new one was refused.
   void ShowCertificateEnd(absl::Time not_after) {
     certificate_ends_->Add({}).Set(absl::ToDoubleSeconds(not_after - absl::UnixEpoch()));
@@ -109,6 +119,9 @@ class Metrics {
   prometheus::Counter* mailbox_refusals_;
   prometheus::Counter* denied_calls_;
   prometheus::Counter* refused_connections_;
+  prometheus::Family<prometheus::Counter>* signed_tokens_;
+  prometheus::Family<prometheus::Counter>* key_fetches_;
+  prometheus::Family<prometheus::Gauge>* issuer_keys_;
   prometheus::Family<prometheus::Gauge>* certificate_ends_;
   prometheus::Family<prometheus::Counter>* certificates_;
   prometheus::Gauge* streams_;

@@ -4,16 +4,35 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/sha256.h"
+#include "base/text/time_text.h"
 #include "server/registry/rights.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMaxTenantNameBytes = 64;
+// No token's id begins so.
+constexpr char kSignedPrefix[] = "sub-";
+constexpr size_t kPrincipalDigits = 32;
+
+// Whether the text has three parts between dots, of which the first is that of a JSON object. A token of another kind
+// has no dot.
+bool HasFormOfSignedToken(absl::string_view text) {
+  return absl::StartsWith(text, "ey") && std::count(text.begin(), text.end(), '.') == 2;
+}
 
 }  // namespace
+
+std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subject) {
+  // No URL has a line's end.
+  const std::string digest = absl::BytesToHexString(Sha256(absl::StrCat(issuer, "\n", subject)));
+  return absl::StrCat(kSignedPrefix, digest.substr(0, kPrincipalDigits));
+}
 
 absl::Status CheckTenantName(absl::string_view name) {
   const auto allowed = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; };
@@ -61,12 +80,17 @@ std::vector<v1::TenantRecord> Tenants::List() const {
 
 std::string Access::Text() const {
   if (IsOfRun()) return absl::StrCat("the credential of a run of job ", job, " of tenant ", tenant);
+  if (IsSigned()) {
+    const std::string where = IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant);
+    return absl::StrCat(subject, " of issuer ", signer, " (", RoleName(role), where, ")");
+  }
   const std::string of = IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant);
   return absl::StrCat("token ", token_id, " (", RoleName(role), of, ")");
 }
 
 absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
   if (RunCredentials::IsCredential(token)) return AuthenticateRun(token);
+  if (check_signed_ != nullptr && HasFormOfSignedToken(token)) return check_signed_(token);
   const absl::StatusOr<v1::Token> known = tokens_.Authenticate(token, absl::Now());
   if (!known.ok()) return known.status();
   return Access{known->tenant(), known->role(), known->id()};
@@ -83,6 +107,12 @@ absl::StatusOr<Access> Tenants::AuthenticateRun(absl::string_view credential) co
 }
 
 absl::Status Tenants::CheckStanding(const Access& access) const {
+  if (access.IsSigned()) {
+    if (absl::Now() < access.expires) return absl::OkStatus();
+    return absl::UnauthenticatedError(
+        absl::StrCat("the signed token of ", access.subject, " expired at ", UtcText(access.expires)));
+  }
+  if (access.IsOfRun() && absl::StartsWith(access.token_id, kSignedPrefix)) return absl::OkStatus();
   const absl::Status status =
       tokens_.CheckStanding(access.token_id, absl::Now(), /*while_unexpired=*/!access.IsOfRun());
   if (status.ok() || !access.IsOfRun()) return status;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "farandole/v1/store.pb.h"
 #include "server/registry/job_key.h"
 #include "server/registry/run_credentials.h"
@@ -41,11 +43,20 @@ struct Access {
   // Of a run's credential: its job and launch. "": of a tenant's token.
   std::string job = {};
   v1::Launch launch = {};
+  // Of a signed token: its issuer's name and its subject, and when it ends. "": of another one.
+  std::string signer = {};
+  std::string subject = {};
+  absl::Time expires = absl::InfiniteFuture();
 
   bool IsOfRun() const { return !job.empty(); }
+  bool IsSigned() const { return !signer.empty(); }
   // "token 0123456789abcdef (viewer of tenant vision)".
   std::string Text() const;
 };
+
+// The id of the owner of an issuer's signed tokens, which stands where others have the id of a token: the same for all
+// of the owner's tokens.
+std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subject);
 
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
 absl::Status CheckTenantName(absl::string_view name);
@@ -60,15 +71,23 @@ class Tenants {
   absl::Status CheckRoom() const;
   std::optional<v1::TenantRecord> Find(absl::string_view name) const;
 
+  // Sets who knows signed tokens; before the first call that may have one. Errors as Authenticate, and
+  // PERMISSION_DENIED, UNAVAILABLE.
+  using SignedTokenCheck = std::function<absl::StatusOr<Access>(absl::string_view token)>;
+  void SetSignedTokens(SignedTokenCheck check) { check_signed_ = std::move(check); }
   // Sets what the credentials of runs are made with; before the first call that needs it.
   void SetRunKey(std::string key) { credentials_.emplace(std::move(key)); }
   // The credential of a run of the tenant's job, which ends with the token `token_id`.
   std::string CredentialOf(const JobKey& key, const v1::Launch& launch, const std::string& token_id) const;
 
-  // The tenant that `token`, or the credential of a run, belongs to. UNAUTHENTICATED: it belongs to none, or has ended.
+  // The tenant that `token`, a signed token or the credential of a run belongs to.
+  //   UNAUTHENTICATED    it belongs to none, or has ended
+  //   PERMISSION_DENIED  it is a signed token whose owner has no role here
+  //   UNAVAILABLE        it is a signed token, and its issuer's keys are not known yet; retry
   absl::StatusOr<Access> Authenticate(absl::string_view token) const;
   // OK, or UNAUTHENTICATED: what was let in as `access` may not go on, since its token has ended meanwhile. A run goes
-  // on when the token with which it was launched has expired, and not when that was revoked.
+  // on when the token with which it was launched has expired, and not when that was revoked. Signed tokens are not
+  // revoked: a run that was launched with one goes on.
   absl::Status CheckStanding(const Access& access) const;
 
   TokenTable& tokens() const { return tokens_; }
@@ -83,6 +102,8 @@ class Tenants {
   absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::optional<RunCredentials> credentials_;
+  // Null: no signed token is known.
+  SignedTokenCheck check_signed_;
   // Notes the use of tokens.
   mutable TokenTable tokens_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.

@@ -30,7 +30,8 @@ LIBRARIES = [
     Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
     Owned(r"gloo/", ["worker/transport/gloo/*"]),
     Owned(r"pmix\w*\.h", ["worker/launch/pmix_exchange.cc"]),
-    Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc"]),
+    Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc", "server/identity/identity_config.cc"]),
+    Owned(r"cjose/", ["server/identity/key_set.cc"]),
     Owned(r"nccl\.h", ["worker/device/declarations_check.cc"]),
 ]
 

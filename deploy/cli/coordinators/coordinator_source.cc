@@ -12,7 +12,8 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kMostTokenBytes = 4096;
+// Signed tokens are long.
+constexpr size_t kMostTokenBytes = 8192;
 constexpr size_t kMostCertificateBytes = 1 << 20;
 
 absl::StatusOr<std::string> ReadCertificates(const std::string& ca_file) {

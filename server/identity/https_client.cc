@@ -1,0 +1,181 @@
+#include "server/identity/https_client.h"
+
+#include <openssl/ssl.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/tls/certificate_reader.h"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/address.hpp"
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/ssl/context.hpp"
+#include "boost/asio/ssl/host_name_verification.hpp"
+#include "boost/asio/ssl/stream.hpp"
+#include "boost/beast/core/flat_buffer.hpp"
+#include "boost/beast/core/tcp_stream.hpp"
+#include "boost/beast/http.hpp"
+
+namespace farandole {
+namespace {
+
+namespace http = boost::beast::http;
+namespace ssl = boost::asio::ssl;
+using boost::asio::ip::tcp;
+
+constexpr size_t kMostUrlBytes = 2048;
+
+bool IsAddress(const std::string& host) {
+  boost::system::error_code error;
+  boost::asio::ip::make_address(host, error);
+  return !error;
+}
+
+// One request. Each step begins the next; the first that fails is the end.
+class Exchange {
+ public:
+  Exchange(const HttpsRequest& request, HttpsUrl url)
+      : request_(request), url_(std::move(url)), stream_(io_, context_) {}
+
+  absl::StatusOr<HttpsReply> Run() {
+    if (absl::Status status = Prepare(); !status.ok()) return status;
+    resolver_.async_resolve(url_.host, url_.port, tcp::resolver::numeric_service,
+                            [this](boost::system::error_code error, const tcp::resolver::results_type& found) {
+                              if (IsGood(error, "find")) Connect(found);
+                            });
+    io_.run_for(absl::ToChronoNanoseconds(request_.timeout));
+    if (!reply_.has_value()) {
+      reply_ = absl::DeadlineExceededError(
+          absl::StrCat(url_.HostHeader(), " has not answered within ", absl::FormatDuration(request_.timeout)));
+    }
+    // Lets operations that are under way end while the objects that they use are there.
+    resolver_.cancel();
+    stream_.next_layer().close();
+    io_.restart();
+    io_.poll();
+    return *std::move(reply_);
+  }
+
+ private:
+  absl::Status Prepare() {
+    boost::system::error_code error;
+    SSL_CTX_set_min_proto_version(context_.native_handle(), TLS1_2_VERSION);
+    if (request_.ca_pem.empty()) {
+      context_.set_default_verify_paths(error);
+    } else if (AddTrust(request_.ca_pem, SSL_CTX_get_cert_store(context_.native_handle())) == 0) {
+      return absl::InvalidArgumentError("the CA file holds no certificate in PEM");
+    }
+    if (error) return absl::UnavailableError(absl::StrCat("the system's certificates: ", error.message()));
+    stream_.set_verify_mode(ssl::verify_peer);
+    stream_.set_verify_callback(ssl::host_name_verification(url_.host));
+    if (!IsAddress(url_.host)) SSL_set_tlsext_host_name(stream_.native_handle(), url_.host.c_str());
+    message_.version(11);
+    message_.method(request_.form.empty() ? http::verb::get : http::verb::post);
+    message_.target(url_.target);
+    message_.set(http::field::host, url_.HostHeader());
+    message_.set(http::field::accept, "application/json");
+    message_.set(http::field::user_agent, "farandole");
+    message_.set(http::field::connection, "close");
+    if (!request_.form.empty()) message_.set(http::field::content_type, "application/x-www-form-urlencoded");
+    message_.body() = request_.form;
+    message_.prepare_payload();
+    parser_.body_limit(request_.most_bytes);
+    return absl::OkStatus();
+  }
+
+  bool IsGood(const boost::system::error_code& error, const char* what) {
+    if (error && !reply_.has_value()) {
+      reply_ = absl::UnavailableError(absl::StrCat("cannot ", what, " ", url_.HostHeader(), ": ", error.message()));
+    }
+    return !error;
+  }
+
+  void Connect(const tcp::resolver::results_type& found) {
+    stream_.next_layer().async_connect(found, [this](boost::system::error_code error, const tcp::endpoint&) {
+      if (IsGood(error, "reach")) Handshake();
+    });
+  }
+
+  void Handshake() {
+    stream_.async_handshake(ssl::stream_base::client, [this](boost::system::error_code error) {
+      if (IsGood(error, "trust")) Send();
+    });
+  }
+
+  void Send() {
+    http::async_write(stream_, message_, [this](boost::system::error_code error, size_t) {
+      if (IsGood(error, "ask")) Receive();
+    });
+  }
+
+  void Receive() {
+    http::async_read(stream_, buffer_, parser_, [this](boost::system::error_code error, size_t) {
+      if (!IsGood(error, "understand")) return;
+      reply_ = HttpsReply{parser_.get().result_int(), std::string(parser_.get()[http::field::location]),
+                          std::move(parser_.get().body())};
+    });
+  }
+
+  const HttpsRequest& request_;
+  const HttpsUrl url_;
+  boost::asio::io_context io_{1};
+  ssl::context context_{ssl::context::tls_client};
+  tcp::resolver resolver_{io_};
+  ssl::stream<boost::beast::tcp_stream> stream_;
+  http::request<http::string_body> message_;
+  boost::beast::flat_buffer buffer_;
+  http::response_parser<http::string_body> parser_;
+  std::optional<absl::StatusOr<HttpsReply>> reply_;
+};
+
+}  // namespace
+
+std::string HttpsUrl::HostHeader() const {
+  const std::string name = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
+  return port == "443" ? name : absl::StrCat(name, ":", port);
+}
+
+absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text) {
+  const absl::Status wrong =
+      absl::InvalidArgumentError(absl::StrCat("\"", text.substr(0, 128), "\" is not https://HOST[:PORT][/PATH]"));
+  absl::string_view rest = text;
+  if (text.size() > kMostUrlBytes || !absl::ConsumePrefix(&rest, "https://")) return wrong;
+  for (const char c : rest) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c)) || c == '#' || c == '@' || c == '"' || c == '\\')
+      return wrong;
+  }
+  const size_t slash = rest.find_first_of("/?");
+  HttpsUrl url;
+  if (slash != absl::string_view::npos) {
+    url.target = rest[slash] == '/' ? std::string(rest.substr(slash)) : absl::StrCat("/", rest.substr(slash));
+    rest = rest.substr(0, slash);
+  }
+  const size_t colon = rest.rfind(':');
+  const size_t bracket = rest.rfind(']');
+  if (colon != absl::string_view::npos && (bracket == absl::string_view::npos || colon > bracket)) {
+    url.port = std::string(rest.substr(colon + 1));
+    rest = rest.substr(0, colon);
+  }
+  int port = 0;
+  if (!absl::SimpleAtoi(url.port, &port) || port < 1 || port > 65535) return wrong;
+  url.port = absl::StrCat(port);
+  const bool is_bracketed = absl::ConsumePrefix(&rest, "[");
+  if (is_bracketed && !absl::ConsumeSuffix(&rest, "]")) return wrong;
+  url.host = std::string(rest);
+  if (url.host.empty() || absl::StrContains(url.host, ':') != is_bracketed) return wrong;
+  if (is_bracketed && !IsAddress(url.host)) return wrong;
+  return url;
+}
+
+absl::StatusOr<HttpsReply> AskByHttps(const HttpsRequest& request) {
+  absl::StatusOr<HttpsUrl> url = ParseHttpsUrl(request.url);
+  if (!url.ok()) return url.status();
+  return Exchange(request, *std::move(url)).Run();
+}
+
+}  // namespace farandole

@@ -148,6 +148,7 @@ class AccessTableTest : public CoordinatorFixture {
       - {claims: {groups: admins}, tenant: team, role: admin}
       - {claims: {groups: others}, tenant: other, role: admin}
       - {claims: {groups: auditors}, role: auditor}
+    sign_in: {client_id: dashboard, address: "https://jobs.example"}
 )");
   }
 
@@ -320,6 +321,8 @@ const std::map<std::string, RouteRow>& Routes() {
       {"POST /logout", {kAnybody}},
       {"GET /api/v1/events", {kTokens}},
       {"GET /assets/*", {kAnybody}},
+      {"GET /sign-in/*", {kAnybody, "/sign-in/none"}},
+      {"GET /sign-in/*/done", {kAnybody, "/sign-in/none/done"}},
   };
   return routes;
 }

@@ -1,5 +1,6 @@
 #include "server/coordinator.h"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -32,6 +33,7 @@
 #include "server/edge/sweeper.h"
 #include "server/edge/worker_service.h"
 #include "server/identity/identity_config.h"
+#include "server/identity/sign_in_flow.h"
 #include "server/identity/signed_tokens.h"
 #include "server/loop/job_loops.h"
 #include "server/loop/job_rows.h"
@@ -283,6 +285,11 @@ class Coordinator::Parts {
         DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
     site.routes.push_back(
         DirectRoute("GET", "/metrics", HttpAccess::kAdmin, [this](const HttpRequest&) { return ShowMetrics(); }));
+    if (signed_ != nullptr && HasSignIn()) {
+      flow_ = std::make_unique<SignInFlow>(
+          signed_.get(), &sign_in_, &metrics_, [](const Access& access) { return IdentityFor(access); }, &SteadyNow);
+      for (HttpRoute& route : flow_->Routes()) site.routes.push_back(std::move(route));
+    }
     for (const HttpRoute& route : site.routes) http_routes_.push_back(absl::StrCat(route.method, " ", route.path));
     absl::StatusOr<std::unique_ptr<HttpEdge>> edge = HttpEdge::Start(edge_options, std::move(site));
     if (!edge.ok()) return edge.status();
@@ -301,6 +308,11 @@ class Coordinator::Parts {
     if (Has(access.role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access.tenant, access.Text()};
     const HttpAccess sees = IsOfCluster(access.role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
     return {sees, access.tenant, access.Text()};
+  }
+
+  bool HasSignIn() const {
+    return std::any_of(issuers_.begin(), issuers_.end(),
+                       [](const IssuerConfig& issuer) { return issuer.sign_in.has_value(); });
   }
 
   absl::Status KeepStartToken(const std::string& token) {
@@ -339,6 +351,7 @@ class Coordinator::Parts {
     output_router_.calls().AnswerAll(status);
     sweeper_.reset();
     server_->Stop(kFarewell);
+    if (flow_ != nullptr) flow_->Stop();
     http_.reset();
     if (directory_.has_value()) directory_->RemoveAddress();
   }
@@ -373,6 +386,8 @@ class Coordinator::Parts {
   std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<GrpcServer> server_;
   SignIn sign_in_{[this](const std::string& token) { return IdentityOf(token); }, &SteadyNow};
+  // Null: nobody signs in with an identity provider.
+  std::unique_ptr<SignInFlow> flow_;
   std::unique_ptr<JobViews> views_;
   std::unique_ptr<LiveEvents> events_;
   std::unique_ptr<HttpEdge> http_;

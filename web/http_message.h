@@ -14,6 +14,8 @@ namespace farandole {
 
 // The cookie that carries a session (web/sign_in.h).
 inline constexpr char kSessionCookie[] = "farandole_session";
+// The cookie of a browser that signs in with an identity provider.
+inline constexpr char kSignInCookie[] = "farandole_sign_in";
 
 // A request, as the HTTP edge gives it to a route.
 struct HttpRequest {
@@ -26,6 +28,8 @@ struct HttpRequest {
   std::string token;
   // The cookie kSessionCookie; "" for none.
   std::string session;
+  // The cookie kSignInCookie; "" for none.
+  std::string sign_in;
   // The header Last-Event-ID, by which a reader goes on with a stream; "" for none.
   std::string last_event;
   // The headers Origin and Host; "" for none.

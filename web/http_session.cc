@@ -56,6 +56,7 @@ HttpRequest Translate(http::request<http::string_body>& message, std::string pee
   if (question != std::string::npos) request.query = target.substr(question + 1);
   request.token = BearerToken(ValueOf(message, http::field::authorization)).value_or("");
   request.session = Cookie(message, kSessionCookie);
+  request.sign_in = Cookie(message, kSignInCookie);
   request.origin = std::string(message[http::field::origin]);
   request.host = std::string(message[http::field::host]);
   request.last_event = std::string(message["Last-Event-ID"]);
@@ -176,7 +177,14 @@ void HttpSession::Write(HttpReply reply, bool keep_alive) {
   response_->set(http::field::cache_control, "no-store");
   response_->set("X-Content-Type-Options", "nosniff");
   if (is_strict_) response_->set("Strict-Transport-Security", kStrictTransport);
-  for (const auto& [name, value] : reply.headers) response_->set(name, value);
+  for (const auto& [name, value] : reply.headers) {
+    // A reply may set several cookies, each in a header of its own.
+    if (name == "Set-Cookie") {
+      response_->insert(name, value);
+    } else {
+      response_->set(name, value);
+    }
+  }
   response_->body() = reply.body;
   response_->keep_alive(keep_alive);
   response_->prepare_payload();

@@ -85,6 +85,11 @@ class HttpsEdgeTest : public ::testing::Test {
       reply.body = std::string(3 << 20, 'x');
       return reply;
     }));
+    site.routes.push_back(DirectRoute("GET", "/cookies", HttpAccess::kNobody, [](const HttpRequest&) {
+      HttpReply reply;
+      reply.headers = {{"Set-Cookie", "a=1"}, {"Cache-Control", "public"}, {"Set-Cookie", "b=2"}};
+      return reply;
+    }));
     site.routes.push_back({"GET", "/stream", HttpAccess::kNobody,
                            [this](const HttpRequest&, const HttpIdentity&, const HttpAnswer& answer) {
                              HttpReply reply;
@@ -165,6 +170,15 @@ TEST_F(HttpsEdgeTest, ANewCertificateIsForNewConnections) {
     EXPECT_THAT(connection->ReadAll(), HasSubstr("by TLS\n"));
   }
   EXPECT_THAT(stream.Read(60), HasSubstr("data: tick\n\n"));
+}
+
+TEST_F(HttpsEdgeTest, AReplyMaySetSeveralCookies) {
+  Start();
+  const std::string reply = Ask("/cookies");
+  EXPECT_THAT(reply, HasSubstr("\r\nSet-Cookie: a=1\r\n"));
+  EXPECT_THAT(reply, HasSubstr("\r\nSet-Cookie: b=2\r\n"));
+  EXPECT_THAT(reply, HasSubstr("\r\nCache-Control: public\r\n"));
+  EXPECT_THAT(reply, Not(HasSubstr("no-store")));
 }
 
 TEST_F(HttpsEdgeTest, ABadCertificateChangesNothing) {

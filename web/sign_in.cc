@@ -24,11 +24,9 @@ HttpReply Redirect(const std::string& path) {
   return reply;
 }
 
-HttpReply FormWith(unsigned status, const std::string& error) {
-  const std::string line = error.empty() ? "" : absl::StrCat("<p class=\"error\" role=\"alert\">", error, "</p>");
-  HttpReply reply = HtmlReply(absl::StrReplaceAll(PageFileAt("login.html").plain, {{"<!--error-->", line}}));
-  reply.status = status;
-  return reply;
+// `text` as HTML has it.
+std::string Escape(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 // Of application/x-www-form-urlencoded.
@@ -55,10 +53,10 @@ bool IsFromElsewhere(const HttpRequest& request) {
          request.origin != absl::StrCat("https://", request.host);
 }
 
-std::string Cookie(const HttpRequest& request, const std::string& secret, absl::Duration lifetime) {
+std::string Cookie(const std::string& secret, absl::Duration lifetime, bool is_behind_tls) {
   return absl::StrCat(kSessionCookie, "=", secret,
                       "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", absl::ToInt64Seconds(lifetime),
-                      request.is_behind_tls ? "; Secure" : "");
+                      is_behind_tls ? "; Secure" : "");
 }
 
 HttpReply TooMany() {
@@ -77,8 +75,9 @@ HttpCaller SignIn::CallerOf(const HttpRequest& request) {
     return {};
   }
   if (request.session.empty()) return {};
-  const std::optional<std::string> token = sessions_.Find(request.session, clock_());
-  return {token.has_value() ? identity_of_(*token) : HttpIdentity(), std::nullopt};
+  const std::optional<SessionTable::Session> session = sessions_.Find(request.session, clock_());
+  if (!session.has_value()) return {};
+  return {session->token.empty() ? session->identity : identity_of_(session->token), std::nullopt};
 }
 
 bool SignIn::CountWrong(const std::string& peer) {
@@ -88,7 +87,31 @@ bool SignIn::CountWrong(const std::string& peer) {
   return true;
 }
 
-HttpReply SignIn::Form() { return FormWith(200, ""); }
+HttpReply SignIn::Form() const { return FormWith(200, ""); }
+
+HttpReply SignIn::FormWith(unsigned status, const std::string& error) const {
+  const std::string line =
+      error.empty() ? "" : absl::StrCat("<p class=\"error\" role=\"alert\">", Escape(error), "</p>");
+  std::string ways;
+  for (const auto& [name, path] : providers_)
+    absl::StrAppend(&ways, "<a class=\"way\" href=\"", Escape(path), "\">Sign in with ", Escape(name), "</a>\n");
+  HttpReply reply = HtmlReply(
+      absl::StrReplaceAll(PageFileAt("login.html").plain, {{"<!--error-->", line}, {"<!--providers-->", ways}}));
+  reply.status = status;
+  return reply;
+}
+
+// A page that leads on, and no redirection: a browser that comes from the provider's site would follow it as that
+// site's and leave the session's cookie out, which is for this site alone.
+HttpReply SignIn::OpenFor(HttpIdentity identity, absl::Duration lifetime, bool is_behind_tls) {
+  HttpReply reply = HtmlReply(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
+      "content=\"0;url=/\"><title>Signed in - Farandole</title></head><body><p>You are signed in. <a "
+      "href=\"/\">Go to the dashboard</a></p></body></html>\n");
+  reply.headers.emplace_back(
+      "Set-Cookie", Cookie(sessions_.Open({"", std::move(identity), {}, lifetime}, clock_()), lifetime, is_behind_tls));
+  return reply;
+}
 
 HttpReply SignIn::Open(const HttpRequest& request) {
   if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
@@ -101,7 +124,8 @@ HttpReply SignIn::Open(const HttpRequest& request) {
     return reply;
   }
   HttpReply reply = Redirect("/");
-  reply.headers.emplace_back("Set-Cookie", Cookie(request, sessions_.Open(token, clock_()), SessionTable::kLifetime));
+  reply.headers.emplace_back(
+      "Set-Cookie", Cookie(sessions_.Open({token, {}, {}}, clock_()), SessionTable::kLifetime, request.is_behind_tls));
   return reply;
 }
 
@@ -109,7 +133,7 @@ HttpReply SignIn::Close(const HttpRequest& request) {
   if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
   sessions_.Close(request.session);
   HttpReply reply = Redirect("/login");
-  reply.headers.emplace_back("Set-Cookie", Cookie(request, "", absl::ZeroDuration()));
+  reply.headers.emplace_back("Set-Cookie", Cookie("", absl::ZeroDuration(), request.is_behind_tls));
   return reply;
 }
 

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "web/http_message.h"
@@ -26,8 +28,16 @@ class SignIn {
 
   HttpCaller CallerOf(const HttpRequest& request);
 
-  // GET /login: the form.
-  static HttpReply Form();
+  // Names of the identity providers with which people may sign in, and the paths that lead there; before the first
+  // request.
+  void SetProviders(std::vector<std::pair<std::string, std::string>> providers) { providers_ = std::move(providers); }
+
+  // GET /login: the form, with a way to each provider.
+  HttpReply Form() const;
+  // The same with what was wrong; `error` is text, not markup.
+  HttpReply FormWith(unsigned status, const std::string& error) const;
+  // Opens a session for whom a provider has named, and leads to the page.
+  HttpReply OpenFor(HttpIdentity identity, absl::Duration lifetime, bool is_behind_tls);
   // POST /login, with `token=TOKEN` as a form has it: opens a session and leads to the page, or shows the form again
   // with what was wrong.
   HttpReply Open(const HttpRequest& request);
@@ -42,6 +52,7 @@ class SignIn {
 
   const std::function<HttpIdentity(const std::string&)> identity_of_;
   const std::function<absl::Time()> clock_;
+  std::vector<std::pair<std::string, std::string>> providers_;
   SessionTable sessions_;
   WrongTokenLimit limit_;
 };

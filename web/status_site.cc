@@ -13,7 +13,8 @@ HttpSite MakeStatusSite(SignIn* sign_in) {
   site.caller_of = [sign_in](const HttpRequest& request) { return sign_in->CallerOf(request); };
   site.routes.push_back(
       DirectRoute("GET", "/", kNobody, [sign_in](const HttpRequest& request) { return sign_in->Page(request); }));
-  site.routes.push_back(DirectRoute("GET", "/login", kNobody, [](const HttpRequest&) { return SignIn::Form(); }));
+  site.routes.push_back(
+      DirectRoute("GET", "/login", kNobody, [sign_in](const HttpRequest&) { return sign_in->Form(); }));
   site.routes.push_back(
       DirectRoute("POST", "/login", kNobody, [sign_in](const HttpRequest& request) { return sign_in->Open(request); }));
   site.routes.push_back(DirectRoute("POST", "/logout", kNobody,

@@ -198,10 +198,10 @@ TEST_F(StatusSiteTest, AssetsAreKeptForGoodAndCompressedForThoseThatTakeIt) {
 TEST(SessionTableTest, TheOldestSessionMakesRoom) {
   SessionTable table;
   const absl::Time start = absl::UnixEpoch();
-  const std::string first = table.Open("t", start);
+  const std::string first = table.Open({"t", {}, {}}, start);
   std::string second;
   for (size_t i = 1; i <= SessionTable::kMost; ++i) {
-    const std::string secret = table.Open("t", start + absl::Seconds(i));
+    const std::string secret = table.Open({"t", {}, {}}, start + absl::Seconds(i));
     if (i == 1) second = secret;
   }
   EXPECT_EQ(table.size(), SessionTable::kMost);

@@ -66,6 +66,9 @@ class Metrics {
   void ShowKeys(const std::string& issuer, size_t keys) {
     issuer_keys_->Add({{"issuer", issuer}}).Set(static_cast<double>(keys));
   }
+  void CountSignIn(const std::string& issuer, const std::string& result) {
+    sign_ins_->Add({{"issuer", issuer}, {"result", result}}).Increment();
+  }
   // The certificate that is served: valid until then; it was replaced, or a new one was refused.
   void ShowCertificateEnd(absl::Time not_after) {
     certificate_ends_->Add({}).Set(absl::ToDoubleSeconds(not_after - absl::UnixEpoch()));
@@ -122,6 +125,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>* signed_tokens_;
   prometheus::Family<prometheus::Counter>* key_fetches_;
   prometheus::Family<prometheus::Gauge>* issuer_keys_;
+  prometheus::Family<prometheus::Counter>* sign_ins_;
   prometheus::Family<prometheus::Gauge>* certificate_ends_;
   prometheus::Family<prometheus::Counter>* certificates_;
   prometheus::Gauge* streams_;

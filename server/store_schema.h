@@ -1,16 +1,13 @@
 #ifndef FARANDOLE_SERVER_STORE_SCHEMA_H_
 #define FARANDOLE_SERVER_STORE_SCHEMA_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "server/store/store.h"
+#include "server/store_version.h"
 
 namespace farandole {
-
-// The version that this coordinator writes; see SchemaRecord of store.proto.
-inline constexpr uint32_t kStoreSchema = 3;
 
 // Brings the store's rows up to date, before anything else reads or writes them. A start that is cut off in it does it
 // again. `name`: of the store, for sentences. Blocks.

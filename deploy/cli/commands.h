@@ -22,6 +22,7 @@ void AddJobCommand(CLI::App* app, int* exit_code);
 // `token` and `tenant`.
 void AddTokenCommands(CLI::App* app, int* exit_code);
 void AddAuditCommand(CLI::App* app, int* exit_code);
+void AddStoreCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddDiagnoseCommand(CLI::App* app, int* exit_code);
 void AddMetricsCommand(CLI::App* app, int* exit_code);

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddTokenCommands(&app, &exit_code);
   farandole::AddAuditCommand(&app, &exit_code);
+  farandole::AddStoreCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);
   farandole::AddDoctorCommand(&app, &exit_code);
   farandole::AddBenchCommand(&app, &exit_code);

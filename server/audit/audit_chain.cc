@@ -83,7 +83,10 @@ absl::StatusOr<AuditChain> AuditChain::Open(std::string directory, std::string n
   chain.directory_ = std::move(directory);
   chain.name_ = std::move(name);
   chain.bounds_ = bounds;
-  if (mkdir(chain.directory_.c_str(), 0700) != 0 && errno != EEXIST) return Failed("make", chain.directory_, errno);
+  const bool is_made = mkdir(chain.directory_.c_str(), 0700) == 0;
+  if (!is_made && errno != EEXIST) return Failed("make", chain.directory_, errno);
+  // Whatever the umask is.
+  if (is_made && chmod(chain.directory_.c_str(), 0700) != 0) return Failed("make", chain.directory_, errno);
   if (absl::Status status = chain.OpenLast(); !status.ok()) return status;
   return chain;
 }

@@ -1,28 +1,33 @@
 #include "server/store/rocksdb_store.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rocksdb/db.h"
+#include "rocksdb/file_checksum.h"
 #include "rocksdb/iterator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 #include "server/store/group_commit_store.h"
+#include "server/store/offline_reader.h"
+#include "server/store/rocksdb_files.h"
 #include "server/store/store_medium.h"
 
 namespace farandole {
 namespace {
 
-rocksdb::Options DatabaseOptions() {
+rocksdb::Options DatabaseOptions(rocksdb::Env* files) {
   rocksdb::Options options;
+  options.env = files;
   options.create_if_missing = true;
+  // Of whole tables, for `farandole store check`: a block's own checksum says nothing of what lies between the blocks.
+  options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
   // A loss of power leaves a torn last record behind; other records that cannot be read are an error, not dropped.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   // The rows are small and few: a modest memtable keeps the coordinator's memory and its restart time low.
@@ -37,18 +42,6 @@ rocksdb::Options DatabaseOptions() {
   return options;
 }
 
-// The process that holds the database's lock file, 0 if the kernel does not say.
-pid_t LockHolder(const std::string& directory) {
-  const int file = open(absl::StrCat(directory, "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return 0;
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  const bool asked = fcntl(file, F_GETLK, &lock) == 0;
-  close(file);
-  return asked && lock.l_type != F_UNLCK ? lock.l_pid : 0;
-}
-
 absl::Status DescribeOpenFailure(const std::string& directory, const rocksdb::Status& status) {
   const std::string words = status.ToString();
   if (absl::StrContains(words, "lock hold by current process")) {
@@ -56,7 +49,7 @@ absl::Status DescribeOpenFailure(const std::string& directory, const rocksdb::St
         absl::StrCat("store ", directory, " is held by another coordinator in this process"));
   }
   if (absl::StrContains(words, "While lock file")) {
-    const pid_t holder = LockHolder(directory);
+    const pid_t holder = StoreHolder(directory);
     return absl::FailedPreconditionError(absl::StrCat("store ", directory, " is held by another coordinator",
                                                       holder > 0 ? absl::StrCat(" (process ", holder, ")") : "",
                                                       "; stop it, or choose another directory with --state-dir"));
@@ -72,7 +65,7 @@ class RocksdbMedium : public StoreMedium {
 
   absl::Status Open() {
     rocksdb::DB* database = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(), directory_, &database);
+    const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(files_.get()), directory_, &database);
     if (!status.ok()) return DescribeOpenFailure(directory_, status);
     database_.reset(database);
     return absl::OkStatus();
@@ -87,6 +80,13 @@ class RocksdbMedium : public StoreMedium {
     rocksdb::WriteOptions durable;
     durable.sync = true;
     const rocksdb::Status status = database_->Write(durable, &write);
+    return status.ok() ? absl::OkStatus() : Unavailable(status);
+  }
+
+  absl::Status Compact() {
+    rocksdb::CompactRangeOptions all;
+    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+    const rocksdb::Status status = database_->CompactRange(all, nullptr, nullptr);
     return status.ok() ? absl::OkStatus() : Unavailable(status);
   }
 
@@ -135,10 +135,53 @@ class RocksdbMedium : public StoreMedium {
   }
 
   const std::string directory_;
+  const std::unique_ptr<rocksdb::Env> files_ = MakePrivateFiles();
   std::unique_ptr<rocksdb::DB> database_;
 };
 
+class Filler : public RocksdbFiller {
+ public:
+  explicit Filler(const std::string& directory) : medium_(directory) {}
+  absl::Status Open() { return medium_.Open(); }
+
+  absl::Status Add(StoreRow row) override {
+    bytes_ += row.key.size() + row.value.size();
+    batch_.puts.push_back(std::move(row));
+    return bytes_ < kMaxBatchBytes ? absl::OkStatus() : Finish();
+  }
+  absl::Status Finish() override {
+    const StoreBatch batch = std::exchange(batch_, StoreBatch());
+    bytes_ = 0;
+    return batch.empty() ? absl::OkStatus() : medium_.Write({batch});
+  }
+
+ private:
+  RocksdbMedium medium_;
+  StoreBatch batch_;
+  size_t bytes_ = 0;
+};
+
+bool HasDatabase(const std::string& directory) {
+  std::error_code error;
+  return std::filesystem::exists(absl::StrCat(directory, "/CURRENT"), error);
+}
+
 }  // namespace
+
+absl::Status CompactRocksdbStore(const std::string& directory) {
+  if (!HasDatabase(directory))
+    return absl::NotFoundError(absl::StrCat("there is no coordinator's store in ", directory));
+  RocksdbMedium medium(directory);
+  if (absl::Status status = medium.Open(); !status.ok()) return status;
+  return medium.Compact();
+}
+
+absl::StatusOr<std::unique_ptr<RocksdbFiller>> RocksdbFiller::Create(const std::string& directory) {
+  if (HasDatabase(directory)) return absl::FailedPreconditionError(absl::StrCat(directory, " has a store already"));
+  auto filler = std::make_unique<Filler>(directory);
+  if (absl::Status status = filler->Open(); !status.ok()) return status;
+  return filler;
+}
 
 absl::StatusOr<std::unique_ptr<Store>> OpenRocksdbStore(const std::string& directory) {
   auto medium = std::make_unique<RocksdbMedium>(directory);

@@ -16,6 +16,22 @@ namespace farandole {
 //   UNAVAILABLE          it cannot be opened, e.g. a full disk (RocksDB's words)
 absl::StatusOr<std::unique_ptr<Store>> OpenRocksdbStore(const std::string& directory);
 
+// Has the database in `directory` give back the space of rows that were deleted or replaced, while no coordinator has
+// it open. Errors: as above; NOT_FOUND: there is none.
+absl::Status CompactRocksdbStore(const std::string& directory);
+
+// Writes the rows of a new database, the store's own rows among them: for a backup that is restored. One thread.
+class RocksdbFiller {
+ public:
+  // Makes the database; errors as above. FAILED_PRECONDITION: there is one.
+  static absl::StatusOr<std::unique_ptr<RocksdbFiller>> Create(const std::string& directory);
+  virtual ~RocksdbFiller() = default;
+  // UNAVAILABLE: it cannot be written.
+  virtual absl::Status Add(StoreRow row) = 0;
+  // All rows are durable on return.
+  virtual absl::Status Finish() = 0;
+};
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_SERVER_STORE_ROCKSDB_STORE_H_

@@ -27,7 +27,7 @@ LIBRARIES = [
         r"grpc(?:pp|\+\+)?/|[\w/]+\.grpc\.pb\.h",
         ["server/edge/*", "server/testing/*", "server/*_test.cc", "worker/control/*", "deploy/cli/*", "tests/*"],
     ),
-    Owned(r"rocksdb/", ["server/store/rocksdb_store*", "server/store/offline_reader.cc"]),
+    Owned(r"rocksdb/", ["server/store/rocksdb_*", "server/store/offline_reader.cc"]),
     Owned(r"gloo/", ["worker/transport/gloo/*"]),
     Owned(r"pmix\w*\.h", ["worker/launch/pmix_exchange.cc"]),
     Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc", "server/identity/identity_config.cc"]),

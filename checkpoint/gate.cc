@@ -75,6 +75,7 @@ absl::Status CheckpointGate::Load(absl::string_view key, const std::string& valu
   }
   SkipTokens(checkpoint.token());
   const NameAndStep id(checkpoint.name(), checkpoint.step());
+  last_commit_unix_ms_ = std::max(last_commit_unix_ms_, checkpoint.committed_unix_ms());
   by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
   catalogue_[id] = std::move(checkpoint);
   return absl::OkStatus();
@@ -186,8 +187,8 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   checkpoint.set_epoch(grant.epoch());
   checkpoint.set_rank(0);
   // "Newest" goes by this time, so a clock that was set back must not reorder commits.
-  const int64_t latest_ms = by_commit_.empty() ? 0 : by_commit_.rbegin()->first.first;
-  checkpoint.set_committed_unix_ms(std::max(latest_ms + 1, absl::ToUnixMillis(now)));
+  last_commit_unix_ms_ = std::max(last_commit_unix_ms_ + 1, absl::ToUnixMillis(now));
+  checkpoint.set_committed_unix_ms(last_commit_unix_ms_);
   by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
   writes->deletes.push_back(GrantKey(grant.token()));
   writes->puts.emplace_back(CheckpointKey(name, checkpoint.step()), checkpoint.SerializeAsString());
@@ -206,9 +207,8 @@ void CheckpointGate::ForgetOldest(Writes* writes) {
   auto oldest = by_commit_.begin();
   while (oldest != by_commit_.end() && is_only_one(oldest->second)) ++oldest;
   if (oldest == by_commit_.end()) oldest = by_commit_.begin();
-  writes->deletes.push_back(CheckpointKey(oldest->second.first, oldest->second.second));
-  catalogue_.erase(oldest->second);
-  by_commit_.erase(oldest);
+  const NameAndStep id = oldest->second;
+  Forget(id, catalogue_.at(id), writes);
 }
 
 absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::GiveUp(const v1::CommitCheckpointRequest& request,
@@ -284,10 +284,32 @@ absl::StatusOr<v1::FindCheckpointResponse> CheckpointGate::Find(const v1::FindCh
                                           request.step() == -1 ? "" : absl::StrCat(" at step ", request.step())));
 }
 
-v1::ListCheckpointsResponse CheckpointGate::List() const {
+v1::ListCheckpointsResponse CheckpointGate::List(CommitPlace after, size_t most) const {
   v1::ListCheckpointsResponse response;
-  for (const auto& [commit, id] : by_commit_) *response.add_checkpoints() = catalogue_.at(id);
+  for (auto next = by_commit_.upper_bound({after.committed_unix_ms, after.token});
+       next != by_commit_.end() && static_cast<size_t>(response.checkpoints_size()) < most; ++next) {
+    *response.add_checkpoints() = catalogue_.at(next->second);
+  }
   return response;
+}
+
+absl::StatusOr<v1::DeleteCheckpointResponse> CheckpointGate::Delete(const std::string& name, int64_t step,
+                                                                    Writes* writes) {
+  if (absl::Status status = CheckNameAndStep(name, step); !status.ok()) return status;
+  const NameAndStep id(NameOrDefault(name), step);
+  const auto found = catalogue_.find(id);
+  if (found == catalogue_.end())
+    return absl::NotFoundError(absl::StrCat("the job has no checkpoint ", Describe(id.first, step)));
+  v1::DeleteCheckpointResponse response;
+  *response.mutable_checkpoint() = found->second;
+  Forget(id, response.checkpoint(), writes);
+  return response;
+}
+
+void CheckpointGate::Forget(const NameAndStep& id, const v1::Checkpoint& checkpoint, Writes* writes) {
+  writes->deletes.push_back(CheckpointKey(id.first, id.second));
+  by_commit_.erase({checkpoint.committed_unix_ms(), checkpoint.token()});
+  catalogue_.erase(id);
 }
 
 std::string CheckpointGate::GrantKey(uint64_t token) const {

@@ -13,11 +13,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/store.pb.h"
 #include "farandole/v1/worker.pb.h"
 
 namespace farandole {
+
+// The place of a checkpoint in the order of commits: Checkpoint.committed_unix_ms and its token.
+struct CommitPlace {
+  int64_t committed_unix_ms = 0;
+  uint64_t token = 0;
+};
 
 // Decides who may write a job's checkpoints, and keeps the catalogue of those that exist. A writer is given a fencing
 // token that is greater than every earlier one of the job; its file becomes a checkpoint only while no later token was
@@ -74,8 +81,12 @@ class CheckpointGate {
   //   INVALID_ARGUMENT  a field is out of bounds
   //   NOT_FOUND         the catalogue has no such checkpoint
   absl::StatusOr<v1::FindCheckpointResponse> Find(const v1::FindCheckpointRequest& request) const;
-  // Oldest first.
-  v1::ListCheckpointsResponse List() const;
+  // At most `most` of those that were committed behind `after`, oldest first.
+  v1::ListCheckpointsResponse List(CommitPlace after = {}, size_t most = kMostCheckpoints) const;
+  // Takes a checkpoint out of the catalogue. Its file stays; the name and step may be committed anew.
+  //   INVALID_ARGUMENT  a field is out of bounds
+  //   NOT_FOUND         the catalogue has no such checkpoint
+  absl::StatusOr<v1::DeleteCheckpointResponse> Delete(const std::string& name, int64_t step, Writes* writes);
 
  private:
   using NameAndStep = std::pair<std::string, int64_t>;
@@ -91,6 +102,7 @@ class CheckpointGate {
                            const Present& present) const;
   // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.
   bool DropFencedGrant(const Present& present, Writes* writes);
+  void Forget(const NameAndStep& id, const v1::Checkpoint& checkpoint, Writes* writes);
   // Forgets the checkpoint that was committed first, of a name that has others. Its file stays.
   void ForgetOldest(Writes* writes);
   std::string GrantKey(uint64_t token) const;
@@ -102,6 +114,8 @@ class CheckpointGate {
   // The latest grant of each name that has not become a checkpoint.
   absl::btree_map<std::string, v1::GrantRecord> grants_;
   absl::btree_map<NameAndStep, v1::Checkpoint> catalogue_;
+  // Of the last commit in this life, deleted or not: listing in pages goes by this time.
+  int64_t last_commit_unix_ms_ = 0;
   // The catalogue in the order of commits: time of the commit (never decreasing), then token.
   absl::btree_map<std::pair<int64_t, uint64_t>, NameAndStep> by_commit_;
 };

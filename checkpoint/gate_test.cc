@@ -322,6 +322,43 @@ TEST_F(CheckpointGateTest, AFullCatalogueForgetsItsOldestCheckpointAndGoesOn) {
   EXPECT_EQ(listed.checkpoints(1).step(), 3) << "two were forgotten";
 }
 
+TEST_F(CheckpointGateTest, ListsInPartsWhileCheckpointsAppearAndVanish) {
+  const auto write = [this](int64_t step) {
+    ASSERT_TRUE(Commit(CommitRequest(Begin(step, absl::StrCat(step)).value(), step)).ok());
+  };
+  for (int64_t step = 1; step <= 5; ++step) write(step);
+  const v1::ListCheckpointsResponse first = gate_.List({}, 2);
+  ASSERT_EQ(first.checkpoints_size(), 2);
+  CheckpointGate::Writes writes;
+  // The last of the page, one of the next, and the newest; the clock goes back, and another one comes.
+  for (const int64_t step : {2, 3, 5}) ASSERT_TRUE(gate_.Delete("", step, &writes).ok());
+  now_ -= absl::Hours(1);
+  write(6);
+  const v1::Checkpoint& last = first.checkpoints(1);
+  const v1::ListCheckpointsResponse second = gate_.List({last.committed_unix_ms(), last.token()}, 100);
+  ASSERT_EQ(second.checkpoints_size(), 2);
+  EXPECT_EQ(second.checkpoints(0).step(), 4);
+  EXPECT_EQ(second.checkpoints(1).step(), 6);
+}
+
+TEST_F(CheckpointGateTest, ADeletedCheckpointIsGoneAndItsNameMayBeWrittenAnew) {
+  ASSERT_TRUE(Commit(CommitRequest(Begin(7, "a").value(), 7)).ok());
+  const std::string path = Find(7)->path();
+  CheckpointGate::Writes writes;
+  EXPECT_EQ(gate_.Delete("best", 7, &writes).status().message(), "the job has no checkpoint best at step 7");
+  EXPECT_EQ(gate_.Delete("", 8, &writes).status().message(), "the job has no checkpoint checkpoint at step 8");
+  EXPECT_EQ(gate_.Delete("", -1, &writes).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(writes.deletes.empty());
+  const absl::StatusOr<v1::DeleteCheckpointResponse> deleted = gate_.Delete("", 7, &writes);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->checkpoint().path(), path);
+  EXPECT_EQ(writes.deletes.size(), 1u);
+  EXPECT_EQ(rows_.count(writes.deletes.at(0)), 1u) << writes.deletes.at(0);
+  EXPECT_EQ(Find(7).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(gate_.Delete("", 7, &writes).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Begin(7, "b").value(), 2u) << "no token is given twice";
+}
+
 TEST_F(CheckpointGateTest, ARowThatCannotBeParsedIsNamed) {
   EXPECT_EQ(gate_.Load("grant/acme/mnist/1", "\xFF").message(), "row grant/acme/mnist/1 is not a grant");
   EXPECT_EQ(gate_.Load("checkpoint/acme/mnist/x/1", "").code(), absl::StatusCode::kDataLoss);

@@ -126,7 +126,7 @@ const std::map<std::string, Principals>& Table() {
       {"AccessService.RotateToken", kAllAdmins},    {"AccessService.RevokeToken", kAllAdmins},
       {"AccessService.ListTokens", kAdmins},        {"AccessService.ListTenants", kTokens},
       {"MonitorService.ListLogged", kViewers},      {"MonitorService.GetTimeline", kViewers},
-      {"AdminService.RecordTimeline", kOperators},
+      {"AdminService.RecordTimeline", kOperators},  {"AdminService.DeleteCheckpoint", kOperators},
   };
   return table;
 }

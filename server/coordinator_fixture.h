@@ -79,6 +79,34 @@ class CoordinatorFixture : public ::testing::Test {
     }
   }
 
+  // The only worker of the job's first epoch writes the checkpoint "checkpoint" of this step,
+  // /data/checkpoint.tTOKEN.bin.
+  static void WriteCheckpoint(TestWorker* worker, const std::string& job, int64_t step) {
+    const absl::Status written = TryCheckpoint(worker, job, step);
+    ASSERT_TRUE(written.ok()) << written;
+  }
+  static absl::Status TryCheckpoint(TestWorker* worker, const std::string& job, int64_t step) {
+    v1::BeginCheckpointRequest begin;
+    begin.set_job(job);
+    begin.set_incarnation(worker->incarnation());
+    begin.set_secret(worker->secret());
+    begin.set_epoch(1);
+    begin.set_step(step);
+    begin.set_idempotency_key(absl::StrCat(step));
+    const auto granted = worker->client().BeginCheckpoint(begin);
+    if (!granted.ok()) return granted.status();
+    v1::CommitCheckpointRequest commit;
+    commit.set_job(job);
+    commit.set_incarnation(worker->incarnation());
+    commit.set_secret(worker->secret());
+    commit.mutable_checkpoint()->set_step(step);
+    commit.mutable_checkpoint()->set_token(granted->token());
+    commit.mutable_checkpoint()->set_path(absl::StrCat("/data/checkpoint.t", granted->token(), ".bin"));
+    commit.mutable_checkpoint()->set_size_bytes(1);
+    commit.mutable_checkpoint()->set_sha256(std::string(32, 's'));
+    return worker->client().CommitCheckpoint(commit).status();
+  }
+
   CoordinatorOptions options_;
   std::unique_ptr<Coordinator> coordinator_;
 };

@@ -187,28 +187,7 @@ TEST_F(CoordinatorTest, TheCheckpointCatalogueOutlivesTheCoordinator) {
   Start();
   {
     const auto workers = Train("train", 1);
-    v1::BeginCheckpointRequest begin;
-    begin.set_job("train");
-    begin.set_incarnation(workers[0]->incarnation());
-    begin.set_secret(workers[0]->secret());
-    begin.set_epoch(1);
-    begin.set_name("checkpoint");
-    begin.set_step(7);
-    begin.set_idempotency_key("key");
-    const auto granted = workers[0]->client().BeginCheckpoint(begin);
-    ASSERT_TRUE(granted.ok()) << granted.status();
-    v1::CommitCheckpointRequest commit;
-    commit.set_job("train");
-    commit.set_incarnation(workers[0]->incarnation());
-    commit.set_secret(workers[0]->secret());
-    commit.mutable_checkpoint()->set_name("checkpoint");
-    commit.mutable_checkpoint()->set_step(7);
-    commit.mutable_checkpoint()->set_token(granted->token());
-    commit.mutable_checkpoint()->set_path(absl::StrCat("/data/checkpoint.s7.t", granted->token(), ".bin"));
-    commit.mutable_checkpoint()->set_size_bytes(1);
-    commit.mutable_checkpoint()->set_sha256(std::string(32, 's'));
-    const auto committed = workers[0]->client().CommitCheckpoint(commit);
-    ASSERT_TRUE(committed.ok()) << committed.status();
+    WriteCheckpoint(workers[0].get(), "train", 7);
     Leave(workers);
   }
   coordinator_.reset();

@@ -14,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/text/plain_text.h"
 #include "checkpoint/manifest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/state_paths.h"
+#include "deploy/cli/known_jobs.h"
 #include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
@@ -29,6 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kBad = 1;
 constexpr int kWrongCommandLine = 2;
+constexpr size_t kMostPathBytes = 8192;
 
 int Report(const absl::Status& status, std::ostream& err) {
   err << "farandole checkpoint: " << status.message() << "\n";
@@ -165,8 +168,36 @@ int VerifyCheckpoints(const CheckpointOptions& options, std::ostream& out, std::
   return std::max(bad, ReportProblems(*catalogue, err));
 }
 
+int DeleteCheckpoint(const DeleteCheckpointOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  if (!survey.ok()) return Report(survey.status(), err);
+  const absl::StatusOr<KnownJob> known =
+      FindServedJob(*survey, options.source, options.tenant, options.job,
+                    ", and only a coordinator may change the catalogue: start one there (farandole serve --state-dir)");
+  if (!known.ok()) return Report(known.status(), err);
+  v1::DeleteCheckpointRequest request;
+  request.set_tenant(known->summary.tenant());
+  request.set_job(options.job);
+  request.set_name(options.name);
+  request.set_step(options.step);
+  const absl::StatusOr<v1::DeleteCheckpointResponse> deleted = known->session->DeleteCheckpoint(request);
+  if (!deleted.ok()) return Report(deleted.status(), err);
+  const v1::Checkpoint& checkpoint = deleted->checkpoint();
+  if (options.json) {
+    out << ShowJson(Fields({options.job, checkpoint}), 2) << "\n";
+    return 0;
+  }
+  out << "checkpoint " << Plain(checkpoint.name()) << " at step " << checkpoint.step() << " of job " << options.job
+      << " is no longer in the catalogue; its file stays, of " << ShowSize(checkpoint.size_bytes()) << ": "
+      << Plain(checkpoint.path(), kMostPathBytes) << "\n"
+      << "to free the space, remove it and " << Plain(ManifestPath(checkpoint.path()), kMostPathBytes)
+      << " on a host that has them\n";
+  return 0;
+}
+
 void AddCheckpointCommand(CLI::App* app, int* exit_code) {
-  CLI::App* checkpoint = app->add_subcommand("checkpoint", "List and verify the checkpoints of a catalogue");
+  CLI::App* checkpoint =
+      app->add_subcommand("checkpoint", "List and verify the checkpoints of a catalogue, or delete one");
   checkpoint->require_subcommand(1);
   // shared: by the two callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<CheckpointOptions>();
@@ -182,6 +213,19 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code) {
   AddSourceOptions(verify, options.get());
   verify->add_option("FILE", options->files, "Checkpoints (or their manifests) instead of a catalogue's");
   verify->callback([options, exit_code] { *exit_code = VerifyCheckpoints(*options, std::cout, std::cerr); });
+
+  const auto deletion = std::make_shared<DeleteCheckpointOptions>();
+  deletion->source.state_home = state_home;
+  deletion->name = "checkpoint";
+  CLI::App* remove = checkpoint->add_subcommand("delete", "Take a checkpoint out of the catalogue; its file stays");
+  remove->add_option("JOB", deletion->job, "The job's name")->required();
+  remove->add_option("--step", deletion->step, "The checkpoint's step")->required();
+  remove->add_option("--name", deletion->name, "The checkpoint's name")->capture_default_str();
+  remove->add_option("--tenant", deletion->tenant,
+                     "Only jobs of this tenant (needs a role of the cluster for another's)");
+  AddCoordinatorOptions(remove, &deletion->source);
+  remove->add_flag("--json", deletion->json, "Print JSON instead of text");
+  remove->callback([deletion, exit_code] { *exit_code = DeleteCheckpoint(*deletion, std::cout, std::cerr); });
 }
 
 }  // namespace farandole

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/edge/status.h"
 
@@ -11,6 +12,8 @@ namespace {
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr size_t kMaxHostnameBytes = 255;
 constexpr int kMostIndices = 65536;
+// Of a checkpoint's name, in the audit.
+constexpr size_t kMostShown = 256;
 
 absl::Status CheckBytes(absl::string_view field, absl::string_view value, size_t most) {
   if (value.size() <= most) return absl::OkStatus();
@@ -52,7 +55,7 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
   if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
   const AuditLog::Call audited{absl::StrCat("AdminService.", caller.method), context->peer(),
-                               absl::StrCat("job ", caller.job.Text())};
+                               absl::StrCat(caller.part, "job ", caller.job.Text())};
   if (absl::Status allowed = router_->audit()->AllowChange(caller.access, audited); !allowed.ok()) {
     ledger_->Abandon(call);
     return CallRouter::Answer(context, allowed);
@@ -90,6 +93,20 @@ grpc::ServerUnaryReactor* AdminService::DeleteJob(grpc::CallbackServerContext* c
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   return CarryOut(context, {*access, "DeleteJob", *key}, *request, response,
                   [](CallId id) { return DeleteRequested{id}; });
+}
+
+grpc::ServerUnaryReactor* AdminService::DeleteCheckpoint(grpc::CallbackServerContext* context,
+                                                         const v1::DeleteCheckpointRequest* request,
+                                                         v1::DeleteCheckpointResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kDelete);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  const std::string part = absl::StrCat("checkpoint ", absl::Utf8SafeCHexEscape(request->name().substr(0, kMostShown)),
+                                        " at step ", request->step(), " of ");
+  return CarryOut(context, {*access, "DeleteCheckpoint", *key, part}, *request, response, [&](CallId id) {
+    return DeleteCheckpointRequested{id, request->name(), request->step()};
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::RecordTimeline(grpc::CallbackServerContext* context,

@@ -20,6 +20,9 @@ class AdminService : public v1::AdminService::CallbackService {
                                      v1::AbortJobResponse* response) override;
   grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context, const v1::DeleteJobRequest* request,
                                       v1::DeleteJobResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteCheckpoint(grpc::CallbackServerContext* context,
+                                             const v1::DeleteCheckpointRequest* request,
+                                             v1::DeleteCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* DrainWorkers(grpc::CallbackServerContext* context, const v1::DrainWorkersRequest* request,
                                          v1::DrainWorkersResponse* response) override;
   grpc::ServerUnaryReactor* RecordTimeline(grpc::CallbackServerContext* context,
@@ -34,6 +37,8 @@ class AdminService : public v1::AdminService::CallbackService {
     Access access;
     const char* method;
     JobKey job;
+    // Of the job, what is meant: "checkpoint best at step 7 of "; "": the job itself.
+    std::string part = {};
   };
   // Gives the job the event of a call whose idempotency key is new, and keeps its answer; answers a repeated call as
   // the first one.

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
+#include "server/edge/pages/page.h"
 #include "server/edge/query.h"
 #include "server/edge/view_json.h"
 #include "web/job_json.h"
@@ -193,7 +194,7 @@ void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIden
       });
 }
 
-// Lower first: what needs somebody to look, what runs, what is over; within each the newest first, as the list has it.
+// Lower first: what needs somebody to look, what runs, what is over; within each the newest come first.
 int Urgency(const v1::JobSummary& job) {
   if (job.state() == v1::JOB_STATE_RUNNING) return job.blocker().empty() ? 2 : 0;
   if (job.state() == v1::JOB_STATE_FORMING) return 1;
@@ -207,32 +208,51 @@ bool IsFound(const v1::JobSummary& job, const std::vector<std::string>& states, 
   return absl::StrContains(absl::AsciiStrToLower(text), absl::AsciiStrToLower(search));
 }
 
-HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
+// Jobs that a query finds, without what else is told of them: the page that is asked for has few of them.
+struct FoundJobs {
+  // Where a job comes in the list.
+  using Place = std::pair<int, JobPlace>;
+  std::vector<Place> places;
+  std::map<std::string, size_t> counts;
+  size_t listed = 0;
+};
+
+FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
   const std::vector<std::string> states = QueryValues(query, "state");
   const std::string search = QueryValue(query, "search");
+  const bool is_by_urgency = QueryValue(query, "order") == "urgency";
+  FoundJobs found;
+  registry.ForEach([&](const v1::JobSummary& job) {
+    const bool is_room_only = job.created_unix_ms() == 0;
+    if (is_room_only || (!IsOfCluster(access.role) && job.tenant() != access.tenant)) return;
+    ++found.listed;
+    ++found.counts[StateName(job.state())];
+    if (IsFound(job, states, search)) found.places.emplace_back(is_by_urgency ? Urgency(job) : 0, PlaceOf(job));
+  });
+  return found;
+}
+
+HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
   size_t offset = 0;
   size_t limit = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = kMaxJobsListed;
-  std::vector<v1::JobSummary> jobs = registry.List(IsOfCluster(access.role) ? "" : access.tenant);
-  std::map<std::string, size_t> counts;
-  for (const v1::JobSummary& job : jobs) ++counts[StateName(job.state())];
-  const size_t listed = jobs.size();
-  jobs.erase(std::remove_if(jobs.begin(), jobs.end(),
-                            [&](const v1::JobSummary& job) { return !IsFound(job, states, search); }),
-             jobs.end());
-  if (QueryValue(query, "order") == "urgency") {
-    std::stable_sort(jobs.begin(), jobs.end(),
-                     [](const v1::JobSummary& a, const v1::JobSummary& b) { return Urgency(a) < Urgency(b); });
-  }
+  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = kMostOfPage;
+  FoundJobs found = FindJobs(registry, access, query);
+  const size_t first = std::min(offset, found.places.size());
+  const size_t end = first + std::min({limit, size_t{kMostOfPage}, found.places.size() - first});
+  std::partial_sort(found.places.begin(), found.places.begin() + static_cast<std::ptrdiff_t>(end), found.places.end());
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["is_admin"] = IsOfCluster(access.role);
-  json["listed"] = listed;
-  json["states"] = counts;
-  json["found"] = jobs.size();
+  json["listed"] = found.listed;
+  json["states"] = found.counts;
+  json["found"] = found.places.size();
   json["jobs"] = Json::array();
-  for (size_t i = offset; i < jobs.size() && i - offset < limit; ++i) json["jobs"].push_back(SummaryJson(jobs[i]));
+  for (size_t i = first; i < end; ++i) {
+    // One that has vanished since is left out.
+    const std::optional<v1::JobSummary> job = registry.Find(found.places[i].second.key);
+    if (job.has_value()) json["jobs"].push_back(SummaryJson(*job));
+  }
   return Reply200(json);
 }
 

@@ -12,8 +12,9 @@
 namespace farandole {
 
 // The answers of MonitorService as JSON over HTTP, for callers with a token:
-//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first, at most 1,000;
-//                                        search=, state= (again and again), order=urgency, offset=, limit= choose
+//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first;
+//                                        search=, state= (again and again), order=urgency choose, offset= and limit=
+//                                        (at most 1,000) say which of them are told
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        a cluster role only; with view= the part of it that a page shows (view_json.h)
 //   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again

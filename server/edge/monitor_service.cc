@@ -4,10 +4,55 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/edge/pages/page.h"
+#include "server/edge/status.h"
 
 namespace farandole {
 namespace {
+
+constexpr char kJobs[] = "jobs";
+constexpr char kCheckpoints[] = "checkpoints";
+
+// A place in a page's token: "1700000000000/tenant/job".
+std::string TextOf(const JobPlace& place) {
+  return absl::StrCat(place.created_unix_ms, "/", place.key.tenant, "/", place.key.job);
+}
+
+absl::StatusOr<JobPlace> PlaceOfJob(const Page& page) {
+  JobPlace place;
+  if (page.after.empty()) return place;
+  const std::vector<std::string> parts = absl::StrSplit(page.after, '/');
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &place.created_unix_ms))
+    return absl::InvalidArgumentError("page_token: it names no job");
+  place.key = {parts[1], parts[2]};
+  return place;
+}
+
+// The rows of the page, and one more, which tells whether there is a next one.
+absl::StatusOr<CheckpointsListed> QuestionFor(const Page& page) {
+  CheckpointsListed event;
+  event.most = page.most + 1;
+  if (page.after.empty()) return event;
+  const std::vector<std::string> parts = absl::StrSplit(page.after, '/');
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &event.after_unix_ms) ||
+      !absl::SimpleAtoi(parts[1], &event.after_token)) {
+    return absl::InvalidArgumentError("page_token: it names no checkpoint");
+  }
+  return event;
+}
+
+void CutToPage(size_t most, v1::ListCheckpointsResponse* answer) {
+  if (static_cast<size_t>(answer->checkpoints_size()) <= most) return;
+  answer->mutable_checkpoints()->RemoveLast();
+  const v1::Checkpoint& last = *answer->checkpoints().rbegin();
+  answer->set_next_page_token(PageToken(kCheckpoints, absl::StrCat(last.committed_unix_ms(), "/", last.token())));
+}
 
 std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
   if (!request.has_history_of_rank()) return std::nullopt;
@@ -16,12 +61,20 @@ std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest*,
-                                                   v1::ListJobsResponse* response) {
+grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context,
+                                                   const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  for (v1::JobSummary& job : registry_->List(IsOfCluster(access->role) ? "" : access->tenant))
-    *response->add_jobs() = std::move(job);
+  const absl::StatusOr<Page> page = ParsePage(kJobs, request->page_size(), request->page_token());
+  const absl::StatusOr<JobPlace> after = page.ok() ? PlaceOfJob(*page) : page.status();
+  if (!after.ok()) return CallRouter::Answer(context, after.status());
+  // One more tells whether there is a next page.
+  std::vector<v1::JobSummary> jobs =
+      registry_->List(IsOfCluster(access->role) ? "" : access->tenant, *after, page->most + 1);
+  const bool has_more = jobs.size() > page->most;
+  if (has_more) jobs.pop_back();
+  if (has_more) response->set_next_page_token(PageToken(kJobs, TextOf(PlaceOf(jobs.back()))));
+  for (v1::JobSummary& job : jobs) *response->add_jobs() = std::move(job);
   return CallRouter::Answer(context, absl::OkStatus());
 }
 
@@ -36,8 +89,24 @@ grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                           const v1::ListCheckpointsRequest* request,
                                                           v1::ListCheckpointsResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
-                      [](CallId call) { return CheckpointsListed{call}; });
+  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, Right::kView, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  const absl::StatusOr<Page> page = ParsePage(kCheckpoints, request->page_size(), request->page_token());
+  absl::StatusOr<CheckpointsListed> event = page.ok() ? QuestionFor(*page) : page.status();
+  if (!event.ok()) return CallRouter::Answer(context, event.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  router_->Push(
+      *key,
+      [&](CallId call) {
+        event->call = call;
+        return *event;
+      },
+      [reactor, response, most = page->most](const absl::Status& status, ReplyMessage message) {
+        if (auto* answer = std::get_if<v1::ListCheckpointsResponse>(&message)) response->Swap(answer);
+        CutToPage(most, response);
+        reactor->Finish(ToGrpc(status));
+      });
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,

@@ -417,7 +417,11 @@ void Script::Find(const Arguments& arguments) {
 
 void Script::List(const Arguments& arguments) {
   if (arguments.subject == "lost") return Step(LostListed{shell_->NewCall()});
-  Step(CheckpointsListed{shell_->NewCall()});
+  CheckpointsListed event{shell_->NewCall()};
+  if (arguments.Has("after")) event.after_unix_ms = 1'700'000'000'000 + arguments.Number("after", 0);
+  event.after_token = static_cast<uint64_t>(arguments.Number("token", 0));
+  if (arguments.Has("most")) event.most = static_cast<size_t>(arguments.Number("most", 0));
+  Step(event);
 }
 void Script::Inspect(const Arguments&) { Step(JobInspected{shell_->NewCall()}); }
 void Script::Abort(const Arguments& arguments) {
@@ -425,6 +429,9 @@ void Script::Abort(const Arguments& arguments) {
 }
 
 void Script::Delete(const Arguments& arguments) {
+  if (arguments.subject == "checkpoint") {
+    return Step(DeleteCheckpointRequested{shell_->NewCall(), arguments.Text("name"), arguments.Number("step", 0)});
+  }
   Step(DeleteRequested{shell_->NewCall(), arguments.Number("ended", 0)});
 }
 

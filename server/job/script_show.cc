@@ -78,6 +78,9 @@ struct ReplyText {
     for (const v1::Checkpoint& checkpoint : r.checkpoints()) absl::StrAppend(&text, "\n", ShowCheckpoint(checkpoint));
     return text;
   }
+  std::string operator()(const v1::DeleteCheckpointResponse& r) const {
+    return absl::StrCat(" deleted ", ShowCheckpoint(r.checkpoint()));
+  }
   std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
   std::string operator()(const v1::DeleteJobResponse&) const { return " deleted"; }
   std::string operator()(const v1::ReportExitResponse& r) const {

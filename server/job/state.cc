@@ -201,7 +201,21 @@ void Job::State::On(const JobInspected& event) {
 }
 
 void Job::State::On(const CheckpointsListed& event) {
-  ledger_.Answer<v1::ListCheckpointsResponse>(event.call, job_.gate.List());
+  ledger_.Answer<v1::ListCheckpointsResponse>(event.call,
+                                              job_.gate.List({event.after_unix_ms, event.after_token}, event.most));
+}
+
+void Job::State::On(const DeleteCheckpointRequested& event) {
+  CheckpointGate::Writes writes;
+  absl::StatusOr<v1::DeleteCheckpointResponse> response = job_.gate.Delete(event.name, event.step, &writes);
+  if (response.ok()) {
+    const v1::Checkpoint& checkpoint = response->checkpoint();
+    ledger_.Tell(LogLine::Level::kInform,
+                 absl::StrCat("checkpoint deleted from the catalogue: ", Plain(checkpoint.name()), " at step ",
+                              checkpoint.step(), "; its file stays, ", Plain(checkpoint.path(), 400)));
+  }
+  storage_.SaveCheckpoints(std::move(writes));
+  ledger_.Answer(event.call, std::move(response));
 }
 
 void Job::State::On(const AbortRequested& event) {

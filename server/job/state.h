@@ -61,6 +61,7 @@ class Job::State {
   void On(const LostListed& event);
   void On(const JobInspected& event);
   void On(const CheckpointsListed& event);
+  void On(const DeleteCheckpointRequested& event);
   void On(const EvidenceRequested& event) { evidence_.On(event); }
   void On(const FlightReported& event) { evidence_.On(event); }
   void On(const LoggedListed& event) { logged_.On(event); }

@@ -15,9 +15,14 @@ uint32_t MostWorkers(const v1::JobSummary& job) {
   return job.has_elastic() ? job.elastic().max_size() : job.wanted_size();
 }
 
-bool IsNewer(const v1::JobSummary* a, const v1::JobSummary* b) { return a->created_unix_ms() > b->created_unix_ms(); }
-
 }  // namespace
+
+JobPlace PlaceOf(const v1::JobSummary& job) { return {job.created_unix_ms(), {job.tenant(), job.job()}}; }
+
+bool operator<(const JobPlace& a, const JobPlace& b) {
+  if (a.created_unix_ms != b.created_unix_ms) return a.created_unix_ms > b.created_unix_ms;
+  return a.key < b.key;
+}
 
 absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row) {
   v1::JobRecord record;
@@ -179,19 +184,28 @@ bool JobRegistry::Knows(const JobKey& key) const {
   return jobs_.contains(key);
 }
 
-std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant) const {
+std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const JobPlace& after, size_t most) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<const v1::JobSummary*> seen;
-  for (const auto& [key, summary] : jobs_) {
-    const bool is_room_only = summary.created_unix_ms() == 0;
-    if (!is_room_only && (tenant.empty() || key.tenant == tenant)) seen.push_back(&summary);
+  std::vector<std::pair<JobPlace, const v1::JobSummary*>> seen;
+  for (auto job = jobs_.lower_bound(JobKey{std::string(tenant), ""}); job != jobs_.end(); ++job) {
+    if (!tenant.empty() && job->first.tenant != tenant) break;
+    const bool is_room_only = job->second.created_unix_ms() == 0;
+    JobPlace place{job->second.created_unix_ms(), job->first};
+    if (!is_room_only && after < place) seen.emplace_back(std::move(place), &job->second);
   }
-  const size_t count = std::min(seen.size(), kMaxJobsListed);
-  std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(), IsNewer);
+  const size_t count = std::min(seen.size(), most);
+  std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(),
+                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<v1::JobSummary> listed;
   listed.reserve(count);
-  for (size_t i = 0; i < count; ++i) listed.push_back(*seen[i]);
+  for (size_t i = 0; i < count; ++i) listed.push_back(*seen[i].second);
   return listed;
+}
+
+std::optional<v1::JobSummary> JobRegistry::Find(const JobKey& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? std::nullopt : std::make_optional(found->second);
 }
 
 std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -28,8 +29,13 @@ namespace farandole {
 
 // Most jobs that are kept for a tenant, ended ones included.
 inline constexpr size_t kMaxJobsKept = 65536;
-// Most jobs that List gives.
-inline constexpr size_t kMaxJobsListed = 1000;
+// A place in the list of jobs, which has the newest first and jobs of one moment by their keys.
+struct JobPlace {
+  int64_t created_unix_ms = std::numeric_limits<int64_t>::max();
+  JobKey key = {};
+};
+JobPlace PlaceOf(const v1::JobSummary& job);
+bool operator<(const JobPlace& a, const JobPlace& b);
 
 // The summary of the job whose JobRecord `row` is, as far as the record tells. DATA_LOSS: the row cannot be parsed
 // (named).
@@ -74,8 +80,10 @@ class JobRegistry {
 
   bool Knows(const JobKey& key) const;
 
-  // The newest jobs of `tenant` ("": of all tenants), newest first.
-  std::vector<v1::JobSummary> List(absl::string_view tenant) const;
+  // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first.
+  std::vector<v1::JobSummary> List(absl::string_view tenant, const JobPlace& after, size_t most) const;
+  // nullopt: there is no such job.
+  std::optional<v1::JobSummary> Find(const JobKey& key) const;
 
   // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all.
   std::vector<v1::JobSummary> ListChanged(uint64_t* seen) const;

@@ -208,11 +208,30 @@ TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
   registry.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
   const auto names = [&](const std::string& tenant) {
     std::vector<std::string> found;
-    for (const v1::JobSummary& job : registry.List(tenant)) found.push_back(job.job());
+    for (const v1::JobSummary& job : registry.List(tenant, JobPlace(), 10)) found.push_back(job.job());
     return found;
   };
   EXPECT_THAT(names(""), ::testing::ElementsAre("new", "mid", "old"));
   EXPECT_THAT(names("a"), ::testing::ElementsAre("new", "old"));
+}
+
+TEST(JobDirectoryTest, ListsInPartsAlsoJobsOfOneMoment) {
+  const Tenants tenants;
+  JobRegistry registry(&tenants);
+  for (const char* name : {"a", "b", "c"}) registry.Update({"t", name}, Job("t", name, v1::JOB_STATE_RUNNING, 5));
+  registry.Update({"t", "newest"}, Job("t", "newest", v1::JOB_STATE_RUNNING, 9));
+  registry.Update({"t", "oldest"}, Job("t", "oldest", v1::JOB_STATE_RUNNING, 1));
+  std::vector<std::string> found;
+  JobPlace after;
+  for (std::vector<v1::JobSummary> page; !(page = registry.List("", after, 2)).empty();) {
+    EXPECT_LE(page.size(), 2u);
+    for (const v1::JobSummary& job : page) found.push_back(job.job());
+    after = PlaceOf(page.back());
+    // Its place counts, not the job.
+    registry.Forget(after.key);
+  }
+  EXPECT_THAT(found, ::testing::ElementsAre("newest", "a", "b", "c", "oldest"));
+  EXPECT_FALSE(registry.Find({"t", "oldest"}).has_value());
 }
 
 std::vector<std::string> NamesOf(const std::vector<EndedJob>& jobs) {
@@ -257,7 +276,7 @@ TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
   ASSERT_TRUE(tenants.Put(tenant).ok());
   JobRegistry registry(&tenants);
   ASSERT_TRUE(registry.Admit({"a", "first"}, 2).ok());
-  EXPECT_TRUE(registry.List("a").empty()) << "room is no job yet";
+  EXPECT_TRUE(registry.List("a", JobPlace(), 10).empty()) << "room is no job yet";
   EXPECT_EQ(registry.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
   registry.Update({"a", "first"}, v1::JobSummary());
   EXPECT_FALSE(registry.Knows({"a", "first"}));

@@ -131,12 +131,12 @@ class World {
     if (stream != 0) shell_.Close(stream, "closed");
   }
   void Ask(const Steps& steps) {
-    switch (steps.number() % 6) {
+    switch (steps.number() % 7) {
       case 0:
         shell_.Step(JobInspected{shell_.NewCall(), steps.number()});
         return;
       case 1:
-        shell_.Step(CheckpointsListed{shell_.NewCall()});
+        shell_.Step(CheckpointsListed{shell_.NewCall(), steps.number(), 0, static_cast<size_t>(steps.number())});
         return;
       case 2:
         shell_.Step(LostListed{shell_.NewCall()});
@@ -146,6 +146,9 @@ class World {
         return;
       case 4:
         shell_.Step(DeleteRequested{shell_.NewCall()});
+        return;
+      case 5:
+        shell_.Step(DeleteCheckpointRequested{shell_.NewCall(), steps.text(), steps.number()});
         return;
       default:
         shell_.Step(EvidenceRequested{shell_.NewCall(), steps.number() % 4 == 1, steps.number() % 4 == 3});

@@ -70,8 +70,11 @@ absl::StatusOr<v1::GetJobResponse> TestClient::GetJob(const std::string& job, co
   request.set_tenant(tenant);
   return Call(monitor_.get(), &v1::MonitorService::Stub::GetJob, request);
 }
-absl::StatusOr<v1::ListJobsResponse> TestClient::ListJobs() {
-  return Call(monitor_.get(), &v1::MonitorService::Stub::ListJobs, v1::ListJobsRequest());
+absl::StatusOr<v1::ListJobsResponse> TestClient::ListJobs(const v1::ListJobsRequest& request) {
+  return Call(monitor_.get(), &v1::MonitorService::Stub::ListJobs, request);
+}
+absl::StatusOr<v1::ListCheckpointsResponse> TestClient::ListCheckpoints(const v1::ListCheckpointsRequest& request) {
+  return Call(monitor_.get(), &v1::MonitorService::Stub::ListCheckpoints, request);
 }
 absl::StatusOr<v1::FindCheckpointResponse> TestClient::FindCheckpoint(const v1::FindCheckpointRequest& request) {
   return Call(worker_.get(), &v1::WorkerService::Stub::FindCheckpoint, request);
@@ -112,6 +115,9 @@ absl::Status TestClient::AbortJob(const v1::AbortJobRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::AbortJob, request).status();
 }
 
+absl::StatusOr<v1::DeleteCheckpointResponse> TestClient::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request) {
+  return Call(admin_.get(), &v1::AdminService::Stub::DeleteCheckpoint, request);
+}
 absl::StatusOr<v1::DrainWorkersResponse> TestClient::DrainWorkers(const v1::DrainWorkersRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::DrainWorkers, request);
 }

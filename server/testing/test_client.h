@@ -30,7 +30,8 @@ class TestClient {
   absl::StatusOr<v1::CreateJobResponse> CreateJob(const v1::CreateJobRequest& request);
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request);
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& job, const std::string& tenant = "");
-  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request = {});
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request);
   absl::StatusOr<v1::FindCheckpointResponse> FindCheckpoint(const v1::FindCheckpointRequest& request);
   absl::StatusOr<v1::BeginCheckpointResponse> BeginCheckpoint(const v1::BeginCheckpointRequest& request);
   absl::StatusOr<v1::CommitCheckpointResponse> CommitCheckpoint(const v1::CommitCheckpointRequest& request);
@@ -42,6 +43,7 @@ class TestClient {
   absl::StatusOr<v1::ListTenantsResponse> ListTenants(const v1::ListTenantsRequest& request);
   absl::Status AbortJob(const v1::AbortJobRequest& request);
   absl::Status DeleteJob(const std::string& job, const std::string& tenant, const std::string& key);
+  absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(const v1::DeleteCheckpointRequest& request);
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request);
 

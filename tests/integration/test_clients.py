@@ -290,3 +290,68 @@ def test_tls_proves_the_coordinator_or_says_why_not(
     tool.environment["FARANDOLE_COORDINATOR"] = "10.1.2.3:7070"
     told = tool.refused("InvalidRequest", "jobs")
     assert "10.1.2.3:7070 is not on this host" in told and "the token would travel in the clear" in told
+
+
+def finish(tool: Tool, *names: str) -> None:
+    """Ended jobs of one rank, one after the other."""
+    for name in names:
+        command = [str(harness.CLI), "run", "-np", "1", "--job", name, *tool.coordinator.options()]
+        tool.start(*command, sys.executable, str(PROGRAMS / "client_job.py"), "leave").require_end(0)
+
+
+def walk(tool: Tool, gate: pathlib.Path, kind: str, meanwhile: Callable[[], None], *name: str) -> List[Any]:
+    """The rows of a list in pages of two; `meanwhile` is called when the first page is there and no other one."""
+    os.mkfifo(gate)
+    program = tool.begin("walk", kind, 2, gate, *name)
+    while len(program.output.splitlines()) < 2:
+        assert program.is_running(), program.output
+        program.await_output(1)
+    meanwhile()
+    gate.write_text("", encoding="utf-8")
+    program.require_end(0)
+    return [json.loads(line) for line in program.output.splitlines()]
+
+
+def test_jobs_are_walked_page_by_page_while_some_appear_and_vanish(tool: Tool, tmp_path: pathlib.Path) -> None:
+    finish(tool, "one", "two", "three", "four", "five")
+
+    def meanwhile() -> None:
+        for name in ("four", "three"):
+            tool.lines("delete", name)
+        finish(tool, "six")
+
+    assert walk(tool, tmp_path / "gate", "jobs", meanwhile) == ["five", "four", "two", "one"]
+    assert [job["name"] for job in tool.result("jobs")] == ["six", "five", "two", "one"]
+
+
+def test_checkpoints_are_walked_page_by_page_and_a_deleted_one_leaves_its_file(
+    tool: Tool, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "kept"
+    steps = [str(step) for step in range(1, 6)]
+    command = [str(harness.CLI), "run", "-np", "1", "--job", "net", *tool.coordinator.options()]
+    job = tool.start(*command, sys.executable, str(PROGRAMS / "client_job.py"), "save", str(folder), *steps)
+    while not list(folder.glob("*5*.txt")) or len(tool.result("checkpoints", "net")) < 5:
+        assert job.is_running(), job.output
+    deleted: List[Dict[str, Any]] = []
+
+    def meanwhile() -> None:
+        deleted.extend(tool.result("delete-checkpoint", "net", "net", step) for step in (2, 3))
+
+    assert walk(tool, tmp_path / "gate", "checkpoints", meanwhile, "net") == [1, 2, 4, 5]
+    assert [row["step"] for row in deleted] == [2, 3]
+    for row in deleted:
+        assert hashlib.sha256(pathlib.Path(row["path"]).read_bytes()).hexdigest() == row["sha256"]
+    assert [row["step"] for row in tool.result("checkpoints", "net")] == [1, 4, 5]
+    told = tool.refused("LookupError", "delete-checkpoint", "net", "net", 2)
+    assert "the job has no checkpoint net at step 2" in told
+
+
+def test_tokens_are_walked_page_by_page(tool: Tool, tmp_path: pathlib.Path) -> None:
+    for label in ("a", "b", "c"):
+        tool.lines("create-token", "viewer", "", label, 60)
+
+    def meanwhile() -> None:
+        tool.lines("create-token", "viewer", "", "d", 60)
+
+    assert walk(tool, tmp_path / "gate", "tokens", meanwhile) == ["start token", "a", "b", "c", "d"]

@@ -36,6 +36,22 @@ absl::StatusOr<Response> Call(const ServiceClient& client, const char* method, c
   return Send<Response>(client, request, nullptr);
 }
 
+// All pages of a list, in one answer.
+template <typename Response, typename Message>
+absl::StatusOr<Response> Walk(const ServiceClient& client, const char* method, Message message,
+                              const std::string& refusal) {
+  Response all;
+  do {
+    const absl::StatusOr<Response> page = Call<Response>(client, method, message, refusal);
+    if (!page.ok()) return page.status();
+    // Appends to what is repeated, and replaces the rest.
+    all.MergeFrom(*page);
+    message.set_page_token(page->next_page_token());
+  } while (!message.page_token().empty());
+  all.clear_next_page_token();
+  return all;
+}
+
 }  // namespace
 
 absl::StatusOr<CoordinatorSession> CoordinatorSession::Open(CoordinatorAddress where) {
@@ -45,7 +61,7 @@ absl::StatusOr<CoordinatorSession> CoordinatorSession::Open(CoordinatorAddress w
 }
 
 absl::StatusOr<v1::ListJobsResponse> CoordinatorSession::ListJobs() const {
-  return Call<v1::ListJobsResponse>(*client_, "MonitorService/ListJobs", v1::ListJobsRequest(),
+  return Walk<v1::ListJobsResponse>(*client_, "MonitorService/ListJobs", v1::ListJobsRequest(),
                                     "refused to list its jobs");
 }
 
@@ -62,8 +78,15 @@ absl::StatusOr<v1::ListCheckpointsResponse> CoordinatorSession::ListCheckpoints(
   v1::ListCheckpointsRequest request;
   request.set_tenant(tenant);
   request.set_job(job);
-  return Call<v1::ListCheckpointsResponse>(*client_, "MonitorService/ListCheckpoints", request,
+  return Walk<v1::ListCheckpointsResponse>(*client_, "MonitorService/ListCheckpoints", request,
                                            absl::StrCat("refused to list the checkpoints of job ", job));
+}
+
+absl::StatusOr<v1::DeleteCheckpointResponse> CoordinatorSession::DeleteCheckpoint(
+    v1::DeleteCheckpointRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::DeleteCheckpointResponse>(*client_, "AdminService/DeleteCheckpoint", request,
+                                            absl::StrCat("refused to delete a checkpoint of job ", request.job()));
 }
 
 absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainWorkers(v1::DrainWorkersRequest request) const {
@@ -119,30 +142,19 @@ absl::StatusOr<v1::RevokeTokenResponse> CoordinatorSession::RevokeToken(v1::Revo
 }
 
 absl::StatusOr<std::vector<v1::Token>> CoordinatorSession::ListTokens(const std::string& tenant) const {
-  std::vector<v1::Token> tokens;
   v1::ListTokensRequest request;
   request.set_tenant(tenant);
-  do {
-    const auto page =
-        Call<v1::ListTokensResponse>(*client_, "AccessService/ListTokens", request, "refused to list its tokens");
-    if (!page.ok()) return page.status();
-    tokens.insert(tokens.end(), page->tokens().begin(), page->tokens().end());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  return tokens;
+  const auto listed =
+      Walk<v1::ListTokensResponse>(*client_, "AccessService/ListTokens", request, "refused to list its tokens");
+  if (!listed.ok()) return listed.status();
+  return std::vector<v1::Token>(listed->tokens().begin(), listed->tokens().end());
 }
 
 absl::StatusOr<std::vector<v1::TenantSummary>> CoordinatorSession::ListTenants() const {
-  std::vector<v1::TenantSummary> tenants;
-  v1::ListTenantsRequest request;
-  do {
-    const auto page =
-        Call<v1::ListTenantsResponse>(*client_, "AccessService/ListTenants", request, "refused to list its tenants");
-    if (!page.ok()) return page.status();
-    tenants.insert(tenants.end(), page->tenants().begin(), page->tenants().end());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  return tenants;
+  const auto listed = Walk<v1::ListTenantsResponse>(*client_, "AccessService/ListTenants", v1::ListTenantsRequest(),
+                                                    "refused to list its tenants");
+  if (!listed.ok()) return listed.status();
+  return std::vector<v1::TenantSummary>(listed->tenants().begin(), listed->tenants().end());
 }
 
 absl::StatusOr<v1::CreateJobResponse> CoordinatorSession::CreateJob(const v1::CreateJobRequest& request,

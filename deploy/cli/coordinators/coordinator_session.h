@@ -26,9 +26,13 @@ class CoordinatorSession {
   // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet.
   static absl::StatusOr<CoordinatorSession> Open(CoordinatorAddress where);
 
+  // All pages.
   absl::StatusOr<v1::ListJobsResponse> ListJobs() const;
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job) const;
+  // All pages.
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const;
+  // With an idempotency key of its own.
+  absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(v1::DeleteCheckpointRequest request) const;
   // With an idempotency key of its own.
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -79,17 +80,38 @@ class Client {
     return Client(&*library, std::shared_ptr<farandole_client>(made, library->client_close), std::move(options));
   }
 
-  // The jobs that the token may see, the newest first; at most 1,000.
+  // The jobs that the token may see, the newest first.
   StatusOr<std::vector<Summary>> Jobs() const {
-    return Call<std::vector<Summary>>("MonitorService/ListJobs", {}, "refused to list its jobs", options_.patience);
+    return All<Summary>([this](const auto& visit) { return EachJob(visit); });
+  }
+  // The same in pages of `page_size` jobs (0 and more than 1,000: 1,000), each of which is asked for when the one
+  // before it is used up: calls `visit` for one after the other, until it gives false. Jobs that start meanwhile are
+  // left out; all that stay are visited once.
+  Status EachJob(const std::function<bool(const Summary&)>& visit, uint32_t page_size = 0) const {
+    return Walk<Summary, 80>("MonitorService/ListJobs", {}, page_size, "refused to list its jobs", visit);
   }
   // One job with its workers and its history. NOT_FOUND: the tenant has no such job.
   StatusOr<Details> Job(const JobId& id) const { return Job(id, options_.patience); }
-  // A job's catalogue, the oldest first; at most 10,000. NOT_FOUND: the tenant has no such job.
+  // A job's catalogue, the oldest first. NOT_FOUND: the tenant has no such job.
   StatusOr<std::vector<Checkpoint>> Checkpoints(const JobId& id) const {
-    return Call<std::vector<Checkpoint>>("MonitorService/ListCheckpoints",
-                                         WireWriter().Text(1, id.name).Text(2, id.tenant),
-                                         "refused to list the checkpoints of " + id.ToString(), options_.patience);
+    return All<Checkpoint>([&](const auto& visit) { return EachCheckpoint(id, visit); });
+  }
+  // The same as EachJob does it. All that stay are visited once, and those that are committed meanwhile.
+  Status EachCheckpoint(const JobId& id, const std::function<bool(const Checkpoint&)>& visit,
+                        uint32_t page_size = 0) const {
+    return Walk<Checkpoint, 80>("MonitorService/ListCheckpoints", WireWriter().Text(1, id.name).Text(2, id.tenant),
+                                page_size, "refused to list the checkpoints of " + id.ToString(), visit);
+  }
+  // Takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its file stays, at
+  // `path` of its host. Needs a token of an operator. NOT_FOUND: there is no such job or checkpoint.
+  StatusOr<Checkpoint> DeleteCheckpoint(const JobId& id, const std::string& name, int64_t step) const {
+    WireWriter request;
+    request.Text(1, id.tenant).Text(2, id.name).Text(3, name).Number(4, static_cast<uint64_t>(step)).Text(5, NewKey());
+    StatusOr<DeletedCheckpoint> deleted =
+        Call<DeletedCheckpoint>("AdminService/DeleteCheckpoint", request,
+                                "refused to delete a checkpoint of " + id.ToString(), options_.patience);
+    if (!deleted.ok()) return deleted.status();
+    return std::move(deleted->checkpoint);
   }
   // Follows one job; nothing is sent before its Next().
   client::Watch Watch(const JobId& id) const;
@@ -138,16 +160,13 @@ class Client {
   // A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other
   // calls about tokens do.
   StatusOr<std::vector<Token>> Tokens(const std::string& tenant = "") const {
-    std::vector<Token> tokens;
-    std::string next;
-    do {
-      StatusOr<TokenPage> page = Call<TokenPage>("AccessService/ListTokens", WireWriter().Text(1, tenant).Text(3, next),
-                                                 "refused to list its tokens", options_.patience);
-      if (!page.ok()) return page.status();
-      tokens.insert(tokens.end(), page->tokens.begin(), page->tokens.end());
-      next = std::move(page->next);
-    } while (!next.empty());
-    return tokens;
+    return All<Token>([&](const auto& visit) { return EachToken(tenant, visit); });
+  }
+  // The same as EachJob does it.
+  Status EachToken(const std::string& tenant, const std::function<bool(const Token&)>& visit,
+                   uint32_t page_size = 0) const {
+    return Walk<Token, 2>("AccessService/ListTokens", WireWriter().Text(1, tenant), page_size,
+                          "refused to list its tokens", visit);
   }
   // Makes a token of a tenant ("": the own one); `lifetime` is at most 90 days, zero: 30 days.
   //   PERMISSION_DENIED   the role is above the own one
@@ -185,9 +204,15 @@ class Client {
  private:
   friend class client::Watch;
   struct Nothing {};
-  struct TokenPage {
-    std::vector<Token> tokens;
+  // A page of a list, whose answer has the next page's token, and its request the size of a page, in field kPlace; the
+  // request has the page's token behind that.
+  template <typename Row, int kPlace>
+  struct Page {
+    std::vector<Row> rows;
     std::string next;
+  };
+  struct DeletedCheckpoint {
+    Checkpoint checkpoint;
   };
   struct Revoked {
     int ended = 0;
@@ -199,10 +224,16 @@ class Client {
   static void Read(WireReader reader, Nothing*) {
     while (reader.Next()) continue;
   }
-  static void Read(WireReader reader, TokenPage* page) {
+  template <typename Row, int kPlace>
+  static void Read(WireReader reader, Page<Row, kPlace>* page) {
     while (reader.Next()) {
-      if (reader.field() == 1) client::Read(reader.Message(), &page->tokens.emplace_back());
-      if (reader.field() == 2) page->next = reader.Text();
+      if (reader.field() == 1) client::Read(reader.Message(), &page->rows.emplace_back());
+      if (reader.field() == kPlace) page->next = reader.Text();
+    }
+  }
+  static void Read(WireReader reader, DeletedCheckpoint* deleted) {
+    while (reader.Next()) {
+      if (reader.field() == 1) client::Read(reader.Message(), &deleted->checkpoint);
     }
   }
   static void Read(WireReader reader, Revoked* revoked) {
@@ -232,6 +263,35 @@ class Client {
     what.Text(1, id.tenant).Text(2, id.name).Text(5, reason).Text(6, NewKey());
     return Call<std::vector<int>>("AdminService/DrainWorkers", what, "refused to drain workers of " + id.ToString(),
                                   options_.patience);
+  }
+
+  // Visits the rows of a list, page by page.
+  template <typename Row, int kPlace, typename Visit>
+  Status Walk(const char* method, const WireWriter& message, uint32_t page_size, const std::string& refusal,
+              const Visit& visit) const {
+    std::string next;
+    do {
+      WireWriter request = message;
+      request.Number(kPlace, page_size).Text(kPlace + 1, next);
+      StatusOr<Page<Row, kPlace>> page = Call<Page<Row, kPlace>>(method, request, refusal, options_.patience);
+      if (!page.ok()) return page.status();
+      for (const Row& row : page->rows) {
+        if (!visit(row)) return Status();
+      }
+      next = std::move(page->next);
+    } while (!next.empty());
+    return Status();
+  }
+  // All that `walk` visits.
+  template <typename Row, typename Walk>
+  static StatusOr<std::vector<Row>> All(const Walk& walk) {
+    std::vector<Row> rows;
+    const Status walked = walk([&](const Row& row) {
+      rows.push_back(row);
+      return true;
+    });
+    if (!walked.ok()) return walked;
+    return rows;
   }
 
   template <typename Answer>

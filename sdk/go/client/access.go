@@ -67,19 +67,16 @@ func tokenOf(row *farandolev1.Token) TokenRecord {
 // Tokens gives a tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role Admin, as the
 // other calls about tokens do.
 func (c *Client) Tokens(ctx context.Context, tenant string) ([]TokenRecord, error) {
-	tokens := []TokenRecord{}
-	for request := (&farandolev1.ListTokensRequest{Tenant: tenant}); ; {
+	return all(c.EachToken(ctx, tenant, 0))
+}
+
+// EachToken gives the same as EachJob does it.
+func (c *Client) EachToken(ctx context.Context, tenant string, pageSize int) func(yield func(TokenRecord, error) bool) {
+	return pages(func(token string) ([]*farandolev1.Token, string, error) {
+		request := &farandolev1.ListTokensRequest{Tenant: tenant, PageSize: sizeOf(pageSize), PageToken: token}
 		answer, err := call(ctx, c, c.options.Patience, c.access.ListTokens, request, "refused to list its tokens")
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range answer.Tokens {
-			tokens = append(tokens, tokenOf(row))
-		}
-		if request.PageToken = answer.NextPageToken; request.PageToken == "" {
-			return tokens, nil
-		}
-	}
+		return answer.GetTokens(), answer.GetNextPageToken(), err
+	}, tokenOf)
 }
 
 // CreateToken makes a token and gives its text, which is not shown again. ErrDenied: the role is above the own one.

@@ -117,17 +117,18 @@ func (id JobID) String() string {
 	return "job " + id.Name + " of tenant " + id.Tenant
 }
 
-// Jobs gives the jobs that the token may see, the newest first; at most 1,000.
-func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
-	answer, err := call(ctx, c, c.options.Patience, c.monitor.ListJobs, &farandolev1.ListJobsRequest{}, "refused to list its jobs")
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]Job, 0, len(answer.Jobs))
-	for _, job := range answer.Jobs {
-		jobs = append(jobs, jobOf(job))
-	}
-	return jobs, nil
+// Jobs gives the jobs that the token may see, the newest first.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) { return all(c.EachJob(ctx, 0)) }
+
+// EachJob gives the same in pages of pageSize jobs (0 and more than 1,000: 1,000), each of which is asked for when the
+// one before it is used up. Jobs that start meanwhile are left out; all that stay are given once. It is an
+// iter.Seq2[Job, error]: an error is the last that it gives.
+func (c *Client) EachJob(ctx context.Context, pageSize int) func(yield func(Job, error) bool) {
+	return pages(func(token string) ([]*farandolev1.JobSummary, string, error) {
+		request := &farandolev1.ListJobsRequest{PageSize: sizeOf(pageSize), PageToken: token}
+		answer, err := call(ctx, c, c.options.Patience, c.monitor.ListJobs, request, "refused to list its jobs")
+		return answer.GetJobs(), answer.GetNextPageToken(), err
+	}, jobOf)
 }
 
 // Job gives one job with its workers and its history. ErrNotFound: the tenant has no such job.
@@ -144,18 +145,34 @@ func (c *Client) job(ctx context.Context, id JobID, patience time.Duration) (Det
 	return detailsOf(answer), nil
 }
 
-// Checkpoints gives a job's catalogue, the oldest first; at most 10,000. ErrNotFound: the tenant has no such job.
+// Checkpoints gives a job's catalogue, the oldest first. ErrNotFound: the tenant has no such job.
 func (c *Client) Checkpoints(ctx context.Context, id JobID) ([]Checkpoint, error) {
-	request := &farandolev1.ListCheckpointsRequest{Job: id.Name, Tenant: id.Tenant}
-	answer, err := call(ctx, c, c.options.Patience, c.monitor.ListCheckpoints, request, "refused to list the checkpoints of "+id.String())
+	return all(c.EachCheckpoint(ctx, id, 0))
+}
+
+// EachCheckpoint gives the same as EachJob does it. All that stay are given once, and those that are committed
+// meanwhile.
+func (c *Client) EachCheckpoint(ctx context.Context, id JobID, pageSize int) func(yield func(Checkpoint, error) bool) {
+	return pages(func(token string) ([]*farandolev1.Checkpoint, string, error) {
+		request := &farandolev1.ListCheckpointsRequest{
+			Job: id.Name, Tenant: id.Tenant, PageSize: sizeOf(pageSize), PageToken: token,
+		}
+		answer, err := call(ctx, c, c.options.Patience, c.monitor.ListCheckpoints, request, "refused to list the checkpoints of "+id.String())
+		return answer.GetCheckpoints(), answer.GetNextPageToken(), err
+	}, checkpointOf)
+}
+
+// DeleteCheckpoint takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its
+// file stays, at Path of its host. Needs a token of an operator. ErrNotFound: there is no such job or checkpoint.
+func (c *Client) DeleteCheckpoint(ctx context.Context, id JobID, name string, step int64) (Checkpoint, error) {
+	request := &farandolev1.DeleteCheckpointRequest{
+		Job: id.Name, Tenant: id.Tenant, Name: name, Step: step, IdempotencyKey: newKey(),
+	}
+	answer, err := call(ctx, c, c.options.Patience, c.admin.DeleteCheckpoint, request, "refused to delete a checkpoint of "+id.String())
 	if err != nil {
-		return nil, err
+		return Checkpoint{}, err
 	}
-	found := make([]Checkpoint, 0, len(answer.Checkpoints))
-	for _, row := range answer.Checkpoints {
-		found = append(found, checkpointOf(row))
-	}
-	return found, nil
+	return checkpointOf(answer.Checkpoint), nil
 }
 
 // Abort ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of

@@ -1,6 +1,5 @@
 #include "server/edge/access/access_service.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,30 +11,13 @@
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "server/audit/audit_log.h"
+#include "server/edge/pages/page.h"
 #include "server/edge/status.h"
 
 namespace farandole {
 namespace {
 
-constexpr uint32_t kMostOfPage = 1000;
 constexpr size_t kMostShown = 128;
-
-// The items behind the one that `page_token` names, and the next page's token. `key_of` gives what they are sorted by.
-template <typename Item, typename KeyOf, typename Add>
-absl::StatusOr<std::string> AddPage(const std::vector<Item>& sorted, const KeyOf& key_of, uint32_t page_size,
-                                    const std::string& page_token, const Add& add) {
-  std::string after;
-  if (!page_token.empty() && !absl::WebSafeBase64Unescape(page_token, &after)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("page_token: \"", absl::CHexEscape(page_token.substr(0, kMostShown)), "\" is none"));
-  }
-  const uint32_t most = page_size == 0 ? kMostOfPage : std::min(page_size, kMostOfPage);
-  const auto first = std::find_if(sorted.begin(), sorted.end(),
-                                  [&](const Item& item) { return after.empty() || key_of(item) > after; });
-  auto next = first;
-  for (; next != sorted.end() && static_cast<uint32_t>(next - first) < most; ++next) add(*next);
-  return next == sorted.end() ? "" : absl::WebSafeBase64Escape(key_of(*std::prev(next)));
-}
 
 // Sorted as TokenTable::List.
 std::string KeyOf(const v1::Token& token) {
@@ -99,8 +81,9 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
   }
   const std::vector<v1::Token> tokens =
       router_->tenants().tokens().List(sees_all ? request->tenant() : access->tenant, absl::Now());
-  const absl::StatusOr<std::string> next = AddPage(tokens, &KeyOf, request->page_size(), request->page_token(),
-                                                   [&](const v1::Token& token) { *response->add_tokens() = token; });
+  const absl::StatusOr<std::string> next =
+      AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
+              [&](const v1::Token& token) { *response->add_tokens() = token; });
   if (next.ok()) response->set_next_page_token(*next);
   return CallRouter::Answer(context, next.status());
 }
@@ -137,7 +120,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
     tenants[place->second].set_tokens(tenants[place->second].tokens() + 1);
   }
   const absl::StatusOr<std::string> next = AddPage(
-      tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
+      "tenants", tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
       request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });
   if (next.ok()) response->set_next_page_token(*next);
   return CallRouter::Answer(context, next.status());

@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_SERVER_JOB_RULES_EVENT_H_
 #define FARANDOLE_SERVER_JOB_RULES_EVENT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -81,9 +83,19 @@ struct FlightReported {
   CallId call = 0;
   v1::ReportFlightRequest request;
 };
-// Monitor: ListCheckpointsResponse.
+// Monitor: ListCheckpointsResponse, with at most `most` of those that were committed behind this place in the order of
+// commits: Checkpoint.committed_unix_ms and its token.
 struct CheckpointsListed {
   CallId call = 0;
+  int64_t after_unix_ms = 0;
+  uint64_t after_token = 0;
+  size_t most = std::numeric_limits<size_t>::max();
+};
+// Admin: DeleteCheckpointResponse.
+struct DeleteCheckpointRequested {
+  CallId call = 0;
+  std::string name;
+  int64_t step = 0;
 };
 // Monitor: ListLoggedResponse, of these names; none: of all.
 struct LoggedListed {
@@ -128,10 +140,11 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
-                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
-                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed,
-                           TimelineOrdered, TimelineFetched, AbortRequested, DeleteRequested, DrainRequested, Ticked>;
+using Event =
+    std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
+                 CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
+                 CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed, TimelineOrdered, TimelineFetched,
+                 AbortRequested, DeleteRequested, DrainRequested, Ticked, DeleteCheckpointRequested>;
 
 }  // namespace farandole
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -134,6 +135,34 @@ int Follow(const Client& client, const client::JobId& id) {
   }
 }
 
+// Behind its first page it waits for a writer of the FIFO `gate`.
+class Walk {
+ public:
+  Walk(int page_size, std::string gate) : page_size_(page_size), gate_(std::move(gate)) {}
+  bool Tell(const std::string& row) {
+    std::cout << row << std::endl;
+    if (++rows_ == page_size_) std::ifstream(gate_).get();
+    return true;
+  }
+
+ private:
+  const int page_size_;
+  const std::string gate_;
+  int rows_ = 0;
+};
+
+int WalkList(const Client& client, const std::vector<std::string>& words) {
+  const int size = std::stoi(words.at(2));
+  Walk walk(size, words.at(3));
+  if (words[1] == "jobs")
+    return Tell(client.EachJob([&](const client::Summary& job) { return walk.Tell(Quoted(job.name)); }, size));
+  if (words[1] == "tokens")
+    return Tell(client.EachToken(
+        "", [&](const client::Token& token) { return walk.Tell(Quoted(token.label)); }, size));
+  const auto tell = [&](const client::Checkpoint& row) { return walk.Tell(std::to_string(row.step)); };
+  return Tell(client.EachCheckpoint({words.at(4)}, tell, size));
+}
+
 int Run(const Client& client, const std::vector<std::string>& words) {
   const std::string& command = words.at(0);
   const auto word = [&words](size_t at) { return at < words.size() ? words[at] : ""; };
@@ -145,6 +174,8 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "abort") return Tell(client.Abort({word(1), word(3)}, word(2)));
   if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
   if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));
+  if (command == "walk") return WalkList(client, words);
+  if (command == "delete-checkpoint") return Tell(client.DeleteCheckpoint({word(1)}, word(2), std::stoll(word(3))));
   if (command == "tokens") return Tell(client.Tokens(word(1)));
   if (command == "create-token") {
     // The only ones that tests ask for.

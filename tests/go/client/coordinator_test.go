@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		os.Exit(stall())
 	case "shrink":
 		os.Exit(shrink())
+	case "leave":
+		os.Exit(leave())
 	}
 	os.Exit(m.Run())
 }
@@ -51,6 +53,15 @@ func stall() int {
 		return 1
 	}
 	if err := farandole.AllreduceInPlace(ctx, job, []float32{1}, farandole.Name("late")); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// leave is a rank of a job that ends at once.
+func leave() int {
+	if err := farandole.Run(context.Background(), farandole.Options{}, func(context.Context, *farandole.Job) error { return nil }); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
@@ -112,7 +123,7 @@ type coordinator struct {
 
 func serve(t *testing.T, options ...string) *coordinator {
 	t.Helper()
-	made := &coordinator{t: t, state: t.TempDir(), options: options}
+	made := &coordinator{t: t, state: filepath.Join(t.TempDir(), "state"), options: options}
 	made.start("127.0.0.1:0")
 	t.Cleanup(made.kill)
 	return made

@@ -177,6 +177,80 @@ func TestTokensAreMadeRotatedAndRevoked(t *testing.T) {
 	}
 }
 
+func TestListsAreWalkedPageByPageWhileRowsAppearAndVanish(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	root := shared.open(nil)
+	finish := func(name string) {
+		if err := shared.startJob(name, nil, roleVariable+"=leave").Wait(); err != nil {
+			t.Fatalf("job %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"one", "two", "three", "four", "five"} {
+		finish(name)
+	}
+	var names []string
+	root.EachJob(ctx, 2)(func(job client.Job, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, job.Name)
+		if len(names) == 2 { // the second page is not there yet
+			for _, gone := range []string{"four", "three"} {
+				if err := root.Delete(ctx, client.JobID{Name: gone}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			finish("six")
+		}
+		return true
+	})
+	if !slices.Equal(names, []string{"five", "four", "two", "one"}) {
+		t.Fatalf("walked %v", names)
+	}
+	root.EachJob(ctx, 1)(func(job client.Job, err error) bool { // the one that ends it asks for no other page
+		if err != nil || job.Name != "six" {
+			t.Fatalf("the newest is %s: %v", job.Name, err)
+		}
+		return false
+	})
+	ended, stop := context.WithCancel(ctx)
+	stop()
+	calls := 0
+	root.EachCheckpoint(ended, client.JobID{Name: "one"}, 1)(func(_ client.Checkpoint, err error) bool {
+		calls++
+		return err == nil
+	})
+	if _, err := root.Checkpoints(ended, client.JobID{Name: "one"}); calls != 1 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("an error was given %d times, and then %v", calls, err)
+	}
+}
+
+func TestACheckpointIsDeletedAndItsFileStays(t *testing.T) {
+	ctx, shared, folder := limited(t), serve(t), t.TempDir()
+	shared.startJob("net", []string{"--min-np", "1", "--max-np", "2"}, roleVariable+"=shrink", folderVariable+"="+folder)
+	operator, id := shared.open(nil), client.JobID{Name: "net"}
+	follow(t, ctx, operator.Watch(id), "ran with 2 ranks", func(job client.Details) bool { return job.State == client.Running && job.Size == 2 })
+	var rows []client.Checkpoint
+	for len(rows) == 0 {
+		var err error
+		if rows, err = operator.Checkpoints(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted, err := operator.DeleteCheckpoint(ctx, id, "net", 7)
+	if err != nil || deleted != rows[0] {
+		t.Fatalf("deleted %+v: %v", deleted, err)
+	}
+	if _, err := os.Stat(deleted.Path); err != nil {
+		t.Fatal(err)
+	}
+	_, err = operator.DeleteCheckpoint(ctx, id, "net", 7)
+	requireError(t, err, client.ErrNotFound, "the job has no checkpoint net at step 7")
+	if rows, err = operator.Checkpoints(ctx, id); err != nil || len(rows) != 0 {
+		t.Fatalf("left are %+v: %v", rows, err)
+	}
+}
+
 func TestATenantSeesItsJobsOnly(t *testing.T) {
 	ctx, shared := limited(t), serve(t)
 	admin := shared.open(nil)

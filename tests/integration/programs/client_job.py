@@ -3,6 +3,9 @@ left and has a checkpoint.
 
 client_job.py stall
 client_job.py shrink FOLDER
+client_job.py save FOLDER STEP...    keeps these checkpoints of the state "net", and waits
+client_job.py late GATE FOLDER       waits at the test's gate, keeps a checkpoint, and ends
+client_job.py leave                  ends at once
 """
 
 import pathlib
@@ -11,6 +14,7 @@ import sys
 
 import farandole.numpy as hvd
 import numpy as np
+from at_gate import wait_at
 from farandole import checkpoint
 
 
@@ -30,9 +34,26 @@ def shrink(state: hvd.elastic.ObjectState, folder: str) -> None:
         state.commit()
 
 
+def save(folder: str, steps: "list[str]") -> None:
+    for step in map(int, steps):
+        checkpoint.save(lambda path: pathlib.Path(path).write_text("state"), folder, step, name="net", extension="txt")
+    signal.pause()
+
+
 if __name__ == "__main__":
     hvd.init()
     if sys.argv[1] == "stall":
         stall()
+    elif sys.argv[1] == "save":
+        save(sys.argv[2], sys.argv[3:])
+    elif sys.argv[1] == "late":
+        print("waits")
+        wait_at(sys.argv[2])
+        checkpoint.save(
+            lambda path: pathlib.Path(path).write_text("state"), sys.argv[3], 1, name="net", extension="txt"
+        )
+        print("saved")
+    elif sys.argv[1] == "leave":
+        hvd.shutdown()
     else:
         shrink(hvd.elastic.ObjectState(step=0), sys.argv[2])

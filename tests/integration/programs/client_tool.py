@@ -5,7 +5,7 @@ import argparse
 import datetime
 import json
 import sys
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from farandole.client import TLS, Checkpoint, Client, Details, Event, Job, Role, TokenSource, Worker
 from farandole.client._options import Environment
@@ -51,6 +51,21 @@ def follow(client: Client, name: str) -> Iterator[Details]:
             continue  # its workers have not joined yet
 
 
+def walk(client: Client, kind: str, page_size: str, gate: str, *name: str) -> Iterator[Any]:
+    """The names (or the steps) of a list, page by page; behind its first page it waits for a writer of the FIFO `gate`."""
+    size = int(page_size)
+    lists: Dict[str, Callable[[], Iterator[Any]]] = {
+        "jobs": lambda: (job.name for job in client.each_job(page_size=size)),
+        "checkpoints": lambda: (row.step for row in client.each_checkpoint(*name, page_size=size)),
+        "tokens": lambda: (token.label for token in client.each_token(page_size=size)),
+    }
+    for at, row in enumerate(lists[kind]()):
+        yield row
+        if at == size - 1:
+            with open(gate, encoding="utf-8") as opened:
+                opened.read()
+
+
 def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
     """The results of a command."""
     if command == "watch":
@@ -72,6 +87,10 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
         yield client.rotate_token(words[0], float(words[1])).text
     elif command == "revoke-token":
         yield client.revoke_token(words[0], words[1] == "all")
+    elif command == "delete-checkpoint":
+        yield client.delete_checkpoint(words[0], words[1], int(words[2]))
+    elif command == "walk":
+        yield from walk(client, *words)
     elif command == "tokens":
         yield [[token.id, token.role.value, token.label, token.ended != ""] for token in client.tokens(*words)]
     else:

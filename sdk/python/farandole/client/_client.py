@@ -8,7 +8,20 @@ from typing import Dict, Iterator, List, Optional, Type, TypeVar, Union
 from .._library import OK, failure, ffi, interruptible, lib
 from ..exceptions import InvalidRequest, NotReady
 from ._options import TLS, Environment, TokenSource
-from ._types import ROLES, Checkpoint, CheckpointList, Details, Job, JobList, NewToken, Revoked, Role, Token, TokenList
+from ._types import (
+    ROLES,
+    Checkpoint,
+    CheckpointList,
+    DeletedCheckpoint,
+    Details,
+    Job,
+    JobList,
+    NewToken,
+    Revoked,
+    Role,
+    Token,
+    TokenList,
+)
 from ._wire import decode, encode, numbers
 
 Answer = TypeVar("Answer")
@@ -76,9 +89,20 @@ class Client:
         self.close()
 
     def jobs(self) -> List[Job]:
-        """The jobs that the token may see, the newest first; at most 1,000."""
-        answer = self._call("MonitorService/ListJobs", {}, "refused to list its jobs", self._patience)
-        return self._read(JobList, answer).jobs
+        """The jobs that the token may see, the newest first."""
+        return list(self.each_job())
+
+    def each_job(self, page_size: int = 0) -> Iterator[Job]:
+        """As jobs(), in pages of `page_size` jobs (0 and more than 1,000: 1,000), each of which is asked for when the
+        one before it is used up. Jobs that start meanwhile are left out; all that stay are given once."""
+        request: Dict[int, Field] = {80: _page_size(page_size)}
+        while True:
+            answer = self._call("MonitorService/ListJobs", request, "refused to list its jobs", self._patience)
+            page = self._read(JobList, answer)
+            yield from page.jobs
+            if not page.next_page:
+                return
+            request[81] = page.next_page
 
     def job(self, name: str, tenant: str = "") -> Details:
         """One job with its workers and its history. `tenant` "" is the token's own; another one's jobs need a token
@@ -86,10 +110,31 @@ class Client:
         return self._job(name, tenant, self._patience)
 
     def checkpoints(self, name: str, tenant: str = "") -> List[Checkpoint]:
-        """A job's catalogue, the oldest first; at most 10,000. LookupError: the tenant has no such job."""
+        """A job's catalogue, the oldest first. LookupError: the tenant has no such job."""
+        return list(self.each_checkpoint(name, tenant))
+
+    def each_checkpoint(self, name: str, tenant: str = "", page_size: int = 0) -> Iterator[Checkpoint]:
+        """As checkpoints(), in pages of `page_size` checkpoints (0 and more than 1,000: 1,000), each of which is asked
+        for when the one before it is used up. All that stay are given once, and those that are committed meanwhile."""
         refusal = f"refused to list the checkpoints of {_show(name, tenant)}"
-        answer = self._call("MonitorService/ListCheckpoints", {1: name, 2: tenant}, refusal, self._patience)
-        return self._read(CheckpointList, answer).checkpoints
+        request: Dict[int, Field] = {1: name, 2: tenant, 80: _page_size(page_size)}
+        while True:
+            answer = self._call("MonitorService/ListCheckpoints", request, refusal, self._patience)
+            page = self._read(CheckpointList, answer)
+            yield from page.checkpoints
+            if not page.next_page:
+                return
+            request[81] = page.next_page
+
+    def delete_checkpoint(self, name: str, checkpoint: str, step: int, tenant: str = "") -> Checkpoint:
+        """Takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its file
+        stays, at `path` of its host. Needs a token of an operator. LookupError: there is no such job or checkpoint."""
+        if not 0 <= step < 1 << 63:
+            raise InvalidRequest(f"step {step} of checkpoint {checkpoint} is not from 0 to {(1 << 63) - 1}")
+        request: Dict[int, Field] = {1: tenant, 2: name, 3: checkpoint, 4: step, 5: _new_key()}
+        refusal = f"refused to delete a checkpoint of {_show(name, tenant)}"
+        answer = self._call("AdminService/DeleteCheckpoint", request, refusal, self._patience)
+        return self._read(DeletedCheckpoint, answer).checkpoint
 
     def watch(self, name: str, tenant: str = "", interval: float = 1.0) -> Iterator[Details]:
         """Follows a job: yields it at once, and then whenever its state, reason, epoch, size, stall, history or its
@@ -148,14 +193,18 @@ class Client:
     def tokens(self, tenant: str = "") -> List[Token]:
         """A tenant's tokens, by time; with "", those of all tenants that the token may see. Needs the role admin, as the
         other calls about tokens do."""
-        found: List[Token] = []
-        request: Dict[int, Field] = {1: tenant}
+        return list(self.each_token(tenant))
+
+    def each_token(self, tenant: str = "", page_size: int = 0) -> Iterator[Token]:
+        """As tokens(), in pages of `page_size` tokens (0 and more than 1,000: 1,000), each of which is asked for when
+        the one before it is used up."""
+        request: Dict[int, Field] = {1: tenant, 2: _page_size(page_size)}
         while True:
             answer = self._call("AccessService/ListTokens", request, "refused to list its tokens", self._patience)
             page = self._read(TokenList, answer)
-            found += page.tokens
+            yield from page.tokens
             if not page.next_page:
-                return found
+                return
             request[3] = page.next_page
 
     def create_token(self, role: Role, tenant: str = "", label: str = "", lifetime: float = 0.0) -> NewToken:
@@ -235,6 +284,15 @@ def _seconds(what: str, seconds: float) -> int:
 
 def _show(name: str, tenant: str) -> str:
     return f"job {name} of tenant {tenant}" if tenant else f"job {name}"
+
+
+def _page_size(size: int) -> int:
+    if size < 0:
+        raise InvalidRequest(
+            f"a page of {size} is not possible: it has at least 1, and 0 is the greatest that there is"
+        )
+    # The service bounds it itself.
+    return min(size, (1 << 32) - 1)
 
 
 def _new_key() -> str:

@@ -183,6 +183,7 @@ class JobList:
     """An answer."""
 
     jobs: List[Job] = _wire.messages(1, Job)
+    next_page: str = _wire.text(80)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,6 +191,14 @@ class CheckpointList:
     """An answer."""
 
     checkpoints: List[Checkpoint] = _wire.messages(1, Checkpoint)
+    next_page: str = _wire.text(80)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeletedCheckpoint:
+    """An answer."""
+
+    checkpoint: Checkpoint = _wire.message(1, Checkpoint)
 
 
 class Role(enum.Enum):

@@ -1,0 +1,141 @@
+// Lists in pages, and what is taken out of them, from outside: real gRPC over loopback, a real database.
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator_fixture.h"
+#include "server/testing/test_client.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ListingTest : public CoordinatorFixture {
+ protected:
+  void SetUp() override { Start(); }
+
+  // A job of one worker, which has left.
+  void End(const std::string& job) { Leave(Train(job, 1)); }
+
+  v1::ListJobsResponse Jobs(uint32_t size, const std::string& token) {
+    v1::ListJobsRequest request;
+    request.set_page_size(size);
+    request.set_page_token(token);
+    const auto page = Client().ListJobs(request);
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.ok() ? *page : v1::ListJobsResponse();
+  }
+  v1::ListCheckpointsResponse Checkpoints(uint32_t size, const std::string& token) {
+    v1::ListCheckpointsRequest request;
+    request.set_job("train");
+    request.set_page_size(size);
+    request.set_page_token(token);
+    const auto page = Client().ListCheckpoints(request);
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.ok() ? *page : v1::ListCheckpointsResponse();
+  }
+  absl::StatusOr<v1::DeleteCheckpointResponse> Delete(int64_t step, const std::string& key) {
+    v1::DeleteCheckpointRequest request;
+    request.set_job("train");
+    request.set_name("checkpoint");
+    request.set_step(step);
+    request.set_idempotency_key(key);
+    return Client().DeleteCheckpoint(request);
+  }
+};
+
+std::vector<std::string> NamesOf(const v1::ListJobsResponse& page) {
+  std::vector<std::string> names;
+  for (const v1::JobSummary& job : page.jobs()) names.push_back(job.job());
+  return names;
+}
+
+std::vector<int64_t> StepsOf(const v1::ListCheckpointsResponse& page) {
+  std::vector<int64_t> steps;
+  for (const v1::Checkpoint& checkpoint : page.checkpoints()) steps.push_back(checkpoint.step());
+  return steps;
+}
+
+TEST_F(ListingTest, JobsAreWalkedInPagesWhileSomeAppearAndVanish) {
+  for (const char* job : {"one", "two", "three", "four", "five", "six"}) End(job);
+  const v1::ListJobsResponse first = Jobs(2, "");
+  EXPECT_THAT(NamesOf(first), ElementsAre("six", "five"));
+  // The last one of the page vanishes, and one that is to come.
+  ASSERT_TRUE(Client().DeleteJob("five", "", "a").ok());
+  ASSERT_TRUE(Client().DeleteJob("three", "", "b").ok());
+  End("seven");
+  const v1::ListJobsResponse second = Jobs(2, first.next_page_token());
+  EXPECT_THAT(NamesOf(second), ElementsAre("four", "two"));
+  // A page token outlives the coordinator.
+  coordinator_.reset();
+  Start();
+  const v1::ListJobsResponse third = Jobs(2, second.next_page_token());
+  EXPECT_THAT(NamesOf(third), ElementsAre("one"));
+  EXPECT_EQ(third.next_page_token(), "");
+  EXPECT_THAT(NamesOf(Jobs(0, "")), ElementsAre("seven", "six", "four", "two", "one"));
+}
+
+TEST_F(ListingTest, CheckpointsAreWalkedInPagesWhileSomeAppearAndVanish) {
+  const auto workers = Train("train", 1);
+  for (int64_t step = 1; step <= 6; ++step) WriteCheckpoint(workers[0].get(), "train", step);
+  const v1::ListCheckpointsResponse first = Checkpoints(2, "");
+  EXPECT_THAT(StepsOf(first), ElementsAre(1, 2));
+  for (const int64_t step : {2, 3}) ASSERT_TRUE(Delete(step, absl::StrCat("delete ", step)).ok());
+  WriteCheckpoint(workers[0].get(), "train", 7);
+  const v1::ListCheckpointsResponse second = Checkpoints(2, first.next_page_token());
+  EXPECT_THAT(StepsOf(second), ElementsAre(4, 5));
+  const v1::ListCheckpointsResponse third = Checkpoints(2, second.next_page_token());
+  EXPECT_THAT(StepsOf(third), ElementsAre(6, 7));
+  EXPECT_EQ(third.next_page_token(), "");
+}
+
+TEST_F(ListingTest, ATokenOfAnotherListIsRefused) {
+  End("train");
+  End("other");
+  const std::string of_jobs = Jobs(1, "").next_page_token();
+  ASSERT_NE(of_jobs, "");
+  v1::ListCheckpointsRequest checkpoints;
+  checkpoints.set_job("train");
+  checkpoints.set_page_token(of_jobs);
+  v1::ListTokensRequest tokens;
+  tokens.set_page_token(of_jobs);
+  v1::ListJobsRequest jobs;
+  jobs.set_page_token("rubbish");
+  for (const absl::Status& status : {Client().ListCheckpoints(checkpoints).status(),
+                                     Client().ListTokens(tokens).status(), Client().ListJobs(jobs).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("page_token"));
+  }
+}
+
+TEST_F(ListingTest, ADeletedCheckpointIsFoundNoMoreAndItsFileIsNamed) {
+  const auto workers = Train("train", 1);
+  WriteCheckpoint(workers[0].get(), "train", 1);
+  WriteCheckpoint(workers[0].get(), "train", 2);
+  const auto deleted = Delete(2, "k");
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->checkpoint().path(), "/data/checkpoint.t2.bin");
+  EXPECT_EQ(Delete(2, "k")->checkpoint().path(), "/data/checkpoint.t2.bin") << "as the first call was answered";
+  EXPECT_EQ(Delete(2, "another").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Delete(1, "k").status().code(), absl::StatusCode::kInvalidArgument) << "the key is another request's";
+  coordinator_.reset();
+  Start();
+  v1::FindCheckpointRequest find;
+  find.set_job("train");
+  find.set_step(-1);
+  EXPECT_EQ(Client().FindCheckpoint(find)->checkpoint().step(), 1);
+  std::ifstream audit(options_.state_dir + "/audit/changes-000001.jsonl");
+  const std::string lines(std::istreambuf_iterator<char>(audit), {});
+  EXPECT_THAT(lines, HasSubstr("\"AdminService.DeleteCheckpoint\",\"target\":\"checkpoint checkpoint at step 2 of job "
+                               "default/train\""));
+}
+
+}  // namespace
+}  // namespace farandole

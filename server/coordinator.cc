@@ -254,15 +254,15 @@ class Coordinator::Parts {
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
                                            audit_.get(), options_.stream_queue_limit);
     worker_service_ = std::make_unique<WorkerService>(router_.get());
-    monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_);
+    monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_, store_.get());
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
     access_service_ = std::make_unique<AccessService>(router_.get(), tokens_.get(), &jobs_);
     watch_ = std::make_unique<TokenWatch>(&output_router_, &tenants_.tokens(), ledger_.get());
     const absl::Status started =
         server_->Start({worker_service_.get(), monitor_service_.get(), admin_service_.get(), access_service_.get()});
     if (!started.ok()) return started;
-    sweeper_ =
-        std::make_unique<Sweeper>(router_.get(), &jobs_, store_.get(), options_.retention, options_.sweep_interval);
+    sweeper_ = std::make_unique<Sweeper>(router_.get(), &jobs_, Sweeper::Rows{store_.get(), ledger_.get(), &tenants_},
+                                         options_.retention, options_.sweep_interval);
     server_->SetServing(true);
     serving_ = true;
     return absl::OkStatus();
@@ -279,7 +279,7 @@ class Coordinator::Parts {
       audit_->TellDenied(identity.who, {absl::StrCat(request.method, " ", request.path), request.peer, ""},
                          absl::StrCat(status), "HTTP", SteadyNow());
     };
-    for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_, views_.get(), events_.get()))
+    for (HttpRoute& route : MonitorRoutes({router_.get(), &jobs_, store_.get(), views_.get(), events_.get()}))
       site.routes.push_back(std::move(route));
     site.routes.push_back(
         DirectRoute("GET", "/healthz", HttpAccess::kNobody, [this](const HttpRequest&) { return Health(); }));
@@ -336,6 +336,7 @@ class Coordinator::Parts {
   HttpReply ShowMetrics() {
     metrics_.ShowJobs(jobs_);
     metrics_.ShowMailboxDepth(loops_->mailbox_depth());
+    metrics_.ShowStore(store_->Trouble().empty());
     HttpReply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     reply.body = metrics_.Text();
@@ -346,6 +347,8 @@ class Coordinator::Parts {
   void Stop() {
     certificate_.reset();
     const absl::Status status = absl::UnavailableError("the coordinator has stopped; attach again when it is back");
+    // Commits that wait for a full disk would hold the loops up for ever.
+    store_->EndPatience();
     loops_->Stop();
     output_router_.streams().CloseAll(status);
     output_router_.calls().AnswerAll(status);

@@ -137,5 +137,48 @@ TEST_F(ListingTest, ADeletedCheckpointIsFoundNoMoreAndItsFileIsNamed) {
                                "default/train\""));
 }
 
+TEST_F(ListingTest, TheSweepForgetsTheAnswersToRepeatedCalls) {
+  coordinator_.reset();
+  options_.retention.answers = absl::ZeroDuration();
+  options_.sweep_interval = absl::Milliseconds(20);
+  Start();
+  const auto workers = Train("train", 1);
+  WriteCheckpoint(workers[0].get(), "train", 1);
+  ASSERT_TRUE(Delete(1, "k").ok());
+  // As long as the answer is kept the call gives it again; then it is carried out anew.
+  absl::Status again;
+  while ((again = Delete(1, "k").status()).ok()) {
+  }
+  EXPECT_EQ(again.code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ListingTest, ATenantThatFillsTheStoreIsRefusedMoreWithBothNumbersAndItsJobsGoOn) {
+  coordinator_.reset();
+  options_.sweep_interval = absl::Milliseconds(20);
+  Start();
+  v1::CreateTenantRequest create;
+  create.set_tenant("small");
+  create.set_max_store_bytes(50'000);
+  create.set_idempotency_key("small");
+  const std::string token = Client().CreateTenant(create)->token();
+  const auto workers = Train("train", 1, token);
+  absl::Status refused;
+  for (int64_t step = 0; step < 5000 && refused.ok(); ++step) refused = TryCheckpoint(workers[0].get(), "train", step);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("a checkpoint of job train: tenant small has "));
+  EXPECT_THAT(refused.message(), HasSubstr("its quota is 50000; delete ended jobs"));
+  const auto late = Worker("late", 0, token);
+  EXPECT_EQ(late->Join(1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Client().GetJob("late", "small").status().code(), absl::StatusCode::kNotFound);
+  AgreeOn("grad/0", workers);
+  const auto others = Train("train", 1);
+  WriteCheckpoint(others[0].get(), "train", 1);
+  const auto tenants = Client().ListTenants(v1::ListTenantsRequest());
+  ASSERT_EQ(tenants->tenants_size(), 2);
+  EXPECT_EQ(tenants->tenants(1).max_store_bytes(), 50'000u);
+  EXPECT_GE(tenants->tenants(1).store_bytes(), 50'000u);
+  Leave(workers);
+}
+
 }  // namespace
 }  // namespace farandole

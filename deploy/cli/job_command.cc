@@ -110,6 +110,7 @@ int ListJobs(const JobCommandOptions& options, absl::Time now, std::ostream& out
   } else {
     out << "no jobs\n";
   }
+  for (const std::string& warning : survey->warnings) err << "farandole job: " << warning << "\n";
   return ReportProblems(*survey, err);
 }
 

@@ -58,6 +58,8 @@ absl::StatusOr<Survey> AskAll(const CoordinatorSource& source, absl::Time now) {
       survey.problems.push_back(listed.status());
       continue;
     }
+    if (!listed->store_trouble().empty())
+      survey.warnings.push_back(absl::StrCat("coordinator ", session.address(), ": ", listed->store_trouble()));
     for (const v1::JobSummary& job : listed->jobs()) survey.jobs.push_back({&session, job, {}, session.address()});
   }
   ReadDisk(found->unattended, now, &survey);

@@ -30,6 +30,8 @@ struct Survey {
   std::vector<CoordinatorSession> sessions;
   std::vector<KnownJob> jobs;
   std::vector<absl::Status> problems;
+  // Sentences of coordinators that work, and cannot do all.
+  std::vector<std::string> warnings;
 };
 
 // Asks all coordinators that are meant, and reads the state directories without one. The newest job first.

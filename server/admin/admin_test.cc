@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/admin/answer_ledger.h"
@@ -63,6 +64,25 @@ TEST(AnswerLedgerTest, AKeyIsBoundedAndGoodForOneRequest) {
   AdminCall other = CallWithKey("k");
   other.request_sha256 = "another";
   EXPECT_EQ(ledger->Begin(other).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(AnswerLedgerTest, AnswersAreForgottenAfterATimeAFewAtOnceAndForGood) {
+  const std::unique_ptr<Store> store = MakeMemoryStore();
+  const auto ledger = AnswerLedger::Load(store.get()).value();
+  for (const char* key : {"a", "b", "c"}) {
+    ASSERT_TRUE(ledger->Begin(CallWithKey(key)).value());
+    ASSERT_TRUE(FinishNow(ledger.get(), CallWithKey(key)).ok());
+  }
+  ASSERT_TRUE(ledger->Begin(CallWithKey("under way")).value());
+  EXPECT_EQ(ledger->ForgetBefore(absl::Now() - absl::Hours(1), 10), 0u);
+  EXPECT_FALSE(ledger->Begin(CallWithKey("a")).value());
+  const absl::Time later = absl::Now() + absl::Hours(1);
+  EXPECT_EQ(ledger->ForgetBefore(later, 2), 2u);
+  EXPECT_EQ(ledger->ForgetBefore(later, 2), 1u);
+  EXPECT_EQ(ledger->ForgetBefore(later, 2), 0u) << "one that is being carried out stays";
+  EXPECT_TRUE(ScanAndWait(store.get(), "key/")->empty());
+  EXPECT_TRUE(ledger->Begin(CallWithKey("a")).value());
+  EXPECT_EQ(ledger->Begin(CallWithKey("under way")).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(AnswerLedgerTest, TheOldestAnswerIsForgottenForANewOne) {

@@ -1,6 +1,7 @@
 #include "server/admin/answer_ledger.h"
 
 #include <algorithm>
+#include <future>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -105,6 +106,26 @@ void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::functi
 void AnswerLedger::Abandon(const AdminCall& call) {
   absl::MutexLock lock(&mutex_);
   entries_.erase({call.tenant, call.idempotency_key});
+}
+
+size_t AnswerLedger::ForgetBefore(absl::Time then, size_t most) {
+  const int64_t before = absl::ToUnixMillis(then);
+  std::vector<Key> old;
+  StoreBatch batch;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto entry = entries_.begin(); entry != entries_.end() && old.size() < most; ++entry) {
+      if (entry->second.is_finished && entry->second.record.at_unix_ms() < before) old.push_back(entry->first);
+    }
+  }
+  if (old.empty()) return 0;
+  for (const Key& key : old) batch.deletes.push_back(RowKey(key));
+  std::promise<absl::Status> answer;
+  Commit(std::move(batch), [&](absl::Status status) { answer.set_value(std::move(status)); });
+  if (!answer.get_future().get().ok()) return 0;
+  absl::MutexLock lock(&mutex_);
+  for (const Key& key : old) entries_.erase(key);
+  return old.size();
 }
 
 void AnswerLedger::Commit(StoreBatch batch, std::function<void(absl::Status)> done) {

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_ADMIN_ANSWER_LEDGER_H_
 #define FARANDOLE_SERVER_ADMIN_ANSWER_LEDGER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "farandole/v1/store.pb.h"
 #include "server/registry/tenants.h"
 #include "server/store/store.h"
@@ -56,6 +58,10 @@ class AnswerLedger {
   std::string ResponseTo(const AdminCall& call) const;
   // The call failed and changed nothing.
   void Abandon(const AdminCall& call);
+
+  // Forgets at most `most` of the calls that were carried out before `then`: their keys may be used for other requests.
+  // How many; 0 also where the store cannot write.
+  size_t ForgetBefore(absl::Time then, size_t most);
 
   // Writes rows as the owner "admin".
   void Commit(StoreBatch batch, std::function<void(absl::Status)> done);

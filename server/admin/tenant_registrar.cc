@@ -68,6 +68,7 @@ void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest
   record.set_name(request.tenant());
   record.set_max_jobs(request.max_jobs());
   record.set_max_workers(request.max_workers());
+  record.set_max_store_bytes(request.max_store_bytes());
   record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
   Make(call, std::move(record), std::move(made.record), [response, done = std::move(done)](absl::Status status) {
     if (!status.ok()) return done(status);

@@ -232,7 +232,8 @@ FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std:
   return found;
 }
 
-HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
+HttpReply ListJobs(const MonitorSources& sources, const Access& access, const std::string& query) {
+  const JobRegistry& registry = *sources.registry;
   size_t offset = 0;
   size_t limit = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
@@ -244,6 +245,7 @@ HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std:
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["is_admin"] = IsOfCluster(access.role);
+  json["store_trouble"] = sources.store->Trouble();
   json["listed"] = found.listed;
   json["states"] = found.counts;
   json["found"] = found.places.size();
@@ -258,12 +260,14 @@ HttpReply ListJobs(const JobRegistry& registry, const Access& access, const std:
 
 }  // namespace
 
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry, JobViews* views,
-                                     LiveEvents* events) {
+std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
+  CallRouter* const router = sources.router;
+  JobViews* const views = sources.views;
+  LiveEvents* const events = sources.events;
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
-                    [registry](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(ListJobs(*registry, AccessOf(identity), request.query));
+                    [sources](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
+                      answer(ListJobs(sources, AccessOf(identity), request.query));
                     }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router, views](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {

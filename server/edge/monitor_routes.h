@@ -7,12 +7,22 @@
 #include "server/edge/job_views.h"
 #include "server/edge/live_events.h"
 #include "server/registry/job_registry.h"
+#include "server/store/store.h"
 #include "web/http_message.h"
 
 namespace farandole {
 
+// The sources of the answers; all of them outlive the routes.
+struct MonitorSources {
+  CallRouter* router;
+  const JobRegistry* registry;
+  const Store* store;
+  JobViews* views;
+  LiveEvents* events;
+};
+
 // The answers of MonitorService as JSON over HTTP, for callers with a token:
-//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ...}, the newest first;
+//   GET /api/v1/jobs                     {"jobs": [...], "now_unix_ms": ..., "store_trouble": ...}, the newest first;
 //                                        search=, state= (again and again), order=urgency choose, offset= and limit=
 //                                        (at most 1,000) say which of them are told
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
@@ -21,9 +31,8 @@ namespace farandole {
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
-// to. All that is given outlives the routes.
-std::vector<HttpRoute> MonitorRoutes(CallRouter* router, const JobRegistry* registry, JobViews* views,
-                                     LiveEvents* events);
+// to.
+std::vector<HttpRoute> MonitorRoutes(MonitorSources sources);
 
 }  // namespace farandole
 

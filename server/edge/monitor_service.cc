@@ -75,6 +75,7 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
   if (has_more) jobs.pop_back();
   if (has_more) response->set_next_page_token(PageToken(kJobs, TextOf(PlaceOf(jobs.back()))));
   for (v1::JobSummary& job : jobs) *response->add_jobs() = std::move(job);
+  response->set_store_trouble(store_->Trouble());
   return CallRouter::Answer(context, absl::OkStatus());
 }
 

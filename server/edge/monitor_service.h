@@ -4,13 +4,16 @@
 #include "farandole/v1/monitor.grpc.pb.h"
 #include "server/edge/call_router.h"
 #include "server/registry/job_registry.h"
+#include "server/store/store.h"
 
 namespace farandole {
 
 // proto/farandole/v1/monitor.proto over gRPC. Owned by the coordinator.
 class MonitorService : public v1::MonitorService::CallbackService {
  public:
-  MonitorService(CallRouter* router, const JobRegistry* registry) : router_(router), registry_(registry) {}
+  // All outlive it.
+  MonitorService(CallRouter* router, const JobRegistry* registry, const Store* store)
+      : router_(router), registry_(registry), store_(store) {}
 
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override;
@@ -29,6 +32,7 @@ class MonitorService : public v1::MonitorService::CallbackService {
  private:
   CallRouter* const router_;
   const JobRegistry* const registry_;
+  const Store* const store_;
 };
 
 }  // namespace farandole

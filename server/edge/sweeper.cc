@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/loop/job_rows.h"
 #include "server/store/store_wait.h"
@@ -15,13 +16,16 @@ namespace {
 
 // Jobs, and rows, of one step.
 constexpr size_t kAtOnce = 100;
+// Rows of a tenant, as store.proto lists them.
+constexpr const char* kKinds[] = {"job",    "summary", "members", "checkpoint", "grant",
+                                  "logged", "gone",    "purge",   "key",        "token"};
 constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
 
 }  // namespace
 
-Sweeper::Sweeper(CallRouter* router, const JobRegistry* registry, Store* store, Retention retention,
+Sweeper::Sweeper(CallRouter* router, const JobRegistry* registry, Rows rows, Retention retention,
                  absl::Duration interval)
-    : router_(router), registry_(registry), store_(store), retention_(retention), interval_(interval), thread_([this] {
+    : router_(router), registry_(registry), rows_(rows), retention_(retention), interval_(interval), thread_([this] {
         Run();
       }) {}
 
@@ -33,8 +37,10 @@ Sweeper::~Sweeper() {
 void Sweeper::Run() {
   bool has_more = false;
   do {
+    if (!has_more) MeasureTenants();
     has_more = DeleteOverdue();
     if (!has_more) ForgetDeleted();
+    if (!has_more) has_more = rows_.answers->ForgetBefore(absl::Now() - retention_.answers, kAtOnce) == kAtOnce;
   } while (!stop_.WaitFor(has_more ? kBetweenSteps : interval_));
 }
 
@@ -58,8 +64,17 @@ bool Sweeper::DeleteOverdue() {
   return overdue.size() == kAtOnce && deleted > 0;
 }
 
+void Sweeper::MeasureTenants() {
+  for (const v1::TenantRecord& tenant : rows_.tenants->List()) {
+    std::vector<std::string> prefixes;
+    for (const char* kind : kKinds) prefixes.push_back(absl::StrCat(kind, "/", tenant.name(), "/"));
+    const absl::StatusOr<uint64_t> bytes = MeasureAndWait(rows_.store, std::move(prefixes));
+    if (bytes.ok()) rows_.tenants->SetStoreBytes(tenant.name(), *bytes);
+  }
+}
+
 void Sweeper::ForgetDeleted() {
-  const absl::StatusOr<std::vector<StoreRow>> rows = ScanPageAndWait(store_, "gone/", last_gone_, kAtOnce);
+  const absl::StatusOr<std::vector<StoreRow>> rows = ScanPageAndWait(rows_.store, "gone/", last_gone_, kAtOnce);
   if (!rows.ok()) return;
   const absl::Time now = absl::Now();
   for (const StoreRow& row : *rows) {

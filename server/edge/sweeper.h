@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/steady_notification.h"
+#include "server/admin/answer_ledger.h"
 #include "server/edge/call_router.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/retention.h"
@@ -13,13 +14,18 @@
 
 namespace farandole {
 
-// Has jobs deleted that have been kept long enough, and forgets deleted ones for good in time. Each job decides itself
-// whether it may go: it may have begun anew. It works in small steps with rests between them, so that running jobs do
-// not wait for it. Owned by the coordinator.
+// Has jobs deleted that have been kept long enough, and forgets deleted ones, and answers to repeated calls, in time.
+// Measures what each tenant has in the store. Each job decides itself whether it may go: it may have begun anew. It
+// works in small steps with rests between them, so that running jobs do not wait for it. Owned by the coordinator.
 class Sweeper {
  public:
+  struct Rows {
+    Store* store;
+    AnswerLedger* answers;
+    Tenants* tenants;
+  };
   // All that is given outlives it. `interval`: how often it looks whether there is anything to do.
-  Sweeper(CallRouter* router, const JobRegistry* registry, Store* store, Retention retention, absl::Duration interval);
+  Sweeper(CallRouter* router, const JobRegistry* registry, Rows rows, Retention retention, absl::Duration interval);
   // Waits for the step that it is at.
   ~Sweeper();
 
@@ -29,10 +35,12 @@ class Sweeper {
   bool DeleteOverdue();
   // Looks at the next rows under gone/.
   void ForgetDeleted();
+  // How much each tenant's rows take.
+  void MeasureTenants();
 
   CallRouter* const router_;
   const JobRegistry* const registry_;
-  Store* const store_;
+  const Rows rows_;
   const Retention retention_;
   const absl::Duration interval_;
   // The last row under gone/ that was looked at; "": begin anew.

@@ -240,6 +240,8 @@ void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
 absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
   if (const auto* claim = std::get_if<JobClaimed>(&event))
     return surroundings_.directory->Admit(key, claim->request.most_workers());
+  if (std::holds_alternative<BeginCheckpointRequested>(event))
+    return surroundings_.tenants->CheckStore(key.tenant, absl::StrCat("a checkpoint of job ", key.job));
   const auto* join = std::get_if<JoinRequested>(&event);
   if (join == nullptr) return absl::OkStatus();
   const v1::JoinRequest& request = join->request;

@@ -96,6 +96,10 @@ class GatedStore : public Store {
     inner_->ScanPage(std::move(prefix), std::move(after), most, std::move(done));
   }
 
+  void Measure(std::vector<std::string> prefixes, std::function<void(absl::StatusOr<uint64_t>)> done) override {
+    inner_->Measure(std::move(prefixes), std::move(done));
+  }
+
   // Those that take jobs over or read.
   int calls() const { return calls_; }
 

@@ -23,6 +23,9 @@ spdlog::level::level_enum LevelOf(LogLine::Level level) {
   return spdlog::level::err;
 }
 
+// For a disk that works.
+constexpr absl::Duration kLongWait = absl::Seconds(1);
+
 // A logger of the job's name: the formatter of the lines may show the job as a field.
 void Log(const std::string& job, const LogLine& line) {
   spdlog::default_logger_raw()->clone(job)->log(LevelOf(line.level), line.sentence);
@@ -50,7 +53,7 @@ void JobRunner::Take(const Event& event, absl::Time now) {
   if (const auto* closed = std::get_if<StreamClosed>(&event)) {
     actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
   }
-  CarryOut(std::move(actions));
+  CarryOut(std::move(actions), std::holds_alternative<JobInspected>(event));
 }
 
 bool JobRunner::Admit(const Event& event) {
@@ -76,18 +79,25 @@ bool JobRunner::Admit(const Event& event) {
       event);
 }
 
-void JobRunner::CarryOut(Actions actions) {
+bool JobRunner::WaitsLong() const {
+  return !unfinished_.empty() && SteadyNow() - unfinished_.front().since > kLongWait;
+}
+
+void JobRunner::CarryOut(Actions actions, bool is_look) {
   next_tick_ = actions.next_tick;
   Account(actions.outputs);
   const bool is_durable = actions.persist.empty();
-  if (is_durable && unfinished_.empty()) {
+  // Heartbeats take no place in the queue.
+  if (is_durable && actions.outputs.empty()) return;
+  if (is_durable && (unfinished_.empty() || (is_look && actions.outputs.size() == 1 && WaitsLong()))) {
     for (Output& output : actions.outputs) Deliver(std::move(output));
     return;
   }
   if (!is_durable) KeepSummary(&actions.persist);
   const uint64_t number = ++last_number_;
-  unfinished_.push_back({number, is_durable, std::move(actions.outputs)});
+  unfinished_.push_back({number, SteadyNow(), is_durable, std::move(actions.outputs)});
   if (is_durable) return;
+  actions.persist.is_patient = true;
   surroundings_.store->Commit(
       owner_, owner_revision_, std::move(actions.persist),
       [number, committed = committed_, metrics = surroundings_.metrics, called = SteadyNow()](absl::Status status) {

@@ -25,7 +25,8 @@ inline constexpr size_t kMaxUnfinishedSteps = 1024;
 
 // One job in its loop, with its unfinished actions: it carries out the actions of the job's Steps in order. First it
 // commits the rows that must be durable, then the outputs go out; Steps go on meanwhile, and their outputs queue
-// behind. Owned by the job's loop and used on that loop's thread only.
+// behind. While the store cannot write, all that waits; only people who look at the job are shown it as it is then.
+// Owned by the job's loop and used on that loop's thread only.
 class JobRunner {
  public:
   // The surroundings of a runner; all of it outlives the runner.
@@ -62,6 +63,7 @@ class JobRunner {
   // A Step whose outputs have not gone out yet.
   struct UnfinishedStep {
     uint64_t number = 0;
+    absl::Time since;
     bool is_durable = false;
     std::vector<Output> outputs;
   };
@@ -71,7 +73,9 @@ class JobRunner {
   void KeepSummary(StoreBatch* persist);
   void Account(const std::vector<Output>& outputs);
   void CountEpochs(const v1::CoordinatorMessage& message, std::string* stall);
-  void CarryOut(Actions actions);
+  // `is_look`: it changes nothing, and somebody wants to see.
+  void CarryOut(Actions actions, bool is_look);
+  bool WaitsLong() const;
   void DeliverDurable();
   void Deliver(Output output);
 

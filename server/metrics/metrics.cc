@@ -26,6 +26,7 @@ enum Row : size_t {
   kResets,
   kStallNotices,
   kStoreErrors,
+  kStoreWritable,
   kCommitSeconds,
   kStepSeconds,
   kMailboxEvents,
@@ -69,6 +70,7 @@ constexpr MetricRow kRows[] = {
     {kCounter, "farandole_resets_total", "", "Epochs of elastic jobs that ended by a loss, and whose jobs went on."},
     {kCounter, "farandole_stall_notices_total", "", "Messages that name the ranks of a stall."},
     {kCounter, "farandole_store_errors_total", "", "Calls to the store that failed."},
+    {kGauge, "farandole_store_writable", "", "1 while the store can be written, otherwise 0."},
     {kHistogram, "farandole_commit_seconds", "", "From a commit's call to its durability."},
     {kHistogram, "farandole_step_seconds", "", "Time that one decision about a job takes."},
     {kGauge, "farandole_mailbox_events", "", "Events that wait for their decision."},
@@ -133,6 +135,7 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       certificate_ends_(&Gauges(kCertificateEnd)),
       certificates_(&Counters(kCertificates)),
       streams_(&Gauges(kStreams).Add({})),
+      store_writable_(&Gauges(kStoreWritable).Add({})),
       mailbox_events_(&Gauges(kMailboxEvents).Add({})),
       step_seconds_(Latency(kStepSeconds)),
       commit_seconds_(Latency(kCommitSeconds)),
@@ -250,6 +253,7 @@ void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
   }
 }
 
+void Metrics::ShowStore(bool is_writable) { store_writable_->Set(is_writable ? 1 : 0); }
 void Metrics::ShowMailboxDepth(size_t events) { mailbox_events_->Set(static_cast<double>(events)); }
 
 std::string Metrics::Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }

@@ -86,6 +86,7 @@ class Metrics {
   // Sets the gauges, which are read off rather than counted: to be called before Text.
   void ShowJobs(const JobRegistry& registry);
   void ShowMailboxDepth(size_t events);
+  void ShowStore(bool is_writable);
 
   // All metrics in Prometheus' text format 0.0.4.
   std::string Text() const;
@@ -129,6 +130,7 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>* certificate_ends_;
   prometheus::Family<prometheus::Counter>* certificates_;
   prometheus::Gauge* streams_;
+  prometheus::Gauge* store_writable_;
   prometheus::Gauge* mailbox_events_;
   prometheus::Histogram* step_seconds_;
   prometheus::Histogram* commit_seconds_;

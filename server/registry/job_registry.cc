@@ -68,12 +68,14 @@ std::vector<JobKey> JobRegistry::ActiveKeys() const {
 
 absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers) {
   const Quota quota = tenants_->QuotaOf(key.tenant);
+  const absl::Status has_store = tenants_->CheckStore(key.tenant, absl::StrCat("job ", key.job));
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
   if (own != jobs_.end() && IsActive(own->second.state())) {
     const bool is_room_only = own->second.created_unix_ms() == 0;
     if (!is_room_only || most_workers <= own->second.wanted_size()) return absl::OkStatus();
   }
+  if (!has_store.ok()) return has_store;
   size_t kept = 0;
   size_t active = 0;
   uint64_t workers = 0;

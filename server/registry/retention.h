@@ -7,11 +7,13 @@
 
 namespace farandole {
 
-// How long jobs that have ended are kept: both bounds hold.
+// How long jobs that have ended are kept: both bounds hold. And for how long a repeated call is answered as the first
+// one.
 struct Retention {
   absl::Duration age = absl::Hours(30 * 24);
   // The newest so many of each tenant.
   size_t jobs = 10'000;
+  absl::Duration answers = absl::Hours(24);
 };
 
 }  // namespace farandole

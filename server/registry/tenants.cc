@@ -136,7 +136,29 @@ Quota Tenants::QuotaOf(absl::string_view tenant) const {
   if (found == records_.end()) return quota;
   if (found->second.max_jobs() != 0) quota.max_jobs = found->second.max_jobs();
   if (found->second.max_workers() != 0) quota.max_workers = found->second.max_workers();
+  if (found->second.max_store_bytes() != 0) quota.max_store_bytes = found->second.max_store_bytes();
   return quota;
+}
+
+void Tenants::SetStoreBytes(const std::string& tenant, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  store_bytes_[tenant] = bytes;
+}
+
+uint64_t Tenants::StoreBytesOf(absl::string_view tenant) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = store_bytes_.find(tenant);
+  return found == store_bytes_.end() ? 0 : found->second;
+}
+
+absl::Status Tenants::CheckStore(absl::string_view tenant, absl::string_view what) const {
+  const uint64_t bytes = StoreBytesOf(tenant);
+  const Quota quota = QuotaOf(tenant);
+  if (bytes < quota.max_store_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, ": tenant ", tenant, " has ", bytes, " bytes in the coordinator's store, its quota is ",
+                   quota.max_store_bytes,
+                   "; delete ended jobs (farandole job delete) or checkpoints (farandole checkpoint delete)"));
 }
 
 }  // namespace farandole

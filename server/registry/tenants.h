@@ -26,11 +26,15 @@ namespace farandole {
 inline constexpr size_t kMaxTenants = 1024;
 inline constexpr uint32_t kDefaultMaxJobs = 64;
 inline constexpr uint32_t kDefaultMaxWorkers = 4096;
+// Three times what 10,000 ended jobs with full histories take.
+inline constexpr uint64_t kDefaultMaxStoreBytes = 1 << 30;
 
 // The most that a tenant may have at a time.
 struct Quota {
   uint32_t max_jobs = kDefaultMaxJobs;
   uint32_t max_workers = kDefaultMaxWorkers;
+  // Of its rows in the store.
+  uint64_t max_store_bytes = kDefaultMaxStoreBytes;
 };
 
 // The owner of a token, or of a run's credential.
@@ -97,6 +101,13 @@ class Tenants {
   // The defaults where the tenant is not known or its record says 0.
   Quota QuotaOf(absl::string_view tenant) const;
 
+  // The size of a tenant's rows in the store, as it was measured last.
+  void SetStoreBytes(const std::string& tenant, uint64_t bytes);
+  uint64_t StoreBytesOf(absl::string_view tenant) const;
+  // OK, or RESOURCE_EXHAUSTED: the tenant's rows take as much as they may, and `what` would add to them (both values
+  // are named).
+  absl::Status CheckStore(absl::string_view tenant, absl::string_view what) const;
+
  private:
   absl::StatusOr<Access> AuthenticateRun(absl::string_view credential) const;
   absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,6 +120,7 @@ class Tenants {
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   absl::btree_map<std::string, v1::TenantRecord> records_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<std::string, uint64_t> store_bytes_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "base/steady_time.h"
 
 namespace farandole {
@@ -113,21 +114,58 @@ void GroupCommitStore::Enqueue(Call call) {
   has_work_.notify_one();
 }
 
+void GroupCommitStore::Measure(std::vector<std::string> prefixes, std::function<void(absl::StatusOr<uint64_t>)> done) {
+  Enqueue(MeasureCall{std::move(prefixes), std::move(done)});
+}
+
+void GroupCommitStore::EndPatience() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  patience_ended_ = true;
+  has_work_.notify_one();
+}
+
+std::string GroupCommitStore::Trouble() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return trouble_;
+}
+
 void GroupCommitStore::Run() {
-  while (true) {
+  for (bool is_over = false; !is_over;) {
     std::deque<Call> calls;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      has_work_.wait(lock, [this] { return HasWork(); });
-      if (queue_.empty()) return;
+      const auto has_work = [this] { return HasWork(); };
+      if (failure_.ok()) {
+        has_work_.wait(lock, has_work);
+      } else {
+        has_work_.wait_for(lock, absl::ToChronoMilliseconds(kRecoveryInterval), has_work);
+      }
+      is_over = stopping_ && queue_.empty();
+      is_patient_ = !patience_ended_ && !stopping_;
       calls.swap(queue_);
     }
+    // The last try is made at once.
+    if (!is_patient_) next_recovery_ = absl::InfinitePast();
     Group group;
     for (Call& call : calls) {
       std::visit([&](auto& one) { Take(std::move(one), &group); }, call);
       if (group.bytes >= kMaxGroupBytes) Write(&group);
     }
     Write(&group);
+    if (!failure_.ok() && (calls.empty() || !held_.empty())) Recover().IgnoreError();
+    if (!is_patient_) GiveUp();
+    ShowTrouble();
+  }
+}
+
+void GroupCommitStore::ShowTrouble() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_.ok()) {
+    trouble_.clear();
+  } else if (trouble_.empty()) {
+    trouble_ = absl::StrCat("since ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
+                            " nothing can be made durable: ", failure_.message(),
+                            "; jobs go on, and their next decisions wait for that");
   }
 }
 
@@ -148,20 +186,25 @@ absl::Status GroupCommitStore::LoadRevisions() {
   return absl::OkStatus();
 }
 
+void GroupCommitStore::Group::Add(StoreBatch batch, size_t batch_bytes, std::string owner,
+                                  std::function<void(const absl::Status&)> complete) {
+  bytes += batch_bytes;
+  entries.push_back({static_cast<int>(batches.size()), std::move(owner), std::move(complete)});
+  batches.push_back(std::move(batch));
+}
+
 void GroupCommitStore::Take(AcquireCall call, Group* group) {
   uint64_t& revision = revisions_[call.owner];
   revision = std::max(revision, released_) + 1;
   failed_owners_.erase(call.owner);
   StoreBatch batch;
   batch.puts.push_back({absl::StrCat(kOwnerPrefix, call.owner), absl::StrCat(revision)});
-  group->bytes += BytesOf(batch);
-  group->batches.push_back(std::move(batch));
-  group->owners.insert(std::move(call.owner));
-  group->completions.push_back([this, revision = revision, keys = std::move(call.keys),
-                                prefixes = std::move(call.prefixes),
-                                done = std::move(call.done)](const absl::Status& status) {
-    done(status.ok() ? ReadAcquired(revision, keys, prefixes) : status);
-  });
+  const size_t bytes = BytesOf(batch);
+  group->Add(std::move(batch), bytes, std::move(call.owner),
+             [this, revision = revision, keys = std::move(call.keys), prefixes = std::move(call.prefixes),
+              done = std::move(call.done)](const absl::Status& status) {
+               done(status.ok() ? ReadAcquired(revision, keys, prefixes) : status);
+             });
 }
 
 absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
@@ -182,16 +225,15 @@ absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(uint64_t revision, c
 
 void GroupCommitStore::Take(CommitCall call, Group* group) {
   if (absl::Status refusal = Admit(call); !refusal.ok()) {
-    // Refused in its turn: earlier calls of the group are completed first.
-    group->completions.push_back(
-        [refusal = std::move(refusal), done = std::move(call.done)](const absl::Status&) { done(refusal); });
+    // Refused in its turn: earlier calls are completed first.
+    group->entries.push_back(
+        {-1, std::move(call.owner),
+         [refusal = std::move(refusal), done = std::move(call.done)](const absl::Status&) { done(refusal); }});
     return;
   }
   if (call.batch.releases_owner) Release(call.owner, &call.batch);
-  group->bytes += BytesOf(call.batch);
-  group->batches.push_back(std::move(call.batch));
-  group->owners.insert(std::move(call.owner));
-  group->completions.push_back(std::move(call.done));
+  const size_t bytes = BytesOf(call.batch);
+  group->Add(std::move(call.batch), bytes, std::move(call.owner), std::move(call.done));
 }
 
 void GroupCommitStore::Release(const std::string& owner, StoreBatch* batch) {
@@ -204,7 +246,19 @@ void GroupCommitStore::Release(const std::string& owner, StoreBatch* batch) {
 
 void GroupCommitStore::Take(ScanCall call, Group* group) {
   Write(group);
+  if (!failure_.ok()) Recover().IgnoreError();
   call.done(medium_->Scan(call.prefix, call.after, call.most));
+}
+
+void GroupCommitStore::Take(MeasureCall call, Group* group) {
+  Write(group);
+  uint64_t bytes = 0;
+  for (const std::string& prefix : call.prefixes) {
+    const absl::StatusOr<uint64_t> measured = medium_->Measure(prefix);
+    if (!measured.ok()) return call.done(measured.status());
+    bytes += *measured;
+  }
+  call.done(bytes);
 }
 
 absl::Status GroupCommitStore::Admit(const CommitCall& call) {
@@ -225,27 +279,60 @@ absl::Status GroupCommitStore::Admit(const CommitCall& call) {
 }
 
 void GroupCommitStore::Write(Group* group) {
-  absl::Status status = absl::OkStatus();
-  if (!group->batches.empty()) status = WriteOrRecover(*group);
-  if (!status.ok()) {
-    for (const std::string& owner : group->owners) failed_owners_.emplace(owner, status);
+  Group gathered;
+  std::swap(gathered, *group);
+  const absl::Status status = gathered.batches.empty() ? failure_ : WriteOrRecover(gathered);
+  Settle(std::move(gathered), status);
+}
+
+void GroupCommitStore::Settle(Group group, const absl::Status& status) {
+  Group waiting;
+  for (Entry& entry : group.entries) {
+    const bool has_batch = entry.batch >= 0;
+    const bool is_patient = has_batch && group.batches[entry.batch].is_patient;
+    if (!status.ok() && is_patient_ && (is_patient || held_owners_.contains(entry.owner))) {
+      held_owners_.insert(entry.owner);
+      if (has_batch) {
+        const size_t bytes = BytesOf(group.batches[entry.batch]);
+        waiting.Add(std::move(group.batches[entry.batch]), bytes, std::move(entry.owner), std::move(entry.complete));
+      } else {
+        waiting.entries.push_back(std::move(entry));
+      }
+      continue;
+    }
+    if (has_batch && !status.ok()) failed_owners_.emplace(entry.owner, status);
+    entry.complete(status);
   }
-  Group finished;
-  std::swap(finished, *group);
-  for (const auto& complete : finished.completions) complete(status);
+  if (!waiting.entries.empty()) held_.push_back(std::move(waiting));
+}
+
+void GroupCommitStore::GiveUp() {
+  std::deque<Group> groups;
+  groups.swap(held_);
+  held_owners_.clear();
+  for (Group& group : groups) Settle(std::move(group), failure_);
 }
 
 absl::Status GroupCommitStore::WriteOrRecover(const Group& group) {
-  if (!failure_.ok()) {
-    if (SteadyNow() < next_recovery_) return failure_;
-    if (absl::Status status = medium_->Recover(); !status.ok()) {
-      next_recovery_ = SteadyNow() + kRecoveryInterval;
-      failure_ = status;
-      return status;
-    }
-  }
+  if (!failure_.ok() && !Recover().ok()) return failure_;
   failure_ = medium_->Write(group.batches);
   return failure_;
+}
+
+absl::Status GroupCommitStore::Recover() {
+  if (SteadyNow() < next_recovery_) return failure_;
+  absl::Status status = medium_->Recover();
+  while (status.ok() && !held_.empty()) {
+    if (!held_.front().batches.empty()) status = medium_->Write(held_.front().batches);
+    if (!status.ok()) break;
+    const Group written = std::move(held_.front());
+    held_.pop_front();
+    for (const Entry& entry : written.entries) entry.complete(status);
+  }
+  if (status.ok()) held_owners_.clear();
+  if (!status.ok()) next_recovery_ = SteadyNow() + kRecoveryInterval;
+  failure_ = status;
+  return status;
 }
 
 }  // namespace farandole

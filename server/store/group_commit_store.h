@@ -27,7 +27,8 @@ namespace farandole {
 // The one implementation of Store's semantics, over any medium. Owned by the coordinator.
 //
 // One thread takes all calls that are queued, checks them, and writes their rows as one write to the medium (at most 16
-// MiB at a time); then it completes them in the order of the calls. So the number of writes to disk follows the disk's
+// MiB at a time); then it completes them in the order of the calls. While the medium cannot be written, patient batches
+// wait, and it tries again each second. So the number of writes to disk follows the disk's
 // speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal); the greatest one that
 // was released is the row "owner/".
 //
@@ -47,6 +48,9 @@ class GroupCommitStore : public Store {
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
   void ScanPage(std::string prefix, std::string after, size_t most,
                 std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override;
+  void Measure(std::vector<std::string> prefixes, std::function<void(absl::StatusOr<uint64_t>)> done) override;
+  void EndPatience() override;
+  std::string Trouble() const override;
 
  private:
   struct AcquireCall {
@@ -67,27 +71,42 @@ class GroupCommitStore : public Store {
     size_t most;
     std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done;
   };
-  using Call = std::variant<AcquireCall, CommitCall, ScanCall>;
+  struct MeasureCall {
+    std::vector<std::string> prefixes;
+    std::function<void(absl::StatusOr<uint64_t>)> done;
+  };
+  using Call = std::variant<AcquireCall, CommitCall, ScanCall, MeasureCall>;
 
-  // One write that is being gathered: the rows, the owners that fail if it fails, and the callbacks in their order.
+  // A call of a group: the batch that it has there, which its owner does not get over if it fails; -1: none.
+  struct Entry {
+    int batch = -1;
+    std::string owner;
+    std::function<void(const absl::Status&)> complete;
+  };
+  // One write that is being gathered, and the calls in their order.
   struct Group {
     std::vector<StoreBatch> batches;
     size_t bytes = 0;
-    absl::flat_hash_set<std::string> owners;
-    std::vector<std::function<void(const absl::Status&)>> completions;
+    std::vector<Entry> entries;
+
+    void Add(StoreBatch batch, size_t batch_bytes, std::string owner,
+             std::function<void(const absl::Status&)> complete);
   };
 
   explicit GroupCommitStore(std::unique_ptr<StoreMedium> medium);
 
   void Enqueue(Call call);
   void Run();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queue_.empty() || is_patient_ == patience_ended_;
+  }
 
   // The thread's own.
   absl::Status LoadRevisions();
   void Take(AcquireCall call, Group* group);
   void Take(CommitCall call, Group* group);
   void Take(ScanCall call, Group* group);
+  void Take(MeasureCall call, Group* group);
   absl::StatusOr<AcquiredRows> ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
                                             const std::vector<std::string>& prefixes);
   absl::Status Admit(const CommitCall& call);
@@ -95,6 +114,13 @@ class GroupCommitStore : public Store {
   void Release(const std::string& owner, StoreBatch* batch);
   void Write(Group* group);
   absl::Status WriteOrRecover(const Group& group);
+  // Makes a medium that has failed writable, and writes what waits.
+  absl::Status Recover();
+  // Of a group that failed, what is patient waits.
+  void Settle(Group group, const absl::Status& status);
+  // Nothing waits any more.
+  void GiveUp();
+  void ShowTrouble();
 
   const std::unique_ptr<StoreMedium> medium_;
   absl::flat_hash_map<std::string, uint64_t> revisions_;
@@ -106,12 +132,18 @@ class GroupCommitStore : public Store {
   // Not OK: the last write failed and the medium has not recovered since.
   absl::Status failure_;
   absl::Time next_recovery_ = absl::InfinitePast();
+  // Wait for the medium, the first one first, and their owners.
+  std::deque<Group> held_;
+  absl::flat_hash_set<std::string> held_owners_;
+  bool is_patient_ = true;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable has_work_;
   std::deque<Call> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool patience_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string trouble_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

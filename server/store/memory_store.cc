@@ -1,5 +1,6 @@
 #include "server/store/memory_store.h"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,13 @@ class MemoryMedium : public StoreMedium {
       found.push_back({row->first, row->second});
     }
     return found;
+  }
+
+  absl::StatusOr<uint64_t> Measure(const std::string& prefix) override {
+    uint64_t bytes = 0;
+    for (auto row = rows_.lower_bound(prefix); row != rows_.end() && absl::StartsWith(row->first, prefix); ++row)
+      bytes += row->first.size() + row->second.size();
+    return bytes;
   }
 
   absl::Status Recover() override { return absl::OkStatus(); }

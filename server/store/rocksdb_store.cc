@@ -113,6 +113,20 @@ class RocksdbMedium : public StoreMedium {
     return rows;
   }
 
+  absl::StatusOr<uint64_t> Measure(const std::string& prefix) override {
+    if (database_ == nullptr) return Closed();
+    // Keys are text, so that none has this byte.
+    const std::string behind = prefix + '\xFF';
+    const rocksdb::Range range(prefix, behind);
+    rocksdb::SizeApproximationOptions options;
+    options.include_memtables = true;
+    uint64_t bytes = 0;
+    const rocksdb::Status status =
+        database_->GetApproximateSizes(options, database_->DefaultColumnFamily(), &range, 1, &bytes);
+    if (!status.ok()) return Unavailable(status);
+    return bytes;
+  }
+
   // A failed write leaves RocksDB read-only, with a log whose end is unknown; only opening it anew reads the disk's
   // real state.
   absl::Status Recover() override {

@@ -31,6 +31,8 @@ struct StoreBatch {
   // Also gives the owner up, so that nothing in the store tells of it any more. No revision is given twice all the
   // same.
   bool releases_owner = false;
+  // Where the store cannot write, the batch waits until it can, and so do the owner's later ones. Otherwise it fails.
+  bool is_patient = false;
   bool empty() const { return deletes.empty() && puts.empty() && !releases_owner; }
 };
 
@@ -64,7 +66,9 @@ class Store {
   // the order of the calls; commits of several owners share one write to disk.
   //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
   //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values), or names a key of the store's own
-  //   UNAVAILABLE          the store cannot write, or an earlier commit of this revision failed (its error is quoted)
+  //   UNAVAILABLE          the store cannot write, or an earlier commit of this revision failed (its error is quoted);
+  //   of
+  //                        a patient batch only after EndPatience
   // After INVALID_ARGUMENT or UNAVAILABLE all later commits of the owner fail until it is acquired anew, so that what
   // is durable is always a prefix of what was asked for.
   virtual void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
@@ -75,6 +79,15 @@ class Store {
   // The same, but only rows behind the key `after`, and at most `most` of them.
   virtual void ScanPage(std::string prefix, std::string after, size_t most,
                         std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) = 0;
+
+  // About how many bytes the rows take whose key starts with one of `prefixes`, as they lie on disk: rows that were
+  // replaced or deleted may count for a while.
+  virtual void Measure(std::vector<std::string> prefixes, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
+
+  // From now on no batch is patient; those that wait fail, if they cannot be written now.
+  virtual void EndPatience() {}
+  // Why nothing can be written, and since when: a sentence for people. "": all is well.
+  virtual std::string Trouble() const { return ""; }
 };
 
 }  // namespace farandole

@@ -9,7 +9,9 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -358,6 +360,88 @@ TEST(RocksdbStoreTest, AFullDiskIsUnavailableAndTheOwnerIsRefusedUntilItIsAcquir
   EXPECT_TRUE(CommitNow(*store, "t/a", *anew, Put("after", "1")).ok());
   EXPECT_THAT(ScanNow(*store, "kept"), ::testing::ElementsAre("kept=1"));
   EXPECT_TRUE(ScanNow(*store, "later").empty());
+}
+
+StoreBatch Patient(std::string key, std::string value) {
+  StoreBatch batch = Put(std::move(key), std::move(value));
+  batch.is_patient = true;
+  return batch;
+}
+
+class FullDiskTest : public ::testing::Test {
+ protected:
+  // Owner t/a writes patiently, more than there is room for.
+  void Fill() {
+    ASSERT_TRUE(CommitNow(*store_, "t/a", revision_, Put("kept", "1")).ok());
+    full_.emplace(64 << 10);
+    for (int i = 0; i < 3; ++i) {
+      store_->Commit("t/a", revision_, Patient(absl::StrCat("row", i), std::string(256 << 10, 'x')),
+                     [this, i](const absl::Status& status) {
+                       const absl::MutexLock lock(&mutex_);
+                       ended_.emplace_back(i, status);
+                     });
+    }
+  }
+  std::vector<std::pair<int, absl::Status>> AwaitEnded(size_t count) {
+    const absl::MutexLock lock(&mutex_);
+    const auto are_there = [&] { return ended_.size() >= count; };
+    mutex_.Await(absl::Condition(&are_there));
+    return ended_;
+  }
+  void AwaitTrouble() {
+    while (store_->Trouble().empty()) std::this_thread::yield();
+  }
+
+  const std::string directory_ = FreshDirectory();
+  std::unique_ptr<Store> store_ = OpenOrDie(directory_);
+  const uint64_t revision_ = AcquireNow(*store_, "t/a").value();
+  std::optional<FullDisk> full_;
+  absl::Mutex mutex_;
+  std::vector<std::pair<int, absl::Status>> ended_;
+};
+
+TEST_F(FullDiskTest, PatientBatchesWaitForRoomInTheirOrderWhileOthersFailAtOnce) {
+  Fill();
+  AwaitTrouble();
+  EXPECT_THAT(store_->Trouble(), HasSubstr(directory_));
+  EXPECT_THAT(store_->Trouble(), HasSubstr("nothing can be made durable"));
+  EXPECT_EQ(AcquireNow(*store_, "t/b").status().code(), absl::StatusCode::kUnavailable);
+  // One that is not patient comes behind those of its owner that are.
+  store_->Commit("t/a", revision_, Put("row3", "3"), [this](const absl::Status& status) {
+    const absl::MutexLock lock(&mutex_);
+    ended_.emplace_back(3, status);
+  });
+  EXPECT_EQ(AcquireNow(*store_, "t/c").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(AwaitEnded(0).empty()) << "none is done, and none has failed";
+  full_.reset();
+  const auto ended = AwaitEnded(4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ended[i].first, i);
+    EXPECT_TRUE(ended[i].second.ok()) << ended[i].second;
+  }
+  EXPECT_EQ(ScanNow(*store_, "row").size(), 4u);
+  EXPECT_TRUE(AcquireNow(*store_, "t/b").ok());
+  while (!store_->Trouble().empty()) std::this_thread::yield();
+  store_.reset();
+  store_ = OpenOrDie(directory_);
+  EXPECT_EQ(ScanNow(*store_, "row").size(), 4u) << "and durable they are";
+}
+
+TEST_F(FullDiskTest, AtTheEndOfPatienceWhatWaitsFails) {
+  Fill();
+  AwaitTrouble();
+  store_->EndPatience();
+  for (const auto& [i, status] : AwaitEnded(3)) EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << i;
+  full_.reset();
+  EXPECT_EQ(CommitNow(*store_, "t/a", revision_, Put("later", "1")).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(ScanNow(*store_, "row").empty());
+}
+
+TEST_F(FullDiskTest, AStoreThatEndsKeepsNobodyWaiting) {
+  Fill();
+  AwaitTrouble();
+  store_.reset();
+  EXPECT_EQ(AwaitEnded(3).size(), 3u);
 }
 
 }  // namespace

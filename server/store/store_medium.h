@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_STORE_STORE_MEDIUM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class StoreMedium {
   // the medium cannot be read.
   virtual absl::StatusOr<std::vector<StoreRow>> Scan(const std::string& prefix, const std::string& after,
                                                      size_t most) = 0;
+
+  // About how many bytes the rows take whose key starts with `prefix`. UNAVAILABLE: the medium cannot be read.
+  virtual absl::StatusOr<uint64_t> Measure(const std::string& prefix) = 0;
 
   // After a failed Write: makes the medium writable again. UNAVAILABLE: it still is not.
   virtual absl::Status Recover() = 0;

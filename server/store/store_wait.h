@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_STORE_STORE_WAIT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <future>
 #include <string>
 #include <utility>
@@ -18,6 +19,12 @@ namespace farandole {
 inline absl::StatusOr<uint64_t> AcquireAndWait(Store* store, std::string owner) {
   std::promise<absl::StatusOr<uint64_t>> answer;
   store->Acquire(std::move(owner), [&](absl::StatusOr<uint64_t> revision) { answer.set_value(std::move(revision)); });
+  return answer.get_future().get();
+}
+
+inline absl::StatusOr<uint64_t> MeasureAndWait(Store* store, std::vector<std::string> prefixes) {
+  std::promise<absl::StatusOr<uint64_t>> answer;
+  store->Measure(std::move(prefixes), [&](absl::StatusOr<uint64_t> bytes) { answer.set_value(std::move(bytes)); });
   return answer.get_future().get();
 }
 

@@ -226,6 +226,7 @@ int CreateTenant(const TokenCommandOptions& options, std::ostream& out, std::ost
   request.set_tenant(options.tenant);
   request.set_max_jobs(options.max_jobs);
   request.set_max_workers(options.max_workers);
+  request.set_max_store_bytes(options.max_store_bytes);
   if (absl::Status status = CheckOutFile(options.out_file); !status.ok()) return Report(status, err, kTenant);
   const absl::StatusOr<CoordinatorSession> session = Open(options.source);
   if (!session.ok()) return Report(session.status(), err, kTenant);
@@ -247,16 +248,19 @@ int ListTenants(const TokenCommandOptions& options, absl::Time now, std::ostream
                          {"max_jobs", tenant.max_jobs()},
                          {"workers", tenant.workers()},
                          {"max_workers", tenant.max_workers()},
+                         {"store_bytes", tenant.store_bytes()},
+                         {"max_store_bytes", tenant.max_store_bytes()},
                          {"tokens", tenant.tokens()},
                          {"created_unix_ms", tenant.created_unix_ms()}});
     rows.push_back({tenant.tenant(), absl::StrCat(tenant.jobs(), "/", tenant.max_jobs()),
-                    absl::StrCat(tenant.workers(), "/", tenant.max_workers()), absl::StrCat(tenant.tokens()),
-                    ShowAge(now - absl::FromUnixMillis(tenant.created_unix_ms()))});
+                    absl::StrCat(tenant.workers(), "/", tenant.max_workers()),
+                    absl::StrCat(ShowSize(tenant.store_bytes()), "/", ShowSize(tenant.max_store_bytes())),
+                    absl::StrCat(tenant.tokens()), ShowAge(now - absl::FromUnixMillis(tenant.created_unix_ms()))});
   }
   if (options.json) {
     out << ShowJson(array, 2) << "\n";
   } else {
-    PrintTable({{"TENANT"}, {"JOBS", true}, {"WORKERS", true}, {"TOKENS", true}, {"AGE"}}, rows, out);
+    PrintTable({{"TENANT"}, {"JOBS", true}, {"WORKERS", true}, {"STORE", true}, {"TOKENS", true}, {"AGE"}}, rows, out);
   }
   return 0;
 }
@@ -311,6 +315,8 @@ void AddTokenCommands(CLI::App* app, int* exit_code) {
   make->add_option("NAME", options->tenant, "1 to 64 of a-z, 0-9 and -")->required();
   make->add_option("--jobs", options->max_jobs, "Most jobs that it may run at a time; by default 64");
   make->add_option("--workers", options->max_workers, "Most workers in them together; by default 4096");
+  make->add_option("--store", options->max_store_bytes, "Most bytes of its rows in the store: 256MiB; by default 1GiB")
+      ->transform(CLI::AsSizeValue(false));
   add_out(make);
   make->callback([options, exit_code] { *exit_code = CreateTenant(*options, std::cout, std::cerr); });
   CLI::App* tenants = add(tenant, "list", "Show the tenants that the token may see");

@@ -27,6 +27,7 @@ struct TokenCommandOptions {
   std::string since;
   uint32_t max_jobs = 0;
   uint32_t max_workers = 0;
+  uint64_t max_store_bytes = 0;
   // Where a token is written, for its owner only; "": to `out`.
   std::string out_file;
   bool json = false;

@@ -103,6 +103,8 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
     tenant.set_tenant(record.name());
     tenant.set_max_jobs(quota.max_jobs);
     tenant.set_max_workers(quota.max_workers);
+    tenant.set_max_store_bytes(quota.max_store_bytes);
+    tenant.set_store_bytes(router_->tenants().StoreBytesOf(record.name()));
     tenant.set_created_unix_ms(record.created_unix_ms());
     places[record.name()] = tenants.size();
     tenants.push_back(std::move(tenant));

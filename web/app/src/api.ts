@@ -33,6 +33,8 @@ export interface Summary {
 export interface JobList {
   now_unix_ms: number;
   is_admin: boolean;
+  /** Why the coordinator can make nothing durable now, and since when; "": all is well. */
+  store_trouble: string;
   listed: number;
   found: number;
   states: Partial<Record<JobState, number>>;

@@ -97,6 +97,11 @@ export function Jobs({ address }: { address: Address }): JSX.Element {
       <p class="unseen" role="status">
         {news}
       </p>
+      {list?.store_trouble && (
+        <p class="problem" role="alert">
+          The coordinator's disk: {list.store_trouble}.
+        </p>
+      )}
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         <label class="unseen" for="search">
           Search jobs

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "rocksdb/iterator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/sst_file_reader.h"
+#include "server/store/rocksdb_files.h"
 
 namespace farandole {
 namespace {
@@ -28,13 +28,6 @@ namespace {
 // A coordinator under full load moves its log into a table every few hundred milliseconds, a reading takes a tenth of
 // that.
 constexpr int kAttempts = 20;
-
-// RocksDB writes a log file wherever it opens a database, unless it is given one.
-class SilentLog : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char*, va_list) override {}
-};
 
 absl::Status Explain(const std::string& directory, const rocksdb::Status& status) {
   const std::string sentence = absl::StrCat("store ", directory, ": ", status.ToString());
@@ -66,7 +59,7 @@ class Reader : public OfflineStore {
 
   rocksdb::Status Open(LogEnd log_end) {
     rocksdb::Options options;
-    options.info_log = std::make_shared<SilentLog>();
+    options.info_log = MakeSilentLog();
     // All files are opened at once, so that they can be read when the writer has deleted them.
     options.max_open_files = -1;
     options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();

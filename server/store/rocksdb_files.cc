@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstring>
 #include <string>
 
@@ -35,10 +36,6 @@ class PrivateFiles : public rocksdb::FileSystemWrapper {
                                     rocksdb::IODebugContext* context) override {
     return Restrict(path, target()->NewRandomRWFile(path, options, file, context));
   }
-  rocksdb::IOStatus NewLogger(const std::string& path, const rocksdb::IOOptions& options,
-                              std::shared_ptr<rocksdb::Logger>* log, rocksdb::IODebugContext* context) override {
-    return Restrict(path, target()->NewLogger(path, options, log, context));
-  }
   rocksdb::IOStatus LockFile(const std::string& path, const rocksdb::IOOptions& options, rocksdb::FileLock** lock,
                              rocksdb::IODebugContext* context) override {
     return Restrict(path, target()->LockFile(path, options, lock, context));
@@ -66,7 +63,15 @@ class PrivateFiles : public rocksdb::FileSystemWrapper {
   }
 };
 
+class SilentLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
 }  // namespace
+
+std::shared_ptr<rocksdb::Logger> MakeSilentLog() { return std::make_shared<SilentLog>(); }
 
 std::unique_ptr<rocksdb::Env> MakePrivateFiles() { return rocksdb::NewCompositeEnv(std::make_shared<PrivateFiles>()); }
 

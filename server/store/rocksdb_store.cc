@@ -36,9 +36,7 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* files) {
   options.max_open_files = 64;
   options.max_background_jobs = 2;
   options.avoid_flush_during_shutdown = true;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = 1 << 20;
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.info_log = MakeSilentLog();
   return options;
 }
 

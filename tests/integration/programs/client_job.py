@@ -4,7 +4,7 @@ left and has a checkpoint.
 client_job.py stall
 client_job.py shrink FOLDER
 client_job.py save FOLDER STEP...    keeps these checkpoints of the state "net", and waits
-client_job.py late GATE FOLDER       waits at the test's gate, keeps a checkpoint, and ends
+client_job.py late GATE FOLDER COUNT waits at the test's gate, keeps so many checkpoints, and ends
 client_job.py leave                  ends at once
 """
 
@@ -34,9 +34,13 @@ def shrink(state: hvd.elastic.ObjectState, folder: str) -> None:
         state.commit()
 
 
+def save_one(folder: str, step: int) -> None:
+    checkpoint.save(lambda path: pathlib.Path(path).write_text("state"), folder, step, name="net", extension="txt")
+
+
 def save(folder: str, steps: "list[str]") -> None:
     for step in map(int, steps):
-        checkpoint.save(lambda path: pathlib.Path(path).write_text("state"), folder, step, name="net", extension="txt")
+        save_one(folder, step)
     signal.pause()
 
 
@@ -49,10 +53,9 @@ if __name__ == "__main__":
     elif sys.argv[1] == "late":
         print("waits")
         wait_at(sys.argv[2])
-        checkpoint.save(
-            lambda path: pathlib.Path(path).write_text("state"), sys.argv[3], 1, name="net", extension="txt"
-        )
-        print("saved")
+        for step in range(1, int(sys.argv[4]) + 1):
+            save_one(sys.argv[3], step)
+            print(f"saved {step}")
     elif sys.argv[1] == "leave":
         hvd.shutdown()
     else:

@@ -12,6 +12,8 @@ const char* StateName(v1::JobState state) {
       return "finished";
     case v1::JOB_STATE_FAILED:
       return "failed";
+    case v1::JOB_STATE_QUEUED:
+      return "queued";
     default:
       return "unknown";
   }

@@ -123,10 +123,11 @@ const std::map<std::string, Principals>& Table() {
       {"MonitorService.Diagnose", kViewers},        {"AdminService.AbortJob", kControllers},
       {"AdminService.DeleteJob", kOperators},       {"AdminService.DrainWorkers", kControllers},
       {"AdminService.CreateTenant", kRootOnly},     {"AccessService.CreateToken", kAdmins},
-      {"AccessService.RotateToken", kAllAdmins},    {"AccessService.RevokeToken", kAllAdmins},
-      {"AccessService.ListTokens", kAdmins},        {"AccessService.ListTenants", kTokens},
-      {"MonitorService.ListLogged", kViewers},      {"MonitorService.GetTimeline", kViewers},
-      {"AdminService.RecordTimeline", kOperators},  {"AdminService.DeleteCheckpoint", kOperators},
+      {"AdminService.SetQuota", kRootOnly},         {"AccessService.RotateToken", kAllAdmins},
+      {"AccessService.RevokeToken", kAllAdmins},    {"AccessService.ListTokens", kAdmins},
+      {"AccessService.ListTenants", kTokens},       {"MonitorService.ListLogged", kViewers},
+      {"MonitorService.GetTimeline", kViewers},     {"AdminService.RecordTimeline", kOperators},
+      {"AdminService.DeleteCheckpoint", kOperators},
   };
   return table;
 }
@@ -231,12 +232,12 @@ class AccessTableTest : public CoordinatorFixture {
                        const std::string& key) const {
     const std::unique_ptr<google::protobuf::Message> request(
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type())->New());
-    SetField(request.get(), "job", "train");
+    SetField(request.get(), "job", job_);
     SetField(request.get(), "tenant", "team");
     SetField(request.get(), "idempotency_key", key);
     if (auto* drain = dynamic_cast<v1::DrainWorkersRequest*>(request.get())) drain->set_rank(0);
     if (auto* token = dynamic_cast<v1::CreateTokenRequest*>(request.get())) token->set_role(v1::VIEWER);
-    if (auto* message = dynamic_cast<v1::WorkerMessage*>(request.get())) message->mutable_hello()->set_job("train");
+    if (auto* message = dynamic_cast<v1::WorkerMessage*>(request.get())) message->mutable_hello()->set_job(job_);
     const TestClient client(coordinator_->address(), token);
     grpc::GenericStub stub(client.channel());
     grpc::ClientContext context;
@@ -263,9 +264,25 @@ class AccessTableTest : public CoordinatorFixture {
     return status.error_code();
   }
 
+  // Has a launch of the job wait in the queue, of kOwnLauncher; its tenant has no room.
+  void EnsureQueued(const std::string& job) {
+    const auto known = TestClient(coordinator_->address(), tokens_.at(kRoot)).GetJob(job, "team");
+    if (known.ok() && known->summary().state() == v1::JOB_STATE_QUEUED) return;
+    v1::CreateJobRequest request;
+    request.set_job(job);
+    request.mutable_launch()->set_nonce(absl::StrCat("0123456789abcdef", ++made_));
+    request.mutable_launch()->set_who("a test");
+    request.set_most_workers(1);
+    request.set_may_wait(true);
+    const auto queued = TestClient(coordinator_->address(), tokens_.at(kOwnLauncher)).CreateJob(request);
+    ASSERT_TRUE(queued.ok()) << queued.status();
+    ASSERT_TRUE(queued->has_queue());
+  }
+
   TestIssuer issuer_;
   std::map<Principal, std::string> tokens_;
   int made_ = 0;
+  std::string job_ = "train";
 };
 
 TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
@@ -299,6 +316,41 @@ TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
   EXPECT_EQ(methods, Table().size()) << "a row names no method";
 }
 
+// A job of which a launch waits is its launcher's as one that runs is: nobody else ends or drains it.
+TEST_F(AccessTableTest, AJobInTheQueueIsForThoseWhomTheTableNames) {
+  v1::SetQuotaRequest quota;
+  quota.set_tenant("team");
+  quota.set_max_workers(2);
+  quota.set_idempotency_key("quota");
+  ASSERT_TRUE(Client().SetQuota(quota).ok());
+  // "train" and "infer" have the two.
+  job_ = "waits";
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
+        v1::AbortJobRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      for (int j = 0; j < file->service(i)->method_count(); ++j) {
+        const google::protobuf::MethodDescriptor& method = *file->service(i)->method(j);
+        const std::string name = absl::StrCat(method.service()->name(), ".", method.name());
+        Principals allowed = Table().at(name);
+        // The credential is of another job's run.
+        if (name != "WorkerService.FindCheckpoint") allowed.erase(kOwnRun);
+        for (const Principal principal : kPrincipals) {
+          ASSERT_NO_FATAL_FAILURE(EnsureQueued(job_));
+          const grpc::StatusCode code = Ask(method, tokens_.at(principal), absl::StrCat("q ", name, " ", principal));
+          const bool is_denied =
+              code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
+          EXPECT_NE(is_denied, allowed.count(principal) > 0)
+              << name << " by principal " << principal << ": code " << code;
+          if (!is_denied) continue;
+          EXPECT_EQ(Client().GetJob(job_, "team")->summary().state(), v1::JOB_STATE_QUEUED)
+              << name << " by principal " << principal << " has ended it";
+        }
+      }
+    }
+  }
+}
+
 // The answer is the same for all: a route that takes no heed of the token.
 const Principals kAnybody(std::begin(kPrincipals), std::end(kPrincipals));
 
@@ -313,6 +365,7 @@ const std::map<std::string, RouteRow>& Routes() {
       {"GET /api/v1/jobs", {kTokens}},
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
       {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},
+      {"POST /api/v1/jobs/*/abort", {kControllers, "/api/v1/jobs/train/abort?tenant=team"}},
       {"GET /metrics", {{kClusterOperator, kRoot}}},
       {"GET /healthz", {kAnybody}},
       {"GET /", {kTokens}},

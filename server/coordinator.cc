@@ -39,6 +39,8 @@
 #include "server/loop/job_rows.h"
 #include "server/metrics/metrics.h"
 #include "server/port_options.h"
+#include "server/queue/launch_queue.h"
+#include "server/queue/quota_gate.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/rights.h"
 #include "server/registry/tenants.h"
@@ -67,6 +69,10 @@ constexpr absl::Duration kFarewell = absl::Seconds(1);
 class Coordinator::Parts {
  public:
   explicit Parts(CoordinatorOptions options) : options_(WithHttp(std::move(options))) {}
+  // A start that failed half-way has a queue that calls the router.
+  ~Parts() {
+    if (queue_ != nullptr) queue_->Stop();
+  }
 
   absl::Status Start() {
     if (options_.job_loops < 1 || options_.job_loops > kMaxJobLoops) {
@@ -96,6 +102,7 @@ class Coordinator::Parts {
       if (server_ == nullptr || stopped_) return;
       server_->SetServing(false);
       router_->StartDraining();
+      queue_->Pause();
       serving_ = false;
     }
     output_router_.streams().WaitUntilEmpty(SteadyNow() + grace);
@@ -234,9 +241,9 @@ class Coordinator::Parts {
     JobLoopOptions loop_options;
     loop_options.job = options_.job;
     loop_options.random_bytes = &SecureRandomBytes;
-    loops_ =
-        std::make_unique<JobLoops>(options_.job_loops, loop_options,
-                                   JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_});
+    loops_ = std::make_unique<JobLoops>(
+        options_.job_loops, loop_options,
+        JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_, &gate_});
     loops_->Restore(jobs_.ActiveKeys());
     const absl::StatusOr<std::vector<StoreRow>> purges = ScanAndWait(store_.get(), "purge/");
     if (!purges.ok()) return purges.status();
@@ -253,6 +260,7 @@ class Coordinator::Parts {
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
                                            audit_.get(), options_.stream_queue_limit);
+    if (absl::Status status = OpenQueue(); !status.ok()) return status;
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_, store_.get());
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
@@ -266,6 +274,22 @@ class Coordinator::Parts {
     server_->SetServing(true);
     serving_ = true;
     return absl::OkStatus();
+  }
+
+  absl::Status OpenQueue() {
+    LaunchQueue::Surroundings surroundings{store_.get(), &tenants_, &jobs_, &gate_, &metrics_, {}};
+    surroundings.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
+      router_->Push(
+          key,
+          [&](CallId call) {
+            return JobClaimed{call, request};
+          },
+          std::move(finish));
+    };
+    queue_ = std::make_unique<LaunchQueue>(std::move(surroundings), options_.queue);
+    jobs_.SetRoomListener([this] { queue_->Look(); });
+    router_->SetQueue(queue_.get());
+    return queue_->Load();
   }
 
   absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {
@@ -305,9 +329,9 @@ class Coordinator::Parts {
   }
 
   static HttpIdentity IdentityFor(const Access& access) {
-    if (Has(access.role, Right::kSeeMetrics)) return {HttpAccess::kAdmin, access.tenant, access.Text()};
-    const HttpAccess sees = IsOfCluster(access.role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
-    return {sees, access.tenant, access.Text()};
+    HttpAccess sees = IsOfCluster(access.role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
+    if (Has(access.role, Right::kSeeMetrics)) sees = HttpAccess::kAdmin;
+    return {sees, access.tenant, access.Text(), access.role, access.token_id};
   }
 
   bool HasSignIn() const {
@@ -352,6 +376,7 @@ class Coordinator::Parts {
     loops_->Stop();
     output_router_.streams().CloseAll(status);
     output_router_.calls().AnswerAll(status);
+    queue_->Stop();
     sweeper_.reset();
     server_->Stop(kFarewell);
     if (flow_ != nullptr) flow_->Stop();
@@ -366,7 +391,8 @@ class Coordinator::Parts {
   std::vector<IssuerConfig> issuers_;
   // Null: there are no identity providers.
   std::unique_ptr<SignedTokens> signed_;
-  JobRegistry jobs_{&tenants_};
+  JobRegistry jobs_;
+  QuotaGate gate_{&tenants_, &jobs_, &SteadyNow};
   OutputRouter output_router_;
   std::optional<StateDirectory> directory_;
   mutable absl::Mutex token_mutex_;
@@ -379,6 +405,8 @@ class Coordinator::Parts {
   std::unique_ptr<TokenMint> mint_;
   std::unique_ptr<TenantRegistrar> registrar_;
   std::unique_ptr<TokenRegistrar> tokens_;
+  // Before the loops: they tell it when a job has ended.
+  std::unique_ptr<LaunchQueue> queue_;
   std::unique_ptr<JobLoops> loops_;
   std::unique_ptr<CallRouter> router_;
   std::unique_ptr<Sweeper> sweeper_;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/job/job.h"
+#include "server/queue/launch_queue.h"
 #include "server/registry/retention.h"
 
 namespace farandole {
@@ -35,6 +36,8 @@ struct CoordinatorOptions {
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
   std::string advertised_host;
   JobOptions job;
+  // Of launches that wait for room in their tenants' quotas.
+  LaunchQueue::Options queue;
   // Of jobs that have ended, and how often the coordinator looks whether some are to be deleted.
   Retention retention;
   absl::Duration sweep_interval = absl::Seconds(10);

@@ -35,6 +35,12 @@ HttpRoute DirectRoute(std::string method, std::string path, HttpAccess needs,
           }};
 }
 
+// A browser names the site whose form or script it is.
+bool IsFromElsewhere(const HttpRequest& request) {
+  return !request.origin.empty() && request.origin != "http://" + request.host &&
+         request.origin != "https://" + request.host;
+}
+
 HttpReply HttpError(unsigned status, const std::string& sentence) {
   HttpReply reply;
   reply.status = status;

@@ -66,6 +66,9 @@ struct HttpIdentity {
   std::string tenant;
   // For the audit log.
   std::string who = {};
+  // The number of the token's role, and its id: for routes that change something. The edge does not look at them.
+  int role = 0;
+  std::string token_id = {};
 };
 
 // The sender of a request. The edge answers with the refusal, if there is one, and does not look at the request.
@@ -101,6 +104,9 @@ struct HttpSite {
   // Called four times a second on the edge's thread; must not block. May be null.
   std::function<void()> tick;
 };
+
+// A browser sends it for a page of another site.
+bool IsFromElsewhere(const HttpRequest& request);
 
 // {"error": sentence}
 HttpReply HttpError(unsigned status, const std::string& sentence);

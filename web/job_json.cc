@@ -127,6 +127,11 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
   json["blocker"] = summary.blocker();
+  if (summary.has_queue()) {
+    json["queue"]["position"] = summary.queue().position();
+    json["queue"]["length"] = summary.queue().length();
+    json["queue"]["reason"] = summary.queue().reason();
+  }
   if (summary.has_gpus()) {
     json["gpus"]["gpus"] = summary.gpus().gpus();
     AddLoad(summary.gpus(), summary.gpus().telling_gpus() > 0, &json["gpus"]);

@@ -47,12 +47,6 @@ std::string FormValue(const std::string& body, absl::string_view name) {
   return "";
 }
 
-// A browser names the site whose form it sends.
-bool IsFromElsewhere(const HttpRequest& request) {
-  return !request.origin.empty() && request.origin != absl::StrCat("http://", request.host) &&
-         request.origin != absl::StrCat("https://", request.host);
-}
-
 std::string Cookie(const std::string& secret, absl::Duration lifetime, bool is_behind_tls) {
   return absl::StrCat(kSessionCookie, "=", secret,
                       "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", absl::ToInt64Seconds(lifetime),

@@ -69,6 +69,9 @@ void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest
   record.set_max_jobs(request.max_jobs());
   record.set_max_workers(request.max_workers());
   record.set_max_store_bytes(request.max_store_bytes());
+  record.set_cohort(request.cohort());
+  record.set_weight(request.weight());
+  record.set_borrow(request.borrow());
   record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
   Make(call, std::move(record), std::move(made.record), [response, done = std::move(done)](absl::Status status) {
     if (!status.ok()) return done(status);
@@ -78,7 +81,9 @@ void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest
 
 void TenantRegistrar::Make(const AdminCall& call, v1::TenantRecord record, v1::TokenRecord token,
                            std::function<void(absl::Status)> done) {
-  if (absl::Status status = Reserve(record.name()); !status.ok()) {
+  absl::Status status = CheckQuota(record);
+  if (status.ok()) status = Reserve(record.name(), /*is_new=*/true);
+  if (!status.ok()) {
     ledger_->Abandon(call);
     done(status);
     return;
@@ -94,14 +99,54 @@ void TenantRegistrar::Make(const AdminCall& call, v1::TenantRecord record, v1::T
       });
 }
 
-absl::Status TenantRegistrar::Reserve(const std::string& tenant) {
+void TenantRegistrar::SetQuota(const Access& caller, const v1::SetQuotaRequest& request,
+                               std::function<void(absl::StatusOr<v1::TenantSummary>)> done) {
+  const AdminCall call = CallOf(caller, request.idempotency_key(), "SetQuota", request.SerializeAsString());
+  const absl::StatusOr<bool> is_new = ledger_->Begin(call);
+  if (!is_new.ok()) return done(is_new.status());
+  if (!*is_new) return done(SummaryOf(request.tenant()));
+  absl::Status status = Reserve(request.tenant(), /*is_new=*/false);
+  const bool is_reserved = status.ok();
+  std::optional<v1::TenantRecord> record = tenants_->Find(request.tenant());
+  if (status.ok() && !record.has_value())
+    status = absl::NotFoundError(absl::StrCat("there is no tenant ", request.tenant()));
+  if (status.ok()) {
+    if (request.has_max_jobs()) record->set_max_jobs(request.max_jobs());
+    if (request.has_max_workers()) record->set_max_workers(request.max_workers());
+    if (request.has_cohort()) record->set_cohort(request.cohort());
+    if (request.has_weight()) record->set_weight(request.weight());
+    if (request.has_borrow()) record->set_borrow(request.borrow());
+    status = CheckQuota(*record);
+  }
+  if (!status.ok()) {
+    if (is_reserved) Release(request.tenant());
+    ledger_->Abandon(call);
+    return done(status);
+  }
+  ledger_->Finish(call, StoreBatch{{}, {RowOf(*record)}},
+                  [this, record = *record, done = std::move(done)](absl::Status written) {
+                    if (written.ok()) written = tenants_->Put(record);
+                    Release(record.name());
+                    if (!written.ok()) return done(written);
+                    done(SummaryOf(record.name()));
+                  });
+}
+
+v1::TenantSummary TenantRegistrar::SummaryOf(const std::string& tenant) const {
+  v1::TenantSummary summary;
+  summary.set_tenant(tenant);
+  ShowQuota(tenants_->QuotaOf(tenant), &summary);
+  return summary;
+}
+
+absl::Status TenantRegistrar::Reserve(const std::string& tenant, bool is_new) {
   if (absl::Status status = CheckTenantName(tenant); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
-  if (tenants_->Find(tenant).has_value())
+  if (is_new && tenants_->Find(tenant).has_value())
     return absl::AlreadyExistsError(absl::StrCat("there is a tenant ", tenant, " already"));
-  if (absl::Status status = tenants_->CheckRoom(); !status.ok()) return status;
+  if (absl::Status status = is_new ? tenants_->CheckRoom() : absl::OkStatus(); !status.ok()) return status;
   if (!in_the_making_.insert(tenant).second) {
-    return absl::UnavailableError(absl::StrCat("tenant ", tenant, " is being made by another call; retry"));
+    return absl::UnavailableError(absl::StrCat("tenant ", tenant, " is being made or changed by another call; retry"));
   }
   return absl::OkStatus();
 }

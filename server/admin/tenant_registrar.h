@@ -33,14 +33,19 @@ class TenantRegistrar {
   // out before, and the token was rotated since or is not kept.
   void Create(const Access& caller, const v1::CreateTenantRequest& request,
               std::function<void(absl::StatusOr<v1::CreateTenantResponse>)> done);
+  // SetQuota of admin.proto; `done` gets the tenant with its new quota, and is called once, on any thread.
+  void SetQuota(const Access& caller, const v1::SetQuotaRequest& request,
+                std::function<void(absl::StatusOr<v1::TenantSummary>)> done);
 
  private:
   // Carries a new call out.
   void Make(const AdminCall& call, v1::TenantRecord record, v1::TokenRecord token,
             std::function<void(absl::Status)> done);
-  // Takes the name, so that two calls cannot make the same tenant at a time.
-  absl::Status Reserve(const std::string& tenant);
+  // Takes the name, so that two calls cannot make or change the same tenant at a time.
+  absl::Status Reserve(const std::string& tenant, bool is_new);
   void Release(const std::string& tenant);
+  // With its quota; what it uses is the caller's to say.
+  v1::TenantSummary SummaryOf(const std::string& tenant) const;
 
   AnswerLedger* const ledger_;
   Tenants* const tenants_;

@@ -164,4 +164,23 @@ grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext
   return reactor;
 }
 
+grpc::ServerUnaryReactor* AdminService::SetQuota(grpc::CallbackServerContext* context,
+                                                 const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTenants);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const AuditLog::Call audited{"AdminService.SetQuota", context->peer(), absl::StrCat("tenant ", request->tenant())};
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+    return CallRouter::Answer(context, allowed);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  registrar_->SetQuota(*access, *request,
+                       [this, access = *access, audited, reactor, response](absl::StatusOr<v1::TenantSummary> changed) {
+                         if (changed.ok()) *response->mutable_tenant() = *std::move(changed);
+                         if (!changed.ok()) router_->audit()->TellFailed(access, audited, changed.status());
+                         // Launches that wait may have room now, or another reason.
+                         router_->queue()->Look();
+                         reactor->Finish(ToGrpc(changed.status()));
+                       });
+  return reactor;
+}
+
 }  // namespace farandole

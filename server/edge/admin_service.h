@@ -28,6 +28,8 @@ class AdminService : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* RecordTimeline(grpc::CallbackServerContext* context,
                                            const v1::RecordTimelineRequest* request,
                                            v1::RecordTimelineResponse* response) override;
+  grpc::ServerUnaryReactor* SetQuota(grpc::CallbackServerContext* context, const v1::SetQuotaRequest* request,
+                                     v1::SetQuotaResponse* response) override;
   grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,
                                          v1::CreateTenantResponse* response) override;
 

@@ -86,4 +86,21 @@ absl::Status CallRouter::CheckNotDraining() const {
                    : absl::OkStatus();
 }
 
+void CallRouter::Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish) {
+  if (queue_ != nullptr) {
+    finish = [queue = queue_, key, finish = std::move(finish)](const absl::Status& status, ReplyMessage message) {
+      queue->Overlay(key, &message);
+      finish(status, std::move(message));
+    };
+  }
+  const CallId call = output_router_->calls().Add(std::move(finish));
+  Event event = make_event(call);
+  if (queue_ != nullptr) {
+    if (std::optional<Reply> reply = queue_->Answer(key, event); reply.has_value())
+      return output_router_->calls().Answer(*std::move(reply));
+  }
+  if (absl::Status status = loops_->Push(key, std::move(event)); !status.ok())
+    output_router_->calls().Answer(Reply{call, status, {}});
+}
+
 }  // namespace farandole

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "server/edge/status.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
+#include "server/queue/launch_queue.h"
 #include "server/registry/job_key.h"
 #include "server/registry/rights.h"
 #include "server/registry/tenants.h"
@@ -72,6 +74,10 @@ class CallRouter {
   // Answers a call at once.
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
 
+  // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
+  void SetQueue(LaunchQueue* queue) { queue_ = queue; }
+  LaunchQueue* queue() { return queue_; }
+
   // From now on nobody may join; UNAVAILABLE tells so.
   void StartDraining() { draining_ = true; }
   absl::Status CheckNotDraining() const;
@@ -84,6 +90,8 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
+  void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish);
+
   const Tenants* const tenants_;
   ClientListener* const listener_;
   JobLoops* const loops_;
@@ -91,6 +99,7 @@ class CallRouter {
   Metrics* const metrics_;
   AuditLog* const audit_;
   const size_t stream_queue_limit_;
+  LaunchQueue* queue_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 
@@ -111,10 +120,8 @@ grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, 
 
 template <typename MakeEvent>
 void CallRouter::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish) {
-  const CallId call = output_router_->calls().Add(std::move(finish));
-  if (absl::Status status = loops_->Push(key, make_event(call)); !status.ok()) {
-    output_router_->calls().Answer(Reply{call, status, {}});
-  }
+  Send(
+      key, [&](CallId call) { return Event(make_event(call)); }, std::move(finish));
 }
 
 }  // namespace farandole

@@ -124,7 +124,7 @@ void LiveEvents::TellDeletions(absl::Time now) {
   deleted_ = deleted;
   told_deletions_ = now;
   for (auto shown = shown_.begin(); shown != shown_.end();) {
-    const bool is_gone = !registry_->Knows(shown->first);
+    const bool is_gone = !registry_->IsShown(shown->first);
     if (is_gone) restless_.erase(shown->first);
     shown = is_gone ? shown_.erase(shown) : std::next(shown);
   }

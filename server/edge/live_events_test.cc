@@ -61,8 +61,7 @@ class LiveEventsTest : public ::testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
   std::string revoked_ = "none";
   std::string news_;
-  Tenants tenants_;
-  JobRegistry jobs_{&tenants_};
+  JobRegistry jobs_;
   LiveEvents events_;
 };
 

@@ -32,7 +32,9 @@ using Json = nlohmann::ordered_json;
 constexpr char kJobs[] = "/api/v1/jobs";
 constexpr char kOneJob[] = "/api/v1/jobs/*";
 constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
+constexpr char kAbort[] = "/api/v1/jobs/*/abort";
 constexpr char kEvents[] = "/api/v1/events";
+constexpr size_t kMaxReasonBytes = 1024;
 
 unsigned HttpStatusOf(const absl::Status& status) {
   switch (status.code()) {
@@ -42,6 +44,8 @@ unsigned HttpStatusOf(const absl::Status& status) {
       return 403;
     case absl::StatusCode::kNotFound:
       return 404;
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
     case absl::StatusCode::kResourceExhausted:
       return 429;
     case absl::StatusCode::kUnavailable:
@@ -194,10 +198,37 @@ void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIden
       });
 }
 
+// The body is the reason. A job in the queue gives its place up.
+void AbortJob(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+  if (IsFromElsewhere(request)) return answer(HttpError(403, "this request came from another site"));
+  const Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
+  if (!Has(access.role, Right::kControlOwn))
+    return answer(HttpError(403, absl::StrCat(access.Text(), " may not ", Describe(Right::kControlOwn))));
+  if (request.body.size() > kMaxReasonBytes) {
+    return answer(
+        HttpError(400, absl::StrCat("reason: ", request.body.size(), " bytes are more than ", kMaxReasonBytes)));
+  }
+  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
+  const absl::StatusOr<JobKey> key =
+      router->KeyFor(access, parts[parts.size() - 2], QueryValue(request.query, "tenant"));
+  if (!key.ok()) return answer(Refuse(key.status()));
+  if (router->audit() != nullptr) {
+    const AuditLog::Call audited{absl::StrCat("POST ", kAbort), request.peer, absl::StrCat("job ", key->Text())};
+    if (absl::Status allowed = router->audit()->AllowChange(access, audited); !allowed.ok())
+      return answer(Refuse(allowed));
+  }
+  AskJob<v1::AbortJobResponse>(
+      router, *key,
+      [&](CallId call) {
+        return AbortRequested{call, request.body, false, Has(access.role, Right::kControl) ? "" : access.token_id};
+      },
+      std::move(answer), [](const v1::AbortJobResponse&, const HttpAnswer& last) { last(Reply200(Json::object())); });
+}
+
 // Lower first: what needs somebody to look, what runs, what is over; within each the newest come first.
 int Urgency(const v1::JobSummary& job) {
   if (job.state() == v1::JOB_STATE_RUNNING) return job.blocker().empty() ? 2 : 0;
-  if (job.state() == v1::JOB_STATE_FORMING) return 1;
+  if (job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_QUEUED) return 1;
   return job.state() == v1::JOB_STATE_FAILED ? 3 : 4;
 }
 
@@ -276,6 +307,10 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   routes.push_back({"GET", kLogged, HttpAccess::kTenant,
                     [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       AnswerLogged(router, request, identity, std::move(answer));
+                    }});
+  routes.push_back({"POST", kAbort, HttpAccess::kTenant,
+                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AbortJob(router, request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kEvents, HttpAccess::kTenant,
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {

@@ -42,18 +42,14 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
                                                                                    ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
       response->Swap(created);
-      response->set_token(router_->tenants().CredentialOf(key, response->launch(), id));
+      // A launch that waits starts no worker.
+      if (!response->has_queue()) response->set_token(router_->tenants().CredentialOf(key, response->launch(), id));
     }
     reactor->Finish(ToGrpc(status));
   };
-  router_->Push(
-      *key,
-      [&](CallId call) {
-        JobClaimed claimed{call, *request};
-        claimed.request.mutable_launch()->set_token_id(access->token_id);
-        return claimed;
-      },
-      finish);
+  v1::CreateJobRequest launch = *request;
+  launch.mutable_launch()->set_token_id(access->token_id);
+  router_->queue()->Launch(*key, std::move(launch), finish);
   return reactor;
 }
 

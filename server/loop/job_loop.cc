@@ -186,7 +186,7 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
 absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const AcquiredRows& rows,
                                                       absl::Time now) const {
   JobOptions options = options_.job;
-  options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).max_workers);
+  options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).MostOfJob());
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);
   return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now, WallAhead());
 }
@@ -224,8 +224,8 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   }
   const v1::JobSummary summary = owned->runner->Summary();
   if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
-  // A launch that has claimed a new job keeps the room that it was given for it.
-  if (summary.created_unix_ms() != 0 || !owned->runner->IsClaimed()) surroundings_.directory->Update(key, summary);
+  // A launch that has claimed a job keeps the room that it was given for it.
+  surroundings_.directory->Update(key, summary, owned->runner->IsClaimed());
   SetTimer(key, owned);
 }
 
@@ -239,14 +239,13 @@ void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
 
 absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
   if (const auto* claim = std::get_if<JobClaimed>(&event))
-    return surroundings_.directory->Admit(key, claim->request.most_workers());
+    return surroundings_.gate->Admit(key, claim->request.most_workers());
   if (std::holds_alternative<BeginCheckpointRequested>(event))
     return surroundings_.tenants->CheckStore(key.tenant, absl::StrCat("a checkpoint of job ", key.job));
   const auto* join = std::get_if<JoinRequested>(&event);
   if (join == nullptr) return absl::OkStatus();
   const v1::JoinRequest& request = join->request;
-  return surroundings_.directory->Admit(key,
-                                        request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
+  return surroundings_.gate->Admit(key, request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {

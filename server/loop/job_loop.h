@@ -24,6 +24,7 @@
 #include "server/loop/mailbox.h"
 #include "server/loop/output_receiver.h"
 #include "server/metrics/metrics.h"
+#include "server/queue/quota_gate.h"
 #include "server/registry/job_key.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
@@ -38,6 +39,7 @@ struct JobLoopSurroundings {
   Metrics* metrics = nullptr;
   JobRegistry* directory = nullptr;
   const Tenants* tenants = nullptr;
+  QuotaGate* gate = nullptr;
 };
 
 struct JobLoopOptions {

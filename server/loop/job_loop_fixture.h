@@ -17,8 +17,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/steady_time.h"
 #include "gtest/gtest.h"
 #include "server/loop/job_loop.h"
+#include "server/queue/quota_gate.h"
 #include "server/store/memory_store.h"
 #include "server/store/store_wait.h"
 
@@ -139,8 +141,8 @@ class JobLoopTest : public ::testing::Test {
     options.job.reattach_window = absl::Minutes(10);
     options.idle_linger = idle_linger_;
     options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
-    return std::make_unique<JobLoop>(std::move(options),
-                                     JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_});
+    return std::make_unique<JobLoop>(
+        std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_});
   }
 
   static JoinRequested JoinOf(CallId call, uint32_t number, uint32_t wanted_size) {
@@ -233,7 +235,8 @@ class JobLoopTest : public ::testing::Test {
   GatedStore store_;
   KeptOutputs outputs_;
   Tenants tenants_;
-  JobRegistry directory_{&tenants_};
+  JobRegistry directory_;
+  QuotaGate gate_{&tenants_, &directory_, &SteadyNow};
   Metrics metrics_{"test", absl::UnixEpoch()};
 };
 

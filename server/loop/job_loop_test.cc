@@ -202,7 +202,7 @@ TEST_F(JobLoopTest, ARowThatCannotBeReadIsSaidAndTheJobIsNotMadeAnew) {
 TEST_F(JobLoopTest, SeveralLoopsShareTheJobs) {
   JobLoopOptions options;
   options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
-  JobLoops loops(3, options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_});
+  JobLoops loops(3, options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_});
   constexpr CallId kJobs = 20;
   for (CallId call = 1; call <= kJobs; ++call) {
     ASSERT_TRUE(loops.Push({"default", absl::StrCat("job", call)}, JoinOf(call, 0, 1)).ok());

@@ -13,6 +13,8 @@ namespace {
 enum Row : size_t {
   kJobs,
   kWorkers,
+  kQueuedWorkers,
+  kQueueSeconds,
   kJobGpus,
   kJobGpuBusy,
   kJobGpuMemoryUsed,
@@ -54,6 +56,8 @@ constexpr MetricRow::Kind kHistogram = MetricRow::Kind::kHistogram;
 constexpr MetricRow kRows[] = {
     {kGauge, "farandole_jobs", "tenant, state", "Jobs that the coordinator keeps, by state."},
     {kGauge, "farandole_workers", "tenant", "Workers in running epochs."},
+    {kGauge, "farandole_queued_workers", "tenant", "Workers that the launches in the queue want."},
+    {kHistogram, "farandole_queue_seconds", "", "How long launches that have started were in the queue before."},
     {kGauge, "farandole_job_gpus", "tenant, job", "GPUs of the job's running epoch, of those that tell of themselves."},
     {kGauge, "farandole_job_gpu_busy_ratio", "tenant, job",
      "How much of the time something ran on the job's GPUs, 0 to 1: their mean."},
@@ -97,6 +101,9 @@ static_assert(sizeof(kRows) / sizeof(kRows[0]) == kRowCount, "one row for each m
 const prometheus::Histogram::BucketBoundaries kLatencySeconds = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2,
                                                                  3e-2, 1e-1, 3e-1, 1,    3,    10};
 
+// From seconds to days.
+const prometheus::Histogram::BucketBoundaries kWaitSeconds = {1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 72 * 3600};
+
 bool IsNegotiation(const v1::WorkerMessage& message) {
   return message.has_ready() || message.has_group_request() || message.has_slot_retired();
 }
@@ -137,10 +144,12 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       streams_(&Gauges(kStreams).Add({})),
       store_writable_(&Gauges(kStoreWritable).Add({})),
       mailbox_events_(&Gauges(kMailboxEvents).Add({})),
-      step_seconds_(Latency(kStepSeconds)),
-      commit_seconds_(Latency(kCommitSeconds)),
+      queue_seconds_(Latency(kQueueSeconds, kWaitSeconds)),
+      step_seconds_(Latency(kStepSeconds, kLatencySeconds)),
+      commit_seconds_(Latency(kCommitSeconds, kLatencySeconds)),
       jobs_(&Gauges(kJobs)),
       workers_(&Gauges(kWorkers)),
+      queued_workers_(&Gauges(kQueuedWorkers)),
       negotiation_(&Counters(kNegotiationMessages)),
       gpus_{&Gauges(kJobGpus), &Gauges(kJobGpuBusy), &Gauges(kJobGpuMemoryUsed), &Gauges(kJobGpuMemory)},
       other_jobs_(&negotiation_->Add({{"tenant", ""}, {"job", ""}})) {
@@ -158,12 +167,8 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(size_t row) {
   return prometheus::BuildGauge().Name(kRows[row].name).Help(kRows[row].help).Register(registry_);
 }
 
-prometheus::Histogram* Metrics::Latency(size_t row) {
-  return &prometheus::BuildHistogram()
-              .Name(kRows[row].name)
-              .Help(kRows[row].help)
-              .Register(registry_)
-              .Add({}, kLatencySeconds);
+prometheus::Histogram* Metrics::Latency(size_t row, const prometheus::Histogram::BucketBoundaries& buckets) {
+  return &prometheus::BuildHistogram().Name(kRows[row].name).Help(kRows[row].help).Register(registry_).Add({}, buckets);
 }
 
 void Metrics::CountReceived(const JobKey& job, const v1::WorkerMessage& message) {
@@ -208,20 +213,35 @@ void Metrics::ReleaseJob(const JobKey& job) {
 void Metrics::ShowJobs(const JobRegistry& registry) {
   std::map<std::pair<std::string, v1::JobState>, double> jobs;
   std::map<std::string, double> workers;
+  std::map<std::string, double> queued_workers;
   std::map<JobKey, v1::GpuUsage> gpus;
   registry.ForEach([&](const v1::JobSummary& summary) {
-    // All four states are written for a tenant, so that a count that became 0 is shown as 0.
-    for (const v1::JobState state :
-         {v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING, v1::JOB_STATE_FINISHED, v1::JOB_STATE_FAILED}) {
+    // All states are written for a tenant, so that a count that became 0 is shown as 0.
+    for (const v1::JobState state : {v1::JOB_STATE_QUEUED, v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING,
+                                     v1::JOB_STATE_FINISHED, v1::JOB_STATE_FAILED}) {
       jobs[{summary.tenant(), state}] += summary.state() == state ? 1 : 0;
     }
     workers[summary.tenant()] += summary.state() == v1::JOB_STATE_RUNNING ? summary.size() : 0;
+    queued_workers[summary.tenant()] += summary.state() == v1::JOB_STATE_QUEUED ? summary.wanted_size() : 0;
     if (summary.has_gpus() && gpus.size() < kMaxJobRows) gpus[{summary.tenant(), summary.job()}] = summary.gpus();
   });
+  ShowEmptied(&jobs, &workers, &queued_workers);
   for (const auto& [key, count] : jobs)
     jobs_->Add({{"tenant", key.first}, {"state", StateName(key.second)}}).Set(count);
   for (const auto& [tenant, count] : workers) workers_->Add({{"tenant", tenant}}).Set(count);
+  for (const auto& [tenant, count] : queued_workers) queued_workers_->Add({{"tenant", tenant}}).Set(count);
   ShowGpus(gpus);
+}
+
+void Metrics::ShowEmptied(std::map<std::pair<std::string, v1::JobState>, double>* jobs,
+                          std::map<std::string, double>* workers, std::map<std::string, double>* queued_workers) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, count] : *jobs) shown_.insert(key);
+  for (const auto& key : shown_) {
+    jobs->emplace(key, 0);
+    workers->emplace(key.first, 0);
+    queued_workers->emplace(key.first, 0);
+  }
 }
 
 void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {

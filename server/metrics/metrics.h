@@ -6,13 +6,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -80,6 +83,8 @@ class Metrics {
   void CountStreamEnded() { streams_->Decrement(); }
   void ObserveStep(absl::Duration took) { step_seconds_->Observe(absl::ToDoubleSeconds(took)); }
   void ObserveCommit(absl::Duration took) { commit_seconds_->Observe(absl::ToDoubleSeconds(took)); }
+  // A launch starts that has waited in the queue.
+  void ObserveQueued(absl::Duration waited) { queue_seconds_->Observe(absl::ToDoubleSeconds(waited)); }
   // The job has ended: its own row may go to another job when rows run out.
   void ReleaseJob(const JobKey& job);
 
@@ -107,8 +112,11 @@ class Metrics {
 
   prometheus::Family<prometheus::Counter>& Counters(size_t row);
   prometheus::Family<prometheus::Gauge>& Gauges(size_t row);
-  prometheus::Histogram* Latency(size_t row);
+  prometheus::Histogram* Latency(size_t row, const prometheus::Histogram::BucketBoundaries& buckets);
   void CountNegotiation(const JobKey& job);
+  // Tenants that had jobs and have none any more are shown with 0.
+  void ShowEmptied(std::map<std::pair<std::string, v1::JobState>, double>* jobs, std::map<std::string, double>* workers,
+                   std::map<std::string, double>* queued_workers);
   void ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs);
   prometheus::Counter* AddJobRow(const JobKey& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -132,16 +140,19 @@ class Metrics {
   prometheus::Gauge* streams_;
   prometheus::Gauge* store_writable_;
   prometheus::Gauge* mailbox_events_;
+  prometheus::Histogram* queue_seconds_;
   prometheus::Histogram* step_seconds_;
   prometheus::Histogram* commit_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;
   prometheus::Family<prometheus::Gauge>* workers_;
+  prometheus::Family<prometheus::Gauge>* queued_workers_;
   prometheus::Family<prometheus::Counter>* negotiation_;
   std::array<prometheus::Family<prometheus::Gauge>*, kGpuRows> gpus_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
   absl::btree_map<JobKey, JobRow> job_rows_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<std::string, v1::JobState>> shown_ ABSL_GUARDED_BY(mutex_);
   prometheus::Counter* other_jobs_;
   std::map<JobKey, GpuRow> gpu_rows_ ABSL_GUARDED_BY(mutex_);
 };

@@ -60,8 +60,7 @@ TEST(MetricsTest, JobsBeyondTheBoundShareARowUntilAnEndedJobGivesItsOwn) {
 
 TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
   Metrics metrics("1", absl::UnixEpoch());
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_state(v1::JOB_STATE_RUNNING);
@@ -79,8 +78,7 @@ TEST(MetricsTest, JobsAreShownByStateAlsoWhenACountIsZero) {
 
 TEST(MetricsTest, GpusAreShownOfJobsThatHaveThemNow) {
   Metrics metrics("1", absl::UnixEpoch());
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   v1::JobSummary summary;
   summary.set_tenant("t");
   summary.set_job("j");

@@ -53,7 +53,7 @@ struct Pool {
 // Of a tenant, a higher priority comes first, then the earlier launch. While the first one does not fit, others that
 // fit pass it, until it has been the first for kReserveAfter; from then on no other of its tenant starts before it. Of
 // the tenants of a pool, those that stay within their own quota come first, then the one with the smallest share of the
-// pool over its weight. What a tenant has lent comes back when the jobs that borrow it end; while a job with reserved
+// pool over its weight. A tenant gets back what it has lent when the jobs that borrow it end; while a job with reserved
 // room waits for that, no other borrows.
 class Queue {
  public:
@@ -114,7 +114,7 @@ class Queue {
     Lack lack = Lack::kNothing;
     bool borrows = false;
   };
-  // What orders those that can start, of several tenants.
+  // Orders those that can start, of several tenants.
   struct Rank {
     bool borrows = false;
     absl::Time reserved_since;

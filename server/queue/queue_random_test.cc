@@ -86,7 +86,7 @@ class QueueRandomTest : public ::testing::TestWithParam<uint32_t> {
       CheckPassesNone(key, job.borrowed);
       reserved_.erase(key);
     }
-    // What is left waits for a reason, and nothing that could start was left.
+    // The others wait for a reason, and none that could start was left.
     for (const std::string& tenant : site_.queue().Tenants()) {
       const Pool pool = site_.PoolOf(tenant);
       EXPECT_FALSE(site_.queue().Next(pool, site_.now()).has_value());

@@ -156,7 +156,7 @@ TEST_F(QueueTest, WhileAJobHasWaitedTenMinutesForWhatItsTenantHasLentNobodyBorro
   site_.Launch("c/late", 1);
   EXPECT_THAT(site_.Start(), IsEmpty());
   EXPECT_THAT(Reason("c/late"), HasSubstr("it would borrow from cohort research"));
-  // What is a tenant's own stays so.
+  // A tenant's own quota stays its own.
   site_.Launch("a/own", 4);
   EXPECT_THAT(site_.Start(), ElementsAre("a/own"));
   site_.End("a/own");

@@ -52,7 +52,9 @@ absl::Status JobRegistry::Load(absl::Span<const StoreRow> rows) {
     if (!summary.ParseFromString(row.value))
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a JobSummary"));
     const JobKey key{summary.tenant(), summary.job()};
+    const Usage before = UsageOf(key);
     Put(key, std::move(summary));
+    Recount(key, before);
   }
   return absl::OkStatus();
 }
@@ -66,60 +68,116 @@ std::vector<JobKey> JobRegistry::ActiveKeys() const {
   return active;
 }
 
-absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers) {
-  const Quota quota = tenants_->QuotaOf(key.tenant);
-  const absl::Status has_store = tenants_->CheckStore(key.tenant, absl::StrCat("job ", key.job));
+Usage JobRegistry::UsageOf(const JobKey& key) const {
+  const auto job = jobs_.find(key);
+  if (job != jobs_.end() && IsActive(job->second.state())) return {1, MostWorkers(job->second)};
+  const auto room = rooms_.find(key);
+  return room == rooms_.end() ? Usage() : Usage{1, room->second.workers};
+}
+
+bool JobRegistry::Recount(const JobKey& key, const Usage& before) {
+  const Usage now = UsageOf(key);
+  Usage& usage = usages_[key.tenant];
+  usage.jobs += now.jobs - before.jobs;
+  usage.workers += now.workers - before.workers;
+  if (usage.jobs == 0) usages_.erase(key.tenant);
+  return now.jobs < before.jobs || now.workers < before.workers;
+}
+
+absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers, bool is_on_its_way,
+                                const std::function<absl::Status(const Usages&)>& fits) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
-  if (own != jobs_.end() && IsActive(own->second.state())) {
-    const bool is_room_only = own->second.created_unix_ms() == 0;
-    if (!is_room_only || most_workers <= own->second.wanted_size()) return absl::OkStatus();
+  if (own != jobs_.end() && IsActive(own->second.state())) return absl::OkStatus();
+  const auto room = rooms_.find(key);
+  if (room != rooms_.end() && most_workers <= room->second.workers) {
+    room->second.is_on_its_way = room->second.is_on_its_way && is_on_its_way;
+    return absl::OkStatus();
   }
-  if (!has_store.ok()) return has_store;
-  size_t kept = 0;
-  size_t active = 0;
-  uint64_t workers = 0;
-  for (auto job = jobs_.lower_bound(JobKey{key.tenant, ""}); job != jobs_.end() && job->first.tenant == key.tenant;
-       ++job) {
-    ++kept;
-    if (!IsActive(job->second.state()) || job->first == key) continue;
-    ++active;
-    workers += MostWorkers(job->second);
-  }
-  if (active >= quota.max_jobs) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": tenant ", key.tenant, " runs ", active,
-                                                     " jobs, its quota is ", quota.max_jobs));
-  }
-  if (workers + most_workers > quota.max_workers) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": it wants ", most_workers, " workers, tenant ",
-                                                     key.tenant, " has ", workers,
-                                                     " in its other jobs, and its quota is ", quota.max_workers));
-  }
-  if (own == jobs_.end() && kept >= kMaxJobsKept) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": ", kept, " jobs of tenant ", key.tenant,
-                                                     " are kept, at most ", kMaxJobsKept, " can be"));
-  }
-  v1::JobSummary room = own == jobs_.end() ? v1::JobSummary() : own->second;
-  room.set_tenant(key.tenant);
-  room.set_job(key.job);
-  room.set_state(v1::JOB_STATE_FORMING);
-  room.set_wanted_size(most_workers);
-  room.clear_ended_unix_ms();
-  Put(key, std::move(room));
+  if (absl::Status status = CheckKeptLocked(key); !status.ok()) return status;
+  const Usage before = UsageOf(key);
+  Usages others = usages_;
+  others[key.tenant].jobs -= before.jobs;
+  others[key.tenant].workers -= before.workers;
+  if (absl::Status status = fits(others); !status.ok()) return status;
+  rooms_[key] = Room{most_workers, is_on_its_way};
+  Recount(key, before);
   return absl::OkStatus();
 }
 
-void JobRegistry::Update(const JobKey& key, v1::JobSummary summary) {
+absl::Status JobRegistry::CheckKeptLocked(const JobKey& key) const {
+  const auto kept = kept_.find(key.tenant);
+  if (kept == kept_.end() || kept->second < kMaxJobsKept || jobs_.contains(key)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": ", kept->second, " jobs of tenant ", key.tenant,
+                                                   " are kept, at most ", kMaxJobsKept, " can be"));
+}
+
+absl::Status JobRegistry::CheckKept(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (summary.created_unix_ms() == 0) return Erase(key);
-  Put(key, std::move(summary));
+  return CheckKeptLocked(key);
+}
+
+bool JobRegistry::HasRoom(const JobKey& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return UsageOf(key).jobs > 0;
+}
+
+Usages JobRegistry::ReadUsages() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return usages_;
+}
+
+void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_claimed) {
+  bool is_room = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Usage before = UsageOf(key);
+    const auto room = rooms_.find(key);
+    const bool is_on_its_way = room != rooms_.end() && room->second.is_on_its_way;
+    if (room != rooms_.end() && (IsActive(summary.state()) || (!is_claimed && !is_on_its_way))) rooms_.erase(room);
+    if (summary.created_unix_ms() == 0) {
+      Erase(key);
+    } else {
+      Put(key, std::move(summary));
+      updates_[key] = ++last_update_;
+    }
+    is_room = Recount(key, before);
+  }
+  if (is_room && on_room_ != nullptr) on_room_();
+}
+
+void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (summary.has_value()) {
+    queued_[key] = *std::move(summary);
+  } else if (queued_.erase(key) == 0) {
+    return;
+  } else if (!jobs_.contains(key)) {
+    // Readers look at all jobs anew.
+    updates_.erase(key);
+    ++forgotten_;
+    return;
+  }
   updates_[key] = ++last_update_;
 }
 
-void JobRegistry::Forget(const JobKey& key) {
+std::optional<v1::JobSummary> JobRegistry::FindQueued(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Erase(key);
-  ++forgotten_;
+  const auto found = queued_.find(key);
+  if (found == queued_.end()) return std::nullopt;
+  return found->second;
+}
+
+void JobRegistry::Forget(const JobKey& key) {
+  bool is_room = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Usage before = UsageOf(key);
+    Erase(key);
+    is_room = Recount(key, before);
+    ++forgotten_;
+  }
+  if (is_room && on_room_ != nullptr) on_room_();
 }
 
 uint64_t JobRegistry::forgotten() const {
@@ -157,7 +215,9 @@ std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Tim
 }
 
 void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
-  v1::JobSummary& kept = jobs_[key];
+  const auto [place, is_new] = jobs_.try_emplace(key);
+  if (is_new) ++kept_[key.tenant];
+  v1::JobSummary& kept = place->second;
   if (kept.ended_unix_ms() != 0 && kept.ended_unix_ms() != summary.ended_unix_ms())
     ended_[key.tenant].erase({kept.ended_unix_ms(), key.job});
   if (summary.ended_unix_ms() != 0) ended_[key.tenant].emplace(summary.ended_unix_ms(), key.job);
@@ -173,28 +233,47 @@ void JobRegistry::Erase(const JobKey& key) {
   }
   jobs_.erase(found);
   updates_.erase(key);
+  const auto kept = kept_.find(key.tenant);
+  if (--kept->second == 0) kept_.erase(kept);
 }
 
 void JobRegistry::Release(const JobKey& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = jobs_.find(key);
-  if (found != jobs_.end() && found->second.created_unix_ms() == 0) Erase(key);
+  bool is_room = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Usage before = UsageOf(key);
+    rooms_.erase(key);
+    is_room = Recount(key, before);
+  }
+  if (is_room && on_room_ != nullptr) on_room_();
 }
 
 bool JobRegistry::Knows(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return jobs_.contains(key);
+  return jobs_.contains(key) || rooms_.contains(key);
+}
+
+bool JobRegistry::IsShown(const JobKey& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return jobs_.contains(key) || rooms_.contains(key) || queued_.contains(key);
+}
+
+template <typename Visit>
+void JobRegistry::Show(const Visit& visit) const {
+  for (const auto& [key, summary] : queued_) visit(key, summary);
+  for (const auto& [key, summary] : jobs_) {
+    if (!queued_.contains(key)) visit(key, summary);
+  }
 }
 
 std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const JobPlace& after, size_t most) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::pair<JobPlace, const v1::JobSummary*>> seen;
-  for (auto job = jobs_.lower_bound(JobKey{std::string(tenant), ""}); job != jobs_.end(); ++job) {
-    if (!tenant.empty() && job->first.tenant != tenant) break;
-    const bool is_room_only = job->second.created_unix_ms() == 0;
-    JobPlace place{job->second.created_unix_ms(), job->first};
-    if (!is_room_only && after < place) seen.emplace_back(std::move(place), &job->second);
-  }
+  Show([&](const JobKey& key, const v1::JobSummary& summary) {
+    if (!tenant.empty() && key.tenant != tenant) return;
+    JobPlace place{summary.created_unix_ms(), key};
+    if (after < place) seen.emplace_back(std::move(place), &summary);
+  });
   const size_t count = std::min(seen.size(), most);
   std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(),
                     [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -214,8 +293,14 @@ std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<v1::JobSummary> changed;
   for (const auto& [key, update] : updates_) {
+    if (update <= *seen) continue;
+    const auto queued = queued_.find(key);
     const auto job = jobs_.find(key);
-    if (update > *seen && job != jobs_.end()) changed.push_back(job->second);
+    if (queued != queued_.end()) {
+      changed.push_back(queued->second);
+    } else if (job != jobs_.end()) {
+      changed.push_back(job->second);
+    }
   }
   *seen = last_update_;
   return changed;
@@ -223,7 +308,7 @@ std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
 
 void JobRegistry::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [key, summary] : jobs_) visit(summary);
+  Show([&](const JobKey&, const v1::JobSummary& summary) { visit(summary); });
 }
 
 }  // namespace farandole

@@ -22,7 +22,6 @@
 #include "farandole/v1/monitor.pb.h"
 #include "server/registry/job_key.h"
 #include "server/registry/retention.h"
-#include "server/registry/tenants.h"
 #include "server/store/store.h"
 
 namespace farandole {
@@ -41,6 +40,14 @@ bool operator<(const JobPlace& a, const JobPlace& b);
 // (named).
 absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row);
 
+// A tenant's use of its quota: its jobs that form or run, and the workers that they want. Also jobs that have room and
+// no worker yet.
+struct Usage {
+  uint64_t jobs = 0;
+  uint64_t workers = 0;
+};
+using Usages = absl::btree_map<std::string, Usage>;
+
 // A job, and when it ended.
 struct EndedJob {
   JobKey key;
@@ -51,21 +58,36 @@ struct EndedJob {
 // the coordinator; any thread.
 class JobRegistry {
  public:
-  // `tenants` outlives the registry.
-  explicit JobRegistry(const Tenants* tenants) : tenants_(tenants) {}
+  // `on_room` is called after each change by which a tenant has less of its quota than before; on any thread, with no
+  // lock held. To be set before there are threads.
+  void SetRoomListener(std::function<void()> on_room) { on_room_ = std::move(on_room); }
 
   // Takes in the rows under summary/ of an earlier life. DATA_LOSS: a row cannot be parsed (named).
   absl::Status Load(absl::Span<const StoreRow> rows);
   // The jobs that are forming or running.
   std::vector<JobKey> ActiveKeys() const;
 
-  // Makes room for a job that a worker wants to join, or a launch claims: an active job has its room already. The room
-  // is held until the next Update. RESOURCE_EXHAUSTED: the tenant's quota is used up (the text names it and both
-  // values).
-  absl::Status Admit(const JobKey& key, uint32_t most_workers);
+  // Makes room for a job that a worker wants to join, or a launch claims: an active job has its room already, and
+  // others get theirs where `fits` says OK of what all tenants have without this job. The room is held until an Update
+  // says that the job is active, or not claimed any more. `is_on_its_way`: the claim is yet to come to the job, and no
+  // Update before it gives the room back.
+  //   RESOURCE_EXHAUSTED  as many jobs of the tenant are kept as can be; or as `fits` says
+  absl::Status Admit(const JobKey& key, uint32_t most_workers, bool is_on_its_way,
+                     const std::function<absl::Status(const Usages&)>& fits);
+  // RESOURCE_EXHAUSTED: as many jobs of the tenant are kept as can be.
+  absl::Status CheckKept(const JobKey& key) const;
+  // It is active, or has room.
+  bool HasRoom(const JobKey& key) const;
+  Usages ReadUsages() const;
 
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
-  void Update(const JobKey& key, v1::JobSummary summary);
+  // `is_claimed`: a launch has the job, and keeps its room.
+  void Update(const JobKey& key, v1::JobSummary summary, bool is_claimed = false);
+
+  // A launch of the job waits in the queue: `summary` is shown in the place of the job's own. nullopt: it does not wait
+  // any more.
+  void ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary);
+  std::optional<v1::JobSummary> FindQueued(const JobKey& key) const;
 
   // The job was deleted.
   void Forget(const JobKey& key);
@@ -75,10 +97,13 @@ class JobRegistry {
   // tenants alike.
   std::vector<EndedJob> Overdue(const Retention& retention, absl::Time now, size_t most) const;
 
-  // Gives back the room of a job of which nothing has come.
+  // Gives back the room of a job that is not active.
   void Release(const JobKey& key);
 
+  // There is such a job, or room for it.
   bool Knows(const JobKey& key) const;
+  // It is listed, or will be as soon as a worker joins.
+  bool IsShown(const JobKey& key) const;
 
   // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first.
   std::vector<v1::JobSummary> List(absl::string_view tenant, const JobPlace& after, size_t most) const;
@@ -92,13 +117,32 @@ class JobRegistry {
   void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
 
  private:
+  struct Room {
+    uint32_t workers = 0;
+    bool is_on_its_way = false;
+  };
+
   void Put(const JobKey& key, v1::JobSummary summary) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(const JobKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The job's part of its tenant's usage.
+  Usage UsageOf(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After a change of a job that counted `before`. True: the tenant has less now.
+  bool Recount(const JobKey& key, const Usage& before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckKeptLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The shown ones, each with its summary: that of its launch in the queue, or its own.
+  template <typename Visit>
+  void Show(const Visit& visit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const Tenants* const tenants_;
+  std::function<void()> on_room_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   absl::btree_map<JobKey, v1::JobSummary> jobs_ ABSL_GUARDED_BY(mutex_);
+  // Of each tenant how many there are.
+  absl::btree_map<std::string, size_t> kept_ ABSL_GUARDED_BY(mutex_);
+  // Of jobs that are not active.
+  absl::btree_map<JobKey, Room> rooms_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<JobKey, v1::JobSummary> queued_ ABSL_GUARDED_BY(mutex_);
+  Usages usages_ ABSL_GUARDED_BY(mutex_);
   // Of each job the number of its last update, where it had one in this life.
   absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -201,8 +201,7 @@ TEST(TenantsTest, NamesAreBoundedAndTheTableToo) {
 }
 
 TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   registry.Update({"a", "old"}, Job("a", "old", v1::JOB_STATE_FINISHED, 1));
   registry.Update({"a", "new"}, Job("a", "new", v1::JOB_STATE_RUNNING, 3));
   registry.Update({"b", "mid"}, Job("b", "mid", v1::JOB_STATE_FAILED, 2));
@@ -243,8 +242,7 @@ std::vector<std::string> NamesOf(const std::vector<EndedJob>& jobs) {
 TEST(JobDirectoryTest, EndedJobsAreOverdueByTheirAgeAndTheirNumber) {
   using ::testing::ElementsAre;
   using ::testing::IsEmpty;
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   const auto end = [&](const std::string& tenant, const std::string& job, int64_t at) {
     v1::JobSummary summary = Job(tenant, job, v1::JOB_STATE_FINISHED, 1);
     summary.set_ended_unix_ms(at);
@@ -268,40 +266,92 @@ TEST(JobDirectoryTest, EndedJobsAreOverdueByTheirAgeAndTheirNumber) {
   EXPECT_THAT(overdue(0, 1), ElementsAre("a/j1@1001", "a/j2@1002"));
 }
 
+absl::Status Fits(const Usages&) { return absl::OkStatus(); }
+absl::Status IsFull(const Usages&) { return absl::ResourceExhaustedError("full"); }
+
 TEST(JobDirectoryTest, RoomIsHeldUntilTheJobIsOrIsNot) {
-  Tenants tenants;
-  v1::TenantRecord tenant;
-  tenant.set_name("a");
-  tenant.set_max_jobs(1);
-  ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobRegistry registry(&tenants);
-  ASSERT_TRUE(registry.Admit({"a", "first"}, 2).ok());
+  JobRegistry registry;
+  const JobKey key = {"a", "first"};
+  int heard = 0;
+  registry.SetRoomListener([&] { ++heard; });
+  EXPECT_EQ(registry.Admit(key, 2, false, IsFull).message(), "full");
+  EXPECT_FALSE(registry.HasRoom(key));
+  ASSERT_TRUE(registry.Admit(key, 2, false, Fits).ok());
   EXPECT_TRUE(registry.List("a", JobPlace(), 10).empty()) << "room is no job yet";
-  EXPECT_EQ(registry.Admit({"a", "second"}, 2).code(), absl::StatusCode::kResourceExhausted);
-  registry.Update({"a", "first"}, v1::JobSummary());
-  EXPECT_FALSE(registry.Knows({"a", "first"}));
-  EXPECT_TRUE(registry.Admit({"a", "second"}, 2).ok());
-  EXPECT_TRUE(registry.Admit({"a", "second"}, 2).ok()) << "an active job has its room already";
+  EXPECT_TRUE(registry.Admit(key, 2, false, IsFull).ok()) << "it has its room already";
+  EXPECT_EQ(registry.Admit(key, 3, false, IsFull).message(), "full");
+  EXPECT_EQ(registry.ReadUsages().at("a").workers, 2u);
+  registry.Update(key, v1::JobSummary(), /*is_claimed=*/true);
+  EXPECT_TRUE(registry.HasRoom(key)) << "its launch has the job";
+  EXPECT_EQ(heard, 0);
+  registry.Update(key, v1::JobSummary());
+  EXPECT_FALSE(registry.Knows(key));
+  EXPECT_TRUE(registry.ReadUsages().empty());
+  EXPECT_EQ(heard, 1);
 }
 
-TEST(JobDirectoryTest, WorkersCountAsManyAsTheirJobsWant) {
-  Tenants tenants;
-  v1::TenantRecord tenant;
-  tenant.set_name("a");
-  tenant.set_max_workers(5);
-  ASSERT_TRUE(tenants.Put(tenant).ok());
-  JobRegistry registry(&tenants);
-  ASSERT_TRUE(registry.Admit({"a", "first"}, 3).ok());
-  const absl::Status refused = registry.Admit({"a", "second"}, 3);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.message(), HasSubstr("it wants 3 workers, tenant a has 3 in its other jobs, and its quota is 5"));
-  EXPECT_TRUE(registry.Admit({"a", "third"}, 2).ok());
-  EXPECT_TRUE(registry.Admit({"b", "other"}, 4096).ok()) << "another tenant has a quota of its own";
+TEST(JobDirectoryTest, AnotherLaunchOfAJobThatHasRunKeepsItsRoom) {
+  JobRegistry registry;
+  const JobKey key = {"a", "first"};
+  registry.Update(key, Job("a", "first", v1::JOB_STATE_FINISHED, 1));
+  ASSERT_TRUE(registry.Admit(key, 3, /*is_on_its_way=*/true, Fits).ok());
+  // Somebody looks at the job before its launch has come to it.
+  registry.Update(key, Job("a", "first", v1::JOB_STATE_FINISHED, 1));
+  EXPECT_EQ(registry.ReadUsages().at("a").workers, 3u);
+  ASSERT_TRUE(registry.Admit(key, 3, /*is_on_its_way=*/false, IsFull).ok());
+  registry.Update(key, Job("a", "first", v1::JOB_STATE_FINISHED, 1), /*is_claimed=*/true);
+  EXPECT_EQ(registry.ReadUsages().at("a").workers, 3u);
+  registry.Update(key, Job("a", "first", v1::JOB_STATE_FORMING, 1), /*is_claimed=*/false);
+  EXPECT_EQ(registry.ReadUsages().at("a").workers, 2u) << "as many as its first worker wants";
+  registry.Update(key, Job("a", "first", v1::JOB_STATE_FAILED, 1));
+  EXPECT_TRUE(registry.ReadUsages().empty());
+}
+
+TEST(JobDirectoryTest, UsageIsThatOfTheOtherJobs) {
+  JobRegistry registry;
+  registry.Update({"a", "runs"}, Job("a", "runs", v1::JOB_STATE_RUNNING, 1));
+  ASSERT_TRUE(registry.Admit({"a", "next"}, 3, false, Fits).ok());
+  ASSERT_TRUE(registry
+                  .Admit({"a", "next"}, 5, false,
+                         [](const Usages& usages) {
+                           EXPECT_EQ(usages.at("a").jobs, 1u);
+                           EXPECT_EQ(usages.at("a").workers, 2u);
+                           return absl::OkStatus();
+                         })
+                  .ok());
+  EXPECT_EQ(registry.ReadUsages().at("a").workers, 7u);
+  registry.Release({"a", "next"});
+  registry.Forget({"a", "runs"});
+  EXPECT_TRUE(registry.ReadUsages().empty());
+}
+
+TEST(JobDirectoryTest, ALaunchInTheQueueIsShownInThePlaceOfItsJob) {
+  JobRegistry registry;
+  registry.Update({"a", "ran"}, Job("a", "ran", v1::JOB_STATE_FINISHED, 1));
+  uint64_t seen = 0;
+  registry.ListChanged(&seen);
+  registry.ShowQueued({"a", "ran"}, Job("a", "ran", v1::JOB_STATE_QUEUED, 2));
+  registry.ShowQueued({"a", "new"}, Job("a", "new", v1::JOB_STATE_QUEUED, 3));
+  const auto states = [&] {
+    std::vector<std::string> shown;
+    for (const v1::JobSummary& job : registry.List("a", JobPlace(), 10)) shown.push_back(absl::StrCat(job.job(), " ", job.state()));
+    return shown;
+  };
+  EXPECT_THAT(states(), ::testing::ElementsAre("new 5", "ran 5"));
+  EXPECT_EQ(registry.ListChanged(&seen).size(), 2u);
+  EXPECT_FALSE(registry.HasRoom({"a", "new"}));
+  EXPECT_TRUE(registry.IsShown({"a", "new"}));
+  const uint64_t forgotten = registry.forgotten();
+  registry.ShowQueued({"a", "ran"}, std::nullopt);
+  EXPECT_EQ(registry.forgotten(), forgotten);
+  registry.ShowQueued({"a", "new"}, std::nullopt);
+  EXPECT_EQ(registry.forgotten(), forgotten + 1);
+  EXPECT_THAT(states(), ::testing::ElementsAre("ran 3"));
+  EXPECT_FALSE(registry.IsShown({"a", "new"}));
 }
 
 TEST(JobDirectoryTest, ARowThatIsNoRecordIsNamed) {
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   const std::vector<StoreRow> rows = {{"summary/a/x", "\xff\xff"}};
   const absl::Status status = registry.Load(rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);

@@ -26,6 +26,19 @@ bool HasFormOfSignedToken(absl::string_view text) {
   return absl::StartsWith(text, "ey") && std::count(text.begin(), text.end(), '.') == 2;
 }
 
+constexpr uint32_t kMostWeight = 1000;
+
+Quota ReadQuota(const v1::TenantRecord& record) {
+  Quota quota;
+  if (record.max_jobs() != 0) quota.max_jobs = record.max_jobs();
+  if (record.max_workers() != 0) quota.max_workers = record.max_workers();
+  if (record.max_store_bytes() != 0) quota.max_store_bytes = record.max_store_bytes();
+  quota.cohort = record.cohort();
+  if (record.weight() != 0) quota.weight = record.weight();
+  quota.borrow = record.borrow();
+  return quota;
+}
+
 }  // namespace
 
 std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subject) {
@@ -41,6 +54,30 @@ absl::Status CheckTenantName(absl::string_view name) {
   }
   return absl::InvalidArgumentError(absl::StrCat("tenant: \"", name.substr(0, kMaxTenantNameBytes), "\" (", name.size(),
                                                  " bytes) is not 1 to ", kMaxTenantNameBytes, " bytes of [a-z0-9-]"));
+}
+
+absl::Status CheckQuota(const v1::TenantRecord& record) {
+  if (!record.cohort().empty()) {
+    if (absl::Status status = CheckTenantName(record.cohort()); !status.ok())
+      return absl::InvalidArgumentError(absl::StrCat("the cohort is named as a ", status.message()));
+  }
+  if (record.weight() > kMostWeight) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weight is ", record.weight(), ", and ", kMostWeight, " is the most"));
+  }
+  if (record.borrow() > 0 && record.cohort().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("tenant ", record.name(), " is to borrow up to ", record.borrow(),
+                                                   " workers, and is in no cohort"));
+  }
+  return absl::OkStatus();
+}
+
+void ShowQuota(const Quota& quota, v1::TenantSummary* summary) {
+  summary->set_max_jobs(quota.max_jobs);
+  summary->set_max_workers(quota.max_workers);
+  summary->set_cohort(quota.cohort);
+  summary->set_weight(quota.weight);
+  summary->set_borrow(quota.borrow);
 }
 
 absl::Status Tenants::Put(v1::TenantRecord record) {
@@ -130,14 +167,21 @@ std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch, c
 }
 
 Quota Tenants::QuotaOf(absl::string_view tenant) const {
-  Quota quota;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = records_.find(tenant);
-  if (found == records_.end()) return quota;
-  if (found->second.max_jobs() != 0) quota.max_jobs = found->second.max_jobs();
-  if (found->second.max_workers() != 0) quota.max_workers = found->second.max_workers();
-  if (found->second.max_store_bytes() != 0) quota.max_store_bytes = found->second.max_store_bytes();
-  return quota;
+  return found == records_.end() ? Quota() : ReadQuota(found->second);
+}
+
+absl::btree_map<std::string, Quota> Tenants::PoolOf(const std::string& tenant) const {
+  absl::btree_map<std::string, Quota> pool;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto own = records_.find(tenant);
+  pool[tenant] = own == records_.end() ? Quota() : ReadQuota(own->second);
+  if (own == records_.end() || own->second.cohort().empty()) return pool;
+  for (const auto& [name, record] : records_) {
+    if (record.cohort() == own->second.cohort()) pool[name] = ReadQuota(record);
+  }
+  return pool;
 }
 
 void Tenants::SetStoreBytes(const std::string& tenant, uint64_t bytes) {

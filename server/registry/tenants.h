@@ -35,6 +35,15 @@ struct Quota {
   uint32_t max_workers = kDefaultMaxWorkers;
   // Of its rows in the store.
   uint64_t max_store_bytes = kDefaultMaxStoreBytes;
+  // Tenants of one cohort lend each other workers; "": none.
+  std::string cohort = {};
+  // How much of the cohort is this tenant's fair part, beside the others'.
+  uint32_t weight = 1;
+  // Most workers beyond max_workers that it may have from its cohort.
+  uint32_t borrow = 0;
+
+  // Most workers that one of its jobs may have.
+  uint32_t MostOfJob() const { return max_workers + (cohort.empty() ? 0 : borrow); }
 };
 
 // The owner of a token, or of a run's credential.
@@ -64,6 +73,11 @@ std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subjec
 
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
 absl::Status CheckTenantName(absl::string_view name);
+
+// OK, or INVALID_ARGUMENT: the record's quota is out of the bounds of SetQuotaRequest (admin.proto).
+absl::Status CheckQuota(const v1::TenantRecord& record);
+// Writes the quota's fields.
+void ShowQuota(const Quota& quota, v1::TenantSummary* summary);
 
 // The tenants that this coordinator knows, as in their rows of the store; TenantRegistrar, which writes the rows,
 // updates this table too. Owned by the coordinator; thread-safe.
@@ -100,6 +114,8 @@ class Tenants {
 
   // The defaults where the tenant is not known or its record says 0.
   Quota QuotaOf(absl::string_view tenant) const;
+  // The tenants that lend each other workers: those of the tenant's cohort, or itself alone.
+  absl::btree_map<std::string, Quota> PoolOf(const std::string& tenant) const;
 
   // The size of a tenant's rows in the store, as it was measured last.
   void SetStoreBytes(const std::string& tenant, uint64_t bytes);

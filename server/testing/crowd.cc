@@ -31,6 +31,7 @@
 #include "server/edge/output_router.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
+#include "server/queue/quota_gate.h"
 #include "server/registry/job_registry.h"
 #include "server/registry/tenants.h"
 #include "server/store/memory_store.h"
@@ -61,8 +62,8 @@ class Crowd {
     options.random_bytes = [](size_t bytes) { return std::string(bytes, 's'); };
     options.job.max_workers = ranks;
     options.mailbox_capacity = 1 << 20;
-    loops_ = std::make_unique<JobLoops>(1, options,
-                                        JobLoopSurroundings{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_});
+    loops_ = std::make_unique<JobLoops>(
+        1, options, JobLoopSurroundings{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_, &gate_});
     router_ = std::make_unique<CallRouter>(&tenants_, nullptr, loops_.get(), &outputs_, &metrics_, nullptr);
     views_ = std::make_unique<JobViews>(router_.get(), [] { return absl::Now(); });
     events_ = std::make_unique<LiveEvents>(
@@ -198,7 +199,8 @@ class Crowd {
   std::mt19937_64 random_{1};
   Metrics metrics_{kVersion, absl::Now()};
   Tenants tenants_;
-  JobRegistry jobs_{&tenants_};
+  JobRegistry jobs_;
+  QuotaGate gate_{&tenants_, &jobs_, &SteadyNow};
   OutputRouter outputs_;
   std::unique_ptr<Store> store_ = MakeMemoryStore();
   std::unique_ptr<JobLoops> loops_;

@@ -88,6 +88,10 @@ absl::StatusOr<v1::CommitCheckpointResponse> TestClient::CommitCheckpoint(const 
 absl::StatusOr<v1::CreateTenantResponse> TestClient::CreateTenant(const v1::CreateTenantRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::CreateTenant, request);
 }
+absl::StatusOr<v1::SetQuotaResponse> TestClient::SetQuota(const v1::SetQuotaRequest& request) {
+  return Call<v1::SetQuotaResponse>(admin_.get(), &v1::AdminService::Stub::SetQuota, request);
+}
+
 absl::StatusOr<v1::CreateTokenResponse> TestClient::CreateToken(const v1::CreateTokenRequest& request) {
   return Call(access_.get(), &v1::AccessService::Stub::CreateToken, request);
 }

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "base/job_state.h"
 #include "server/audit/audit_log.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/status.h"
@@ -101,8 +100,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
     const Quota quota = router_->tenants().QuotaOf(record.name());
     v1::TenantSummary tenant;
     tenant.set_tenant(record.name());
-    tenant.set_max_jobs(quota.max_jobs);
-    tenant.set_max_workers(quota.max_workers);
+    ShowQuota(quota, &tenant);
     tenant.set_max_store_bytes(quota.max_store_bytes);
     tenant.set_store_bytes(router_->tenants().StoreBytesOf(record.name()));
     tenant.set_created_unix_ms(record.created_unix_ms());
@@ -111,11 +109,17 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
   }
   jobs_->ForEach([&](const v1::JobSummary& job) {
     const auto place = places.find(job.tenant());
-    if (place == places.end() || !IsActive(job.state())) return;
+    if (place == places.end() || job.state() != v1::JOB_STATE_QUEUED) return;
     v1::TenantSummary& tenant = tenants[place->second];
-    tenant.set_jobs(tenant.jobs() + 1);
-    tenant.set_workers(tenant.workers() + job.wanted_size());
+    tenant.set_queued_jobs(tenant.queued_jobs() + 1);
+    tenant.set_queued_workers(tenant.queued_workers() + job.wanted_size());
   });
+  for (const auto& [name, usage] : jobs_->ReadUsages()) {
+    const auto place = places.find(name);
+    if (place == places.end()) continue;
+    tenants[place->second].set_jobs(static_cast<uint32_t>(usage.jobs));
+    tenants[place->second].set_workers(usage.workers);
+  }
   for (const v1::Token& token : router_->tenants().tokens().List(sees_all ? "" : access->tenant, absl::Now())) {
     const auto place = places.find(token.tenant());
     if (place == places.end() || !token.ended().empty()) continue;

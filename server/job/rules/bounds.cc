@@ -10,6 +10,9 @@ namespace farandole {
 namespace {
 
 constexpr uint64_t kDayMs = 86'400'000;
+// Less than a client waits for one attempt of a call.
+constexpr uint64_t kMostHoldMs = 8'000;
+constexpr int32_t kMostPriority = 1000;
 // Far beyond any, and far from where sums of them end.
 constexpr uint64_t kMostGpuBytes = uint64_t{1} << 44;
 
@@ -207,7 +210,11 @@ absl::Status CheckCreateJob(const v1::CreateJobRequest& request) {
   if (absl::Status status = CheckJobName(request.job()); !status.ok()) return status;
   if (absl::Status status = CheckLength("launch.nonce", request.launch().nonce(), 16, 64); !status.ok()) return status;
   if (absl::Status status = CheckLength("launch.who", request.launch().who(), 1, 256); !status.ok()) return status;
-  return CheckNumber("most_workers", request.most_workers(), 1, 65536);
+  if (absl::Status status = CheckNumber("most_workers", request.most_workers(), 1, 65536); !status.ok()) return status;
+  if (absl::Status status = CheckNumber("hold_ms", request.hold_ms(), 0, kMostHoldMs); !status.ok()) return status;
+  if (request.priority() >= -kMostPriority && request.priority() <= kMostPriority) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("priority is ", request.priority(), " and must be ", -kMostPriority, " to ", kMostPriority));
 }
 
 absl::Status CheckJoin(const v1::JoinRequest& request) {

@@ -1,0 +1,75 @@
+#include "server/queue/queued_job.h"
+
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+// The token of which alone the job may be, where a launcher's asks; "": any may ask.
+const std::string& OnlyOfToken(const Event& event) {
+  static const std::string any;
+  if (const auto* abort = std::get_if<AbortRequested>(&event)) return abort->only_of_token;
+  if (const auto* drain = std::get_if<DrainRequested>(&event)) return drain->only_of_token;
+  return any;
+}
+
+}  // namespace
+
+v1::JobSummary ShowQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place) {
+  v1::JobSummary summary;
+  summary.set_tenant(record.tenant());
+  summary.set_job(record.job());
+  summary.set_state(v1::JOB_STATE_QUEUED);
+  summary.set_reason(
+      absl::StrCat("place ", place.position(), " of ", place.length(), " in the queue: ", place.reason()));
+  summary.set_wanted_size(record.most_workers());
+  summary.set_created_unix_ms(record.launch().since_unix_ms());
+  *summary.mutable_queue() = place;
+  return summary;
+}
+
+std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place, bool has_run,
+                                  const Event& event) {
+  const std::string& token_id = record.launch().token_id();
+  const std::string& only_of_token = OnlyOfToken(event);
+  const bool may_not = !only_of_token.empty() && only_of_token != token_id;
+  const absl::Status denied = absl::PermissionDeniedError(
+      absl::StrCat("job ", record.job(), " was launched with token ", token_id, ", and token ", only_of_token,
+                   " is of a launcher, which may end its own jobs only"));
+  const absl::Status waits = absl::FailedPreconditionError(absl::StrCat(
+      "job ", record.job(), " waits in the queue and has no workers; farandole job abort gives its place up"));
+  return std::visit(
+      [&](const auto& one) -> std::optional<Reply> {
+        using T = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<T, AbortRequested>) {
+          if (may_not) return Reply{one.call, denied, {}};
+          return Reply{one.call, absl::OkStatus(), v1::AbortJobResponse()};
+        } else if constexpr (std::is_same_v<T, DrainRequested>) {
+          return Reply{one.call, may_not ? denied : waits, {}};
+        } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
+                             std::is_same_v<T, EvidenceRequested>) {
+          return Reply{one.call, waits, {}};
+        } else if constexpr (std::is_same_v<T, JobInspected>) {
+          if (has_run) return std::nullopt;
+          v1::GetJobResponse response;
+          *response.mutable_summary() = ShowQueued(record, place);
+          return Reply{one.call, absl::OkStatus(), std::move(response)};
+        } else if constexpr (std::is_same_v<T, CheckpointsListed>) {
+          if (has_run) return std::nullopt;
+          return Reply{one.call, absl::OkStatus(), v1::ListCheckpointsResponse()};
+        } else if constexpr (std::is_same_v<T, LoggedListed>) {
+          if (has_run) return std::nullopt;
+          return Reply{one.call, absl::OkStatus(), v1::ListLoggedResponse()};
+        } else {
+          return std::nullopt;
+        }
+      },
+      event);
+}
+
+}  // namespace farandole

@@ -21,6 +21,7 @@ void AddCheckpointCommand(CLI::App* app, int* exit_code);
 void AddJobCommand(CLI::App* app, int* exit_code);
 // `token` and `tenant`.
 void AddTokenCommands(CLI::App* app, int* exit_code);
+void AddQuotaCommand(CLI::App* app, int* exit_code);
 void AddAuditCommand(CLI::App* app, int* exit_code);
 void AddStoreCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);

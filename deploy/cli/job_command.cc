@@ -51,7 +51,7 @@ absl::StatusOr<KeptJob> Describe(const KnownJob& known) {
 absl::StatusOr<KnownJob> FindActiveJob(const absl::StatusOr<Survey>& survey, const JobCommandOptions& options) {
   if (!survey.ok()) return survey.status();
   absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
-  if (!known.ok() || IsActive(known->summary.state())) return known;
+  if (!known.ok() || !HasEnded(known->summary.state())) return known;
   return absl::FailedPreconditionError(absl::StrCat("job ", options.job, " has ended already (",
                                                     StateName(known->summary.state()), ": ", known->summary.reason(),
                                                     ")"));

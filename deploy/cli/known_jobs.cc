@@ -86,7 +86,7 @@ absl::StatusOr<KnownJob> FindJob(const Survey& survey, const CoordinatorSource& 
   }
   std::vector<KnownJob> active;
   std::copy_if(found.begin(), found.end(), std::back_inserter(active),
-               [](const KnownJob& job) { return IsActive(job.summary.state()); });
+               [](const KnownJob& job) { return !HasEnded(job.summary.state()); });
   if (found.size() == 1) return found[0];
   if (active.size() == 1) return active[0];
   const auto place = [](std::string* text, const KnownJob& job) {

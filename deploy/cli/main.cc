@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   farandole::AddMetricsCommand(&app, &exit_code);
   farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddTokenCommands(&app, &exit_code);
+  farandole::AddQuotaCommand(&app, &exit_code);
   farandole::AddAuditCommand(&app, &exit_code);
   farandole::AddStoreCommand(&app, &exit_code);
   farandole::AddCheckpointCommand(&app, &exit_code);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -56,6 +57,8 @@ constexpr size_t kMostName = 40;
 constexpr absl::Duration kCoordinatorPatience = absl::Minutes(10);
 // For so long a launch waits without a word.
 constexpr absl::Duration kUntold = absl::Seconds(2);
+// Longer than a coordinator holds its answer to a launch that waits (kHold of run_claim.cc).
+constexpr absl::Duration kSilentInQueue = absl::Seconds(7);
 
 void Say(const RunOptions& options, absl::string_view sentence) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(sentence.size()), sentence.data());
@@ -280,6 +283,43 @@ void UseShared(const RunOptions& options, WorkerSettings* settings) {
   settings->job = options.job.empty() ? DefaultJobName(options.command) : options.job;
 }
 
+// A launch's words while it has no answer, or waits in the queue: each of them once.
+class ClaimWords {
+ public:
+  ClaimWords(const RunOptions& options, std::string coordinator, std::string job, absl::Duration patience)
+      : options_(options), coordinator_(std::move(coordinator)), job_(std::move(job)), patience_(patience) {}
+
+  void SayIfSilent() {
+    if (is_told_ || SteadyNow() < silent_at_) return;
+    is_told_ = true;
+    Say(options_, absl::StrCat("coordinator ", coordinator_, " does not answer yet; the launch waits for it for up to ",
+                               absl::FormatDuration(patience_)));
+  }
+  // The coordinator may hold its next answer.
+  void SayPlace(const v1::QueuePlace& place) {
+    is_told_ = false;
+    silent_at_ = SteadyNow() + kSilentInQueue;
+    if (!queued_at_.has_value()) queued_at_ = SteadyNow();
+    const std::string text = absl::StrCat("place ", place.position(), " of ", place.length(), ": ", place.reason());
+    if (std::exchange(place_, text) != text) Say(options_, absl::StrCat("job '", job_, "' waits in the queue, ", text));
+  }
+  void SayStart() const {
+    if (!queued_at_.has_value()) return;
+    const absl::Duration waited = absl::Trunc(SteadyNow() - *queued_at_, absl::Seconds(1));
+    Say(options_, absl::StrCat("job '", job_, "' starts, after ", absl::FormatDuration(waited), " in the queue"));
+  }
+
+ private:
+  const RunOptions& options_;
+  const std::string coordinator_;
+  const std::string job_;
+  const absl::Duration patience_;
+  absl::Time silent_at_ = SteadyNow() + kUntold;
+  bool is_told_ = false;
+  std::optional<absl::Time> queued_at_;
+  std::string place_;
+};
+
 // Takes the job's name for this launch, and gives its workers the credential of the run in place of the user's token:
 // in a file of the coordinator's own state, or in `directory`. Null: a coordinator of an earlier version knows neither.
 absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const RunEnvironment& environment,
@@ -297,18 +337,17 @@ absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const
   request.set_attach(options.attach);
   const absl::Duration patience =
       options.start_timeout_s > 0 ? absl::Seconds(options.start_timeout_s) : kCoordinatorPatience;
-  const absl::Time told_at = SteadyNow() + kUntold;
-  bool is_told = false;
-  absl::StatusOr<std::unique_ptr<RunClaim>> claim =
-      RunClaim::Take(*std::move(session), std::move(request), patience, [&] {
-        if (!is_told && SteadyNow() >= told_at) {
-          Say(options,
-              absl::StrCat("coordinator ", settings->coordinator, " does not answer yet; the launch waits for ",
-                           "it for up to ", absl::FormatDuration(patience)));
-          is_told = true;
-        }
+  request.set_may_wait(own == nullptr && !options.no_queue);
+  request.set_priority(options.priority);
+  ClaimWords words(options, settings->coordinator, settings->job, patience);
+  absl::StatusOr<std::unique_ptr<RunClaim>> claim = RunClaim::Take(
+      *std::move(session), std::move(request), patience,
+      [&] {
+        words.SayIfSilent();
         return signals->HasEnd();
-      });
+      },
+      [&](const v1::QueuePlace& place) { words.SayPlace(place); });
+  if (claim.ok()) words.SayStart();
   if (absl::IsUnimplemented(claim.status())) {
     Say(options, absl::StrCat("coordinator ", settings->coordinator, " is of an earlier version, which knows no ",
                               "launches: the workers use the token in ", settings->token_file));

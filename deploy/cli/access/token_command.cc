@@ -38,22 +38,6 @@ int Report(const absl::Status& status, std::ostream& err, absl::string_view comm
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
-// The coordinator that the options name, else that of `farandole serve`.
-absl::StatusOr<CoordinatorSession> Open(CoordinatorSource source) {
-  if (source.coordinator.empty() && source.state_dir.empty()) {
-    if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
-    source.state_dir = ServeDirectory(source.state_home);
-  }
-  absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
-  if (absl::IsNotFound(found.status()) || (found.ok() && found->coordinators.empty())) {
-    return absl::NotFoundError(absl::StrCat("no coordinator works in ", source.state_dir,
-                                            ": start it (farandole serve), or name another by --state-dir or "
-                                            "--coordinator"));
-  }
-  if (!found.ok()) return found.status();
-  return CoordinatorSession::Open(std::move(found->coordinators.front()));
-}
-
 std::string RoleText(v1::Role role) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(v1::Role_Name(role)), {{"_", "-"}});
 }
@@ -128,6 +112,21 @@ std::string ShowEnd(const v1::Token& token) {
 
 }  // namespace
 
+absl::StatusOr<CoordinatorSession> OpenServed(CoordinatorSource source) {
+  if (source.coordinator.empty() && source.state_dir.empty()) {
+    if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+    source.state_dir = ServeDirectory(source.state_home);
+  }
+  absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);
+  if (absl::IsNotFound(found.status()) || (found.ok() && found->coordinators.empty())) {
+    return absl::NotFoundError(absl::StrCat("no coordinator works in ", source.state_dir,
+                                            ": start it (farandole serve), or name another by --state-dir or "
+                                            "--coordinator"));
+  }
+  if (!found.ok()) return found.status();
+  return CoordinatorSession::Open(std::move(found->coordinators.front()));
+}
+
 absl::StatusOr<absl::Duration> ParseSpan(const std::string& option, const std::string& text) {
   const size_t day = text.find('d');
   const bool has_days = day != std::string::npos;
@@ -154,7 +153,7 @@ int CreateToken(const TokenCommandOptions& options, std::ostream& out, std::ostr
     request.set_lifetime_seconds(static_cast<uint64_t>(absl::ToInt64Seconds(*lifetime)));
   }
   if (absl::Status status = CheckOutFile(options.out_file); !status.ok()) return Report(status, err, kToken);
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kToken);
   const absl::StatusOr<v1::CreateTokenResponse> made = session->CreateToken(request);
   if (!made.ok()) return Report(made.status(), err, kToken);
@@ -162,7 +161,7 @@ int CreateToken(const TokenCommandOptions& options, std::ostream& out, std::ostr
 }
 
 int ListTokens(const TokenCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kToken);
   const absl::StatusOr<std::vector<v1::Token>> tokens = session->ListTokens(options.tenant);
   if (!tokens.ok()) return Report(tokens.status(), err, kToken);
@@ -190,7 +189,7 @@ int RotateToken(const TokenCommandOptions& options, std::ostream& out, std::ostr
   if (!overlap.ok()) return Report(overlap.status(), err, kToken);
   request.set_overlap_seconds(static_cast<uint64_t>(absl::ToInt64Seconds(*overlap)));
   if (absl::Status status = CheckOutFile(options.out_file); !status.ok()) return Report(status, err, kToken);
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kToken);
   const absl::StatusOr<v1::RotateTokenResponse> rotated = session->RotateToken(request);
   if (!rotated.ok()) return Report(rotated.status(), err, kToken);
@@ -208,7 +207,7 @@ int RevokeToken(const TokenCommandOptions& options, absl::Time now, std::ostream
     if (!since.ok()) return Report(since.status(), err, kToken);
     request.set_made_since_unix_ms(absl::ToUnixMillis(now - *since));
   }
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kToken);
   const absl::StatusOr<v1::RevokeTokenResponse> revoked = session->RevokeToken(request);
   if (!revoked.ok()) return Report(revoked.status(), err, kToken);
@@ -227,8 +226,11 @@ int CreateTenant(const TokenCommandOptions& options, std::ostream& out, std::ost
   request.set_max_jobs(options.max_jobs);
   request.set_max_workers(options.max_workers);
   request.set_max_store_bytes(options.max_store_bytes);
+  request.set_cohort(options.cohort);
+  request.set_weight(options.weight);
+  request.set_borrow(options.borrow);
   if (absl::Status status = CheckOutFile(options.out_file); !status.ok()) return Report(status, err, kTenant);
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kTenant);
   const absl::StatusOr<v1::CreateTenantResponse> made = session->CreateTenant(request);
   if (!made.ok()) return Report(made.status(), err, kTenant);
@@ -236,7 +238,7 @@ int CreateTenant(const TokenCommandOptions& options, std::ostream& out, std::ost
 }
 
 int ListTenants(const TokenCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<CoordinatorSession> session = Open(options.source);
+  const absl::StatusOr<CoordinatorSession> session = OpenServed(options.source);
   if (!session.ok()) return Report(session.status(), err, kTenant);
   const absl::StatusOr<std::vector<v1::TenantSummary>> tenants = session->ListTenants();
   if (!tenants.ok()) return Report(tenants.status(), err, kTenant);
@@ -317,6 +319,9 @@ void AddTokenCommands(CLI::App* app, int* exit_code) {
   make->add_option("--workers", options->max_workers, "Most workers in them together; by default 4096");
   make->add_option("--store", options->max_store_bytes, "Most bytes of its rows in the store: 256MiB; by default 1GiB")
       ->transform(CLI::AsSizeValue(false));
+  make->add_option("--cohort", options->cohort, "Tenants of one cohort lend each other workers");
+  make->add_option("--borrow", options->borrow, "Most workers that it may borrow from its cohort");
+  make->add_option("--weight", options->weight, "Its share of what a cohort has is divided by this: 1 to 1000");
   add_out(make);
   make->callback([options, exit_code] { *exit_code = CreateTenant(*options, std::cout, std::cerr); });
   CLI::App* tenants = add(tenant, "list", "Show the tenants that the token may see");

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
 
 namespace farandole {
@@ -28,10 +29,16 @@ struct TokenCommandOptions {
   uint32_t max_jobs = 0;
   uint32_t max_workers = 0;
   uint64_t max_store_bytes = 0;
+  std::string cohort;
+  uint32_t weight = 0;
+  uint32_t borrow = 0;
   // Where a token is written, for its owner only; "": to `out`.
   std::string out_file;
   bool json = false;
 };
+
+// The coordinator that the options name, else that of `farandole serve`. NOT_FOUND: it does not run.
+absl::StatusOr<CoordinatorSession> OpenServed(CoordinatorSource source);
 
 // "90d", "12h30m", "45s". INVALID_ARGUMENT: it is none, or negative.
 absl::StatusOr<absl::Duration> ParseSpan(const std::string& option, const std::string& text);

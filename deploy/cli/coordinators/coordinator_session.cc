@@ -124,6 +124,12 @@ absl::StatusOr<v1::CreateTenantResponse> CoordinatorSession::CreateTenant(v1::Cr
                                         absl::StrCat("refused to make tenant ", request.tenant()));
 }
 
+absl::StatusOr<v1::SetQuotaResponse> CoordinatorSession::SetQuota(v1::SetQuotaRequest request) const {
+  request.set_idempotency_key(NewIdempotencyKey());
+  return Call<v1::SetQuotaResponse>(*client_, "AdminService/SetQuota", request,
+                                    absl::StrCat("refused to set the quota of tenant ", request.tenant()));
+}
+
 absl::StatusOr<v1::CreateTokenResponse> CoordinatorSession::CreateToken(v1::CreateTokenRequest request) const {
   request.set_idempotency_key(NewIdempotencyKey());
   return Call<v1::CreateTokenResponse>(*client_, "AccessService/CreateToken", request, "refused to make a token");

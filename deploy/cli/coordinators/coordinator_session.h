@@ -40,6 +40,7 @@ class CoordinatorSession {
   absl::Status DeleteJob(const std::string& tenant, const std::string& job) const;
   // With idempotency keys of their own.
   absl::StatusOr<v1::CreateTenantResponse> CreateTenant(v1::CreateTenantRequest request) const;
+  absl::StatusOr<v1::SetQuotaResponse> SetQuota(v1::SetQuotaRequest request) const;
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(v1::CreateTokenRequest request) const;
   absl::StatusOr<v1::RotateTokenResponse> RotateToken(v1::RotateTokenRequest request) const;
   absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(v1::RevokeTokenRequest request) const;

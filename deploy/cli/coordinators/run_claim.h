@@ -19,11 +19,13 @@ namespace farandole {
 class RunClaim {
  public:
   // Takes the name by CreateJob of worker.proto, for a launch with a random nonce; `request` says the rest. Waits up to
-  // `patience` for the coordinator.
+  // `patience` for a coordinator that is away; where the request may wait, in the queue for as long as it takes, and
+  // calls `on_place` with each answer that it waits. An interrupted call gives the place up.
   //   as CreateJob, and CoordinatorSession::CreateJob
   static absl::StatusOr<std::unique_ptr<RunClaim>> Take(CoordinatorSession session, v1::CreateJobRequest request,
                                                         absl::Duration patience,
-                                                        const std::function<bool()>& interrupted);
+                                                        const std::function<bool()>& interrupted,
+                                                        const std::function<void(const v1::QueuePlace&)>& on_place);
   ~RunClaim();
   RunClaim(const RunClaim&) = delete;
   RunClaim& operator=(const RunClaim&) = delete;
@@ -33,6 +35,7 @@ class RunClaim {
 
  private:
   RunClaim(CoordinatorSession session, v1::CreateJobRequest request, bool is_own, std::string token);
+  static void Release(const CoordinatorSession& session, v1::CreateJobRequest request);
   void Renew();
 
   const CoordinatorSession session_;

@@ -30,6 +30,7 @@ constexpr int kMaxWorkers = 65536;
 constexpr int kMaxDiscoveredWorkers = 4096;
 constexpr size_t kMaxNameBytes = 128;
 constexpr double kMaxStartTimeoutSeconds = 86400;
+constexpr int kMostPriority = 1000;
 constexpr int kMaxCooldownSeconds = 86400;
 constexpr int kMaxResets = 1'000'000;
 // Leaves room for "-2".
@@ -174,9 +175,11 @@ absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* 
     if (options->ca_file.empty()) options->ca_file = environment.ca_file;
   }
   if (options->coordinator.empty()) {
-    if (options->token_file.empty() && options->ca_file.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(options->token_file.empty() ? "--ca" : "--token-file", " belongs to a --coordinator"));
+    const char* lost = options->priority != 0 ? "--priority" : options->no_queue ? "--no-queue" : "";
+    if (!options->ca_file.empty()) lost = "--ca";
+    if (!options->token_file.empty()) lost = "--token-file";
+    if (*lost == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(lost, " belongs to a --coordinator"));
   }
   if (!options->token_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -197,6 +200,16 @@ absl::Status CheckExported(const std::vector<std::string>& exported) {
     return absl::InvalidArgumentError(absl::StrCat("-x ", variable, ": a variable is written NAME or NAME=VALUE"));
   }
   return absl::OkStatus();
+}
+
+void AddQueueOptions(CLI::App* run, RunOptions* options) {
+  CLI::Option* no_queue = run->add_flag("--no-queue", options->no_queue,
+                                        "Fail at once, instead of waiting, where the tenant's quota has no room");
+  run->add_option("--priority", options->priority,
+                  "Of the launches of the tenant that wait, one with a higher priority starts first (by default 0)")
+      ->check(CLI::Range(-kMostPriority, kMostPriority))
+      ->type_name("N")
+      ->excludes(no_queue);
 }
 
 void AddElasticOptions(CLI::App* run, RunOptions* options) {
@@ -308,6 +321,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_flag("--attach", options->attach,
                 "Use a coordinator that runs already: --coordinator, or FARANDOLE_COORDINATOR with its "
                 "FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE");
+  AddQueueOptions(run, options);
   run->add_option("--http", options->http,
                   "Where this run's dashboard is, on loopback, such as 127.0.0.1:7071, or auto: on any free port")
       ->type_name("HOST:PORT|auto")

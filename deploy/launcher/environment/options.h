@@ -64,6 +64,10 @@ struct RunOptions {
   std::string ca_file;
   // A coordinator that runs already must be used; without --coordinator, that of the environment.
   bool attach = false;
+  // A launch for which its tenant's quota has no room is refused, and does not wait; else launches of the tenant with a
+  // higher priority start first.
+  bool no_queue = false;
+  int priority = 0;
   std::string output_directory;
   // Most tensor names that an epoch of this run's own coordinator knows at a time; 0: not given, then its default.
   uint32_t max_slots = 0;

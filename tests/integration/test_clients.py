@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 import harness
 import pytest
 from coordinators import Coordinator
+from gates import Gate
 from programs_run import Program
 from test_tls import make_certificate
 
@@ -185,6 +186,28 @@ def test_a_tenant_sees_its_jobs_only(tool: Tool) -> None:
     assert "default" in tool.refused("PermissionError", *own, "job", "mnist", "default")
     assert "refused to show job mnist" in tool.refused("LookupError", *own, "job", "mnist")
     assert "rank -1 of job mnist" in tool.refused("InvalidRequest", "drain-rank", "mnist", "-1", "no")
+
+
+def test_a_job_in_the_queue_has_its_place(tool: Tool, gate: Gate, tmp_path: pathlib.Path) -> None:
+    token = tool.result("create-tenant", "vision")
+    (tmp_path / "token").write_text(token)
+    options = ["--coordinator", tool.coordinator.address, "--token-file", str(tmp_path / "token")]
+    run = [str(harness.CLI), "run", *options]
+    first = tool.start(*run, "-np", "8", "--job", "first", "sh", "-c", f"echo runs; head -c 1 <{gate} >/dev/null")
+    first.expect(r"\[7\] runs")
+    second = tool.start(*run, "-np", "2", "--job", "second", "echo", "started")
+    second.expect("farandole: job 'second' waits in the queue")
+    own = ("--token", token)
+    job = tool.result(*own, "job", "second")["job"]
+    reason = "it wants 2 workers, tenant vision has 8 in its other jobs, and its quota is 8"
+    assert job["state"] == "queued" and job["queue"] == [1, 1, reason] and not job["has_ended"]
+    assert job["blocker"] == f"place 1 of 1 in the queue: {reason}"
+    assert [each["name"] for each in tool.result(*own, "jobs")] == ["second"]
+    tool.lines(*own, "abort", "second", "not today")
+    second.require_end(1)
+    assert "an operator ended the job: not today" in second.output and "started" not in second.output
+    gate.let_through(8)
+    first.require_end(0)
 
 
 def test_tokens_are_made_rotated_and_revoked(tool: Tool) -> None:

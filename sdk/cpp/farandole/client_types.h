@@ -17,10 +17,10 @@ namespace client {
 using Time = std::chrono::system_clock::time_point;
 
 // Where a job is in its life. kUnknown is a state that this version does not know.
-enum class State { kUnknown = 0, kForming = 1, kRunning = 2, kFinished = 3, kFailed = 4 };
-// "forming", "running", "finished", "failed", "unknown".
+enum class State { kUnknown = 0, kForming = 1, kRunning = 2, kFinished = 3, kFailed = 4, kQueued = 5 };
+// "forming", "running", "finished", "failed", "queued", "unknown".
 inline const char* NameOf(State state) {
-  constexpr const char* kNames[] = {"unknown", "forming", "running", "finished", "failed"};
+  constexpr const char* kNames[] = {"unknown", "forming", "running", "finished", "failed", "queued"};
   return kNames[static_cast<int>(state)];
 }
 
@@ -43,6 +43,15 @@ struct GpuUsage {
   uint64_t memory_total_bytes = 0;
 };
 
+// The place of a launch that waits until its tenant's quota has room for it.
+struct QueuePlace {
+  // From 1, of so many that wait for the same room: those of the tenant, or of its cohort.
+  uint32_t position = 0;
+  uint32_t length = 0;
+  // One sentence: why it does not start now.
+  std::string reason;
+};
+
 // A job in short.
 struct Summary {
   std::string tenant;
@@ -61,12 +70,14 @@ struct Summary {
   std::optional<Time> last_stall_at;
   std::optional<Elastic> elastic;
   std::optional<GpuUsage> gpus;
+  // Of a queued job.
+  std::optional<QueuePlace> queue;
 
   bool HasEnded() const { return state == State::kFinished || state == State::kFailed; }
   // The sentence that tells what the job waits for; "": nothing that the coordinator knows. A running job's is its last
   // stall, which may be over.
   std::string Blocker() const {
-    if (state == State::kForming) return reason;
+    if (state == State::kForming || state == State::kQueued) return reason;
     return state == State::kRunning ? last_stall : "";
   }
 };
@@ -143,7 +154,7 @@ struct Checkpoint {
 
 inline Time TimeOf(uint64_t unix_ms) { return Time(std::chrono::milliseconds(static_cast<int64_t>(unix_ms))); }
 
-inline State StateOf(uint64_t number) { return number <= 4 ? static_cast<State>(number) : State::kUnknown; }
+inline State StateOf(uint64_t number) { return number <= 5 ? static_cast<State>(number) : State::kUnknown; }
 
 // The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may.
 enum class Role {
@@ -210,6 +221,14 @@ inline void Read(WireReader reader, GpuUsage* usage) {
   }
 }
 
+inline void Read(WireReader reader, QueuePlace* place) {
+  while (reader.Next()) {
+    if (reader.field() == 1) place->position = reader.As<uint32_t>();
+    if (reader.field() == 2) place->length = reader.As<uint32_t>();
+    if (reader.field() == 3) place->reason = reader.Text();
+  }
+}
+
 inline void Read(WireReader reader, Summary* summary) {
   uint32_t waiting = 0;
   uint32_t resets = 0;
@@ -235,6 +254,7 @@ inline void Read(WireReader reader, Summary* summary) {
     if (reader.field() == 13) waiting = reader.As<uint32_t>();
     if (reader.field() == 14) resets = reader.As<uint32_t>();
     if (reader.field() == 15) Read(reader.Message(), &summary->gpus.emplace());
+    if (reader.field() == 40) Read(reader.Message(), &summary->queue.emplace());
   }
   if (summary->elastic.has_value()) {
     summary->elastic->waiting = waiting;

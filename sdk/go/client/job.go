@@ -16,6 +16,7 @@ const (
 	Running  State = "running"
 	Finished State = "finished"
 	Failed   State = "failed"
+	Queued   State = "queued"
 	Unknown  State = "unknown"
 )
 
@@ -32,6 +33,8 @@ func stateOf(state farandolev1.JobState) State {
 		return Finished
 	case farandolev1.JobState_JOB_STATE_FAILED:
 		return Failed
+	case farandolev1.JobState_JOB_STATE_QUEUED:
+		return Queued
 	}
 	return Unknown
 }
@@ -55,13 +58,23 @@ type Job struct {
 	Elastic *Elastic
 	// GPUs is nil if no worker has said anything of its GPU in this epoch.
 	GPUs *GPUs
+	// Queue is nil for a job that is not queued.
+	Queue *QueuePlace
+}
+
+// QueuePlace is the place of a launch that waits until its tenant's quota has room for it.
+type QueuePlace struct {
+	// Position counts from 1, Length those that wait for the same room: of the tenant, or of its cohort.
+	Position, Length int
+	// Reason is one sentence: why it does not start now.
+	Reason string
 }
 
 // Blocker gives the sentence that tells what the job waits for; "" if it waits for nothing that the coordinator knows. A
 // running job's is its last stall, which may be over: LastStallAt tells its age.
 func (j Job) Blocker() string {
 	switch j.State {
-	case Forming:
+	case Forming, Queued:
 		return j.Reason
 	case Running:
 		return j.LastStall
@@ -170,6 +183,9 @@ func jobOf(from *farandolev1.JobSummary) Job {
 	}
 	if bounds := from.GetElastic(); bounds != nil {
 		job.Elastic = &Elastic{int(bounds.GetMinSize()), int(bounds.GetMaxSize()), int(from.GetWaiting()), int(from.GetResets())}
+	}
+	if place := from.GetQueue(); place != nil {
+		job.Queue = &QueuePlace{int(place.GetPosition()), int(place.GetLength()), place.GetReason()}
 	}
 	if gpus := from.GetGpus(); gpus != nil {
 		job.GPUs = &GPUs{int(gpus.GetGpus()), int(gpus.GetTellingGpus()), gpus.GetBusyPercent(), gpus.GetMemoryUsedBytes(), gpus.GetMemoryTotalBytes()}

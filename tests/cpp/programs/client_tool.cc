@@ -75,6 +75,10 @@ std::string Json(const client::Summary& job) {
   object.With("created_ms", Milliseconds(job.created)).With("last_stall", job.last_stall);
   object.Raw("has_stall_time", job.last_stall_at.has_value() ? "true" : "false").With("blocker", job.Blocker());
   object.Raw("has_ended", job.HasEnded() ? "true" : "false");
+  if (const auto& queue = job.queue; queue.has_value()) {
+    object.Raw("queue", "[" + std::to_string(queue->position) + "," + std::to_string(queue->length) + "," +
+                            Quoted(queue->reason) + "]");
+  }
   if (!job.elastic.has_value()) return object.Raw("elastic", "null").text();
   const std::vector<uint32_t> bounds = {job.elastic->min_size, job.elastic->max_size, job.elastic->resets};
   std::string text;

@@ -273,6 +273,44 @@ func TestATenantSeesItsJobsOnly(t *testing.T) {
 	requireError(t, err, client.ErrNotFound, "refused to show job mnist")
 }
 
+func TestAJobInTheQueueHasItsPlace(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	token, err := shared.open(nil).CreateTenant(ctx, client.Tenant{Name: "vision", MaxWorkers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.tokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(shared.tokenFile, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tenant := shared.open(nil)
+	await := func(name string, isSo func(client.Details) bool) client.Details {
+		t.Helper()
+		for watch := tenant.Watch(client.JobID{Name: name}); ; {
+			found, err := watch.Next(ctx)
+			if err != nil && !errors.Is(err, client.ErrNotFound) {
+				t.Fatal(err)
+			}
+			if err == nil && isSo(found) {
+				return found
+			}
+		}
+	}
+	shared.stalledJob("first")
+	await("first", func(job client.Details) bool { return job.State == client.Running })
+	shared.stalledJob("second")
+	queued := await("second", func(job client.Details) bool { return job.State == client.Queued })
+	wanted := client.QueuePlace{Position: 1, Length: 1, Reason: "it wants 2 workers, tenant vision has 2 in its other jobs, and its quota is 2"}
+	if queued.Queue == nil || *queued.Queue != wanted || queued.State.HasEnded() || queued.Blocker() != "place 1 of 1 in the queue: "+wanted.Reason {
+		t.Fatalf("it is %+v, with the place %+v", queued.Job, queued.Queue)
+	}
+	if err := tenant.Abort(ctx, client.JobID{Name: "second"}, "not today"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tenant.Job(ctx, client.JobID{Name: "second"})
+	requireError(t, err, client.ErrNotFound, "refused to show job second")
+}
+
 func TestATokenFileIsReadForEachCall(t *testing.T) {
 	ctx, shared := limited(t), serve(t)
 	path := filepath.Join(t.TempDir(), "token")

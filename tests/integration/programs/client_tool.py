@@ -25,6 +25,7 @@ def told(value: Any) -> Any:
         bounds = value.elastic and [value.elastic.min_size, value.elastic.max_size, value.resets]
         fields = {"state": value.state.value, "created_ms": milliseconds(value.created), "elastic": bounds}
         fields["has_stall_time"] = value.last_stall_at is not None
+        fields["queue"] = value.queue and [value.queue.position, value.queue.length, value.queue.reason]
     elif isinstance(value, Worker):
         names = ("rank", "state", "missed")
         fields = {name: getattr(value.member, name) for name in ("incarnation", "host_id", "hostname", "pid")}

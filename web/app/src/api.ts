@@ -1,6 +1,6 @@
 // The coordinator's answers, with the fields of docs/operations.md and docs/diagnosis.md.
 
-export type JobState = "forming" | "running" | "finished" | "failed" | "unknown";
+export type JobState = "queued" | "forming" | "running" | "finished" | "failed" | "unknown";
 
 export interface Gpus {
   gpus?: number;
@@ -23,6 +23,8 @@ export interface Summary {
   last_stall: string;
   last_stall_unix_ms: number;
   blocker: string;
+  // Of a queued job.
+  queue?: { position: number; length: number; reason: string };
   gpus?: Gpus;
   min_size?: number;
   max_size?: number;
@@ -203,10 +205,10 @@ export class Refusal extends Error {
   }
 }
 
-async function ask(path: string): Promise<Response> {
+async function ask(path: string, more: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, { credentials: "same-origin", cache: "no-store" });
+    response = await fetch(path, { credentials: "same-origin", cache: "no-store", ...more });
   } catch {
     throw new Refusal(0, "The coordinator does not answer.");
   }
@@ -219,6 +221,12 @@ async function ask(path: string): Promise<Response> {
 export const askJson = async <T>(path: string): Promise<T> => (await (await ask(path)).json()) as T;
 export const askText = async (path: string): Promise<string> => (await ask(path)).text();
 export const askBytes = async (path: string): Promise<Uint8Array> => new Uint8Array(await (await ask(path)).arrayBuffer());
+
+// Ends a job; one in the queue gives its place up.
+export async function abort(tenant: string, job: string, reason: string): Promise<void> {
+  const path = `/api/v1/jobs/${encodeURIComponent(job)}/abort?tenant=${encodeURIComponent(tenant)}`;
+  await ask(path, { method: "POST", body: reason });
+}
 
 // The address of a part of a job.
 export function viewOf(tenant: string, job: string, view: string, query: Record<string, string | number> = {}): string {

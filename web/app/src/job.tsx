@@ -10,6 +10,7 @@ import { useWatch } from "./live";
 import { isAbout, useLoad } from "./load";
 import { Metrics } from "./metrics";
 import { Show, Shares, State } from "./parts";
+import { GiveUp } from "./queue";
 import { RankPage } from "./rank";
 import { Ranks } from "./ranks";
 
@@ -88,6 +89,7 @@ function Verdict({ job }: { job: Job }): JSX.Element {
         </p>
       ))}
       {job.state !== "running" && <p class={`sentence ${job.state}`}>{job.reason}</p>}
+      {job.state === "queued" && <GiveUp job={job} />}
       {blockers.map((one) => (
         <BlockerLine key={`${one.cause}/${one.rank}/${one.host}`} one={one} job={job} />
       ))}

@@ -9,7 +9,7 @@ import { useLoad, type Trigger } from "./load";
 import { Command, Empty, Pager, Show, State, Table, type Column } from "./parts";
 
 const PAGE = 100;
-const STATES: JobState[] = ["running", "forming", "failed", "finished"];
+const STATES: JobState[] = ["running", "forming", "queued", "failed", "finished"];
 
 const linkOf = (job: Summary): string => show(["jobs", job.tenant, job.job]);
 const workersOf = (job: Summary): string =>

@@ -8,7 +8,7 @@ import { percent } from "./format";
 export function State({ state }: { state: string }): JSX.Element {
   const kind = state.split(":")[0] ?? state;
   const signs: Record<string, string> = {
-    running: "▶", live: "●", forming: "◌", waiting: "◌", returning: "◌", finished: "✓", left: "✓", ended: "✓",
+    running: "▶", live: "●", queued: "⋯", forming: "◌", waiting: "◌", returning: "◌", finished: "✓", left: "✓", ended: "✓",
     failed: "✕", lost: "✕", draining: "↘",
   };
   return (

@@ -19,11 +19,13 @@ class State(enum.Enum):
     """All workers left in order."""
     FAILED = "failed"
     """The epoch ended for another reason, and no next one forms."""
+    QUEUED = "queued"
+    """Its launch waits until the tenant's quota has room for it."""
     UNKNOWN = "unknown"
     """A state that this version does not know."""
 
 
-_STATES = {1: State.FORMING, 2: State.RUNNING, 3: State.FINISHED, 4: State.FAILED}
+_STATES = {1: State.FORMING, 2: State.RUNNING, 3: State.FINISHED, 4: State.FAILED, 5: State.QUEUED}
 
 
 def _state(number: int) -> State:
@@ -52,6 +54,18 @@ class GpuUsage:
 
 
 @dataclasses.dataclass(frozen=True)
+class QueuePlace:
+    """The place of a launch that waits until its tenant's quota has room for it."""
+
+    position: int = _wire.whole(1)
+    """From 1."""
+    length: int = _wire.whole(2)
+    """So many wait for the same room: those of the tenant, or of its cohort."""
+    reason: str = _wire.text(3)
+    """One sentence: why it does not start now."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Job:
     """A job in short."""
 
@@ -77,6 +91,8 @@ class Job:
     """Epochs that ended by a loss."""
     gpus: Optional[GpuUsage] = _wire.message(15, GpuUsage)
     """None: no worker has said anything of its GPU in this epoch."""
+    queue: Optional[QueuePlace] = _wire.message(40, QueuePlace)
+    """None: the job is not queued."""
 
     @property
     def has_ended(self) -> bool:
@@ -87,7 +103,8 @@ class Job:
     def blocker(self) -> str:
         """The sentence that tells what the job waits for; "": nothing that the coordinator knows. A running job's is its
         last stall, which may be over: `last_stall_at` tells its age."""
-        return {State.FORMING: self.reason, State.RUNNING: self.last_stall}.get(self.state, "")
+        sentences = {State.FORMING: self.reason, State.QUEUED: self.reason, State.RUNNING: self.last_stall}
+        return sentences.get(self.state, "")
 
 
 @dataclasses.dataclass(frozen=True)

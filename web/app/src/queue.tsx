@@ -1,0 +1,28 @@
+// A job whose launch waits in the queue: a form by which it gives its place up, for those whose token allows it.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { abort, type Job } from "./api";
+
+export function GiveUp({ job }: { job: Job }): JSX.Element {
+  const [reason, setReason] = useState("");
+  const [answer, setAnswer] = useState("");
+  const send = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    try {
+      await abort(job.tenant, job.job, reason);
+      setAnswer("It has given its place up.");
+    } catch (refusal) {
+      setAnswer(String((refusal as Error).message));
+    }
+  };
+  return (
+    <form class="give-up" onSubmit={send}>
+      <label>
+        Reason{" "}
+        <input required maxLength={256} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+      </label>{" "}
+      <button type="submit">Give up its place</button>
+      <p role="status">{answer}</p>
+    </form>
+  );
+}

@@ -48,6 +48,9 @@ class FillableStore : public Store {
                 std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override {
     inner_->ScanPage(std::move(prefix), std::move(after), most, std::move(done));
   }
+  void Measure(std::vector<std::string> prefixes, std::function<void(absl::StatusOr<uint64_t>)> done) override {
+    inner_->Measure(std::move(prefixes), std::move(done));
+  }
   void Fill(bool is_full) { is_full_ = is_full; }
 
  private:

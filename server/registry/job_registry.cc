@@ -285,6 +285,7 @@ std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const Jo
 
 std::optional<v1::JobSummary> JobRegistry::Find(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto queued = queued_.find(key); queued != queued_.end()) return queued->second;
   const auto found = jobs_.find(key);
   return found == jobs_.end() ? std::nullopt : std::make_optional(found->second);
 }

@@ -107,7 +107,7 @@ class JobRegistry {
 
   // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first.
   std::vector<v1::JobSummary> List(absl::string_view tenant, const JobPlace& after, size_t most) const;
-  // nullopt: there is no such job.
+  // As the list shows it: a launch that waits in the place of its job. nullopt: there is no such job.
   std::optional<v1::JobSummary> Find(const JobKey& key) const;
 
   // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all.

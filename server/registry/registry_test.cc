@@ -215,8 +215,7 @@ TEST(JobDirectoryTest, ListsTheNewestFirstAndOneTenantsOwn) {
 }
 
 TEST(JobDirectoryTest, ListsInPartsAlsoJobsOfOneMoment) {
-  const Tenants tenants;
-  JobRegistry registry(&tenants);
+  JobRegistry registry;
   for (const char* name : {"a", "b", "c"}) registry.Update({"t", name}, Job("t", name, v1::JOB_STATE_RUNNING, 5));
   registry.Update({"t", "newest"}, Job("t", "newest", v1::JOB_STATE_RUNNING, 9));
   registry.Update({"t", "oldest"}, Job("t", "oldest", v1::JOB_STATE_RUNNING, 1));
@@ -334,11 +333,13 @@ TEST(JobDirectoryTest, ALaunchInTheQueueIsShownInThePlaceOfItsJob) {
   registry.ShowQueued({"a", "new"}, Job("a", "new", v1::JOB_STATE_QUEUED, 3));
   const auto states = [&] {
     std::vector<std::string> shown;
-    for (const v1::JobSummary& job : registry.List("a", JobPlace(), 10)) shown.push_back(absl::StrCat(job.job(), " ", job.state()));
+    for (const v1::JobSummary& job : registry.List("a", JobPlace(), 10))
+      shown.push_back(absl::StrCat(job.job(), " ", job.state()));
     return shown;
   };
   EXPECT_THAT(states(), ::testing::ElementsAre("new 5", "ran 5"));
   EXPECT_EQ(registry.ListChanged(&seen).size(), 2u);
+  EXPECT_EQ(registry.Find({"a", "ran"})->state(), v1::JOB_STATE_QUEUED) << "as the list shows it";
   EXPECT_FALSE(registry.HasRoom({"a", "new"}));
   EXPECT_TRUE(registry.IsShown({"a", "new"}));
   const uint64_t forgotten = registry.forgotten();

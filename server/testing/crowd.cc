@@ -71,7 +71,7 @@ class Crowd {
         [this](const JobKey& key) { views_->Expire(key); }, [] { return absl::Now(); });
     HttpSite site = MakeStatusSite(&sign_in_);
     site.tick = [this] { events_->Tick(); };
-    for (HttpRoute& route : MonitorRoutes(router_.get(), &jobs_, views_.get(), events_.get()))
+    for (HttpRoute& route : MonitorRoutes({router_.get(), &jobs_, store_.get(), views_.get(), events_.get()}))
       site.routes.push_back(std::move(route));
     auto edge = HttpEdge::Start(HttpEdgeOptions(), std::move(site));
     FD_CHECK(edge.ok());

@@ -230,6 +230,17 @@ TEST_F(BackupTest, ACheckNamesRowsThatHoldSomethingElse) {
                                                     "row nonsense/t is of no known kind"));
 }
 
+TEST_F(BackupTest, ACheckKnowsALaunchThatWaits) {
+  Fill();
+  v1::QueuedRecord waits;
+  waits.set_tenant("t");
+  waits.set_job("j");
+  Put("queue/t/j", waits.SerializeAsString());
+  const absl::StatusOr<StateVerdict> found = CheckState(state_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->broken, ::testing::IsEmpty());
+}
+
 TEST_F(BackupTest, ADescriptionCountsRowsByKind) {
   Fill();
   const absl::StatusOr<StateFacts> facts = DescribeState(state_);

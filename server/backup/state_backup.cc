@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "checkpoint/durable_file.h"
 #include "server/backup/row_check.h"
+#include "server/registry/row_kinds.h"
 #include "server/state_directory.h"
 #include "server/store/offline_reader.h"
 #include "server/store/rocksdb_store.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/loop/job_rows.h"
+#include "server/registry/row_kinds.h"
 #include "server/store/store_wait.h"
 #include "spdlog/spdlog.h"
 
@@ -16,9 +17,6 @@ namespace {
 
 // Jobs, and rows, of one step.
 constexpr size_t kAtOnce = 100;
-// Rows of a tenant, as store.proto lists them.
-constexpr const char* kKinds[] = {"job",    "summary", "members", "checkpoint", "grant",
-                                  "logged", "gone",    "purge",   "key",        "token"};
 constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
 
 }  // namespace
@@ -67,7 +65,9 @@ bool Sweeper::DeleteOverdue() {
 void Sweeper::MeasureTenants() {
   for (const v1::TenantRecord& tenant : rows_.tenants->List()) {
     std::vector<std::string> prefixes;
-    for (const char* kind : kKinds) prefixes.push_back(absl::StrCat(kind, "/", tenant.name(), "/"));
+    for (const RowKind& kind : RowKinds()) {
+      if (kind.is_of_tenant) prefixes.push_back(absl::StrCat(kind.name, "/", tenant.name(), "/"));
+    }
     const absl::StatusOr<uint64_t> bytes = MeasureAndWait(rows_.store, std::move(prefixes));
     if (bytes.ok()) rows_.tenants->SetStoreBytes(tenant.name(), *bytes);
   }

@@ -75,6 +75,7 @@ absl::Status CheckQuota(const v1::TenantRecord& record) {
 void ShowQuota(const Quota& quota, v1::TenantSummary* summary) {
   summary->set_max_jobs(quota.max_jobs);
   summary->set_max_workers(quota.max_workers);
+  summary->set_max_store_bytes(quota.max_store_bytes);
   summary->set_cohort(quota.cohort);
   summary->set_weight(quota.weight);
   summary->set_borrow(quota.borrow);

@@ -101,7 +101,6 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
     v1::TenantSummary tenant;
     tenant.set_tenant(record.name());
     ShowQuota(quota, &tenant);
-    tenant.set_max_store_bytes(quota.max_store_bytes);
     tenant.set_store_bytes(router_->tenants().StoreBytesOf(record.name()));
     tenant.set_created_unix_ms(record.created_unix_ms());
     places[record.name()] = tenants.size();

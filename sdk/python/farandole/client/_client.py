@@ -25,6 +25,7 @@ from ._types import (
 from ._wire import decode, encode, numbers
 
 Answer = TypeVar("Answer")
+Page = TypeVar("Page", JobList, CheckpointList, TokenList)
 Field = Optional[Union[int, str]]
 
 MOST_RANKS = 65536
@@ -96,13 +97,8 @@ class Client:
         """As jobs(), in pages of `page_size` jobs (0 and more than 1,000: 1,000), each of which is asked for when the
         one before it is used up. Jobs that start meanwhile are left out; all that stay are given once."""
         request: Dict[int, Field] = {80: _page_size(page_size)}
-        while True:
-            answer = self._call("MonitorService/ListJobs", request, "refused to list its jobs", self._patience)
-            page = self._read(JobList, answer)
+        for page in self._pages(JobList, "MonitorService/ListJobs", request, 81, "refused to list its jobs"):
             yield from page.jobs
-            if not page.next_page:
-                return
-            request[81] = page.next_page
 
     def job(self, name: str, tenant: str = "") -> Details:
         """One job with its workers and its history. `tenant` "" is the token's own; another one's jobs need a token
@@ -118,13 +114,8 @@ class Client:
         for when the one before it is used up. All that stay are given once, and those that are committed meanwhile."""
         refusal = f"refused to list the checkpoints of {_show(name, tenant)}"
         request: Dict[int, Field] = {1: name, 2: tenant, 80: _page_size(page_size)}
-        while True:
-            answer = self._call("MonitorService/ListCheckpoints", request, refusal, self._patience)
-            page = self._read(CheckpointList, answer)
+        for page in self._pages(CheckpointList, "MonitorService/ListCheckpoints", request, 81, refusal):
             yield from page.checkpoints
-            if not page.next_page:
-                return
-            request[81] = page.next_page
 
     def delete_checkpoint(self, name: str, checkpoint: str, step: int, tenant: str = "") -> Checkpoint:
         """Takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its file
@@ -199,13 +190,8 @@ class Client:
         """As tokens(), in pages of `page_size` tokens (0 and more than 1,000: 1,000), each of which is asked for when
         the one before it is used up."""
         request: Dict[int, Field] = {1: tenant, 2: _page_size(page_size)}
-        while True:
-            answer = self._call("AccessService/ListTokens", request, "refused to list its tokens", self._patience)
-            page = self._read(TokenList, answer)
+        for page in self._pages(TokenList, "AccessService/ListTokens", request, 3, "refused to list its tokens"):
             yield from page.tokens
-            if not page.next_page:
-                return
-            request[3] = page.next_page
 
     def create_token(self, role: Role, tenant: str = "", label: str = "", lifetime: float = 0.0) -> NewToken:
         """Makes a token of a tenant, by default the own one, of which the coordinator keeps the hash only.
@@ -248,6 +234,17 @@ class Client:
         request = {1: tenant, 2: name, **what, 5: reason, 6: _new_key()}
         refusal = f"refused to drain workers of {_show(name, tenant)}"
         return numbers(self._call("AdminService/DrainWorkers", request, refusal, self._patience), 1)
+
+    def _pages(
+        self, kind: Type[Page], method: str, request: Dict[int, Field], token_field: int, refusal: str
+    ) -> Iterator[Page]:
+        """The pages of a list, each asked for when the one before is used up. `token_field`: of the request."""
+        while True:
+            page = self._read(kind, self._call(method, request, refusal, self._patience))
+            yield page
+            if not page.next_page:
+                return
+            request[token_field] = page.next_page
 
     def _read(self, kind: Type[Answer], answer: bytes) -> Answer:
         try:

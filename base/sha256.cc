@@ -24,6 +24,20 @@ std::string Sha256(absl::string_view text) {
   return digest;
 }
 
+RunningSha256::RunningSha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+  FD_CHECK_EQ(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr), 1);
+}
+
+void RunningSha256::Add(absl::string_view bytes) {
+  FD_CHECK_EQ(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()), 1);
+}
+
+std::string RunningSha256::Finish() {
+  std::string digest(kSha256Bytes, '\0');
+  FD_CHECK_EQ(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr), 1);
+  return digest;
+}
+
 std::string HmacSha256(absl::string_view key, absl::string_view text) {
   // OpenSSL takes a null key for "the key of the last call".
   if (key.data() == nullptr) key = "";

@@ -1,7 +1,10 @@
 #ifndef FARANDOLE_BASE_SHA256_H_
 #define FARANDOLE_BASE_SHA256_H_
 
+#include <openssl/types.h>
+
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -12,6 +15,18 @@ inline constexpr size_t kSha256Bytes = 32;
 
 // SHA-256 (FIPS 180-4) of `text`: kSha256Bytes bytes.
 std::string Sha256(absl::string_view text);
+
+// SHA-256 of what comes piece by piece.
+class RunningSha256 {
+ public:
+  RunningSha256();
+  void Add(absl::string_view bytes);
+  // Once: 32 bytes.
+  std::string Finish();
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
+};
 
 // HMAC-SHA256 (RFC 2104) of `text` with `key`: kSha256Bytes bytes.
 std::string HmacSha256(absl::string_view key, absl::string_view text);

@@ -13,6 +13,13 @@ TEST(Sha256Test, DigestsAreThoseOfTheStandard) {
   EXPECT_EQ(absl::BytesToHexString(Sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Sha256Test, PiecesHaveTheDigestOfTheWhole) {
+  RunningSha256 pieces;
+  for (const char* piece : {"a", "", "bc"}) pieces.Add(piece);
+  EXPECT_EQ(pieces.Finish(), Sha256("abc"));
+  EXPECT_EQ(RunningSha256().Finish(), Sha256(""));
+}
+
 // RFC 4231, test cases 2 and 6: a key shorter and one longer than a block.
 TEST(HmacSha256Test, CodesAreThoseOfTheRfc) {
   EXPECT_EQ(absl::BytesToHexString(HmacSha256("Jefe", "what do ya want for nothing?")),

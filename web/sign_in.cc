@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "web/form_text.h"
 #include "web/page_files.h"
 #include "web/page_reply.h"
 
@@ -27,24 +26,6 @@ HttpReply Redirect(const std::string& path) {
 // `text` as HTML has it.
 std::string Escape(const std::string& text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
-
-// Of application/x-www-form-urlencoded.
-std::string FormValue(const std::string& body, absl::string_view name) {
-  for (const absl::string_view field : absl::StrSplit(body, '&')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(field, absl::MaxSplits('=', 1));
-    if (parts.first != name) continue;
-    std::string value;
-    for (size_t i = 0; i < parts.second.size(); ++i) {
-      const char c = parts.second[i];
-      const bool is_escape = c == '%' && i + 2 < parts.second.size() && absl::ascii_isxdigit(parts.second[i + 1]) &&
-                             absl::ascii_isxdigit(parts.second[i + 2]);
-      value += is_escape ? absl::HexStringToBytes(parts.second.substr(i + 1, 2)) : std::string(1, c == '+' ? ' ' : c);
-      i += is_escape ? 2 : 0;
-    }
-    return std::string(absl::StripAsciiWhitespace(value));
-  }
-  return "";
 }
 
 std::string Cookie(const std::string& secret, absl::Duration lifetime, bool is_behind_tls) {
@@ -109,7 +90,7 @@ HttpReply SignIn::OpenFor(HttpIdentity identity, absl::Duration lifetime, bool i
 
 HttpReply SignIn::Open(const HttpRequest& request) {
   if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
-  const std::string token = FormValue(request.body, "token");
+  const std::string token(absl::StripAsciiWhitespace(QueryValue(request.body, "token")));
   if (token.empty()) return FormWith(400, "The form has no token.");
   if (identity_of_(token).access == HttpAccess::kNobody) {
     if (CountWrong(request.peer)) return FormWith(401, "This token is not known to the coordinator.");

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/text/host_text.h"
 #include "base/text/plain_text.h"
 #include "base/text/rank_text.h"
 #include "base/text/time_text.h"
@@ -39,6 +40,13 @@ TEST(ShowRanksTest, ShowsRuns) {
   for (uint32_t rank = 1; rank < 100; rank += 2) odd.push_back(rank);
   EXPECT_EQ(ShowRanks(odd), "ranks 1,3,5,7,9,11,13,15 and 42 more");
   EXPECT_EQ(ShowRanks({1, 3, 5, 7, 9, 11, 13, 15, 17}, kAllRuns), "ranks 1,3,5,7,9,11,13,15,17");
+}
+
+TEST(HostTextTest, BracketsOnlyAddressesOfIpv6) {
+  EXPECT_EQ(BracketedHost("node-7.example"), "node-7.example");
+  EXPECT_EQ(BracketedHost("fd00::7"), "[fd00::7]");
+  EXPECT_EQ(HostPort("10.1.2.3", 7070), "10.1.2.3:7070");
+  EXPECT_EQ(HostPort("fd00::7", 7070), "[fd00::7]:7070");
 }
 
 TEST(TimeTextTest, IsUtcAsRfc3339HasIt) {

@@ -13,8 +13,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/sha256.h"
 #include "checkpoint/durable_file.h"
 
 namespace farandole {
@@ -112,20 +110,6 @@ absl::StatusOr<v1::BackupPart> NextPart(Source* source) {
 }
 
 }  // namespace
-
-RunningSha256::RunningSha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-  FD_CHECK_EQ(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr), 1);
-}
-
-void RunningSha256::Add(absl::string_view bytes) {
-  FD_CHECK_EQ(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()), 1);
-}
-
-std::string RunningSha256::Finish() {
-  std::string digest(kSha256Bytes, '\0');
-  FD_CHECK_EQ(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr), 1);
-  return digest;
-}
 
 absl::StatusOr<std::unique_ptr<BackupWriter>> BackupWriter::Create(const std::string& path) {
   if (access(path.c_str(), F_OK) == 0) {

@@ -1,8 +1,6 @@
 #ifndef FARANDOLE_SERVER_BACKUP_BACKUP_FILE_H_
 #define FARANDOLE_SERVER_BACKUP_BACKUP_FILE_H_
 
-#include <openssl/evp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/sha256.h"
 #include "farandole/v1/store.pb.h"
 
 namespace farandole {
@@ -23,19 +22,7 @@ namespace farandole {
 // Most bytes of a part; above the size of the greatest row.
 inline constexpr size_t kMostPartBytes = 16 << 20;
 
-// SHA-256 of what comes piece by piece.
-class RunningSha256 {
- public:
-  RunningSha256();
-  void Add(absl::string_view bytes);
-  // Once: 32 bytes.
-  std::string Finish();
-
- private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
-};
-
-// Writes a backup. Its file is there with all of it or not at all, for its owner only (0600): meanwhile its name ends
+// Writes a backup. Its file is there with all of it or not at all, for its owner only (0600). Meanwhile its name ends
 // in
 // ".partial", which stays after a kill, and is replaced by the next backup. One thread.
 class BackupWriter {

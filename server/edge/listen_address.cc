@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/text/host_text.h"
 
 namespace farandole {
 namespace {
@@ -63,9 +64,7 @@ absl::Status DescribeBindFailure(const ListenAddress& address, absl::string_view
 
 }  // namespace
 
-std::string ListenAddress::Text() const {
-  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
-}
+std::string ListenAddress::Text() const { return HostPort(host, port); }
 
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text, absl::string_view flag) {
   const size_t colon = text.rfind(':');

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
-#include "server/edge/query.h"
+#include "web/form_text.h"
 #include "web/job_json.h"
 
 namespace farandole {

@@ -19,8 +19,8 @@
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/pages/page.h"
-#include "server/edge/query.h"
 #include "server/edge/view_json.h"
+#include "web/form_text.h"
 #include "web/job_json.h"
 #include "web/logged_text.h"
 
@@ -254,8 +254,7 @@ FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std:
   const bool is_by_urgency = QueryValue(query, "order") == "urgency";
   FoundJobs found;
   registry.ForEach([&](const v1::JobSummary& job) {
-    const bool is_room_only = job.created_unix_ms() == 0;
-    if (is_room_only || (!IsOfCluster(access.role) && job.tenant() != access.tenant)) return;
+    if (!IsOfCluster(access.role) && job.tenant() != access.tenant) return;
     ++found.listed;
     ++found.counts[StateName(job.state())];
     if (IsFound(job, states, search)) found.places.emplace_back(is_by_urgency ? Urgency(job) : 0, PlaceOf(job));

@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "server/edge/query.h"
+#include "web/form_text.h"
 #include "web/job_json.h"
 
 namespace farandole {

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/text/host_text.h"
 #include "base/tls/certificate_reader.h"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/address.hpp"
@@ -136,7 +137,7 @@ class Exchange {
 }  // namespace
 
 std::string HttpsUrl::HostHeader() const {
-  const std::string name = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
+  const std::string name = BracketedHost(host);
   return port == "443" ? name : absl::StrCat(name, ":", port);
 }
 

@@ -9,6 +9,7 @@
 #include "base/steady_time.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/https_client.h"
+#include "server/identity/json_text.h"
 #include "spdlog/spdlog.h"
 
 namespace farandole {
@@ -30,9 +31,7 @@ absl::StatusOr<std::string> Get(const std::string& url, const std::string& ca_pe
 
 // "" for none, or none that is a place of HTTPS.
 std::string PlaceOf(const Json& document, const char* key) {
-  const auto found = document.find(key);
-  if (found == document.end() || !found->is_string()) return "";
-  const std::string url = found->get<std::string>();
+  const std::string url = TextOf(document, key);
   return ParseHttpsUrl(url).ok() ? url : "";
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/text/plain_text.h"
 #include "nlohmann/json.hpp"
+#include "server/identity/json_text.h"
 
 namespace farandole {
 namespace {
@@ -26,11 +27,6 @@ struct FreeKey {
 struct FreeSignature {
   void operator()(cjose_jws_t* signature) const { cjose_jws_release(signature); }
 };
-
-std::string TextOf(const Json& key, const char* name) {
-  const auto found = key.find(name);
-  return found != key.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 // A number of the key, of so many bytes. cjose ends the process where a part is not base64url.
 bool IsNumber(const Json& key, const char* name, size_t least, size_t most) {

@@ -15,6 +15,7 @@
 #include "base/text/plain_text.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/https_client.h"
+#include "server/identity/json_text.h"
 
 namespace farandole {
 namespace {
@@ -246,19 +247,15 @@ absl::StatusOr<Access> SignInFlow::Exchange(const Pending& pending, const std::s
   const absl::StatusOr<HttpsReply> reply = AskByHttps(request);
   if (!reply.ok()) return reply.status();
   const nlohmann::json body = nlohmann::json::parse(reply->body, nullptr, /*allow_exceptions=*/false);
-  const auto text = [&](const char* key) {
-    const bool has = body.is_object() && body.contains(key) && body.at(key).is_string();
-    return has ? body.at(key).get<std::string>() : "";
-  };
   if (reply->status >= 500)
     return absl::UnavailableError(absl::StrCat(issuer.name, " answers with status ", reply->status, "; try again"));
   if (reply->status != 200) {
     return absl::PermissionDeniedError(absl::StrCat(issuer.name, " refused the code of this sign-in with status ",
-                                                    reply->status, " ", Plain(text("error"))));
+                                                    reply->status, " ", Plain(TextOf(body, "error"))));
   }
-  if (text("id_token").empty())
+  if (TextOf(body, "id_token").empty())
     return absl::PermissionDeniedError(absl::StrCat(issuer.name, " answered without an ID token"));
-  return tokens_->AuthenticateSignIn(issuer.name, text("id_token"), pending.nonce);
+  return tokens_->AuthenticateSignIn(issuer.name, TextOf(body, "id_token"), pending.nonce);
 }
 
 }  // namespace farandole

@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/secrets/secrets.h"
 #include "base/sha256.h"
+#include "base/text/host_text.h"
+#include "web/form_text.h"
 
 namespace farandole {
 namespace {
@@ -37,28 +37,6 @@ std::string Base64Url(const BIGNUM* number, int bytes = 0) {
   std::string text(static_cast<size_t>(bytes == 0 ? BN_num_bytes(number) : bytes), '\0');
   FD_CHECK(BN_bn2binpad(number, reinterpret_cast<unsigned char*>(text.data()), static_cast<int>(text.size())) > 0);
   return absl::WebSafeBase64Escape(text);
-}
-
-std::string Decode(absl::string_view text) {
-  std::string value;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      value += absl::HexStringToBytes(text.substr(i + 1, 2));
-      i += 2;
-    } else {
-      value += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return value;
-}
-
-std::map<std::string, std::string> FieldsOf(const std::string& form) {
-  std::map<std::string, std::string> fields;
-  for (const absl::string_view field : absl::StrSplit(form, '&')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(field, absl::MaxSplits('=', 1));
-    fields[std::string(parts.first)] = Decode(parts.second);
-  }
-  return fields;
 }
 
 HttpReply JsonReply(const Json& json, unsigned status = 200) {
@@ -169,8 +147,7 @@ TestIssuer::TestIssuer(const std::string& host) : certificate_(MakeFor(host)) {
   FD_CHECK(edge.ok()) << edge.status();
   const std::lock_guard<std::mutex> lock(mutex_);
   edge_ = *std::move(edge);
-  url_ =
-      absl::StrCat("https://", absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host, ":", edge_->port());
+  url_ = absl::StrCat("https://", HostPort(host, edge_->port()));
 }
 
 TestIssuer::~TestIssuer() { edge_.reset(); }
@@ -246,27 +223,27 @@ HttpReply TestIssuer::Keys() {
 }
 
 HttpReply TestIssuer::Authorize(const HttpRequest& request) {
-  std::map<std::string, std::string> asked = FieldsOf(request.query);
-  FD_CHECK_EQ(asked["response_type"], "code");
-  FD_CHECK_EQ(asked["code_challenge_method"], "S256");
+  const auto asked = [&](absl::string_view name) { return QueryValue(request.query, name); };
+  FD_CHECK_EQ(asked("response_type"), "code");
+  FD_CHECK_EQ(asked("code_challenge_method"), "S256");
   const std::string code = absl::BytesToHexString(SecureRandomBytes(8));
-  codes_[code] = {asked["nonce"], asked["code_challenge"], asked["redirect_uri"]};
+  codes_[code] = {asked("nonce"), asked("code_challenge"), asked("redirect_uri")};
   HttpReply reply;
   reply.status = 303;
   reply.headers.emplace_back("Location",
-                             absl::StrCat(asked["redirect_uri"], "?code=", code, "&state=", asked["state"]));
+                             absl::StrCat(asked("redirect_uri"), "?code=", code, "&state=", asked("state")));
   return reply;
 }
 
 HttpReply TestIssuer::Token(const HttpRequest& request) {
-  std::map<std::string, std::string> asked = FieldsOf(request.body);
-  const auto code = codes_.find(asked["code"]);
-  if (code == codes_.end() || code->second.redirect != asked["redirect_uri"] ||
-      absl::WebSafeBase64Escape(Sha256(asked["code_verifier"])) != code->second.challenge) {
+  const auto asked = [&](absl::string_view name) { return QueryValue(request.body, name); };
+  const auto code = codes_.find(asked("code"));
+  if (code == codes_.end() || code->second.redirect != asked("redirect_uri") ||
+      absl::WebSafeBase64Escape(Sha256(asked("code_verifier"))) != code->second.challenge) {
     return JsonReply({{"error", "invalid_grant"}}, 400);
   }
   const int64_t now = absl::ToUnixSeconds(absl::Now());
-  Json claims = {{"iss", url_}, {"sub", subject_}, {"aud", asked["client_id"]}, {"nonce", code->second.nonce},
+  Json claims = {{"iss", url_}, {"sub", subject_}, {"aud", asked("client_id")}, {"nonce", code->second.nonce},
                  {"iat", now},  {"exp", now + 600}};
   if (other_claims_.is_object()) claims.update(other_claims_);
   codes_.erase(code);

@@ -4,6 +4,7 @@
 #include "absl/time/time.h"
 #include "base/text/time_text.h"
 #include "server/job/rules/bounds.h"
+#include "server/job/rules/own_launch.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -69,11 +70,7 @@ const v1::Launch* Admission::Holder() const {
 absl::Status Admission::CheckLaunchedWith(const std::string& token_id) const {
   const v1::Launch* holder = Holder();
   const v1::Launch& launch = holder != nullptr ? *holder : ledger_.record().launch();
-  if (token_id.empty() || launch.token_id() == token_id) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("job ", ledger_.name(), " was launched with ",
-                   launch.token_id().empty() ? "a token that is not known" : absl::StrCat("token ", launch.token_id()),
-                   ", and token ", token_id, " is of a launcher, which may end its own jobs only"));
+  return CheckOwnLaunch(ledger_.name(), launch, token_id);
 }
 
 bool Admission::AwaitsFirstWorker() const {

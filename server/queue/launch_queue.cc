@@ -47,6 +47,12 @@ Queue::Entry ToEntry(const JobKey& key, const v1::QueuedRecord& record) {
   return entry;
 }
 
+// Answers a call when the lock is not held any more.
+void AnswerLater(LaunchQueue::Finish finish, const absl::Status& status, ReplyMessage message,
+                 std::vector<std::function<void()>>* calls) {
+  calls->emplace_back([finish = std::move(finish), status, message = std::move(message)] { finish(status, message); });
+}
+
 v1::CreateJobRequest ToRequest(const v1::QueuedRecord& record) {
   v1::CreateJobRequest request;
   request.set_job(record.job());
@@ -119,8 +125,7 @@ void LaunchQueue::Stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto& [key, entry] : entries_) {
-      for (Waiter& waiter : entry.waiters)
-        calls.emplace_back([finish = std::move(waiter.finish)] { finish(Stopped(), {}); });
+      for (Waiter& waiter : entry.waiters) AnswerLater(std::move(waiter.finish), Stopped(), {}, &calls);
       entry.waiters.clear();
     }
   }
@@ -180,7 +185,7 @@ void LaunchQueue::Launch(const JobKey& key, v1::CreateJobRequest request, Finish
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = entries_.find(key);
     if (is_stopped_) {
-      calls.emplace_back([finish = std::move(waiter.finish)] { finish(Stopped(), {}); });
+      AnswerLater(std::move(waiter.finish), Stopped(), {}, &calls);
     } else if (entry != entries_.end()) {
       CallAgain(key, &entry->second, request, std::move(waiter), &calls);
     } else {
@@ -192,11 +197,8 @@ void LaunchQueue::Launch(const JobKey& key, v1::CreateJobRequest request, Finish
 
 void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& request, Waiter waiter, Calls* calls) {
   const auto ended = ended_.find(request.launch().nonce());
-  if (ended != ended_.end() && !request.release()) {
-    const absl::Status status = ended->second.second;
-    calls->emplace_back([finish = std::move(waiter.finish), status] { finish(status, {}); });
-    return;
-  }
+  if (ended != ended_.end() && !request.release())
+    return AnswerLater(std::move(waiter.finish), ended->second.second, {}, calls);
   if (surroundings_.registry->HasRoom(key)) {
     calls->push_back(Forward(key, request, std::move(waiter.finish), /*took_room=*/false));
     return;
@@ -204,8 +206,7 @@ void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& reque
   if (request.release()) {
     v1::CreateJobResponse response;
     *response.mutable_launch() = request.launch();
-    calls->emplace_back([finish = std::move(waiter.finish), response] { finish(absl::OkStatus(), response); });
-    return;
+    return AnswerLater(std::move(waiter.finish), absl::OkStatus(), response, calls);
   }
   // A launch that has had its job before says since when.
   const bool is_fresh = request.launch().since_unix_ms() == 0;
@@ -222,7 +223,7 @@ void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& reque
     status = CheckMayWait(key, request);
     if (status.ok()) return Enqueue(key, request, std::move(waiter), why);
   }
-  calls->emplace_back([finish = std::move(waiter.finish), status] { finish(status, {}); });
+  AnswerLater(std::move(waiter.finish), status, {}, calls);
 }
 
 absl::Status LaunchQueue::CheckMayWait(const JobKey& key, const v1::CreateJobRequest& request) const {
@@ -267,8 +268,7 @@ void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJob
         absl::StrCat("job ", key.job, " waits in the queue, launched by ", Plain(launch.who(), kMostWho),
                      "; this is another launch, by ", Plain(request.launch().who(), kMostWho),
                      ": give the job another name (--job), or take part in that run (--attach)"));
-    calls->emplace_back([finish = std::move(waiter.finish), status] { finish(status, {}); });
-    return;
+    return AnswerLater(std::move(waiter.finish), status, {}, calls);
   }
   if (is_own && request.release()) {
     v1::CreateJobResponse response;
@@ -279,15 +279,12 @@ void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJob
     Log(key, "its launcher has given up its place in the queue");
     Drop(key, absl::AbortedError(absl::StrCat("job ", key.job, ": its launcher has given up its place in the queue")),
          {}, calls);
-    calls->emplace_back([finish = std::move(waiter.finish), response] { finish(absl::OkStatus(), response); });
-    return;
+    return AnswerLater(std::move(waiter.finish), absl::OkStatus(), response, calls);
   }
   if (is_own) entry->heard_at = SteadyNow();
   // An earlier call of the same launcher, which it has given up by now, makes room.
   if (entry->waiters.size() >= kMostWaiters) {
-    calls->emplace_back([finish = std::move(entry->waiters.front().finish), reply = PlaceReply(*entry)] {
-      finish(absl::OkStatus(), reply);
-    });
+    AnswerLater(std::move(entry->waiters.front().finish), absl::OkStatus(), PlaceReply(*entry), calls);
     entry->waiters.erase(entry->waiters.begin());
   }
   entry->waiters.push_back(std::move(waiter));
@@ -364,8 +361,7 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
 
 void LaunchQueue::Drop(const JobKey& key, const absl::Status& status, const ReplyMessage& message, Calls* calls) {
   const auto found = entries_.find(key);
-  for (Waiter& waiter : found->second.waiters)
-    calls->emplace_back([finish = std::move(waiter.finish), status, message] { finish(status, message); });
+  for (Waiter& waiter : found->second.waiters) AnswerLater(std::move(waiter.finish), status, message, calls);
   if (!status.ok()) ended_[found->second.record.launch().nonce()] = {SteadyNow(), status};
   entries_.erase(found);
   surroundings_.gate->Remove(key);
@@ -438,11 +434,10 @@ void LaunchQueue::AnswerEntry(const JobKey& key, Entry* entry, absl::Time now, C
     if (!failure.ok()) {
       const absl::Status status = absl::UnavailableError(
           absl::StrCat("job ", key.job, ": its place in the queue cannot be written: ", failure.message()));
-      calls->emplace_back([finish = std::move(waiter.finish), status] { finish(status, {}); });
+      AnswerLater(std::move(waiter.finish), status, {}, calls);
     } else if (is_kept && entry->place.serial() != 0 &&
                (waiter.seen != entry->place.serial() || now >= waiter.deadline)) {
-      calls->emplace_back(
-          [finish = std::move(waiter.finish), reply = PlaceReply(*entry)] { finish(absl::OkStatus(), reply); });
+      AnswerLater(std::move(waiter.finish), absl::OkStatus(), PlaceReply(*entry), calls);
     } else {
       waiting.push_back(std::move(waiter));
     }

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/rules/own_launch.h"
 
 namespace farandole {
 namespace {
@@ -35,22 +36,17 @@ v1::JobSummary ShowQueued(const v1::QueuedRecord& record, const v1::QueuePlace& 
 
 std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place, bool has_run,
                                   const Event& event) {
-  const std::string& token_id = record.launch().token_id();
-  const std::string& only_of_token = OnlyOfToken(event);
-  const bool may_not = !only_of_token.empty() && only_of_token != token_id;
-  const absl::Status denied = absl::PermissionDeniedError(
-      absl::StrCat("job ", record.job(), " was launched with token ", token_id, ", and token ", only_of_token,
-                   " is of a launcher, which may end its own jobs only"));
+  const absl::Status allowed = CheckOwnLaunch(record.job(), record.launch(), OnlyOfToken(event));
   const absl::Status waits = absl::FailedPreconditionError(absl::StrCat(
       "job ", record.job(), " waits in the queue and has no workers; farandole job abort gives its place up"));
   return std::visit(
       [&](const auto& one) -> std::optional<Reply> {
         using T = std::decay_t<decltype(one)>;
         if constexpr (std::is_same_v<T, AbortRequested>) {
-          if (may_not) return Reply{one.call, denied, {}};
+          if (!allowed.ok()) return Reply{one.call, allowed, {}};
           return Reply{one.call, absl::OkStatus(), v1::AbortJobResponse()};
         } else if constexpr (std::is_same_v<T, DrainRequested>) {
-          return Reply{one.call, may_not ? denied : waits, {}};
+          return Reply{one.call, allowed.ok() ? waits : allowed, {}};
         } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
                              std::is_same_v<T, EvidenceRequested>) {
           return Reply{one.call, waits, {}};

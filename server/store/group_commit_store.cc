@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
+#include "base/text/time_text.h"
 
 namespace farandole {
 namespace {
@@ -163,8 +164,7 @@ void GroupCommitStore::ShowTrouble() {
   if (failure_.ok()) {
     trouble_.clear();
   } else if (trouble_.empty()) {
-    trouble_ = absl::StrCat("since ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
-                            " nothing can be made durable: ", failure_.message(),
+    trouble_ = absl::StrCat("since ", UtcText(absl::Now()), " nothing can be made durable: ", failure_.message(),
                             "; jobs go on, and their next decisions wait for that");
   }
 }

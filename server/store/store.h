@@ -67,8 +67,7 @@ class Store {
   //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
   //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values), or names a key of the store's own
   //   UNAVAILABLE          the store cannot write, or an earlier commit of this revision failed (its error is quoted);
-  //   of
-  //                        a patient batch only after EndPatience
+  //                        a patient batch fails so only after EndPatience
   // After INVALID_ARGUMENT or UNAVAILABLE all later commits of the owner fail until it is acquired anew, so that what
   // is durable is always a prefix of what was asked for.
   virtual void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,

@@ -38,7 +38,7 @@ class ServedCertificate {
   const Certificate& pair() const { return first_; }
   const CertificateFacts& facts() const { return facts_; }
 
-  // Begins the watch; to be called once. A longer `interval` is for nobody, a shorter one for tests.
+  // Begins the watch; to be called once. Tests give a shorter `interval`.
   void Watch(Listener listener, absl::Duration interval = absl::Seconds(1));
 
  private:

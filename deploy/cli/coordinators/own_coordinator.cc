@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/state_home.h"
+#include "base/text/host_text.h"
 #include "base/tls/certificate.h"
 #include "deploy/cli/coordinators/earlier_run.h"
 #include "deploy/cli/coordinators/state_paths.h"
@@ -115,10 +116,10 @@ absl::Status OwnCoordinator::StartReachable(CoordinatorOptions options) {
   if (!absl::SimpleAtoi(address().substr(address().rfind(':') + 1), &port)) {
     return absl::InternalError(absl::StrCat("it listens on no port: ", address()));
   }
-  for (const std::string& name : own.routable) remote_addresses_.push_back(WithPort(name, port));
-  remote_addresses_.push_back(WithPort(OwnHostName(), port));
+  for (const std::string& name : own.routable) remote_addresses_.push_back(HostPort(name, port));
+  remote_addresses_.push_back(HostPort(OwnHostName(), port));
   // For hosts that are this machine under another address. It proves itself there as well.
-  remote_addresses_.push_back(WithPort("127.0.0.1", port));
+  remote_addresses_.push_back(HostPort("127.0.0.1", port));
   return absl::OkStatus();
 }
 

@@ -5,9 +5,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-
 namespace farandole::launcher {
 namespace {
 
@@ -38,10 +35,6 @@ OwnAddresses FindOwnAddresses() {
   }
   freeifaddrs(all);
   return own;
-}
-
-std::string WithPort(const std::string& address, int port) {
-  return absl::StrContains(address, ':') ? absl::StrCat("[", address, "]:", port) : absl::StrCat(address, ":", port);
 }
 
 }  // namespace farandole::launcher

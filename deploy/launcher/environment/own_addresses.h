@@ -17,9 +17,6 @@ struct OwnAddresses {
 
 OwnAddresses FindOwnAddresses();
 
-// "10.1.2.3:7070", "[fd00::7]:7070".
-std::string WithPort(const std::string& address, int port);
-
 }  // namespace farandole::launcher
 
 #endif  // FARANDOLE_DEPLOY_LAUNCHER_ENVIRONMENT_OWN_ADDRESSES_H_

@@ -1,4 +1,4 @@
-#include "server/edge/query.h"
+#include "web/form_text.h"
 
 #include <utility>
 

@@ -1,0 +1,15 @@
+#include "server/job/rules/own_launch.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+
+absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, const std::string& only_of_token) {
+  if (only_of_token.empty() || launch.token_id() == only_of_token) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("job ", job, " was launched with ",
+                   launch.token_id().empty() ? "a token that is not known" : absl::StrCat("token ", launch.token_id()),
+                   ", and token ", only_of_token, " is of a launcher, which may end its own jobs only"));
+}
+
+}  // namespace farandole

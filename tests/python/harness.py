@@ -78,6 +78,7 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
     Setup(4, hosts=2): ("torch_ops", "optimizer"),
     Setup(4, hosts=2, transport="gloo"): ("torch_ops",),
+    Setup(1, gpus=True): ("batch_norm",),
     Setup(2, gpus=True): (
         "torch_ops",
         "state",

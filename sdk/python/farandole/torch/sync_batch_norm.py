@@ -27,14 +27,32 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
         if size() == 1 or not (self.training or self.running_mean is None):
+            # BatchNorm asks the GPU for the number of batches where it is to be the mean over all of them, which a
+            # CUDA graph cannot.
+            if self.momentum is None and input.is_cuda and self.training and self.track_running_stats:
+                return self._alone(input)
             return super().forward(input)
-        running = None
-        if self.training and self.track_running_stats:
-            self.num_batches_tracked.add_(1)
-            if self.running_mean is not None and self.running_var is not None:
-                running = _Running(self.running_mean, self.running_var, self._share())
+        running = self._count() if self.training and self.track_running_stats else None
         function = _NormalizeOnGpu if input.is_cuda else _Normalize
         return function.apply(input, self.weight, self.bias, running, self.eps)
+
+    def _count(self) -> Optional["_Running"]:
+        """Counts a batch; the statistics that it is to become part of."""
+        self.num_batches_tracked.add_(1)
+        if self.running_mean is None or self.running_var is None:
+            return None
+        return _Running(self.running_mean, self.running_var, self._share())
+
+    def _alone(self, input: torch.Tensor) -> torch.Tensor:
+        """As BatchNorm does in training, and never waits for the GPU."""
+        running = self._count()
+        output = torch.nn.functional.batch_norm(input, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        if running is not None:
+            with torch.no_grad():
+                exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+                variance, mean = torch.var_mean(exact, [each for each in range(input.dim()) if each != 1])
+                running.follow(mean, variance)
+        return output
 
     def _share(self) -> "Share":
         """How much of the running statistics this batch is to be. A momentum of None stands for the plain mean over all

@@ -219,3 +219,24 @@ def threads_may_run_programs_of_process_sets() -> None:
         thread.join()
         assert results == [1]
     hvd.remove_process_set(ours)
+
+
+@check.each("int16", "uint16", "float8_e4m3fn", "float8_e5m2")
+def types_that_nccl_cannot_reduce_are_reduced_as_others_in_gpus(dtype: str) -> None:
+    def step(short: Any, long: Any) -> Any:
+        reduced = hvd.grouped_allreduce([short, long], op=hvd.Average)
+        return [*reduced, hvd.reducescatter(short), hvd.broadcast(short, 0)]
+
+    arrays = jnp.ones(4, dtype), jnp.ones(4)
+    wide = "tensor<4xi32>" if "int" in dtype else "tensor<4xf32>"
+    traced = jax.jit(step).trace(*arrays)
+    for platform, is_wide in (("cuda", True), ("cpu", False)):
+        lines = traced.lower(lowering_platforms=(platform,)).as_text().splitlines()
+        calls = {
+            operation: [line for line in lines if f"@farandole_{operation}" in line]
+            for operation in ("allreduce", "reducescatter", "broadcast")
+        }
+        assert all(len(found) == 1 for found in calls.values()), calls
+        assert (wide in calls["allreduce"][0]) == is_wide, calls["allreduce"]
+        assert (wide in calls["reducescatter"][0]) == is_wide, calls["reducescatter"]
+        assert wide not in calls["broadcast"][0], calls["broadcast"]

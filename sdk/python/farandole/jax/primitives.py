@@ -171,6 +171,30 @@ def _lower(operation: str, context: Any, *arrays: Any, terms: Terms) -> Any:
     return results
 
 
+_ON_GPUS = {
+    "int16": "int32",
+    "uint16": "int32",
+    "float8_e4m3fn": "float32",
+    "float8_e5m2": "float32",
+}
+"""Types that NCCL reduces not at all, or not with each op and on each GPU, and those that are reduced in their place."""
+
+
+def _lower_on_gpus(operation: str, context: Any, *arrays: Any, terms: Terms) -> Any:
+    """As _lower, for arrays in GPUs."""
+    given = [str(aval.dtype) for aval in context.avals_in]
+    reduces = operation in ("allreduce", "reducescatter") and terms.op != Adasum
+    if not reduces or not any(dtype in _ON_GPUS for dtype in given):
+        return _lower(operation, context, *arrays, terms=terms)
+
+    def reduce(*arrays: Any) -> List[Any]:
+        wide = [array.astype(_ON_GPUS.get(dtype, dtype)) for array, dtype in zip(arrays, given)]
+        results = PRIMITIVES[operation].bind(*wide, terms=terms)
+        return [result.astype(dtype) for result, dtype in zip(results, given)]
+
+    return mlir.lower_fun(reduce, multiple_results=True)(context, *arrays)
+
+
 # ---- Derivatives ----------------------------------------------------------------------------------------------------
 
 
@@ -308,7 +332,8 @@ def _make(operation: str) -> Primitive:
     # Each place in a program has a name of its own: what JAX made of one is not to serve for another.
     own = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
     for platform in PLATFORMS:
-        mlir.register_lowering(primitive, functools.partial(_lower, operation), platform=platform, **own)
+        lower = _lower if platform == "cpu" else _lower_on_gpus
+        mlir.register_lowering(primitive, functools.partial(lower, operation), platform=platform, **own)
     return primitive
 
 

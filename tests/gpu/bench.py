@@ -7,6 +7,7 @@ Needs PyTorch and the wheel of farandole, and nothing else of this repository. P
 
 import argparse
 import json
+import os
 import pathlib
 import platform
 import statistics
@@ -97,12 +98,18 @@ def machine(found: Dict[str, Any], ranks: int, device: str) -> List[str]:
             f"- {torch.cuda.device_count()} GPUs: {', '.join(sorted(names))}; CUDA {torch.version.cuda}, NCCL {nccl}"
         )
         if torch.cuda.device_count() < ranks:
-            lines.append(
-                "- ranks share a GPU, and NCCL exchanges data over the host's sockets: only differences of the two count"
-            )
+            lines.append(f"- {shared()}")
     lines.append(f"- {version}, torch {found['torch']}")
     lines.append(f"- {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}")
     return lines
+
+
+def shared() -> str:
+    """How ranks use a GPU together."""
+    over = "NCCL exchanges data over the host's sockets: only differences of the two count"
+    if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        return f"ranks share a GPU at the same time (CUDA MPS), and {over}"
+    return f"ranks share a GPU in slices of time, so that each collective takes milliseconds, and {over}"
 
 
 def main() -> int:

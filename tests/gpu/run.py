@@ -1,6 +1,7 @@
-"""Runs checks.py on the GPUs of this machine: `python tests/gpu/run.py [-np N] [--check NAME] [--device cpu]`.
+"""Runs checks.py on the GPUs of this machine, and jax_checks.py where JAX can use them:
+`python tests/gpu/run.py [-np N] [--check NAME] [--device cpu]`.
 
-Needs PyTorch and the wheel of farandole, and nothing else of this repository. Ends with a line that counts, and with 1
+Needs PyTorch and the wheel of farandole, and of this repository only the tests. Ends with a line that counts, and with 1
 if a check has failed or there is no GPU. The output of what fails, or takes too long, is printed.
 """
 
@@ -16,6 +17,8 @@ from typing import Dict, List
 import torch
 
 CHECKS = pathlib.Path(__file__).resolve().with_name("checks.py")
+# Modules of jax_checks.py; as names of checks they begin with "jax.".
+JAX = ("ops", "programs", "derivatives", "training", "errors", "refused")
 LIMIT_S = 120
 # Compilers take a while.
 LIMITS_S = {"compiled": 240}
@@ -39,7 +42,10 @@ def farandole() -> str:
 def run(check: str, ranks: int, device: str) -> bool:
     """Whether a check has passed on so many ranks; else its output is printed."""
     sizes = ["-np", str(ranks), *(["--min-np", "1"] if check == "elastic" else [])]
-    command = [farandole(), "run", *sizes, sys.executable, str(CHECKS), check, "--device", device]
+    program = [str(CHECKS), check, "--device", device]
+    if check.startswith("jax."):
+        program = [str(CHECKS.with_name("jax_checks.py")), check[len("jax.") :]]
+    command = [farandole(), "run", *sizes, sys.executable, *program]
     limit = LIMITS_S.get(check, LIMIT_S)
     one = {
         "stdout": subprocess.PIPE,
@@ -61,6 +67,12 @@ def run(check: str, ranks: int, device: str) -> bool:
     return passed
 
 
+def has_jax() -> bool:
+    """Whether JAX is here, and finds a GPU."""
+    found = [sys.executable, "-c", "import jax; jax.devices('cuda')"]
+    return subprocess.run(found, capture_output=True, check=False).returncode == 0
+
+
 def can_compile() -> bool:
     """Whether torch.compile finds on this machine what it builds kernels' launchers with."""
     headers = pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists()
@@ -72,14 +84,14 @@ def checks_of(ranks: int, device: str) -> List[str]:
     names = ["operations", "process_sets", "training", "compressed"]
     names += ["splits", "death", "elastic"] if ranks > 1 else []
     # Of a host nothing of these is ours.
-    return names + (["compiled", "graphs"] if device == "cuda" else [])
+    return names + (["compiled", "graphs", *(f"jax.{module}" for module in JAX)] if device == "cuda" else [])
 
 
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-np", type=int, default=0, help="ranks; default: 2, and one for each GPU if there are more")
-    parser.add_argument("--check", action="append", help="one of checks.py; may be repeated; default: all")
+    parser.add_argument("--check", action="append", help="one of checks.py, or jax.MODULE; may be repeated; default: all")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
@@ -92,6 +104,9 @@ def main() -> int:
     if not can_compile() and any(check == "compiled" for check, _ in plan):
         print("compiled: skipped, as this machine has no C compiler, or no headers of Python, for torch.compile")
         plan = [each for each in plan if each[0] != "compiled"]
+    if any(check.startswith("jax.") for check, _ in plan) and not has_jax():
+        print("jax.*: skipped, as JAX is not here, or finds no GPU")
+        plan = [each for each in plan if not each[0].startswith("jax.")]
     results = [run(check, ranks, arguments.device) for check, ranks in plan]
     print(f"{results.count(True)} passed, {results.count(False)} failed")
     return 0 if results and all(results) else 1

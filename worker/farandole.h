@@ -78,8 +78,7 @@ enum {
   FARANDOLE_PRODUCT = 5
 };
 
-/* ---- Life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Life ----------------------------------------------------------------------------------------------------- */
 
 /* Settings of farandole_init. Set `struct_bytes` to sizeof; zero or NULL takes the value of the environment variable
  * named beside the field, and where that is not set either, the default. */
@@ -198,8 +197,7 @@ FARANDOLE_EXPORT int farandole_is_homogeneous(void);
 /* Number of the epoch; 0 for a job of size 1 without a coordinator. */
 FARANDOLE_EXPORT int64_t farandole_epoch(void);
 
-/* ---- Tensors in GPUs -----------------------------------------------------------------------------------------------
- */
+/* ---- Tensors in GPUs ------------------------------------------------------------------------------------------ */
 
 /* From now on this thread's submissions are of tensors in the memory of GPU `gpu`, CUDA's number of it in this process:
  * they are there, and their outputs may be written, when `stream` (a cudaStream_t; NULL is the default stream) has done
@@ -225,6 +223,10 @@ FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
  * touched. As farandole_init does, it takes the NCCL that the process has loaded, and otherwise loads one, which stays.
  */
 FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
+/* This thread's program submits several tensors one soon after the other: until any thread of this worker waits, the
+ * library may keep each for up to 5 ms, so that they travel together. Worth it in GPUs, where each would be a
+ * collective of its own. Rank 0 decides; on other ranks nothing happens. FAILED_PRECONDITION: before init. */
+FARANDOLE_EXPORT int farandole_announce_more(void);
 /* OK, or why the present epoch has ended: outputs received in it since may be worthless. */
 FARANDOLE_EXPORT int farandole_epoch_ended(void);
 
@@ -232,8 +234,7 @@ FARANDOLE_EXPORT int farandole_epoch_ended(void);
  * nobody has changed on its way. All 0 if the epoch has one host. FAILED_PRECONDITION: not initialized. */
 FARANDOLE_EXPORT int farandole_prove(const char* label, const void* bytes, int64_t size, void* proof);
 
-/* ---- Groups (Horovod: process sets) -------------------------------------------------------------------------------
- */
+/* ---- Groups (Horovod: process sets) --------------------------------------------------------------------------- */
 
 /* Makes a group of ascending ranks. Collective: all ranks of the job call it with the same ranks, in the same order
  * among their calls. Blocks; `interrupted` as above. Group 0, all ranks, is always there. INVALID_ARGUMENT  ranks not
@@ -247,8 +248,7 @@ FARANDOLE_EXPORT int farandole_remove_group(int32_t group, int (*interrupted)(vo
 FARANDOLE_EXPORT int farandole_group_rank(int32_t group);
 FARANDOLE_EXPORT int farandole_group_size(int32_t group);
 
-/* ---- Submissions --------------------------------------------------------------------------------------------------
- */
+/* ---- Submissions ---------------------------------------------------------------------------------------------- */
 
 /* A handle: > 0; negative: minus an error code, and nothing was submitted. It stays valid until farandole_release.
  *
@@ -363,8 +363,7 @@ FARANDOLE_EXPORT farandole_handle farandole_join(int32_t* last_rank);
 /* Complete when all ranks of the group have submitted it. */
 FARANDOLE_EXPORT farandole_handle farandole_barrier(const char* name, int32_t group, int64_t wait_ms);
 
-/* ---- Arenas -------------------------------------------------------------------------------------------------------
- */
+/* ---- Arenas --------------------------------------------------------------------------------------------------- */
 
 /* Memory for tensors that ranks of one host reduce in place, several times as fast as others: an allreduce of one dtype
  * whose tensors lie in an arena at equal offsets on all ranks of its group, each its own output, is neither packed nor
@@ -386,8 +385,7 @@ FARANDOLE_EXPORT void* farandole_arena_address(const farandole_arena* arena);
 /* Unmaps the memory, which no tensor may use any more, also after farandole_shutdown. Each rank does so by itself. */
 FARANDOLE_EXPORT void farandole_arena_release(farandole_arena* arena);
 
-/* ---- Completion ---------------------------------------------------------------------------------------------------
- */
+/* ---- Completion ----------------------------------------------------------------------------------------------- */
 
 /* 1: complete (well or not), 0: pending, negative: minus a code (handle not known: INVALID_ARGUMENT). Drives pending
  * work that is ready. */
@@ -414,8 +412,7 @@ FARANDOLE_EXPORT int farandole_copy_result(farandole_handle handle, void* output
  * then. */
 FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
 
-/* ---- Checkpoints --------------------------------------------------------------------------------------------------
- */
+/* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
 
 /* Asks for the right to write checkpoint `name` at `step` into `directory` on this host; only rank 0 gets it. On
  * success `*path` is the temporary file to write (valid until commit or abandon). One checkpoint may be open at a time.
@@ -465,8 +462,7 @@ FARANDOLE_EXPORT int farandole_stop_timeline(void);
  * the name cannot be one; RESOURCE_EXHAUSTED: it is the 257th name of this process. */
 FARANDOLE_EXPORT int farandole_log(const char* name, double value, int64_t step, int by_rank);
 
-/* ---- Stacks -------------------------------------------------------------------------------------------------------
- */
+/* ---- Stacks --------------------------------------------------------------------------------------------------- */
 
 /* Writes the stacks of the program's threads, at most `bytes` of text in the form of Python's faulthandler, and returns
  * how many it has written. Called on a thread of the library's, which may wait in it for the interpreter's lock. */
@@ -476,8 +472,7 @@ typedef int64_t (*farandole_stack_reader)(char* text, int64_t bytes);
  * signal. `main_thread`: pthread_self() of the main thread. */
 FARANDOLE_EXPORT int farandole_set_stack_source(farandole_stack_reader read, int signal, int fd, uint64_t main_thread);
 
-/* ---- Counters -----------------------------------------------------------------------------------------------------
- */
+/* ---- Counters ------------------------------------------------------------------------------------------------- */
 
 /* This worker's work since init. Set `struct_bytes` to sizeof. */
 typedef struct farandole_counters {

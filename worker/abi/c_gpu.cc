@@ -126,6 +126,13 @@ int32_t farandole_nccl_version(void) {
   return farandole::FindNcclVersion(options.nccl_library, options.nccl_blocks).value_or(0);
 }
 
+int farandole_announce_more(void) {
+  return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [](farandole::Worker& worker) {
+    worker.engine().AnnounceMore();
+    return static_cast<int>(FARANDOLE_OK);
+  });
+}
+
 int farandole_epoch_ended(void) {
   return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [](farandole::Worker& worker) {
     return farandole::Code(worker.engine().table().ended());

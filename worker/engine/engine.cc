@@ -30,30 +30,6 @@ int64_t DeadlineAfter(int64_t start_ns, int64_t limit_ns) {
   return limit_ns < 0 || limit_ns > kForever - start_ns ? kForever : start_ns + limit_ns;
 }
 
-SubmissionOptions TableOptions(const EngineOptions& options, ReadyChannel* channel, ControlLink* link,
-                               RankMeter* meter) {
-  SubmissionOptions table = {options.rank, options.size, channel, link};
-  table.clock = options.clock;
-  table.arenas = options.arenas;
-  table.next_handles = options.next_handles;
-  table.timeline = options.timeline;
-  // Half of the slots: ranks that submit in different orders ask for different names.
-  table.most_asked = std::max<size_t>(1, options.max_slots / 2);
-  table.meter = meter;
-  table.flight = options.flight;
-  table.epoch = options.epoch;
-  return table;
-}
-
-Orderer::Options OrdererOptions(const EngineOptions& options) {
-  Orderer::Options orderer;
-  orderer.fusion_bytes = options.fusion_bytes;
-  // The rest is for names that are added while all others are in use, and for names that the coordinator does not know
-  // yet.
-  orderer.slots = std::max<size_t>(1, size_t{options.max_slots} * 3 / 4);
-  return orderer;
-}
-
 }  // namespace
 
 Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter start,
@@ -70,7 +46,8 @@ Engine::Engine(EngineOptions options, ReadyChannel* channel, CollectiveStarter s
       arrivals_(options_.rank == 0 ? std::make_unique<LastArrivals>(options_.size) : nullptr),
       cpu_move_(options_.has_own_core, channel),
       batch_(options_.rank, options_.who.empty() ? "" : options_.who[options_.rank], std::move(start), &table_,
-             &meter_) {
+             &meter_),
+      cork_(options_.fusion_bytes) {
   bell_.SetAttention(Attention::kUnconcerned);
   if (options_.has_data_thread) data_thread_ = QuietThread([this] { DataThread(); });
 }
@@ -104,6 +81,13 @@ void Engine::Kick() {
   }
 }
 
+void Engine::AnnounceMore() {
+  if (options_.rank != 0 || cork_.is_in()) return;
+  cork_.Begin();
+  // The data thread sleeps for no longer than batches may wait from now on.
+  bell_.RingAll();
+}
+
 void Engine::OnTableChanged() {
   Kick();
   bell_.Ring();
@@ -111,6 +95,7 @@ void Engine::OnTableChanged() {
 
 absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle) {
   *handle = 0;
+  cork_.End();
   if (request.ready.is_captured() || !role_.try_lock()) {
     absl::StatusOr<int64_t> submitted = Submit(request);
     if (!submitted.ok()) return submitted.status();
@@ -136,6 +121,7 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
 
 template <typename Done>
 void Engine::Await(const Done& done, int64_t limit_ns) {
+  cork_.End();
   const int64_t started = MonotonicNs();
   const int64_t deadline = DeadlineAfter(started, limit_ns);
   RankMeter::Wait wait(&meter_, started);
@@ -235,6 +221,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
 
 absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
   if (aborted_.load()) return absl::OkStatus();
+  cork_.End();
   if (!leave_posted_.exchange(true)) table_.PostLeave();
   auto done = [this] { return failed_all_.load() || (has_left_.load() && !channel_->IsNeeded()); };
   while (!done()) {
@@ -266,8 +253,13 @@ void Engine::DataThread() {
       Drive([this] { return !batch_.is_running() && !Pass(); }, kForever);
       LeaveRole();
     }
-    bell_.Sleep(ticket, Attention::kDataThreadAsleep, relays_ ? kRelayInterval : absl::Seconds(1));
+    bell_.Sleep(ticket, Attention::kDataThreadAsleep, LongestIdleSleep());
   }
+}
+
+absl::Duration Engine::LongestIdleSleep() const {
+  if (cork_.is_in()) return absl::Nanoseconds(Cork::kLongestNs);
+  return relays_ ? kRelayInterval : absl::Seconds(1);
 }
 
 void Engine::Attend() {
@@ -404,7 +396,8 @@ bool Engine::OrderPass() {
   if (moved) arrivals_->OnStep(meter_.steps());
   for (;;) {
     if (!unappended_.has_value()) {
-      unappended_ = orderer_.Next(appended_batches_ == batch_.batches());
+      const bool is_free = appended_batches_ == batch_.batches();
+      unappended_ = orderer_.Next(is_free && !cork_.Holds(orderer_.ready_bytes(), looked_ns_));
       if (!unappended_.has_value()) return moved;
     }
     const bool is_collective = unappended_->kind == Entry::Kind::kBatch || unappended_->kind == Entry::Kind::kInline ||

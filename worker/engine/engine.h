@@ -15,49 +15,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/core/clock.h"
 #include "worker/core/collective.h"
 #include "worker/engine/batch_runner.h"
+#include "worker/engine/cork.h"
 #include "worker/engine/cpu_move.h"
+#include "worker/engine/engine_options.h"
 #include "worker/engine/submissions/submission_table.h"
-#include "worker/measure/flight_page.h"
 #include "worker/measure/last_arrivals.h"
 #include "worker/measure/rank_meter.h"
 #include "worker/order/orderer.h"
 #include "worker/order/ready_channel.h"
 
 namespace farandole {
-
-struct EngineOptions {
-  int rank = 0;
-  int size = 1;
-  // By rank, for sentences: "rank 1 (pid 4711 on host a)".
-  std::vector<std::string> who;
-  int64_t fusion_bytes = 64 << 20;
-  // How many times a waiting thread checks before it yields; 32 take about a microsecond. Fewer where ranks share
-  // cores: each check delays the rank that must run first.
-  int checks_before_yield = 32;
-  // How long a waiting thread yields before it sleeps.
-  int64_t yield_ns = 50'000;
-  // Each rank of this host can have a core of its own. A thread that shares its CPU with another waiting rank sleeps at
-  // once: yielding moves neither, while the kernel wakes a sleeper on an idle CPU.
-  bool has_own_core = true;
-  // False: there is no data thread, and nothing happens but in calls; for a simulation, which calls Attend.
-  bool has_data_thread = true;
-  // Where tensors may lie that the transport reduces in place; null: nowhere. Outlives the engine.
-  const ArenaTable* arenas = nullptr;
-  // Measures the ages of submissions.
-  ClockNs clock = MonotonicNs;
-  // As Epoch.max_slots.
-  uint32_t max_slots = 32768;
-  // As SubmissionTable::next_handles of the process's last engine; 0: it had none.
-  int64_t next_handles = 0;
-  // Records submissions; may be null. Outlives the engine.
-  Timeline* timeline = nullptr;
-  // The rank's flight recorder, and the number of the epoch that it begins; may be null. Outlives the engine.
-  FlightPage* flight = nullptr;
-  uint64_t epoch = 0;
-};
 
 // Runs one rank's collectives in one epoch. A thread that waits for a result takes the engine's role (one thread at a
 // time has it) and does the work: orders (rank 0), reads the log, advances the collective, completes handles. The
@@ -88,6 +57,8 @@ class Engine {
   // As Completed, of an op that allocates its result.
   Submission* Result(int64_t handle);
 
+  // The program submits more at once: until a thread waits, rank 0 fuses it, as Cork says. Any thread.
+  void AnnounceMore();
   // Takes the role, if it is free, and does what can be done now, without waiting.
   void Attend();
 
@@ -146,6 +117,8 @@ class Engine {
   // Whether the rendezvous needs this rank: its own offer was decided, or it must answer another rank's offer.
   bool MustMeet() const;
   Attention IdleAttention() const;
+  // Of the data thread; a ring ends it.
+  absl::Duration LongestIdleSleep() const;
 
   const EngineOptions options_;
   ReadyChannel* const channel_;
@@ -168,6 +141,7 @@ class Engine {
   Entry entry_;
   CpuMove cpu_move_;
   BatchRunner batch_;
+  Cork cork_;
 
   std::atomic<bool> attends_always_{false};
   std::atomic<bool> is_ending_{false};

@@ -54,6 +54,8 @@ void Orderer::RemoveGroup(uint32_t number) {
     auto is_gone = [this](uint32_t slot) { return !slots_.contains(slot); };
     ready->erase(std::remove_if(ready->begin(), ready->end(), is_gone), ready->end());
   }
+  ready_bytes_ = 0;
+  for (const uint32_t slot : batches_) ready_bytes_ += BytesOf(slots_.at(slot));
 }
 
 absl::Span<const int> Orderer::ranks(uint32_t group) const {
@@ -157,6 +159,7 @@ bool Orderer::Evaluate(uint32_t number, Slot& slot) {
   }
   if (posted == 0 || slot.missing > 0) return false;
   const bool urgent = Front(slot).is_inline != 0 || !Agrees(slot) || RootHasJoined(slot);
+  if (!urgent && group.has_rank_0) ready_bytes_ += BytesOf(slot);
   (urgent ? urgent_ : group.has_rank_0 ? batches_ : foreign_).push_back(number);
   return true;
 }
@@ -331,12 +334,17 @@ Entry Orderer::MakeUrgent(uint32_t number) {
 bool Orderer::CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const {
   const Kept& post = Front(slot);
   if (post.op != batch.op || slot.group != batch.group || post.flags != batch.flags) return false;
-  if (bytes + post.count * static_cast<int64_t>(SizeOf(post.dtype)) > options_.fusion_bytes) return false;
+  if (bytes + BytesOf(slot) > options_.fusion_bytes) return false;
   if (batch.arena != ArenaOf(slot) || !HaveSameRanks(slots_.at(batch.items[0].slot), slot)) return false;
   if (TraitsOf(batch.op).fusion == OpTraits::Fusion::kSameRoot) return post.root == batch.root;
   // Adasum weighs each tensor by itself.
   return post.reduce_op != ReduceOp::kAdasum && post.dtype == batch.dtype && post.reduce_op == batch.reduce_op &&
          post.prescale == batch.prescale && post.postscale == batch.postscale;
+}
+
+int64_t Orderer::BytesOf(const Slot& slot) const {
+  const Kept& front = Front(slot);
+  return front.count * static_cast<int64_t>(SizeOf(front.dtype));
 }
 
 Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
@@ -348,7 +356,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
   int64_t bytes = 0;
   auto add = [&](uint32_t number, Slot& slot) {
     const Kept& front = Front(slot);
-    const int64_t size = front.count * static_cast<int64_t>(SizeOf(front.dtype));
+    const int64_t size = BytesOf(slot);
     bytes += size;
     // Broadcasts of any type travel together as bytes.
     entry.items.push_back({number, 0, entry.op == OpType::kBroadcast ? size : front.count});
@@ -376,6 +384,7 @@ Entry Orderer::MakeBatch(std::deque<uint32_t>& ready) {
       next = ready.erase(next);
     }
   }
+  if (&ready == &batches_) ready_bytes_ -= bytes;
   // Only now: a slot with further posts becomes ready again, and must not be fused twice into one batch.
   for (uint32_t number : taken) PopFronts(number, slots_.at(number));
   return entry;

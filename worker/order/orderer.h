@@ -49,6 +49,8 @@ class Orderer {
   std::optional<Entry> Next(bool collectives);
   // Whether Next would give something with `collectives`.
   bool HasReady() const { return !urgent_.empty() || !foreign_.empty() || !batches_.empty() || !notices_.empty(); }
+  // Bytes of rank 0's tensors, one rank's, in the batches that `collectives` leaves for later.
+  int64_t ready_bytes() const { return ready_bytes_; }
   // The ranks of a group; empty if it is not known.
   absl::Span<const int> ranks(uint32_t group) const;
   // Whether a group without rank 0 exists, whose posts rank 0 must attend to at any time.
@@ -111,6 +113,7 @@ class Orderer {
   Entry MakeUrgent(uint32_t number);
   Entry MakeInline(uint32_t number, Slot& slot);
   Entry MakeDispute(uint32_t number, Slot& slot);
+  int64_t BytesOf(const Slot& slot) const;
   Entry MakeBatch(std::deque<uint32_t>& ready);
   bool CanFuse(const Entry& batch, const Slot& slot, int64_t bytes) const;
 
@@ -127,6 +130,7 @@ class Orderer {
   std::deque<uint32_t> urgent_;   // inline results and disputes
   std::deque<uint32_t> foreign_;  // batches of groups without rank 0
   std::deque<uint32_t> batches_;
+  int64_t ready_bytes_ = 0;
   std::deque<Entry> notices_;  // kLeft, kRetire, kAllJoined
   std::vector<bool> joined_;
   // By rank: how many of its posts hit a retired slot. The rank gets these submissions back and posts them again. A

@@ -37,6 +37,42 @@ TEST(OrdererTest, ABatchLiesInAnArenaWhereAllRanksHavePutItAtEqualOffsets) {
   EXPECT_EQ(entries[1].arena, 0u);
 }
 
+TEST(OrdererTest, CountsTheBytesOfReadyBatchesOfRank0) {
+  Orderer orderer = WithSlots(2, 3);
+  orderer.AddGroup(1, {1});
+  orderer.AddSlot(4, 1);
+  EXPECT_EQ(orderer.ready_bytes(), 0);
+  Post large = Allreduce(1);
+  large.count = 1000;
+  orderer.OnPost(0, large);
+  EXPECT_EQ(orderer.ready_bytes(), 0) << "rank 1 is missing";
+  orderer.OnPost(1, large);
+  PostOnAll(orderer, 2, Allreduce(2));
+  orderer.OnPost(1, Allreduce(4));
+  const int64_t small = Allreduce(2).count * static_cast<int64_t>(SizeOf(Allreduce(2).dtype));
+  EXPECT_EQ(orderer.ready_bytes(), 1000 * static_cast<int64_t>(SizeOf(large.dtype)) + small);
+  // Ready again behind the present round.
+  PostOnAll(orderer, 2, Allreduce(2));
+  ASSERT_EQ(SlotsOf(*orderer.Next(true)), std::vector<uint32_t>{4});
+  ASSERT_THAT(SlotsOf(*orderer.Next(true)), ElementsAre(1, 2));
+  EXPECT_EQ(orderer.ready_bytes(), small);
+  ASSERT_THAT(SlotsOf(*orderer.Next(true)), ElementsAre(2));
+  EXPECT_EQ(orderer.ready_bytes(), 0);
+}
+
+TEST(OrdererTest, ARemovedGroupHasNoReadyBytes) {
+  Orderer orderer(2, {});
+  orderer.AddGroup(1, {0, 1});
+  orderer.AddSlot(1, 0);
+  orderer.AddSlot(2, 1);
+  PostOnAll(orderer, 2, Allreduce(1));
+  const int64_t one = orderer.ready_bytes();
+  PostOnAll(orderer, 2, Allreduce(2));
+  EXPECT_EQ(orderer.ready_bytes(), 2 * one);
+  orderer.RemoveGroup(1);
+  EXPECT_EQ(orderer.ready_bytes(), one);
+}
+
 TEST(OrdererTest, WhatLiesInDifferentArenasIsNotFused) {
   Orderer orderer = WithSlots(2, 4);
   PostOnAll(orderer, 2, InArena(1, {7, 100}));

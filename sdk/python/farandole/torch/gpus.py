@@ -50,6 +50,13 @@ def place(tensor: torch.Tensor) -> Place:
     return index, lambda: torch.cuda.current_stream(index).cuda_stream
 
 
+def announce_more(tensor: torch.Tensor) -> None:
+    """Others will follow soon, until this thread waits: so they travel together, where each would be a collective of its
+    own."""
+    if tensor.is_cuda and lib.farandole_gpu_transport()[0] != b"\0":
+        lib.farandole_announce_more()
+
+
 def agree() -> None:
     """As settle(), on all ranks at once: NCCL's kernels end also if a peer has aborted them and this rank does not know
     of it yet, but such a peer does not come to a barrier. Nothing where no rank has tensors in a GPU."""

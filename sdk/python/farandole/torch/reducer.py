@@ -246,6 +246,8 @@ class Reducer:
     def _submit(self, unit: Unit) -> None:
         gradient = unit.gradients[0]
         grad = gradient.settled()
+        if not self._submitted:
+            gpus.announce_more(grad)
         if (
             len(unit.gradients) > 1
             or self.settings.compression is not Compression.none
@@ -256,9 +258,8 @@ class Reducer:
         ):
             self._submit_any(unit)
             return
-        dims, ndim = unit.dims
         address, _, dtype = ops.adapter.describe(grad)
-        call = (unit.encoded, address, address, dims, ndim, dtype, *self._call)
+        call = (unit.encoded, address, address, *unit.dims, dtype, *self._call)
         try:
             if grad.is_cpu:
                 number = lib.farandole_allreduce(*call)

@@ -10,7 +10,7 @@ namespace farandole {
 // Rows of the store whose keys begin alike: "job" of "job/team/train". store.proto lists them.
 struct RowKind {
   absl::string_view name;
-  // What the rows hold. Null: text of the store's own, or nothing.
+  // Each row holds such a message. Null: text of the store's own, or nothing.
   const google::protobuf::Message* message = nullptr;
   // The key has the tenant's name behind the kind.
   bool is_of_tenant = false;

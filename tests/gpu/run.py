@@ -91,7 +91,9 @@ def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-np", type=int, default=0, help="ranks; default: 2, and one for each GPU if there are more")
-    parser.add_argument("--check", action="append", help="one of checks.py, or jax.MODULE; may be repeated; default: all")
+    parser.add_argument(
+        "--check", action="append", help="one of checks.py, or jax.MODULE; may be repeated; default: all"
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():

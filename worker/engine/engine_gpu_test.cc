@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/device/fake/fake_gpus.h"
@@ -82,44 +80,6 @@ TEST_P(EngineGpuTest, ReducesWhatIsThereOnlyLater) {
         ASSERT_THAT(tensors[i]->values, testing::Each(testing::FloatNear(wanted, 1e-5f)));
       }
     }
-  });
-}
-
-// Each tensor would be a batch of its own, or nearly: a batch is over when it is enqueued.
-TEST_P(EngineGpuTest, AnnouncedTensorsTravelInOneBatch) {
-  constexpr int kTensors = 20, kAttempts = 20;
-  std::vector<uint64_t> least(size(), kTensors);
-  epoch_->OnEachRank([&](int rank) {
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const uint64_t before = epoch_->engine(rank).counters().batches;
-      std::vector<std::unique_ptr<TestTensor>> tensors;
-      epoch_->engine(rank).AnnounceMore();
-      for (int i = 0; i < kTensors; ++i) {
-        tensors.push_back(Late(rank, absl::StrCat("t", i), std::vector<float>(100 + i, static_cast<float>(rank + i))));
-        ASSERT_TRUE(epoch_->Submit(rank, *tensors.back()).ok());
-      }
-      for (int i = 0; i < kTensors; ++i) {
-        const absl::Status waited = epoch_->Wait(rank, *tensors[i]);
-        ASSERT_TRUE(waited.ok()) << waited;
-        ASSERT_THAT(tensors[i]->values, testing::Each(Sum() + static_cast<float>(size() * i)));
-      }
-      // In more where this thread did not run for longer than batches wait.
-      least[rank] = std::min(least[rank], epoch_->engine(rank).counters().batches - before);
-    }
-  });
-  EXPECT_THAT(least, testing::Each(1u));
-}
-
-TEST_P(EngineGpuTest, AnnouncedTensorsTravelAlsoIfNobodyWaits) {
-  epoch_->OnEachRank([&](int rank) {
-    epoch_->engine(rank).AnnounceMore();
-    const auto tensor = Late(rank, "t", std::vector<float>(10, static_cast<float>(rank)));
-    ASSERT_TRUE(epoch_->Submit(rank, *tensor).ok());
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (epoch_->engine(rank).table().pending() > 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-    EXPECT_EQ(epoch_->engine(rank).table().pending(), 0);
-    ASSERT_TRUE(epoch_->Wait(rank, *tensor).ok());
-    EXPECT_THAT(tensor->values, testing::Each(Sum()));
   });
 }
 

@@ -2,22 +2,16 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/version.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/known_jobs.h"
-#include "deploy/cli/text/evidence_text.h"
-#include "deploy/cli/text/tar_gz.h"
 #include "deploy/launcher/environment/options.h"
 #include "deploy/launcher/process/private_file.h"
-#include "nlohmann/json.hpp"
-#include "web/job_json.h"
+#include "web/files/evidence_archive.h"
+#include "web/files/evidence_text.h"
 
 namespace farandole {
 namespace {
@@ -37,24 +31,6 @@ int Report(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
-// Everything for a report of a bug: the answer for people and for programs, the job, and each rank by itself.
-absl::Status WriteArchive(const DiagnoseOptions& options, const v1::GetJobResponse& job,
-                          const v1::DiagnoseResponse& answer) {
-  const absl::Time now = absl::Now();
-  const std::string directory = absl::StrCat("farandole-", options.job.substr(0, 32), "/");
-  std::vector<std::pair<std::string, std::string>> files = {
-      {directory + "README.txt",
-       absl::StrCat("Job ", options.job, " as `farandole diagnose` of farandole ", kVersion, " saw it at ",
-                    absl::FormatTime(now, absl::UTCTimeZone()), ".\n\n", ShowEvidence(answer))},
-      {directory + "diagnosis.json", EvidenceJson(answer)},
-      {directory + "job.json", ShowJson(JobJson(job), 2)}};
-  for (const v1::RankEvidence& rank : answer.ranks())
-    files.emplace_back(absl::StrCat(directory, "rank-", rank.rank(), ".json"), EvidenceJson(rank));
-  const absl::StatusOr<std::string> packed = PackTarGz(files, now);
-  if (!packed.ok()) return packed.status();
-  return launcher::WriteNewFile(options.archive, *packed);
-}
-
 int Diagnose(const DiagnoseOptions& options) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status());
@@ -71,7 +47,9 @@ int Diagnose(const DiagnoseOptions& options) {
   if (!options.archive.empty()) {
     const absl::StatusOr<v1::GetJobResponse> job = known->session->GetJob(known->summary.tenant(), options.job);
     if (!job.ok()) return Report(job.status());
-    if (absl::Status written = WriteArchive(options, *job, *answer); !written.ok()) return Report(written);
+    const absl::StatusOr<std::string> packed = PackEvidence(*job, *answer, "`farandole diagnose`", absl::Now());
+    if (!packed.ok()) return Report(packed.status());
+    if (absl::Status written = launcher::WriteNewFile(options.archive, *packed); !written.ok()) return Report(written);
   }
   if (options.json) {
     std::cout << EvidenceJson(*answer);

@@ -13,9 +13,9 @@
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/known_jobs.h"
-#include "deploy/cli/text/job_timeline.h"
 #include "deploy/cli/timeline_files.h"
 #include "deploy/launcher/environment/options.h"
+#include "web/files/job_timeline.h"
 
 namespace farandole {
 namespace {

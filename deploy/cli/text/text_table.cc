@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -47,15 +46,6 @@ std::string ShowAge(absl::Duration age) {
   if (seconds < 2 * 3600) return absl::StrCat(seconds / 60, " min");
   if (seconds < 48 * 3600) return absl::StrCat(seconds / 3600, " h");
   return absl::StrCat(seconds / 86400, " d");
-}
-
-std::string ShowTime(absl::Time time) { return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()); }
-
-std::string WithoutControls(std::string text) {
-  for (char& c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
-  }
-  return text;
 }
 
 }  // namespace farandole

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/text/shown_text.h"  // ShowTime and WithoutControls, for the same commands
 
 namespace farandole {
 
@@ -27,10 +28,6 @@ void PrintTable(const std::vector<TextColumn>& columns, const std::vector<std::v
 std::string ShowSize(uint64_t bytes);
 // "5 s", "12 min", "3 h", "9 d"; "0 s" for a negative duration.
 std::string ShowAge(absl::Duration age);
-// "2026-11-21 16:36:50 UTC".
-std::string ShowTime(absl::Time time);
-// `text` with '?' in place of each control character.
-std::string WithoutControls(std::string text);
 
 }  // namespace farandole
 

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_TEXT_JOB_TIMELINE_H_
-#define FARANDOLE_DEPLOY_CLI_TEXT_JOB_TIMELINE_H_
+#ifndef FARANDOLE_WEB_FILES_JOB_TIMELINE_H_
+#define FARANDOLE_WEB_FILES_JOB_TIMELINE_H_
 
 #include <cstdint>
 #include <ostream>
@@ -32,4 +32,4 @@ absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& abou
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_TEXT_JOB_TIMELINE_H_
+#endif  // FARANDOLE_WEB_FILES_JOB_TIMELINE_H_

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_
-#define FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_
+#ifndef FARANDOLE_WEB_FILES_TAR_GZ_H_
+#define FARANDOLE_WEB_FILES_TAR_GZ_H_
 
 #include <string>
 #include <utility>
@@ -17,4 +17,4 @@ absl::StatusOr<std::string> PackTarGz(const std::vector<std::pair<std::string, s
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_TEXT_TAR_GZ_H_
+#endif  // FARANDOLE_WEB_FILES_TAR_GZ_H_

@@ -1,4 +1,4 @@
-#include "deploy/cli/text/evidence_text.h"
+#include "web/files/evidence_text.h"
 
 #include <map>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/op_type.h"
 #include "base/text/rank_text.h"
-#include "deploy/cli/text/text_table.h"
+#include "base/text/shown_text.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace farandole {

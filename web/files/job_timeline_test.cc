@@ -1,4 +1,4 @@
-#include "deploy/cli/text/job_timeline.h"
+#include "web/files/job_timeline.h"
 
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_TEXT_EVIDENCE_TEXT_H_
-#define FARANDOLE_DEPLOY_CLI_TEXT_EVIDENCE_TEXT_H_
+#ifndef FARANDOLE_WEB_FILES_EVIDENCE_TEXT_H_
+#define FARANDOLE_WEB_FILES_EVIDENCE_TEXT_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ std::string EvidenceJson(const google::protobuf::Message& answer);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_TEXT_EVIDENCE_TEXT_H_
+#endif  // FARANDOLE_WEB_FILES_EVIDENCE_TEXT_H_

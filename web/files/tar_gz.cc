@@ -1,4 +1,4 @@
-#include "deploy/cli/text/tar_gz.h"
+#include "web/files/tar_gz.h"
 
 #include <string.h>
 #include <zlib.h>

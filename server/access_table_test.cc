@@ -371,6 +371,8 @@ struct RouteRow {
   Principals allowed;
   // "": the route's own path.
   std::string asked = {};
+  // The status for those who are allowed.
+  unsigned answer = 200;
 };
 
 const std::map<std::string, RouteRow>& Routes() {
@@ -379,6 +381,15 @@ const std::map<std::string, RouteRow>& Routes() {
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
       {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},
       {"POST /api/v1/jobs/*/abort", {kControllers, "/api/v1/jobs/train/abort?tenant=team"}},
+      {"GET /api/v1/jobs/*/hang", {kViewers, "/api/v1/jobs/train/hang?tenant=team"}},
+      // It has not stalled.
+      {"GET /api/v1/jobs/*/hang/archive", {kViewers, "/api/v1/jobs/train/hang/archive?tenant=team", 404}},
+      // It has no workers, for whose answers this would wait.
+      {"POST /api/v1/jobs/*/stacks", {kViewers, "/api/v1/jobs/infer/stacks?tenant=team"}},
+      {"GET /api/v1/jobs/*/timeline", {kViewers, "/api/v1/jobs/train/timeline?tenant=team"}},
+      {"GET /api/v1/jobs/*/timeline/file", {kViewers, "/api/v1/jobs/train/timeline/file?tenant=team", 404}},
+      // None is recorded.
+      {"POST /api/v1/jobs/*/timeline", {kOperators, "/api/v1/jobs/train/timeline?tenant=team&record=off", 409}},
       {"GET /metrics", {{kClusterOperator, kRoot}}},
       {"GET /healthz", {kAnybody}},
       {"GET /", {kTokens}},
@@ -409,7 +420,7 @@ TEST_F(AccessTableTest, EveryRouteIsForThoseWhomTheTableNames) {
       const auto answer = HttpAsk(route.substr(0, space), coordinator_->http_address(), path, tokens_.at(principal));
       seen.insert(answer.result_int());
       if (row->second.allowed == kAnybody) continue;
-      EXPECT_EQ(answer.result_int() == 200, row->second.allowed.count(principal) > 0)
+      EXPECT_EQ(answer.result_int() == row->second.answer, row->second.allowed.count(principal) > 0)
           << route << " by principal " << principal << ": " << answer.result_int();
     }
     if (row->second.allowed == kAnybody) {

@@ -27,6 +27,14 @@ class CoordinatorHttpTest : public CoordinatorFixture {
   Response Get(const std::string& target, const std::string& token = "") {
     return HttpGet(coordinator_->http_address(), target, token);
   }
+  // With the coordinator's own token; a page of `origin` sends it.
+  Response Post(const std::string& target, const std::string& origin = "") {
+    http::request<http::empty_body> request(http::verb::post, target, 11);
+    request.set(http::field::authorization, "Bearer " + coordinator_->token());
+    if (!origin.empty()) request.set(http::field::origin, origin);
+    request.prepare_payload();
+    return HttpExchange(coordinator_->http_address(), std::move(request));
+  }
 };
 
 TEST_F(CoordinatorHttpTest, HealthIsOpenAndMetricsNeedAnAdminToken) {
@@ -138,6 +146,68 @@ TEST_F(CoordinatorHttpTest, AJobIsShownByParts) {
   EXPECT_EQ(Get("/api/v1/jobs/mnist?view=rank&rank=2", coordinator_->token()).result_int(), 404u);
   EXPECT_EQ(Get("/api/v1/jobs/mnist?view=queue", coordinator_->token()).result_int(), 400u);
   EXPECT_EQ(Get("/api/v1/jobs/nothing?view=page", coordinator_->token()).result_int(), 404u);
+}
+
+TEST_F(CoordinatorHttpTest, WhatIsKeptOfAStallAsksNobody) {
+  Start();
+  const auto workers = Train("mnist", 2);
+  const Json hang = Json::parse(Get("/api/v1/jobs/mnist/hang", coordinator_->token()).body());
+  EXPECT_EQ(hang["state"], "none");
+  EXPECT_EQ(hang["why"], "job mnist has not stalled since this coordinator has known it");
+  EXPECT_EQ(Get("/api/v1/jobs/mnist/hang/archive", coordinator_->token()).result_int(), 404u);
+  EXPECT_EQ(Get("/api/v1/jobs/nothing/hang", coordinator_->token()).result_int(), 404u);
+  Leave(workers);
+  // Of a job that is over, its workers are not asked either.
+  EXPECT_EQ(Json::parse(Get("/api/v1/jobs/mnist/hang", coordinator_->token()).body())["state"], "none");
+}
+
+TEST_F(CoordinatorHttpTest, StacksAreAskedOfTheRanksThatAnswer) {
+  Start();
+  const auto workers = Train("mnist", 2);
+  std::thread ranks([&workers] {
+    for (const auto& worker : workers) {
+      const auto wanted = worker->Await([](const v1::CoordinatorMessage& one) { return one.has_evidence_wanted(); });
+      ASSERT_TRUE(wanted.ok()) << wanted.status();
+      v1::WorkerMessage message;
+      message.mutable_evidence()->set_epoch(1);
+      message.mutable_evidence()->set_inquiry(wanted->evidence_wanted().inquiry());
+      message.mutable_evidence()->add_settings("a=b");
+      EXPECT_TRUE(worker->Send(message));
+    }
+  });
+  const Json asked = Json::parse(Post("/api/v1/jobs/mnist/stacks").body());
+  ranks.join();
+  EXPECT_EQ(asked["state"], "asked");
+  EXPECT_EQ(asked["answered"], 2);
+  EXPECT_EQ(asked["settings"], Json::array({"a=b"}));
+}
+
+TEST_F(CoordinatorHttpTest, ATimelineIsStartedAndStopped) {
+  Start();
+  const auto workers = Train("mnist", 1);
+  const auto state = [this] { return Json::parse(Get("/api/v1/jobs/mnist/timeline", coordinator_->token()).body()); };
+  EXPECT_EQ(state()["recording"], 0);
+  EXPECT_EQ(state()["may_record"], true);
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=maybe").result_int(), 400u);
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").body(),
+            "{\"sentence\":\"timeline 1 of job mnist begins\"}\n");
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").result_int(), 409u);
+  EXPECT_EQ(state()["is_on"], true);
+  const Response file = Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token());
+  EXPECT_EQ(file[http::field::content_disposition], "attachment; filename=\"mnist-timeline.json\"");
+  EXPECT_EQ(Json::parse(file.body())["traceEvents"], Json::array());
+  EXPECT_EQ(Get("/api/v1/jobs/nothing/timeline", coordinator_->token()).result_int(), 404u);
+}
+
+TEST_F(CoordinatorHttpTest, AFormOfAnotherSiteChangesNothing) {
+  Start();
+  const auto workers = Train("mnist", 1);
+  for (const char* what : {"timeline?record=on", "stacks", "abort"}) {
+    const Response refused = Post(absl::StrCat("/api/v1/jobs/mnist/", what), "http://elsewhere:7071");
+    EXPECT_EQ(refused.result_int(), 403u) << what;
+    EXPECT_THAT(refused.body(), HasSubstr("this request came from another site")) << what;
+  }
+  EXPECT_EQ(Json::parse(Get("/api/v1/jobs/mnist/timeline", coordinator_->token()).body())["recording"], 0);
 }
 
 TEST_F(CoordinatorHttpTest, ADrainWaitsForNoPage) {

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/evidence/flight_judge.h"
 #include "server/job/evidence/stack_groups.h"
@@ -27,6 +28,8 @@ constexpr absl::Duration kStallDistance = absl::Minutes(10);
 // Of their answers so much is kept: some 20 KiB a rank, for 50 ranks.
 constexpr size_t kMostStallBytes = 1 << 20;
 constexpr int kMostStallRecords = 64;
+// Begins the sentence about a stall in the job's history.
+constexpr char kAtTheStall[] = "at the stall, ";
 
 // The latest so many.
 void Shorten(int most, v1::FlightRecords* flight) {
@@ -199,7 +202,8 @@ void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
     }
   }
   if (!answer.sentence().empty()) {
-    job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat("at the stall, ", answer.sentence()));
+    job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat(kAtTheStall, answer.sentence()));
+    job_.ledger.MarkChanged();
     const bool is_shown =
         job_.run == nullptr ? job_.last.flights.empty() : job_.run->epoch().number() == answer.epoch();
     if (is_shown) job_.last.flight = absl::StrCat("at the last stall, ", answer.sentence());
@@ -208,12 +212,23 @@ void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
 }
 
 void EvidenceCalls::AnswerFromStall(CallId call) {
-  if (stall_.epoch() == 0) {
-    return job_.ledger.Answer<v1::DiagnoseResponse>(
-        call, absl::NotFoundError(
-                  absl::StrCat("job ", job_.ledger.name(), " has not stalled since this coordinator has known it")));
+  if (stall_.epoch() != 0) return job_.ledger.Answer<v1::DiagnoseResponse>(call, v1::DiagnoseResponse(stall_));
+  const std::string job = absl::StrCat("job ", job_.ledger.name());
+  const auto is_of_stall = [](const Waiting& waiting) { return waiting.call == 0; };
+  // The history outlives the coordinator's process, and the evidence does not.
+  const auto is_stall = [](const v1::HistoryEntry& entry) { return absl::StartsWith(entry.sentence(), kAtTheStall); };
+  absl::Status why = absl::NotFoundError(absl::StrCat(job, " has not stalled since this coordinator has known it"));
+  if (absl::c_any_of(waiting_, is_of_stall)) {
+    why = absl::UnavailableError(
+        absl::StrCat(job, " has stalled, and its ranks are being asked; ask again in ", ShowDuration(kAnswerTime)));
+  } else if (asked_in_ != 0) {
+    why = absl::FailedPreconditionError(
+        absl::StrCat(job, " has stalled, and none of its ranks answered within ", ShowDuration(kAnswerTime)));
+  } else if (absl::c_any_of(job_.ledger.history().entries(), is_stall)) {
+    why = absl::FailedPreconditionError(
+        absl::StrCat(job, " has stalled before this coordinator was started, and what its ranks said then is gone"));
   }
-  job_.ledger.Answer<v1::DiagnoseResponse>(call, v1::DiagnoseResponse(stall_));
+  job_.ledger.Answer<v1::DiagnoseResponse>(call, why);
 }
 
 void EvidenceCalls::AnswerFromRecords(CallId call) {

@@ -173,6 +173,13 @@ class EvidenceOfStallTest : public EvidenceCallsTest {
   std::vector<v1::DiagnoseResponse> LastStall() {
     return Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true, true}));
   }
+  // The status of the same question.
+  absl::Status WhyNoStall() {
+    for (const Output& output : shell_.Step(EvidenceRequested{shell_.NewCall(), true, true}).outputs) {
+      if (const auto* reply = std::get_if<Reply>(&output)) return reply->status;
+    }
+    return absl::InternalError("no answer came");
+  }
 
   absl::Duration age_;
   uint64_t asked_ = 0;
@@ -196,6 +203,27 @@ TEST_F(EvidenceOfStallTest, TheWorkersAreAskedOnceAndTheirAnswersAreKept) {
   const auto later = Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true}));
   ASSERT_EQ(later.size(), 1u);
   EXPECT_EQ(later[0].stacks_size(), 2);
+}
+
+TEST_F(EvidenceOfStallTest, WhyNothingIsKeptIsSaid) {
+  EXPECT_EQ(WhyNoStall(), absl::NotFoundError("job mnist has not stalled since this coordinator has known it"));
+  ASSERT_THAT(Stall(absl::Seconds(90)), ElementsAre(1, 1));
+  EXPECT_EQ(WhyNoStall(),
+            absl::UnavailableError("job mnist has stalled, and its ranks are being asked; ask again in 4 s"));
+  Answer(0, 1, "grad");
+  Answer(1, 1, "");
+  EXPECT_EQ(WhyNoStall(), absl::OkStatus());
+  shell_.Restart([](const Actions&) {});
+  EXPECT_EQ(WhyNoStall(),
+            absl::FailedPreconditionError("job mnist has stalled before this coordinator was started, and "
+                                          "what its ranks said then is gone"));
+}
+
+TEST_F(EvidenceOfStallTest, ThatNoRankAnsweredIsSaid) {
+  ASSERT_THAT(Stall(absl::Seconds(90)), ElementsAre(1, 1));
+  Stall(absl::Seconds(6));
+  EXPECT_EQ(WhyNoStall(),
+            absl::FailedPreconditionError("job mnist has stalled, and none of its ranks answered within 4 s"));
 }
 
 TEST_F(EvidenceOfStallTest, TheKeptEvidenceHasABound) {

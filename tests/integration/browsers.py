@@ -51,6 +51,16 @@ def browsers() -> Iterator[Browser]:
         browser.close()
 
 
+def watched_pages(browser: Browser) -> Iterator[Watched]:
+    """A new page without a session."""
+    context = browser.new_context(color_scheme="light", locale="en-GB", viewport={"width": 1280, "height": 800})
+    made = Watched(context.new_page())
+    yield made
+    # A handler that still waits for its answer would fail the next test.
+    made.page.unroute_all(behavior="wait")
+    context.close()
+
+
 def sign_in(page: Page, http: str, token: str, place: str = "") -> None:
     """By keyboard; the address leads to the place afterwards."""
     page.goto(f"http://{http}/{place}")
@@ -82,6 +92,15 @@ def picture(page: Page, name: str) -> None:
     shot = page.screenshot(path=str(path) if os.environ.get("FARANDOLE_PICTURES") == "write" else None)
     assert len(shot) <= MOST_PICTURE_BYTES, f"{name}: {len(shot)} bytes"
     assert path.exists(), f"{path} is missing: run this test with FARANDOLE_PICTURES=write"
+
+
+def require_clean(page: Page) -> None:
+    """Fails where axe finds something, or where the page is wider than a window from a desktop's down to a phone's."""
+    require_axe(page)
+    for width, height in ((1280, 800), (640, 400), (360, 740)):
+        page.set_viewport_size({"width": width, "height": height})
+        require_no_sideways(page)
+    page.set_viewport_size({"width": 1280, "height": 800})
 
 
 def require_no_sideways(page: Page) -> None:

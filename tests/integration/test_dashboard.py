@@ -11,7 +11,18 @@ import urllib.request
 from typing import Callable, Iterator, List, Tuple
 
 import pytest
-from browsers import PATIENCE_MS, Watched, browsers, picture, require_axe, require_no_sideways, sign_in, token_of
+from browsers import (
+    PATIENCE_MS,
+    Watched,
+    browsers,
+    picture,
+    require_axe,
+    require_clean,
+    require_no_sideways,
+    sign_in,
+    token_of,
+    watched_pages,
+)
 from coordinators import Coordinator
 from gates import Gate
 from playwright.sync_api import Browser, Locator, Page, Route, expect
@@ -30,12 +41,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[Watched]:
     """A new page without a session."""
-    context = browser.new_context(color_scheme="light", locale="en-GB", viewport={"width": 1280, "height": 800})
-    made = Watched(context.new_page())
-    yield made
-    # A handler that still waits for its answer would fail the next test.
-    made.page.unroute_all(behavior="wait")
-    context.close()
+    yield from watched_pages(browser)
 
 
 def row_of(page: Page, job: str) -> Locator:
@@ -184,11 +190,7 @@ def visit_all_parts(page: Page) -> None:
     ):
         tab(page, name)
         expect(page.locator("main")).to_contain_text(mark)
-        require_axe(page)
-        for width, height in ((1280, 800), (640, 400), (360, 740)):
-            page.set_viewport_size({"width": width, "height": height})
-            require_no_sideways(page)
-        page.set_viewport_size({"width": 1280, "height": 800})
+        require_clean(page)
     read_metrics(page)
     page.goto(job_address + "/rank/1")
     expect(page.locator("main")).to_contain_text("missed alone")

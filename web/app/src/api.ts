@@ -195,6 +195,79 @@ export interface Logged {
   bound: string;
 }
 
+// Some ranks: in words, how many, and the first.
+export interface RankGroup {
+  text: string;
+  count: number;
+  first: number;
+}
+
+export interface HangWait {
+  name: string;
+  op: string;
+  group: number;
+  waited_ms: number;
+  waiting: RankGroup;
+  missing: RankGroup;
+}
+
+export interface StackGroup {
+  ranks: RankGroup;
+  is_dominant: boolean;
+  about: string;
+  frames: { function: string; file: string; line: number }[];
+  more_frames: number;
+}
+
+export interface Recorder {
+  rank: number;
+  is_missing: boolean;
+  pid: number;
+  unrecorded: number;
+  threads: { name: string; state: string; call: string }[];
+  records: {
+    name: string;
+    op: string;
+    state: string;
+    bytes: number;
+    group: number;
+    batch: number;
+    age_ms: number;
+    started_after_ms: number;
+    ended_after_ms: number;
+  }[];
+}
+
+// What ranks said of whom they wait for, at the last stall or when they were asked.
+export interface Evidence {
+  state: "kept" | "asked";
+  at_unix_ms: number;
+  epoch: number;
+  size: number;
+  answered: number;
+  stalled_unix_ms: number;
+  sentence: string;
+  waits: HangWait[];
+  stacks: StackGroup[];
+  silent: { ranks: RankGroup; why: string }[];
+  recorders: Recorder[];
+  settings: string[];
+}
+
+export type Hang = Evidence | { state: "none" | "gathering" | "gone"; at_unix_ms: number; why: string };
+
+export interface Timeline {
+  at_unix_ms: number;
+  // Its number; 0: none was recorded.
+  recording: number;
+  is_on: boolean;
+  started_unix_ms: number;
+  dropped: number;
+  forgotten: number;
+  // Whether the caller's token may start and stop one.
+  may_record: boolean;
+}
+
 // Why there is no answer. Status 0: the coordinator was not reached.
 export class Refusal extends Error {
   constructor(
@@ -222,10 +295,14 @@ export const askJson = async <T>(path: string): Promise<T> => (await (await ask(
 export const askText = async (path: string): Promise<string> => (await ask(path)).text();
 export const askBytes = async (path: string): Promise<Uint8Array> => new Uint8Array(await (await ask(path)).arrayBuffer());
 
-// Ends a job; one in the queue gives its place up.
-export async function abort(tenant: string, job: string, reason: string): Promise<void> {
-  const path = `/api/v1/jobs/${encodeURIComponent(job)}/abort?tenant=${encodeURIComponent(tenant)}`;
-  await ask(path, { method: "POST", body: reason });
+// The address of what belongs to a job: "abort", "hang/archive".
+export function pathOf(tenant: string, job: string, what: string, query: Record<string, string> = {}): string {
+  return `/api/v1/jobs/${encodeURIComponent(job)}/${what}?${new URLSearchParams({ tenant, ...query })}`;
+}
+
+// Changes or asks something of a job; the caller's token must allow it.
+export async function act<T>(tenant: string, job: string, what: string, query: Record<string, string> = {}, body = ""): Promise<T> {
+  return (await (await ask(pathOf(tenant, job, what, query), { method: "POST", body })).json()) as T;
 }
 
 // The address of a part of a job.

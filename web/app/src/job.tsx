@@ -2,9 +2,11 @@
 import type { JSX } from "preact";
 import { show, type Address } from "./address";
 import { askJson, viewOf, type Blocker, type Checkpoints as CheckpointList, type Job } from "./api";
+import { Actions } from "./actions";
 import { CheckpointTable, Checkpoints } from "./checkpoints";
 import { Collectives } from "./collectives";
 import { ago, bytes, clock, count, percent, plural } from "./format";
+import { HangPage } from "./hang";
 import { HostPage, Hosts } from "./hosts";
 import { useWatch } from "./live";
 import { isAbout, useLoad } from "./load";
@@ -14,7 +16,7 @@ import { GiveUp } from "./queue";
 import { RankPage } from "./rank";
 import { Ranks } from "./ranks";
 
-const TABS = ["overview", "ranks", "hosts", "collectives", "metrics", "checkpoints", "history"] as const;
+const TABS = ["overview", "ranks", "hosts", "collectives", "hang", "metrics", "checkpoints", "history"] as const;
 type Tab = (typeof TABS)[number];
 
 export interface JobProps {
@@ -68,6 +70,7 @@ function Part({ tab, job, props }: { tab: Tab; job: Job; props: JobProps }): JSX
   if (tab === "ranks") return <Ranks {...props} job={job} />;
   if (tab === "hosts") return <Hosts {...props} />;
   if (tab === "collectives") return <Collectives {...props} />;
+  if (tab === "hang") return <HangPage {...props} job={job} />;
   if (tab === "metrics") return <Metrics {...props} />;
   if (tab === "checkpoints") return <Checkpoints {...props} />;
   if (tab === "history") return <History job={job} />;
@@ -99,7 +102,12 @@ function Verdict({ job }: { job: Job }): JSX.Element {
           {job.diagnosis.now.seconds > 0 ? "Nothing stands out: no rank or host keeps the others waiting." : "Nothing was measured yet; a verdict needs some seconds of training."}
         </p>
       )}
-      {job.last_stall && <p class="sentence stalled">{`Stalled ${ago(job.last_stall_unix_ms, job.at_unix_ms)}: ${job.last_stall}`}</p>}
+      {job.last_stall && (
+        <p class="sentence stalled">
+          {`Stalled ${ago(job.last_stall_unix_ms, job.at_unix_ms)}: ${job.last_stall}. `}
+          <a href={show(["jobs", job.tenant, job.job, "hang"])}>Who waits for whom</a>
+        </p>
+      )}
     </section>
   );
 }
@@ -141,6 +149,7 @@ function Overview({ job, props }: { job: Job; props: JobProps }): JSX.Element {
         ))}
       </section>
       <Facts job={job} />
+      <Actions {...props} job={job} />
       <LatestCheckpoints {...props} />
     </>
   );

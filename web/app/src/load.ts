@@ -21,8 +21,8 @@ const POLL_MS = 3000;
 const IDLE_POLL_MS = 15000;
 
 // `key` names what is asked for: another key begins anew. `isDue` says which events are reasons to ask again; without
-// any it is asked every `idleMs`.
-export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean, idleMs = IDLE_POLL_MS): Loaded<T> {
+// any it is asked every `idleMs`, which may depend on the last answer.
+export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean, idleMs: number | ((value: T | undefined) => number) = IDLE_POLL_MS): Loaded<T> {
   const [loaded, setLoaded] = useState<{ key: string } & Loaded<T>>({ key, value: undefined, problem: undefined });
   const again = useRef<() => void>(() => undefined);
   const broken = useRef(false);
@@ -32,6 +32,7 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
     let isAsking = false;
     let isWanted = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let last: T | undefined;
     const run = async (): Promise<void> => {
       clearTimeout(timer);
       if (isAsking) {
@@ -42,6 +43,7 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
       isWanted = false;
       try {
         const value = await ask();
+        last = value;
         if (!isOver) setLoaded({ key, value, problem: undefined });
       } catch (problem) {
         if (!(problem instanceof Refusal)) throw problem;
@@ -50,7 +52,7 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
       }
       isAsking = false;
       if (isOver) return;
-      timer = setTimeout(() => void run(), isWanted ? BETWEEN_MS : broken.current ? POLL_MS : idleMs);
+      timer = setTimeout(() => void run(), isWanted ? BETWEEN_MS : broken.current ? POLL_MS : typeof idleMs === "number" ? idleMs : idleMs(last));
     };
     again.current = () => void run();
     void run();
@@ -87,4 +89,10 @@ export function isAbout(tenant: string, job: string): (trigger: Trigger) => bool
     const { jobs } = data as { jobs: { tenant: string; job: string; state?: string }[] };
     return jobs.some((one) => one.tenant === tenant && one.job === job && one.state !== undefined);
   };
+}
+
+// Those that say that more than its numbers has changed.
+export function hasChanged(tenant: string, job: string): (trigger: Trigger) => boolean {
+  const isAboutIt = isAbout(tenant, job);
+  return (trigger) => trigger.type !== "look" && isAboutIt(trigger);
 }

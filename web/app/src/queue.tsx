@@ -1,7 +1,7 @@
 // A job whose launch waits in the queue: a form by which it gives its place up, for those whose token allows it.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { abort, type Job } from "./api";
+import { act, type Job } from "./api";
 
 export function GiveUp({ job }: { job: Job }): JSX.Element {
   const [reason, setReason] = useState("");
@@ -9,7 +9,7 @@ export function GiveUp({ job }: { job: Job }): JSX.Element {
   const send = async (event: Event): Promise<void> => {
     event.preventDefault();
     try {
-      await abort(job.tenant, job.job, reason);
+      await act(job.tenant, job.job, "abort", {}, reason);
       setAnswer("It has given its place up.");
     } catch (refusal) {
       setAnswer(String((refusal as Error).message));

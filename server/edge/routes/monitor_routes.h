@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_
-#define FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_
+#ifndef FARANDOLE_SERVER_EDGE_ROUTES_MONITOR_ROUTES_H_
+#define FARANDOLE_SERVER_EDGE_ROUTES_MONITOR_ROUTES_H_
 
 #include <vector>
 
@@ -30,10 +30,11 @@ struct MonitorSources {
 //   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
+// and those of action_routes.h, hang_routes.h and timeline_routes.h.
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
 // to.
 std::vector<HttpRoute> MonitorRoutes(MonitorSources sources);
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_EDGE_MONITOR_ROUTES_H_
+#endif  // FARANDOLE_SERVER_EDGE_ROUTES_MONITOR_ROUTES_H_

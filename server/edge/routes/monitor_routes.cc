@@ -1,4 +1,4 @@
-#include "server/edge/monitor_routes.h"
+#include "server/edge/routes/monitor_routes.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,18 +7,20 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/pages/page.h"
+#include "server/edge/routes/action_routes.h"
+#include "server/edge/routes/hang_routes.h"
+#include "server/edge/routes/job_routes.h"
+#include "server/edge/routes/timeline_routes.h"
 #include "server/edge/view_json.h"
 #include "web/form_text.h"
 #include "web/job_json.h"
@@ -32,53 +34,7 @@ using Json = nlohmann::ordered_json;
 constexpr char kJobs[] = "/api/v1/jobs";
 constexpr char kOneJob[] = "/api/v1/jobs/*";
 constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
-constexpr char kAbort[] = "/api/v1/jobs/*/abort";
 constexpr char kEvents[] = "/api/v1/events";
-constexpr size_t kMaxReasonBytes = 1024;
-
-unsigned HttpStatusOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-      return 400;
-    case absl::StatusCode::kPermissionDenied:
-      return 403;
-    case absl::StatusCode::kNotFound:
-      return 404;
-    case absl::StatusCode::kFailedPrecondition:
-      return 409;
-    case absl::StatusCode::kResourceExhausted:
-      return 429;
-    case absl::StatusCode::kUnavailable:
-      return 503;
-    default:
-      return 500;
-  }
-}
-
-HttpReply Refuse(const absl::Status& status) { return HttpError(HttpStatusOf(status), std::string(status.message())); }
-
-HttpReply Reply200(const Json& json) {
-  HttpReply reply;
-  reply.body = ShowJson(json, -1) + "\n";
-  return reply;
-}
-
-// The edge reads, and no more.
-Access AccessOf(const HttpIdentity& identity) {
-  return {identity.tenant, identity.access >= HttpAccess::kAllTenants ? v1::AUDITOR : v1::VIEWER};
-}
-
-// Asks a job one question; `use` gets its answer, `answer` a refusal.
-template <typename Message, typename MakeEvent, typename Use>
-void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
-  router->Push(key, make_event,
-               [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
-                 const auto* found = std::get_if<Message>(&message);
-                 if (!status.ok()) return answer(Refuse(status));
-                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
-                 use(*found, answer);
-               });
-}
 
 // The rank whose history is asked for, "rank=37" in the query.
 std::optional<uint32_t> RankOf(const std::string& query) {
@@ -156,8 +112,7 @@ void AnswerCheckpoints(CallRouter* router, const JobKey& key, const std::string&
 
 void AnswerOne(CallRouter* router, JobViews* views, const HttpRequest& request, const HttpIdentity& identity,
                HttpAnswer answer) {
-  const std::string name = request.path.substr(sizeof(kOneJob) - 2);
-  const absl::StatusOr<JobKey> key = router->KeyFor(AccessOf(identity), name, QueryValue(request.query, "tenant"));
+  const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string view = QueryValue(request.query, "view");
   if (view.empty()) return AnswerJob(router, *key, RankOf(request.query), std::move(answer));
@@ -167,12 +122,8 @@ void AnswerOne(CallRouter* router, JobViews* views, const HttpRequest& request, 
 
 // Written on the edge's thread: it may be megabytes.
 HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& format, const std::string& job) {
-  HttpReply reply;
   if (format != "csv" && format != "json") return HttpError(400, "format is '" + format + "'; it must be json or csv");
-  if (format == "csv") {
-    reply.content_type = "text/csv; charset=utf-8";
-    reply.headers.emplace_back("Content-Disposition", absl::StrCat("attachment; filename=\"", job, ".csv\""));
-  }
+  HttpReply reply = format == "csv" ? FileReply("text/csv; charset=utf-8", job + ".csv") : HttpReply();
   // shared: std::function has copies of what it calls.
   reply.complete = [kept = std::make_shared<v1::ListLoggedResponse>(logged), format](HttpReply* complete) {
     complete->body = format == "csv" ? LoggedCsv(*kept) : LoggedJson(*kept);
@@ -181,9 +132,7 @@ HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& f
 }
 
 void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
-  const std::string& name = parts[parts.size() - 2];
-  const absl::StatusOr<JobKey> key = router->KeyFor(AccessOf(identity), name, QueryValue(request.query, "tenant"));
+  const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string format = QueryValue(request.query, "format");
   const std::vector<std::string> names = QueryValues(request.query, "name");
@@ -193,36 +142,9 @@ void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIden
         return LoggedListed{call, names};
       },
       std::move(answer),
-      [format, name](const v1::ListLoggedResponse& logged, const HttpAnswer& last) {
+      [format, name = key->job](const v1::ListLoggedResponse& logged, const HttpAnswer& last) {
         last(LoggedReply(logged, format.empty() ? "json" : format, name));
       });
-}
-
-// The body is the reason. A job in the queue gives its place up.
-void AbortJob(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-  if (IsFromElsewhere(request)) return answer(HttpError(403, "this request came from another site"));
-  const Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
-  if (!Has(access.role, Right::kControlOwn))
-    return answer(HttpError(403, absl::StrCat(access.Text(), " may not ", Describe(Right::kControlOwn))));
-  if (request.body.size() > kMaxReasonBytes) {
-    return answer(
-        HttpError(400, absl::StrCat("reason: ", request.body.size(), " bytes are more than ", kMaxReasonBytes)));
-  }
-  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
-  const absl::StatusOr<JobKey> key =
-      router->KeyFor(access, parts[parts.size() - 2], QueryValue(request.query, "tenant"));
-  if (!key.ok()) return answer(Refuse(key.status()));
-  if (router->audit() != nullptr) {
-    const AuditLog::Call audited{absl::StrCat("POST ", kAbort), request.peer, absl::StrCat("job ", key->Text())};
-    if (absl::Status allowed = router->audit()->AllowChange(access, audited); !allowed.ok())
-      return answer(Refuse(allowed));
-  }
-  AskJob<v1::AbortJobResponse>(
-      router, *key,
-      [&](CallId call) {
-        return AbortRequested{call, request.body, false, Has(access.role, Right::kControl) ? "" : access.token_id};
-      },
-      std::move(answer), [](const v1::AbortJobResponse&, const HttpAnswer& last) { last(Reply200(Json::object())); });
 }
 
 // Lower first: what needs somebody to look, what runs, what is over; within each the newest come first.
@@ -297,7 +219,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
                     [sources](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(ListJobs(sources, AccessOf(identity), request.query));
+                      answer(ListJobs(sources, ReaderOf(identity), request.query));
                     }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router, views](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
@@ -307,14 +229,13 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       AnswerLogged(router, request, identity, std::move(answer));
                     }});
-  routes.push_back({"POST", kAbort, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AbortJob(router, request, identity, std::move(answer));
-                    }});
   routes.push_back({"GET", kEvents, HttpAccess::kTenant,
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
                       answer(events->Open(request, identity));
                     }});
+  for (HttpRoute& route : ActionRoutes(router)) routes.push_back(std::move(route));
+  for (HttpRoute& route : HangRoutes(router, sources.registry)) routes.push_back(std::move(route));
+  for (HttpRoute& route : TimelineRoutes(router, sources.registry)) routes.push_back(std::move(route));
   return routes;
 }
 

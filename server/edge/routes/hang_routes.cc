@@ -1,0 +1,137 @@
+#include "server/edge/routes/hang_routes.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
+#include "server/edge/routes/job_routes.h"
+#include "web/files/evidence_archive.h"
+#include "web/files/hang_json.h"
+#include "web/form_text.h"
+
+namespace farandole {
+namespace {
+
+using Json = nlohmann::ordered_json;
+// The ranks' answers. shared: by the reply, which is written on the edge's thread, and is copied on its way.
+using Said = std::shared_ptr<const v1::DiagnoseResponse>;
+using Found = std::function<void(const absl::Status&, Said)>;
+
+constexpr char kHang[] = "/api/v1/jobs/*/hang";
+constexpr char kArchive[] = "/api/v1/jobs/*/hang/archive";
+constexpr char kStacks[] = "/api/v1/jobs/*/stacks";
+
+HttpReply HangReply(const std::string& state, Said said) {
+  HttpReply reply;
+  reply.complete = [state, said = std::move(said)](HttpReply* complete) {
+    Json json{{"state", state}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
+    json.update(HangJson(*said));
+    complete->body = Reply200(json).body;
+  };
+  return reply;
+}
+
+HttpReply NothingKept(const absl::Status& why) {
+  const char* const state = absl::IsNotFound(why) ? "none" : absl::IsUnavailable(why) ? "gathering" : "gone";
+  return Reply200({{"state", state}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}, {"why", why.message()}});
+}
+
+// The archive of it, with the job as it is now.
+void AnswerArchive(CallRouter* router, const JobKey& key, Said said, HttpAnswer answer) {
+  AskJob<v1::GetJobResponse>(
+      router, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
+      [name = key.job, said = std::move(said)](v1::GetJobResponse found, const HttpAnswer& last) {
+        HttpReply reply = FileReply("application/gzip", absl::StrCat("farandole-", name, ".tar.gz"));
+        // shared: as above.
+        const auto job = std::make_shared<const v1::GetJobResponse>(std::move(found));
+        reply.complete = [job, said](HttpReply* complete) {
+          const absl::StatusOr<std::string> packed = PackEvidence(*job, *said, "the dashboard", absl::Now());
+          if (packed.ok()) complete->body = *packed;
+          if (!packed.ok()) *complete = Refuse(packed.status());
+        };
+        last(std::move(reply));
+      });
+}
+
+void Ask(CallRouter* router, const JobKey& key, bool last_stall, Found found) {
+  router->Push(
+      key,
+      [last_stall](CallId call) {
+        return EvidenceRequested{call, true, last_stall};
+      },
+      [found = std::move(found)](const absl::Status& status, ReplyMessage message) {
+        auto* said = std::get_if<v1::DiagnoseResponse>(&message);
+        if (status.ok() && said == nullptr)
+          return found(absl::InternalError("the job's answer is of another call's type"), nullptr);
+        found(status, status.ok() ? std::make_shared<const v1::DiagnoseResponse>(std::move(*said)) : nullptr);
+      });
+}
+
+// Of a job that is over, what was read when its workers ended comes first; to one that runs, the same question would go
+// to its workers.
+void FindKept(CallRouter* router, const JobRegistry* registry, const JobKey& key, Found found) {
+  const std::optional<v1::JobSummary> job = registry->Find(key);
+  if (!job.has_value()) return found(absl::NotFoundError(absl::StrCat("there is no job ", key.Text())), nullptr);
+  if (job->state() != v1::JOB_STATE_FINISHED && job->state() != v1::JOB_STATE_FAILED)
+    return Ask(router, key, /*last_stall=*/true, std::move(found));
+  Ask(router, key, /*last_stall=*/false,
+      [router, key, found = std::move(found)](const absl::Status& status, Said said) {
+        if (status.ok() && said->ranks_size() > 0) return found(status, std::move(said));
+        Ask(router, key, /*last_stall=*/true, found);
+      });
+}
+
+void AnswerKept(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
+                const HttpIdentity& identity, bool as_archive, HttpAnswer answer) {
+  const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
+  if (!key.ok()) return answer(Refuse(key.status()));
+  if (!registry->Find(*key).has_value()) return answer(HttpError(404, absl::StrCat("there is no job ", key->Text())));
+  FindKept(router, registry, *key,
+           [router, key = *key, as_archive, answer = std::move(answer)](const absl::Status& status, Said said) {
+             if (!status.ok()) return answer(as_archive ? Refuse(status) : NothingKept(status));
+             if (as_archive) return AnswerArchive(router, key, std::move(said), answer);
+             answer(HangReply("kept", std::move(said)));
+           });
+}
+
+void AskNow(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+  const absl::StatusOr<JobAction> action = AdmitAction(router, request, identity, Right::kView, kStacks);
+  if (!action.ok()) return answer(Refuse(action.status()));
+  const bool as_archive = QueryValue(request.query, "format") == "archive";
+  CarryOut<v1::DiagnoseResponse>(
+      router, *action,
+      [](CallId call) {
+        return EvidenceRequested{call, true, false};
+      },
+      std::move(answer),
+      [router, key = action->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
+        auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
+        if (as_archive) return AnswerArchive(router, key, std::move(said), last);
+        last(HangReply("asked", std::move(said)));
+      });
+}
+
+}  // namespace
+
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry) {
+  std::vector<HttpRoute> routes;
+  for (const bool as_archive : {false, true}) {
+    routes.push_back({"GET", as_archive ? kArchive : kHang, HttpAccess::kTenant,
+                      [=](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                        AnswerKept(router, registry, request, identity, as_archive, std::move(answer));
+                      }});
+  }
+  routes.push_back({"POST", kStacks, HttpAccess::kTenant,
+                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AskNow(router, request, identity, std::move(answer));
+                    }});
+  return routes;
+}
+
+}  // namespace farandole

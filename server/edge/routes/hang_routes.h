@@ -1,0 +1,25 @@
+#ifndef FARANDOLE_SERVER_EDGE_ROUTES_HANG_ROUTES_H_
+#define FARANDOLE_SERVER_EDGE_ROUTES_HANG_ROUTES_H_
+
+#include <vector>
+
+#include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+// The evidence of who waits for whom in a job, for callers with a token that shows it; MonitorService.Diagnose has the
+// same.
+//   GET  /api/v1/jobs/NAME/hang          what is kept of its last stall, or of its end; asks no worker. The fields of
+//                                        web/files/hang_json.h with "state": "kept"; or "none" (it has not stalled),
+//                                        "gathering" (its ranks are being asked), "gone", each with the sentence "why"
+//   GET  /api/v1/jobs/NAME/hang/archive  the same as a .tar.gz with everything; 404, 409 or 503 where nothing is kept
+//   POST /api/v1/jobs/NAME/stacks        asks the ranks now, which takes 4 s at most; "state": "asked". format=archive:
+//                                        the .tar.gz. The audit log has it
+// All outlive the routes.
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_ROUTES_HANG_ROUTES_H_

@@ -1,0 +1,81 @@
+#include "server/edge/routes/job_routes.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+#include "web/form_text.h"
+#include "web/job_json.h"
+
+namespace farandole {
+namespace {
+
+// Of "/api/v1/jobs/NAME/...", split at its slashes.
+constexpr size_t kNamePart = 4;
+
+unsigned HttpStatusOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+absl::StatusOr<JobKey> JobOf(CallRouter* router, const HttpRequest& request, const Access& access) {
+  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');
+  return router->KeyFor(access, parts.at(kNamePart), QueryValue(request.query, "tenant"));
+}
+
+}  // namespace
+
+HttpReply Refuse(const absl::Status& status) { return HttpError(HttpStatusOf(status), std::string(status.message())); }
+
+HttpReply Reply200(const nlohmann::ordered_json& json) {
+  HttpReply reply;
+  reply.body = ShowJson(json, -1) + "\n";
+  return reply;
+}
+
+HttpReply FileReply(const std::string& content_type, const std::string& name) {
+  HttpReply reply;
+  reply.content_type = content_type;
+  reply.headers.emplace_back("Content-Disposition", absl::StrCat("attachment; filename=\"", name, "\""));
+  return reply;
+}
+
+Access ReaderOf(const HttpIdentity& identity) {
+  return {identity.tenant, identity.access >= HttpAccess::kAllTenants ? v1::AUDITOR : v1::VIEWER};
+}
+
+absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
+  return JobOf(router, request, ReaderOf(identity));
+}
+
+absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
+                                      Right right, absl::string_view path) {
+  if (IsFromElsewhere(request)) return absl::PermissionDeniedError("this request came from another site");
+  const Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
+  if (!Has(access.role, right))
+    return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
+  const absl::StatusOr<JobKey> key = JobOf(router, request, access);
+  if (!key.ok()) return key.status();
+  JobAction action{access, *key, {absl::StrCat("POST ", path), request.peer, absl::StrCat("job ", key->Text())}};
+  if (router->audit() != nullptr) {
+    if (absl::Status allowed = router->audit()->AllowChange(access, action.audited); !allowed.ok()) return allowed;
+  }
+  return action;
+}
+
+}  // namespace farandole

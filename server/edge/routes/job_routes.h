@@ -1,0 +1,73 @@
+#ifndef FARANDOLE_SERVER_EDGE_ROUTES_JOB_ROUTES_H_
+#define FARANDOLE_SERVER_EDGE_ROUTES_JOB_ROUTES_H_
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
+#include "server/audit/audit_log.h"
+#include "server/edge/call_router.h"
+#include "server/registry/job_key.h"
+#include "server/registry/rights.h"
+#include "web/http_message.h"
+
+namespace farandole {
+
+// Common parts of the routes about one job.
+
+// The reply that says this error, with the HTTP status that its code comes nearest to.
+HttpReply Refuse(const absl::Status& status);
+HttpReply Reply200(const nlohmann::ordered_json& json);
+// A file that the browser keeps under this name.
+HttpReply FileReply(const std::string& content_type, const std::string& name);
+
+// As which a caller looks at jobs.
+Access ReaderOf(const HttpIdentity& identity);
+// The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's.
+absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity);
+
+// A change of a job that its caller may make, and that the audit log has.
+struct JobAction {
+  Access caller;
+  JobKey job;
+  AuditLog::Call audited;
+};
+// `path`: the route's, for the audit. PERMISSION_DENIED: a page of another site has sent it, or the caller has not this
+// right; KeyFor's errors; UNAVAILABLE: the audit log cannot be written.
+absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
+                                      Right right, absl::string_view path);
+
+// Asks a job one question; `use(Message, answer)` gets its answer, and `answer` a refusal, on a job loop's thread.
+template <typename Message, typename MakeEvent, typename Use>
+void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+  router->Push(key, make_event,
+               [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
+                 auto* found = std::get_if<Message>(&message);
+                 if (!status.ok()) return answer(Refuse(status));
+                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
+                 use(std::move(*found), answer);
+               });
+}
+
+// The same for a change: the audit log has its failure, too.
+template <typename Message, typename MakeEvent, typename Use>
+void CarryOut(CallRouter* router, const JobAction& action, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+  router->Push(action.job, make_event,
+               [router, action, answer = std::move(answer), use = std::move(use)](const absl::Status& status,
+                                                                                  ReplyMessage message) {
+                 auto* found = std::get_if<Message>(&message);
+                 if (!status.ok() && router->audit() != nullptr)
+                   router->audit()->TellFailed(action.caller, action.audited, status);
+                 if (!status.ok()) return answer(Refuse(status));
+                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
+                 use(std::move(*found), answer);
+               });
+}
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_ROUTES_JOB_ROUTES_H_

@@ -1,0 +1,131 @@
+// The buttons of a running job, for callers whose token allows it: they read its stacks and record its timeline.
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { show } from "./address";
+import { act, askJson, pathOf, type Job, type Timeline } from "./api";
+import { ago, clock, count, plural } from "./format";
+import { askStacks } from "./hang";
+import type { JobProps } from "./job";
+import { hasChanged, useLoad } from "./load";
+import { Show } from "./parts";
+
+interface ConfirmedProps {
+  readonly name: string;
+  // Says what the button does to the job.
+  readonly question: string;
+  readonly onConfirm: () => void;
+}
+
+// A button that asks before it acts.
+export function Confirmed({ name, question, onConfirm }: ConfirmedProps): JSX.Element {
+  const [isAsking, setAsking] = useState(false);
+  const yes = useRef<HTMLButtonElement>(null);
+  const opener = useRef<HTMLButtonElement>(null);
+  const wasAsking = useRef(false);
+  useEffect(() => {
+    if (isAsking) yes.current?.focus();
+    else if (wasAsking.current) opener.current?.focus();
+    wasAsking.current = isAsking;
+  }, [isAsking]);
+  if (!isAsking) {
+    return (
+      <button type="button" ref={opener} onClick={() => setAsking(true)}>
+        {name}
+      </button>
+    );
+  }
+  const confirm = (): void => {
+    setAsking(false);
+    onConfirm();
+  };
+  return (
+    <span class="confirm" role="group" aria-label={name} onKeyDown={(event) => event.key === "Escape" && setAsking(false)}>
+      <span>{question} </span>
+      <button type="button" ref={yes} onClick={confirm}>
+        {`Yes: ${name.toLowerCase()}`}
+      </button>{" "}
+      <button type="button" onClick={() => setAsking(false)}>
+        No
+      </button>
+    </span>
+  );
+}
+
+export function Actions({ job, ...props }: JobProps & { job: Job }): JSX.Element {
+  return (
+    <section aria-labelledby="actions-title">
+      <h2 id="actions-title">Look closer</h2>
+      {job.state === "running" && <StacksNow {...props} />}
+      <TimelineActions {...props} job={job} />
+    </section>
+  );
+}
+
+function StacksNow({ tenant, name }: JobProps): JSX.Element {
+  const [said, setSaid] = useState("");
+  const ask = async (): Promise<void> => {
+    setSaid("The ranks are asked; they have 4 s.");
+    try {
+      await askStacks(tenant, name);
+      location.hash = show(["jobs", tenant, name, "hang"]);
+    } catch (refusal) {
+      setSaid((refusal as Error).message);
+    }
+  };
+  return (
+    <div class="actions">
+      <button type="button" onClick={() => void ask()}>
+        Stacks now
+      </button>
+      <span class="remark">which line each program is in, and who waits for whom; no program is stopped for it</span>
+      <p role="status">{said}</p>
+    </div>
+  );
+}
+
+function TimelineActions({ tenant, name, job }: JobProps & { job: Job }): JSX.Element {
+  const [turn, setTurn] = useState(0);
+  const [said, setSaid] = useState("");
+  const loaded = useLoad<Timeline>(`${tenant}/${name}/timeline/${turn}`, () => askJson(pathOf(tenant, name, "timeline")), hasChanged(tenant, name));
+  const record = async (is: "on" | "off"): Promise<void> => {
+    try {
+      const done = await act<{ sentence: string }>(tenant, name, "timeline", { record: is });
+      setSaid(`${done.sentence}.`);
+    } catch (refusal) {
+      setSaid((refusal as Error).message);
+    }
+    setTurn((before) => before + 1);
+  };
+  const runs = job.state === "running" || job.state === "forming";
+  return (
+    <div class="actions">
+      <Show of={loaded}>
+        {(timeline) => (
+          <>
+            {runs && timeline.may_record && !timeline.is_on && (
+              <Confirmed name="Start a timeline" onConfirm={() => void record("on")}
+                question={`${plural(job.size, "worker")} will send the coordinator all their events until it is stopped${timeline.recording > 0 ? `; timeline ${timeline.recording} will be dropped` : ""}.`} />
+            )}
+            {runs && timeline.may_record && timeline.is_on && (
+              <button type="button" onClick={() => void record("off")}>
+                Stop the timeline
+              </button>
+            )}
+            {timeline.recording > 0 && <a href={pathOf(tenant, name, "timeline/file")}>Download the timeline</a>}
+            <span class="remark">{stateOf(timeline, runs)}</span>
+          </>
+        )}
+      </Show>
+      <p role="status">{said}</p>
+    </div>
+  );
+}
+
+function stateOf(timeline: Timeline, runs: boolean): string {
+  const rights = runs && !timeline.may_record ? "; your token may not start or stop one" : "";
+  if (timeline.recording === 0) return `no timeline was recorded${rights}`;
+  const lost = timeline.dropped + timeline.forgotten;
+  const missing = lost > 0 ? `, ${count(lost)} events are lost` : "";
+  const since = timeline.is_on ? `records since ${ago(timeline.started_unix_ms, timeline.at_unix_ms)}` : `was started ${clock(timeline.started_unix_ms)}, and has ended`;
+  return `timeline ${timeline.recording} ${since}${missing}; for Perfetto or chrome://tracing${rights}`;
+}

@@ -43,6 +43,7 @@ export function JobPage({ address }: { address: Address }): JSX.Element {
       <div class="headline">
         <h1 tabIndex={-1}>{name}</h1>
         {loaded.value && <State state={loaded.value.state} />}
+        {loaded.value && <a href={show(["compare"], { a: `${tenant}/${name}` })}>Compare with another run</a>}
       </div>
       <Show of={loaded}>
         {(job) => (

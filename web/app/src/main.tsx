@@ -2,6 +2,7 @@
 import { render, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { show, useAddress, type Address } from "./address";
+import { ComparePage } from "./compare";
 import { CoordinatorPage } from "./coordinator";
 import { duration } from "./format";
 import { JobPage } from "./job";
@@ -67,6 +68,7 @@ function View({ address }: { address: Address }): JSX.Element {
   const [first, , third] = address.parts;
   if (first === undefined) return <Jobs address={address} />;
   if (first === "jobs" && third !== undefined) return <JobPage address={address} />;
+  if (first === "compare") return <ComparePage address={address} />;
   if (first === "coordinator") return <CoordinatorPage />;
   return (
     <>
@@ -82,6 +84,7 @@ function View({ address }: { address: Address }): JSX.Element {
 
 function titleOf({ parts }: Address): string {
   if (parts[0] === "coordinator") return "Coordinator - Farandole";
+  if (parts[0] === "compare") return "Compare - Farandole";
   return parts[2] === undefined ? "Jobs - Farandole" : `${parts.slice(2).join(" ")} - Farandole`;
 }
 
@@ -116,8 +119,11 @@ function App(): JSX.Element {
           Farandole
         </a>
         <nav aria-label="Pages">
-          <a href={show([])} aria-current={address.parts[0] !== "coordinator" ? "page" : undefined}>
+          <a href={show([])} aria-current={address.parts[0] === undefined || address.parts[0] === "jobs" ? "page" : undefined}>
             Jobs
+          </a>
+          <a href={show(["compare"])} aria-current={address.parts[0] === "compare" ? "page" : undefined}>
+            Compare
           </a>
           <a href={show(["coordinator"])} aria-current={address.parts[0] === "coordinator" ? "page" : undefined}>
             Coordinator

@@ -199,6 +199,31 @@ TEST_F(CoordinatorHttpTest, ATimelineIsStartedAndStopped) {
   EXPECT_EQ(Get("/api/v1/jobs/nothing/timeline", coordinator_->token()).result_int(), 404u);
 }
 
+TEST_F(CoordinatorHttpTest, AGreatTimelineIsLeftToTheCommand) {
+  Start();
+  const auto workers = Train("mnist", 1);
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").result_int(), 200u);
+  // Of 8 MiB each, as they say; the edge unpacks none of them.
+  for (int64_t part = 1; part <= 5; ++part) {
+    v1::WorkerMessage message;
+    v1::TimelineChunk* const chunk = message.mutable_timeline_chunk();
+    chunk->set_epoch(1);
+    chunk->set_recording(1);
+    chunk->set_lines_zlib("x");
+    chunk->set_lines_bytes(8 << 20);
+    chunk->set_events(1);
+    chunk->set_sent_ns(part);
+    ASSERT_TRUE(workers[0]->Send(message));
+    const auto taken = workers[0]->Await([part](const v1::CoordinatorMessage& one) {
+      return one.has_timeline_order() && one.timeline_order().sent_ns() == part;
+    });
+    ASSERT_TRUE(taken.ok()) << taken.status();
+  }
+  const Response refused = Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token());
+  EXPECT_EQ(refused.result_int(), 413u);
+  EXPECT_THAT(refused.body(), HasSubstr("farandole timeline get mnist -o FILE fetches it"));
+}
+
 TEST_F(CoordinatorHttpTest, AFormOfAnotherSiteChangesNothing) {
   Start();
   const auto workers = Train("mnist", 1);

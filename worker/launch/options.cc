@@ -103,6 +103,11 @@ constexpr NumberSetting kNcclSplit = {"FARANDOLE_NCCL_SPLIT", 0, 0, 1,
                                       "1: the first GPU collective of all ranks makes the communicators of all process "
                                       "sets that exist by then (ncclCommSplit); 0: each set's own first collective "
                                       "makes its communicator; rank 0's value counts"};
+constexpr NumberSetting kEncrypt = {
+    "FARANDOLE_ENCRYPT", 0, 0, 1,
+    "1: tensors, and what orders them, are encrypted and authenticated where they cross a network, and GPUs of "
+    "different "
+    "hosts exchange nothing by NCCL; equal on all ranks; not with FARANDOLE_TRANSPORT=gloo"};
 constexpr NumberSetting kNvtx = {
     "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
 constexpr NumberSetting kMinSize = {
@@ -127,11 +132,11 @@ constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'4
 constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kJob,    &kProgram,
                                          &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId, &kLogLevel,
                                          &kLogFormat,   &kTimeline,          &kFlight};
-constexpr const NumberSetting* kNumbers[] = {
-    &kSize,        &kLaunchIndex,   &kJoinTimeout,  &kStallWarning,        &kFusion,
-    &kOutageLimit, &kMinSize,       &kMaxSize,      &kJoinWindow,          &kShortageLimit,
-    &kResetLimit,  &kLeastCooldown, &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,
-    &kNvtx,        &kLocalSlot,     &kNcclSplit};
+constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
+                                             &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
+                                             &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
+                                             &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx,
+                                             &kLocalSlot,    &kNcclSplit,           &kEncrypt};
 
 // Where NCCL's RAS listens by itself.
 constexpr char kNcclRas[] = "localhost:28028";
@@ -210,7 +215,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kStallLimit, 0},
               {kNvtx, 0},
               {kLocalSlot, 0},
-              {kNcclSplit, 0}};
+              {kNcclSplit, 0},
+              {kEncrypt, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -239,6 +245,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   if (values[15] != 0) options->profiler = Find({}, "NVTX_INJECTION64_PATH");
   options->local_slot = static_cast<int>(values[16]);
   options->nccl_splits = values[17] != 0;
+  options->encrypts = values[18] != 0;
   return absl::OkStatus();
 }
 
@@ -425,6 +432,12 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   if (transports.count(options.transport) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(kTransport.variable, " is \"", options.transport, "\", but must be ", kTransport.meaning));
+  }
+  if (options.encrypts && options.transport == "gloo") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kEncrypt.variable, " is 1 and ", kTransport.variable,
+                     " is \"gloo\", but Gloo encrypts nothing and takes any process for a peer; set ",
+                     kTransport.variable, " to \"auto\" or \"tcp\""));
   }
   options.program = ReadText(aliases, kProgram, given.program);
   options.path = ReadText(aliases, kPath, nullptr);

@@ -54,6 +54,7 @@ struct WorkerOptions {
   // 0: none.
   absl::Duration stall_limit;
   std::string transport;
+  bool encrypts = false;  // what ranks of different hosts send each other
   std::vector<std::string> network_interfaces;
   std::string nccl_library;  // "": what the process or the system has
   bool nccl_splits = false;  // communicators of process sets are made with that of all ranks

@@ -99,6 +99,26 @@ TEST_F(OptionsTest, TheLeastCooldownIsAtMostTheMost) {
             "FARANDOLE_COOLDOWN_MIN_MS is 10, but must be at most FARANDOLE_COOLDOWN_MAX_MS, which is 0");
 }
 
+TEST_F(OptionsTest, EncryptionIsForTransportsThatHaveIt) {
+  EXPECT_FALSE(ReadWorkerOptions(nullptr)->encrypts);
+  Set("FARANDOLE_ENCRYPT", "1");
+  for (const char* transport : {"auto", "tcp", "shm"}) {
+    Set("FARANDOLE_TRANSPORT", transport);
+    const absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(nullptr);
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_TRUE(options->encrypts);
+  }
+  Set("FARANDOLE_TRANSPORT", "gloo");
+  EXPECT_EQ(ReadWorkerOptions(nullptr).status(),
+            absl::InvalidArgumentError(
+                "FARANDOLE_ENCRYPT is 1 and FARANDOLE_TRANSPORT is \"gloo\", but Gloo encrypts nothing and takes any "
+                "process for a peer; set FARANDOLE_TRANSPORT to \"auto\" or \"tcp\""));
+  Set("FARANDOLE_ENCRYPT", "0");
+  EXPECT_TRUE(ReadWorkerOptions(nullptr).ok());
+  Set("FARANDOLE_ENCRYPT", "yes");
+  EXPECT_THAT(std::string(ReadWorkerOptions(nullptr).status().message()), HasSubstr("FARANDOLE_ENCRYPT is \"yes\""));
+}
+
 TEST_F(OptionsTest, HorovodsVariablesCountWhereOursAreNotSet) {
   Set("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
   absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(nullptr);

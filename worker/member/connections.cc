@@ -9,16 +9,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "worker/order/encrypted_stream.h"
 #include "worker/order/relay_link.h"
 #include "worker/order/socket_stream.h"
 #include "worker/transport/hosts/hosts_transport.h"
+#include "worker/transport/tcp/interface_address.h"
 #include "worker/transport/tcp/tcp_transport.h"
 
 namespace farandole {
 namespace {
 
 constexpr auto kSurface = std::chrono::milliseconds(100);
+
+// The prefix of the endpoints of a worker that encrypts. Versions that do not know it find no address there.
+constexpr absl::string_view kEncrypted = "encrypted-";
 
 size_t PageBytes(int size) { return (EpochPage::Bytes(size) + 4095) & ~size_t{4095}; }
 
@@ -27,20 +33,20 @@ size_t PageBytes(int size) { return (EpochPage::Bytes(size) + 4095) & ~size_t{40
 // Filled by the port's thread, which may do so after the wait was given up: so it is shared with the port's callbacks.
 class Connections::Arrivals {
  public:
-  explicit Arrivals(size_t count) : fds_(count, -1), missing_(count) {}
+  explicit Arrivals(size_t count) : sockets_(count), missing_(count) {}
   ~Arrivals() {
-    for (const int fd : fds_) {
-      if (fd >= 0) close(fd);
+    for (const PeerSocket& socket : sockets_) {
+      if (socket.fd >= 0) close(socket.fd);
     }
   }
 
-  void Arrive(size_t index, absl::StatusOr<int> fd) {
+  void Arrive(size_t index, absl::StatusOr<PeerSocket> made) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (fd.ok()) {
-      fds_[index] = *fd;
+    if (made.ok()) {
+      sockets_[index] = *made;
       --missing_;
     } else if (failure_.ok()) {
-      failure_ = fd.status();
+      failure_ = made.status();
     }
     changed_.notify_all();
   }
@@ -57,18 +63,20 @@ class Connections::Arrivals {
     return failure_;
   }
   // After Await: the caller's from now on.
-  int Take(size_t index) const { return std::exchange(fds_[index], -1); }
+  PeerSocket Take(size_t index) const { return std::exchange(sockets_[index], PeerSocket()); }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  mutable std::vector<int> fds_;
+  mutable std::vector<PeerSocket> sockets_;
   size_t missing_;
   absl::Status failure_;
 };
 
 Connections::Connections(const WorkerOptions& options)
-    : transport_option_(options.transport), log_(options.log_level, options.log_format, options.job) {}
+    : transport_option_(options.transport),
+      encrypts_(options.encrypts),
+      log_(options.log_level, options.log_format, options.job) {}
 
 absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptions& options) {
   std::unique_ptr<Connections> connections(new Connections(options));
@@ -97,8 +105,18 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Alone() {
 
 std::vector<std::string> Connections::Endpoints() const {
   std::vector<std::string> endpoints = {door_->endpoint()};
-  if (port_ != nullptr) endpoints.insert(endpoints.end(), port_->endpoints().begin(), port_->endpoints().end());
+  if (port_ == nullptr) return endpoints;
+  for (const std::string& endpoint : port_->endpoints())
+    endpoints.push_back(encrypts_ ? absl::StrCat(kEncrypted, endpoint) : endpoint);
   return endpoints;
+}
+
+std::optional<bool> Connections::Encrypts(absl::Span<const std::string> endpoints) {
+  for (absl::string_view endpoint : endpoints) {
+    const bool encrypts = absl::ConsumePrefix(&endpoint, kEncrypted);
+    if (ParseEndpoint(std::string(endpoint)).has_value()) return encrypts;
+  }
+  return std::nullopt;
 }
 
 absl::Status Connections::Meet(Meeting meeting) {
@@ -121,12 +139,18 @@ absl::Status Connections::Meet(Meeting meeting) {
   const auto arrivals = std::make_shared<Arrivals>(peers.size());
   arrivals_ = arrivals;
   if (port_ != nullptr) {
-    port_->Enter({meeting.epoch, meeting.secret, rank_, meeting.endpoints, meeting.who});
+    std::vector<std::vector<std::string>> reached = meeting.endpoints;
+    for (std::vector<std::string>& endpoints : reached) {
+      for (std::string& endpoint : endpoints) {
+        if (encrypts_) endpoint = std::string(absl::StripPrefix(endpoint, kEncrypted));
+      }
+    }
+    port_->Enter({meeting.epoch, meeting.secret, encrypts_, rank_, std::move(reached), meeting.who});
     for (size_t i = 0; i < peers.size(); ++i) {
       port_->Connect(peers[i], PeerPort::Purpose::kRelay, meeting.deadline,
-                     [arrivals, i, peer = peers[i], on_lost = meeting.on_lost](absl::StatusOr<int> fd) {
-                       if (!fd.ok()) on_lost(peer, std::string(fd.status().message()));
-                       arrivals->Arrive(i, std::move(fd));
+                     [arrivals, i, peer = peers[i], on_lost = meeting.on_lost](absl::StatusOr<PeerSocket> made) {
+                       if (!made.ok()) on_lost(peer, std::string(made.status().message()));
+                       arrivals->Arrive(i, std::move(made));
                      });
     }
   }
@@ -205,9 +229,12 @@ absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& ar
   std::vector<std::unique_ptr<RelayLink>> links;
   const std::vector<int> peers = HostsChannel::PeersOf(hosts_, rank_);
   for (size_t i = 0; i < peers.size(); ++i) {
-    absl::StatusOr<std::unique_ptr<SocketStream>> stream = SocketStream::Open(arrivals.Take(i), sockets_.get());
-    if (!stream.ok()) return stream.status();
-    links.push_back(std::make_unique<RelayLink>(peers[i], *std::move(stream)));
+    const PeerSocket socket = arrivals.Take(i);
+    absl::StatusOr<std::unique_ptr<SocketStream>> opened = SocketStream::Open(socket.fd, sockets_.get());
+    if (!opened.ok()) return opened.status();
+    std::unique_ptr<RelayStream> stream = *std::move(opened);
+    if (socket.secrets.has_value()) stream = std::make_unique<EncryptedStream>(std::move(stream), *socket.secrets);
+    links.push_back(std::make_unique<RelayLink>(peers[i], std::move(stream)));
   }
   channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), meeting.who,
                                             meeting.on_lost);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "worker/core/hosts.h"
 #include "worker/core/log.h"
 #include "worker/launch/options.h"
@@ -38,8 +39,11 @@ class Connections {
   // Of a rank without peers.
   static absl::StatusOr<std::unique_ptr<Connections>> Alone();
 
-  // For Member.endpoints: the host's door, then this worker's addresses on the network.
+  // For Member.endpoints: the host's door, then this worker's addresses on the network, "tcp:..." or, where the worker
+  // encrypts, "encrypted-tcp:...".
   std::vector<std::string> Endpoints() const;
+  // Whether a member encrypts what it sends to other hosts, as its endpoints say; nothing if it has no address there.
+  static std::optional<bool> Encrypts(absl::Span<const std::string> endpoints);
 
   struct Meeting {
     int rank = 0;
@@ -56,7 +60,7 @@ class Connections {
     // on the port's thread, before Meet fails. `evidence` as in PeerLost.
     std::function<void(int peer, const std::string& evidence)> on_lost;
   };
-  // Connects with the peers. Once.
+  // Connects with the peers, which encrypt if this rank does. Once.
   //   INVALID_ARGUMENT: the ranks are on several hosts, but the transport is to be shared memory; and what HostDoor,
   //   EpochMemory and PeerPort::Connect fail with
   absl::Status Meet(Meeting meeting);
@@ -93,6 +97,8 @@ class Connections {
   std::unique_ptr<Transport> MakeRemote();
 
   const std::string transport_option_;
+  // Data that crosses the network.
+  const bool encrypts_;
   const WorkerLog log_;
   // Where the transport is to be gloo.
   std::optional<GlooLibrary> gloo_;

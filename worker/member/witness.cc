@@ -32,6 +32,7 @@ std::vector<std::string> DescribeSettings(const WorkerOptions& options) {
           absl::StrCat("FARANDOLE_MIN_SIZE=", options.min_size),
           absl::StrCat("FARANDOLE_MAX_SIZE=", options.max_size),
           absl::StrCat("FARANDOLE_TRANSPORT=", options.transport),
+          absl::StrCat("FARANDOLE_ENCRYPT=", options.encrypts ? 1 : 0),
           absl::StrCat("FARANDOLE_NETWORK_INTERFACES=", absl::StrJoin(options.network_interfaces, ",")),
           absl::StrCat("FARANDOLE_FUSION_THRESHOLD_BYTES=", options.fusion_bytes),
           absl::StrCat("FARANDOLE_STALL_WARNING_MS=", absl::ToInt64Milliseconds(options.stall_warning)),

@@ -102,6 +102,8 @@ absl::Status Worker::BecomeMember(const v1::Epoch& epoch, int64_t next_handles, 
 // Where the peers could not be met, the coordinator may know better why, and whether the job goes on.
 void Worker::Forsake(const absl::Status& reason, Lineage* lineage, const Interrupted& interrupted) {
   const std::string words(reason.message());
+  // No later epoch changes this worker's settings.
+  if (absl::IsInvalidArgument(reason)) return link_->Leave(words, words);
   if (!options_.is_elastic()) return link_->Leave(words);
   const bool gives_up = interrupted && interrupted();
   if (!gives_up) AwaitWord(interrupted).IgnoreError();
@@ -129,10 +131,11 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
   }
   if (rank_numbers_.rank < 0)
     return absl::InternalError("the coordinator formed an epoch of which this worker is no member");
-  AgreeOnGpuTransport(epoch);
+  if (absl::Status agreed = AgreeOnEncryption(epoch); !agreed.ok()) return agreed;
   absl::StatusOr<Hosts> hosts = Hosts::WithIds(host_ids);
   if (!hosts.ok()) return hosts.status();
   hosts_ = *std::move(hosts);
+  AgreeOnGpuTransport(epoch);
   const int own_host = hosts_.HostOf(rank_numbers_.rank);
   rank_numbers_.local_size = hosts_.RanksOn(own_host);
   const absl::Span<const int> here = absl::MakeSpan(slots).subspan(hosts_.Leader(own_host), rank_numbers_.local_size);
@@ -148,7 +151,32 @@ absl::Status Worker::TakePlace(const v1::Epoch& epoch) {
   return absl::OkStatus();
 }
 
+absl::Status Worker::AgreeOnEncryption(const v1::Epoch& epoch) const {
+  const auto encrypts = [&epoch](int rank) {
+    const auto& endpoints = epoch.members(rank).endpoints();
+    return Connections::Encrypts(std::vector<std::string>(endpoints.begin(), endpoints.end()));
+  };
+  // Ranks without an address on a network say nothing.
+  int first = 0;
+  while (first < rank_numbers_.size && !encrypts(first).has_value()) ++first;
+  int other = -1;
+  for (int rank = first + 1; rank < rank_numbers_.size; ++rank) {
+    const std::optional<bool> said = encrypts(rank);
+    if (!said.has_value() || *said == *encrypts(first)) continue;
+    if (rank == rank_numbers_.rank || other < 0) other = rank;
+  }
+  if (other < 0 || (options_.is_elastic() && other != rank_numbers_.rank)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("FARANDOLE_ENCRYPT is ", *encrypts(first) ? 1 : 0, " on ", who_[first],
+                                                 ", and ", *encrypts(other) ? 1 : 0, " on ", who_[other],
+                                                 "; all ranks must have the same"));
+}
+
 void Worker::AgreeOnGpuTransport(const v1::Epoch& epoch) {
+  if (options_.encrypts && hosts_.count() > 1) {
+    gpu_transport_ =
+        absl::FailedPreconditionError("FARANDOLE_ENCRYPT is 1, and what NCCL sends to other hosts is not encrypted");
+    return;
+  }
   const auto name = [](const v1::Member& member) {
     return member.gpu_transport().empty() ? std::string("nothing") : member.gpu_transport();
   };

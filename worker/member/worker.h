@@ -90,6 +90,9 @@ class Worker {
   absl::StatusOr<v1::Epoch> AwaitEpoch(const Interrupted& interrupted);
   absl::Status BecomeMember(const v1::Epoch& epoch, int64_t next_handles, const Interrupted& interrupted);
   absl::Status TakePlace(const v1::Epoch& epoch);
+  // INVALID_ARGUMENT: some ranks encrypt what crosses the network, and others do not; names two ranks and both values.
+  // In an elastic job only those hear it that differ from rank 0, so that the others go on.
+  absl::Status AgreeOnEncryption(const v1::Epoch& epoch) const;
   void AgreeOnGpuTransport(const v1::Epoch& epoch);
   absl::Status Meet(const v1::Epoch& epoch, const Interrupted& interrupted);
   void MakeEngine(int64_t next_handles, uint32_t max_slots);

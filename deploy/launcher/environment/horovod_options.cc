@@ -122,6 +122,8 @@ constexpr SettingRow kSettings[] = {
     {"stall_check.enabled", "--stall-check", "--no-stall-check"},
     {"stall_check.warning_time_seconds", "--stall-check-warning-time-seconds", nullptr},
     {"stall_check.shutdown_time_seconds", "--stall-check-shutdown-time-seconds", nullptr},
+    // Ours.
+    {"encrypt", "--encrypt", "--no-encrypt"},
     {"library_options.mpi_threads_disable", "--mpi-threads-disable", "--no-mpi-threads-disable"},
     {"library_options.num_nccl_streams", "--num-nccl-streams", nullptr},
     {"library_options.thread_affinity", "--thread-affinity", nullptr},

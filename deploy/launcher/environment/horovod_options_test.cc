@@ -178,6 +178,24 @@ TEST_F(HorovodOptionsTest, AFilesSettingsCountWhereTheCommandLineSaysNothing) {
   EXPECT_THAT(options_.horovod.without_effect, Contains(Pair("--autotune", testing::_)));
 }
 
+TEST_F(HorovodOptionsTest, AFileMayAskForEncryption) {
+  for (const auto& [value, variable] : {std::make_pair("true", "1"), std::make_pair("false", "0")}) {
+    options_ = RunOptions();
+    ASSERT_EQ(Parse({"-np", "2", "prog"}), "");
+    const absl::Status applied = ApplyHorovodSettings(&app_, "config.yaml", {{"encrypt", value, 1}});
+    ASSERT_TRUE(applied.ok()) << applied;
+    EXPECT_THAT(options_.horovod.variables, UnorderedElementsAre(Pair("FARANDOLE_ENCRYPT", variable)));
+    app_.clear();
+  }
+  options_ = RunOptions();
+  ASSERT_EQ(Parse({"-np", "2", "--no-encrypt", "prog"}), "");
+  ASSERT_TRUE(ApplyHorovodSettings(&app_, "config.yaml", {{"encrypt", "true", 1}}).ok());
+  EXPECT_THAT(options_.horovod.variables, UnorderedElementsAre(Pair("FARANDOLE_ENCRYPT", "0")));
+  environment_.variables = {"FARANDOLE_ENCRYPT=1"};
+  EXPECT_THAT(WorkerVariables(environment_, options_), UnorderedElementsAre("FARANDOLE_ENCRYPT=0"));
+  EXPECT_THAT(Parse({"-np", "2", "--no-encrypt", "--encrypt", "prog"}), HasSubstr("excludes"));
+}
+
 TEST_F(HorovodOptionsTest, AFilesMistakesAreNamedWithTheirLine) {
   ASSERT_EQ(Parse({"-np", "2", "prog"}), "");
   const auto error = [this](const HorovodSetting& setting) {

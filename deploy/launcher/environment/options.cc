@@ -252,6 +252,15 @@ void AddElasticOptions(CLI::App* run, RunOptions* options) {
       ->type_name("MIN MAX");
 }
 
+void AddEncryptOptions(CLI::App* run, RunOptions* options) {
+  const auto set = [options](const char* value) { options->horovod.variables["FARANDOLE_ENCRYPT"] = value; };
+  CLI::Option* encrypt = run->add_flag_callback(
+      "--encrypt", [set] { set("1"); }, "Tensors are encrypted and authenticated where they cross a network");
+  run->add_flag_callback(
+         "--no-encrypt", [set] { set("0"); }, "They are not, whatever FARANDOLE_ENCRYPT says; the default")
+      ->excludes(encrypt);
+}
+
 }  // namespace
 
 RunEnvironment ReadRunEnvironment() {
@@ -327,6 +336,7 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
       ->type_name("HOST:PORT|auto")
       ->excludes(coordinator);
   AddMaxSlotsOption(run, &options->max_slots);
+  AddEncryptOptions(run, options);
   run->add_option("--output-filename", options->output_directory,
                   "Directory in which rank.N/stdout and rank.N/stderr get each worker's output too")
       ->type_name("DIR");

@@ -46,11 +46,12 @@ GlooPair& GlooTransport::PairOf(int rank) {
   // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
   const absl::Time deadline = rank > rank_ ? SteadyNow() + connect_limit_ : absl::InfiniteFuture();
   port_->Connect(rank, PeerPort::Purpose::kData, deadline,
-                 [weak = std::weak_ptr<GlooPair>(made)](absl::StatusOr<int> fd) {
+                 [weak = std::weak_ptr<GlooPair>(made)](absl::StatusOr<PeerSocket> made) {
+                   FD_CHECK(!made.ok() || !made->secrets.has_value()) << "Gloo encrypts nothing";
                    if (const std::shared_ptr<GlooPair> alive = weak.lock()) {
-                     alive->Connected(std::move(fd));
-                   } else if (fd.ok()) {
-                     close(*fd);
+                     alive->Connected(made.ok() ? absl::StatusOr<int>(made->fd) : made.status());
+                   } else if (made.ok()) {
+                     close(made->fd);
                    }
                  });
   return *pair;

@@ -1,6 +1,6 @@
-// Moves bytes between two processes as two hosts would, and prints how long it takes: over TcpTransport and
-// GlooTransport, and over plain blocking sockets, one or several. With --namespaces each process is in a network
-// namespace of its own, for instance
+// Moves bytes between two processes as two hosts would, and prints how long it takes: over TcpTransport, as it is and
+// encrypted, and GlooTransport, and over plain blocking sockets, one or several. With --namespaces each process is in a
+// network namespace of its own, for instance
 //
 //   ip netns add fa; ip netns add fb; ip link add va netns fa type veth peer name vb netns fb
 //   ip -n fa addr add 10.77.0.1/24 dev va; ip -n fb addr add 10.77.0.2/24 dev vb
@@ -38,6 +38,8 @@ namespace farandole {
 namespace {
 
 constexpr size_t kBulkBytes = 64 << 20;
+// The name of TcpTransport where it encrypts.
+constexpr char kEncrypted[] = "tcp-encrypted";
 
 // One of the two processes, and a pipe each way to the other.
 struct Process {
@@ -168,6 +170,7 @@ void MeasureTransport(const Process& process, const std::string& name, const std
   PeerPort::Identity identity;
   identity.epoch = 1;
   identity.secret = "secret";
+  identity.encrypts = name == kEncrypted;
   identity.rank = process.rank;
   Tell(process, (*port)->endpoints()[0]);
   identity.endpoints = {{Hear(process)}, {}};
@@ -175,10 +178,10 @@ void MeasureTransport(const Process& process, const std::string& name, const std
   identity.who = {"rank 0", "rank 1"};
   (*port)->Enter(std::move(identity));
   std::unique_ptr<Transport> transport;
-  if (name == "tcp") {
-    transport = std::make_unique<TcpTransport>(process.rank, 2, port->get(), sockets->get());
-  } else {
+  if (name == "gloo") {
     transport = std::make_unique<GlooTransport>(process.rank, 2, port->get(), &bell);
+  } else {
+    transport = std::make_unique<TcpTransport>(process.rank, 2, port->get(), sockets->get());
   }
   MeasureAll(process, name, Over(*transport, **sockets, bell), bulk_rounds);
   // Neither ends before the other is done.
@@ -258,10 +261,13 @@ int Main(int argc, char** argv) {
   std::vector<std::string> namespaces;
   std::vector<std::string> interfaces;
   std::vector<int> streams = {1, 2, 4};
+  std::vector<std::string> transports = {"tcp", kEncrypted, "gloo"};
   int bulk_rounds = 9;
   app.add_option("--namespaces", namespaces, "two network namespaces, one for each process")->expected(2);
   app.add_option("--interfaces", interfaces, "as FARANDOLE_NETWORK_INTERFACES");
-  app.add_option("--streams", streams, "of the plain sockets");
+  app.add_option("--streams", streams, "of the plain sockets; 0: none");
+  app.add_option("--transports", transports, "which of them to measure, in turns")
+      ->check(CLI::IsMember({"tcp", kEncrypted, "gloo"}));
   app.add_option("--bulk-rounds", bulk_rounds, "repetitions of 64 MiB");
   CLI11_PARSE(app, argc, argv);
   int up[2];
@@ -270,9 +276,9 @@ int Main(int argc, char** argv) {
   const pid_t child = fork();
   const Process process = child == 0 ? Process{1, down[0], up[1]} : Process{0, up[0], down[1]};
   if (!namespaces.empty()) EnterNamespace(namespaces[static_cast<size_t>(process.rank)]);
+  streams.erase(std::remove(streams.begin(), streams.end(), 0), streams.end());
   for (const int each : streams) MeasureRaw(process, interfaces, each, bulk_rounds);
-  MeasureTransport(process, "tcp", interfaces, bulk_rounds);
-  MeasureTransport(process, "gloo", interfaces, bulk_rounds);
+  for (const std::string& each : transports) MeasureTransport(process, each, interfaces, bulk_rounds);
   std::fflush(stdout);
   if (child != 0) waitpid(child, nullptr, 0);
   return 0;

@@ -44,6 +44,7 @@ struct Settings {
   std::vector<int64_t> bytes = {4, 65536, 1 << 20, 16 << 20, 64 << 20};
   double seconds = 1;
   bool is_half = false;
+  bool encrypts = false;
 };
 
 // The memory that all processes share.
@@ -91,6 +92,7 @@ class Process {
     PeerPort::Identity identity;
     identity.epoch = 1;
     identity.secret = "secret";
+    identity.encrypts = settings.encrypts;
     identity.rank = rank;
     for (int peer = 0; peer < hosts_.size(); ++peer) {
       identity.endpoints.push_back({board_.endpoints[peer]});
@@ -222,6 +224,7 @@ int Main(int argc, char** argv) {
   app.add_option("--bytes", settings.bytes, "of the tensor")->delimiter(',');
   app.add_option("--seconds", settings.seconds, "for each size and way");
   app.add_flag("--half", settings.is_half, "float16 instead of float32");
+  app.add_flag("--encrypt", settings.encrypts, "what crosses the network");
   CLI11_PARSE(app, argc, argv);
   const Hosts hosts = Hosts::WithSizes(settings.slots);
   auto* board = static_cast<Board*>(MapShared(sizeof(Board)));

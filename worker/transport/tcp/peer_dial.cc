@@ -22,7 +22,7 @@ constexpr absl::Duration kLongestSilence = absl::Seconds(10);
 
 }  // namespace
 
-PeerDial::PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<int>)> on_done)
+PeerDial::PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<PeerSocket>)> on_done)
     : loop_(loop), callee_(std::move(callee)), on_done_(std::move(on_done)) {
   deadline_timer_ = loop_->RunAfter(callee_.deadline - SteadyNow(), [this] {
     Finish(absl::DeadlineExceededError(absl::StrCat(callee_.who, " cannot be reached from here: ", Troubles())));
@@ -106,7 +106,7 @@ bool PeerDial::Take(Attempt* attempt, size_t size) {
 }
 
 void PeerDial::Claim(Attempt* attempt) {
-  PeerNonce nonce;
+  PeerNonce& nonce = attempt->acceptor_nonce;
   std::copy(attempt->bytes.begin(), attempt->bytes.end(), nonce.begin());
   attempt->bytes.clear();
   attempt->claim = callee_.claim;
@@ -125,7 +125,11 @@ void PeerDial::Win(Attempt* attempt) {
   if (send(attempt->fd, &kPeerChosen, 1, MSG_NOSIGNAL) != 1) return GiveUp(attempt, strerror(errno));
   loop_->UnwatchFd(attempt->fd);
   attempt->stage = Stage::kIdle;
-  Finish(std::exchange(attempt->fd, -1));
+  PeerSocket won = {std::exchange(attempt->fd, -1), std::nullopt};
+  if (attempt->claim.encrypts) {
+    won.secrets = ConnectionSecretsOf(callee_.secret, PeerSide::kConnector, attempt->acceptor_nonce, attempt->claim);
+  }
+  Finish(won);
 }
 
 std::string PeerDial::SilenceIn(Stage stage) {
@@ -155,9 +159,9 @@ void PeerDial::Close(Attempt* attempt) {
   close(std::exchange(attempt->fd, -1));
 }
 
-void PeerDial::Finish(absl::StatusOr<int> result) {
+void PeerDial::Finish(absl::StatusOr<PeerSocket> result) {
   // The callee may drop this.
-  const std::function<void(absl::StatusOr<int>)> on_done = std::move(on_done_);
+  const std::function<void(absl::StatusOr<PeerSocket>)> on_done = std::move(on_done_);
   on_done(std::move(result));
 }
 

@@ -12,6 +12,7 @@
 #include "worker/control/control_loop.h"
 #include "worker/transport/tcp/interface_address.h"
 #include "worker/transport/tcp/peer_proof.h"
+#include "worker/transport/tcp/peer_socket.h"
 
 namespace farandole {
 
@@ -31,7 +32,7 @@ class PeerDial {
   };
   // `on_done` is called once, with a connected socket or DEADLINE_EXCEEDED, never from the constructor, unless the dial
   // is dropped first; it may drop the dial.
-  PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<int>)> on_done);
+  PeerDial(ControlLoop* loop, Callee callee, std::function<void(absl::StatusOr<PeerSocket>)> on_done);
   ~PeerDial();
   PeerDial(const PeerDial&) = delete;
   PeerDial& operator=(const PeerDial&) = delete;
@@ -44,6 +45,7 @@ class PeerDial {
     Stage stage = Stage::kIdle;
     int fd = -1;
     PeerClaim claim;
+    PeerNonce acceptor_nonce{};
     PeerMac expected{};
     std::string bytes;
     // Of its silence, or of the pause before it is tried again.
@@ -66,12 +68,12 @@ class PeerDial {
   void Close(Attempt* attempt);
   // The error of a callee that is silent in this stage.
   static std::string SilenceIn(Stage stage);
-  void Finish(absl::StatusOr<int> result);
+  void Finish(absl::StatusOr<PeerSocket> result);
   std::string Troubles() const;
 
   ControlLoop* const loop_;
   const Callee callee_;
-  std::function<void(absl::StatusOr<int>)> on_done_;
+  std::function<void(absl::StatusOr<PeerSocket>)> on_done_;
   std::vector<std::unique_ptr<Attempt>> attempts_;
   ControlLoop::TimerId deadline_timer_ = 0;
 };

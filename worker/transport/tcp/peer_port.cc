@@ -127,7 +127,7 @@ PeerPort::~PeerPort() {
     given_up.get_future().wait();
     loop_->Stop();
   }
-  for (const auto& [key, fd] : arrived_) close(fd);
+  for (const auto& [key, arrived] : arrived_) close(arrived.fd);
   CloseListeners();
 }
 
@@ -221,7 +221,8 @@ bool PeerPort::Prove(Guests::iterator guest) {
   const bool is_purpose =
       claim->purpose == static_cast<uint8_t>(Purpose::kRelay) || claim->purpose == static_cast<uint8_t>(Purpose::kData);
   const auto rank = static_cast<uint32_t>(identity_->rank);
-  if (claim->epoch != identity_->epoch || claim->to != rank || claim->from >= rank || !is_purpose ||
+  if (claim->epoch != identity_->epoch || claim->encrypts != identity_->encrypts || claim->to != rank ||
+      claim->from >= rank || !is_purpose ||
       chosen_.count({static_cast<int>(claim->from), static_cast<Purpose>(claim->purpose)}) > 0)
     return false;
   const PeerMac mac = PeerMacOf(identity_->secret, PeerSide::kAcceptor, guest->nonce, *claim);
@@ -238,17 +239,19 @@ void PeerPort::HandOn(Guests::iterator guest) {
   const Key key(static_cast<int>(guest->claim.from), static_cast<Purpose>(guest->claim.purpose));
   if (!chosen_.insert(key).second) return Drop(guest);
   loop_->UnwatchFd(guest->fd);
-  const int fd = guest->fd;
+  PeerSocket arrived = {guest->fd, std::nullopt};
+  if (identity_->encrypts)
+    arrived.secrets = ConnectionSecretsOf(identity_->secret, PeerSide::kAcceptor, guest->nonce, guest->claim);
   guests_.erase(guest);
   const auto waiter = waiters_.find(key);
   if (waiter == waiters_.end()) {
-    arrived_[key] = fd;
+    arrived_[key] = arrived;
     return;
   }
   loop_->Cancel(waiter->second.timer);
   const OnDone on_done = std::move(waiter->second.on_done);
   waiters_.erase(waiter);
-  on_done(fd);
+  on_done(arrived);
 }
 
 void PeerPort::Drop(Guests::iterator guest) {
@@ -271,22 +274,23 @@ void PeerPort::StartConnect(const Key& key, absl::Time deadline, OnDone on_done)
   callee.claim.from = static_cast<uint32_t>(identity_->rank);
   callee.claim.to = static_cast<uint32_t>(key.first);
   callee.claim.purpose = static_cast<uint8_t>(key.second);
+  callee.claim.encrypts = identity_->encrypts;
   callee.who = identity_->who[peer];
   callee.endpoints = identity_->endpoints[peer];
   callee.deadline = deadline;
-  dials_[key] = std::make_unique<PeerDial>(loop_.get(), std::move(callee),
-                                           [this, key, on_done = std::move(on_done)](absl::StatusOr<int> result) {
-                                             // Closes the attempts that lost.
-                                             dials_.erase(key);
-                                             on_done(std::move(result));
-                                           });
+  dials_[key] = std::make_unique<PeerDial>(
+      loop_.get(), std::move(callee), [this, key, on_done = std::move(on_done)](absl::StatusOr<PeerSocket> result) {
+        // Closes the attempts that lost.
+        dials_.erase(key);
+        on_done(std::move(result));
+      });
 }
 
 void PeerPort::Await(const Key& key, absl::Time deadline, OnDone on_done) {
   if (const auto arrived = arrived_.find(key); arrived != arrived_.end()) {
-    const int fd = arrived->second;
+    const PeerSocket socket = arrived->second;
     arrived_.erase(arrived);
-    return on_done(fd);
+    return on_done(socket);
   }
   FD_CHECK(waiters_.count(key) == 0) << "rank " << key.first << " is connected once";
   Waiter& waiter = waiters_[key];

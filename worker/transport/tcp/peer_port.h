@@ -17,14 +17,16 @@
 #include "worker/control/control_loop.h"
 #include "worker/transport/tcp/peer_dial.h"
 #include "worker/transport/tcp/peer_proof.h"
+#include "worker/transport/tcp/peer_socket.h"
 
 namespace farandole {
 
 // Where ranks of other hosts reach this worker, and how it reaches them: TCP connections, each proven on both sides by
 // the epoch's secret before a byte of payload (peer_proof.h). A stranger's connection is closed after at most
 // 88 bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
-// oldest is closed. Data after the proof is neither encrypted nor authenticated: an attacker that can change packets on
-// the way can change it (docs/decisions/0003-tcp-between-hosts.md).
+// oldest is closed. Data after the proof is encrypted and authenticated where the epoch's ranks want it
+// (Identity.encrypts); otherwise an attacker that can change packets on the way can change it
+// (docs/decisions/0029-encrypted-tensors.md).
 //
 // Owned by the worker, one for each epoch, and owns a thread ("fd-peers"), on which all of it runs. In a forked child
 // its descriptors are open (close-on-exec) and it must not be used.
@@ -34,13 +36,15 @@ class PeerPort {
   struct Identity {
     uint64_t epoch = 0;
     std::string secret;
+    // Equal on all ranks; ranks that differ do not connect.
+    bool encrypts = false;
     int rank = 0;
     // By rank: Member.endpoints, of which those count that begin with "tcp:"; and names for sentences: "rank 2 (pid
     // 4711 on node-3)".
     std::vector<std::vector<std::string>> endpoints;
     std::vector<std::string> who;
   };
-  using OnDone = std::function<void(absl::StatusOr<int>)>;
+  using OnDone = std::function<void(absl::StatusOr<PeerSocket>)>;
 
   static constexpr int kMaxEndpoints = 14;
   static constexpr int kMaxUnproven = 256;
@@ -69,7 +73,7 @@ class PeerPort {
   // Any thread, after Enter, once per peer and purpose: has the connection made. The lower rank connects, to all of the
   // peer's addresses at once, and the first that proves itself wins; addresses that are closed or refused are tried
   // again. The higher rank waits for it. `on_done` is called once, on the port's thread, with a connected, proven,
-  // non-blocking, close-on-exec, TCP_NODELAY socket that is then the caller's, or
+  // non-blocking, close-on-exec, TCP_NODELAY socket that is then the caller's, with secrets if the epoch encrypts, or
   //   DEADLINE_EXCEEDED  not reached by `deadline`, which may be infinite; the sentence names the peer, and each
   //   address with what was wrong
   void Connect(int peer, Purpose purpose, absl::Time deadline, OnDone on_done);
@@ -127,7 +131,7 @@ class PeerPort {
   Guests guests_;
   int unproven_ = 0;
   // Chosen connections that no caller has asked for yet; and all that were ever chosen, so that no second one comes.
-  std::map<Key, int> arrived_;
+  std::map<Key, PeerSocket> arrived_;
   std::set<Key> chosen_;
   std::map<Key, Waiter> waiters_;
   std::map<Key, std::unique_ptr<PeerDial>> dials_;

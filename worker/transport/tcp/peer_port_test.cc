@@ -9,6 +9,7 @@
 
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -50,7 +51,9 @@ PeerPort::Identity IdentityOf(int rank, const std::vector<std::vector<std::strin
 Answer Ask(PeerPort& port, int peer, absl::Duration limit = kLimit, Purpose purpose = Purpose::kData) {
   auto promise = std::make_shared<std::promise<absl::StatusOr<int>>>();
   Answer answer = promise->get_future();
-  port.Connect(peer, purpose, SteadyNow() + limit, [promise](absl::StatusOr<int> fd) { promise->set_value(fd); });
+  port.Connect(peer, purpose, SteadyNow() + limit, [promise](absl::StatusOr<PeerSocket> made) {
+    promise->set_value(made.ok() ? absl::StatusOr<int>(made->fd) : made.status());
+  });
   return answer;
 }
 
@@ -408,6 +411,40 @@ TEST_F(PeerPortTest, AProvenConnectionIsNotMadeTwice) {
   const std::unique_ptr<PeerPort> again = OpenPort();
   again->Enter(IdentityOf(0, Endpoints()));
   EXPECT_EQ(Ask(*again, 1, absl::Milliseconds(300)).get().status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(PeerPortTest, BothEndsHaveTheSameSecretsWhereTheEpochEncrypts) {
+  for (const auto& [port, rank] : {std::make_pair(first_.get(), 0), std::make_pair(second_.get(), 1)}) {
+    PeerPort::Identity identity = IdentityOf(rank, Endpoints());
+    identity.encrypts = true;
+    port->Enter(std::move(identity));
+  }
+  const auto ask = [](PeerPort& port, int peer, Purpose purpose) {
+    std::promise<absl::StatusOr<PeerSocket>> made;
+    port.Connect(peer, purpose, SteadyNow() + kLimit, [&made](auto socket) { made.set_value(std::move(socket)); });
+    return *made.get_future().get();
+  };
+  std::set<RecordSecret> all;
+  for (const Purpose purpose : {Purpose::kData, Purpose::kRelay}) {
+    const PeerSocket lower = ask(*first_, 1, purpose);
+    const PeerSocket higher = ask(*second_, 0, purpose);
+    ASSERT_TRUE(lower.secrets.has_value() && higher.secrets.has_value());
+    EXPECT_EQ(lower.secrets->send, higher.secrets->receive);
+    EXPECT_EQ(lower.secrets->receive, higher.secrets->send);
+    all.insert({lower.secrets->send, lower.secrets->receive});
+    for (const PeerSocket& socket : {lower, higher}) close(socket.fd);
+  }
+  EXPECT_EQ(all.size(), 4u);
+}
+
+TEST_F(PeerPortTest, ARankThatDiffersAboutEncryptionIsTurnedAway) {
+  EnterBoth();
+  const std::unique_ptr<PeerPort> other = OpenPort();
+  PeerPort::Identity identity = IdentityOf(0, Endpoints());
+  identity.encrypts = true;
+  other->Enter(std::move(identity));
+  EXPECT_EQ(Ask(*other, 1, absl::Milliseconds(300)).get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  ExpectStillOpen();
 }
 
 TEST_F(PeerPortTest, WhoIsNotReachedIsNamedWithEachAddress) {

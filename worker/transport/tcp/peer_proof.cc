@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/secrets/hkdf.h"
 #include "base/sha256.h"
 
 namespace farandole {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x31504446;  // "FDP1"
 constexpr absl::string_view kLabel = "farandole peer 1";
+constexpr absl::string_view kRecordsLabel = "farandole records 1";
 
 void Append(std::string* bytes, uint64_t value, int count) {
   for (int i = 0; i < count; ++i) bytes->push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -35,7 +37,8 @@ std::string EncodePeerClaim(const PeerClaim& claim) {
   Append(&bytes, claim.epoch, 8);
   Append(&bytes, claim.from, 4);
   Append(&bytes, claim.to, 4);
-  Append(&bytes, claim.purpose, 4);
+  Append(&bytes, claim.purpose, 1);
+  Append(&bytes, claim.encrypts ? 1 : 0, 3);
   bytes.append(claim.nonce.begin(), claim.nonce.end());
   return bytes;
 }
@@ -46,9 +49,10 @@ std::optional<PeerClaim> DecodePeerClaim(absl::string_view bytes) {
   claim.epoch = Take(&bytes, 8);
   claim.from = static_cast<uint32_t>(Take(&bytes, 4));
   claim.to = static_cast<uint32_t>(Take(&bytes, 4));
-  const uint64_t purpose = Take(&bytes, 4);
-  if (purpose > UINT8_MAX) return std::nullopt;
-  claim.purpose = static_cast<uint8_t>(purpose);
+  claim.purpose = static_cast<uint8_t>(Take(&bytes, 1));
+  const uint64_t encrypts = Take(&bytes, 3);
+  if (encrypts > 1) return std::nullopt;
+  claim.encrypts = encrypts == 1;
   std::copy(bytes.begin(), bytes.end(), claim.nonce.begin());
   return claim;
 }
@@ -64,6 +68,25 @@ PeerMac PeerMacOf(absl::string_view secret, PeerSide side, const PeerNonce& acce
   static_assert(sizeof(mac) == kSha256Bytes);
   std::copy(made.begin(), made.end(), mac.begin());
   return mac;
+}
+
+ConnectionSecrets ConnectionSecretsOf(absl::string_view secret, PeerSide own, const PeerNonce& acceptor_nonce,
+                                      const PeerClaim& claim) {
+  std::string salt(acceptor_nonce.begin(), acceptor_nonce.end());
+  salt.append(claim.nonce.begin(), claim.nonce.end());
+  const auto from = [&](PeerSide sender) {
+    std::string info(kRecordsLabel);
+    info.push_back(static_cast<char>(sender));
+    info.append(EncodePeerClaim(claim));
+    const std::string made = HkdfSha256(secret, salt, info, sizeof(RecordSecret));
+    RecordSecret bytes;
+    std::copy(made.begin(), made.end(), bytes.begin());
+    return bytes;
+  };
+  const RecordSecret connectors = from(PeerSide::kConnector);
+  const RecordSecret acceptors = from(PeerSide::kAcceptor);
+  if (own == PeerSide::kConnector) return {connectors, acceptors};
+  return {acceptors, connectors};
 }
 
 bool IsPeerMac(const PeerMac& expected, absl::string_view bytes) {

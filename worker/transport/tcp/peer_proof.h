@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "worker/transport/tcp/record_cipher.h"
 
 namespace farandole {
 
@@ -30,7 +31,8 @@ struct PeerClaim {
   uint32_t from = 0;  // the connector's rank
   uint32_t to = 0;
   uint8_t purpose = 0;
-  PeerNonce nonce{};  // the connector's
+  bool encrypts = false;  // what follows the handshake, both ways, is in records (record_cipher.h)
+  PeerNonce nonce{};      // the connector's
 };
 
 enum class PeerSide : uint8_t { kConnector = 1, kAcceptor = 2 };
@@ -47,6 +49,10 @@ std::string EncodePeerClaim(const PeerClaim& claim);
 std::optional<PeerClaim> DecodePeerClaim(absl::string_view bytes);
 
 PeerMac PeerMacOf(absl::string_view secret, PeerSide side, const PeerNonce& acceptor_nonce, const PeerClaim& claim);
+// The secrets by which the end that is `own` encrypts and decrypts after the handshake: by HKDF of the epoch's secret,
+// both nonces, the whole claim and the direction, so that no two directions or connections have a key in common.
+ConnectionSecrets ConnectionSecretsOf(absl::string_view secret, PeerSide own, const PeerNonce& acceptor_nonce,
+                                      const PeerClaim& claim);
 // In constant time.
 bool IsPeerMac(const PeerMac& expected, absl::string_view bytes);
 

@@ -15,6 +15,7 @@ PeerClaim Claim() {
   claim.from = 3;
   claim.to = 0x01020304;
   claim.purpose = 2;
+  claim.encrypts = true;
   claim.nonce.fill('n');
   return claim;
 }
@@ -31,6 +32,7 @@ TEST(PeerProofTest, AClaimIsReadAsItWasWritten) {
   EXPECT_EQ(read->from, Claim().from);
   EXPECT_EQ(read->to, Claim().to);
   EXPECT_EQ(read->purpose, Claim().purpose);
+  EXPECT_TRUE(read->encrypts);
   EXPECT_EQ(read->nonce, Claim().nonce);
 }
 
@@ -40,7 +42,7 @@ TEST(PeerProofTest, OtherBytesAreNoClaim) {
   EXPECT_FALSE(DecodePeerClaim(bytes + "x").has_value());
   for (const size_t at : {0, 1, 2, 3, 21, 22, 23}) {
     std::string changed = bytes;
-    changed[at] ^= 1;
+    changed[at] ^= 2;
     EXPECT_FALSE(DecodePeerClaim(changed).has_value()) << "byte " << at;
   }
 }
@@ -56,16 +58,44 @@ TEST(PeerProofTest, TheProofCoversAllThatIsSaid) {
   macs.insert(Text(PeerMacOf("secret", PeerSide::kConnector, nonce, Claim())));
   nonce[31] = 'a';
   PeerClaim claim = Claim();
-  for (const int part : {0, 1, 2, 3, 4}) {
+  for (const int part : {0, 1, 2, 3, 4, 5}) {
     claim = Claim();
     claim.epoch += part == 0;
     claim.from += part == 1;
     claim.to += part == 2;
     claim.purpose += part == 3;
     claim.nonce[0] += part == 4;
+    claim.encrypts = part != 5;
     macs.insert(Text(PeerMacOf("secret", PeerSide::kConnector, nonce, claim)));
   }
-  EXPECT_EQ(macs.size(), 9u);
+  EXPECT_EQ(macs.size(), 10u);
+}
+
+TEST(PeerProofTest, EachDirectionOfEachConnectionHasItsOwnSecret) {
+  PeerNonce nonce;
+  nonce.fill('a');
+  const auto secrets_of = [&](PeerSide side, const PeerClaim& claim, const char* secret = "secret") {
+    return ConnectionSecretsOf(secret, side, nonce, claim);
+  };
+  const ConnectionSecrets connectors = secrets_of(PeerSide::kConnector, Claim());
+  const ConnectionSecrets acceptors = secrets_of(PeerSide::kAcceptor, Claim());
+  EXPECT_EQ(connectors.send, acceptors.receive);
+  EXPECT_EQ(connectors.receive, acceptors.send);
+  std::set<RecordSecret> all = {connectors.send, connectors.receive,
+                                secrets_of(PeerSide::kConnector, Claim(), "Secret").send};
+  nonce[0] = 'b';
+  all.insert(secrets_of(PeerSide::kConnector, Claim()).send);
+  nonce[0] = 'a';
+  for (const int part : {0, 1, 2, 3, 4}) {
+    PeerClaim claim = Claim();
+    claim.epoch += part == 0;
+    claim.from += part == 1;
+    claim.to += part == 2;
+    claim.purpose += part == 3;
+    claim.nonce[0] += part == 4;
+    all.insert(secrets_of(PeerSide::kConnector, claim).send);
+  }
+  EXPECT_EQ(all.size(), 9u);
 }
 
 TEST(PeerProofTest, OnlyTheWholeMacIsOne) {

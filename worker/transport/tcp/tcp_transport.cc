@@ -38,7 +38,7 @@ struct TcpTransport::Portion {
   size_t part_count = 0;
   size_t bytes = 0;
 
-  // The rest of the lane's first transfers, lengths included.
+  // The rest of the lane's first transfers, lengths included, up to `most_bytes`.
   Portion(const Lane& lane, size_t most_bytes) {
     const size_t count = std::min(lane.transfers.size(), kTransfersPerCall);
     for (size_t i = 0; i < count && bytes < most_bytes; ++i) {
@@ -46,7 +46,7 @@ struct TcpTransport::Portion {
       const size_t length_done = i == 0 ? lane.length_done : 0;
       const uint64_t length = htole64(transfer.bytes);
       memcpy(lengths[i], &length, kLengthBytes);
-      Add(lengths[i] + length_done, kLengthBytes - length_done);
+      Add(lengths[i] + length_done, std::min(kLengthBytes - length_done, most_bytes - bytes));
       Add(transfer.data + transfer.done, std::min(transfer.bytes - transfer.done, most_bytes - bytes));
     }
   }
@@ -55,6 +55,7 @@ struct TcpTransport::Portion {
     parts[part_count++] = {data, size};
     bytes += size;
   }
+  absl::Span<const iovec> spans() const { return absl::MakeConstSpan(parts, part_count); }
   msghdr message() {
     msghdr message = {};
     message.msg_iov = parts;
@@ -68,15 +69,15 @@ struct TcpTransport::Inbox {
   std::mutex mutex;
   // Guarded by the mutex. Null when the transport is gone.
   SocketSet* sockets = nullptr;
-  std::vector<std::pair<int, absl::StatusOr<int>>> connections;
+  std::vector<std::pair<int, absl::StatusOr<PeerSocket>>> connections;
 
-  void Leave(int peer, absl::StatusOr<int> fd) {
+  void Leave(int peer, absl::StatusOr<PeerSocket> made) {
     const std::lock_guard<std::mutex> lock(mutex);
     if (sockets == nullptr) {
-      if (fd.ok()) close(*fd);
+      if (made.ok()) close(made->fd);
       return;
     }
-    connections.emplace_back(peer, std::move(fd));
+    connections.emplace_back(peer, std::move(made));
     any.store(true);
     sockets->Wake();
   }
@@ -96,8 +97,8 @@ TcpTransport::~TcpTransport() {
   {
     const std::lock_guard<std::mutex> lock(inbox_->mutex);
     inbox_->sockets = nullptr;
-    for (const auto& [peer, fd] : inbox_->connections) {
-      if (fd.ok()) close(*fd);
+    for (const auto& [peer, made] : inbox_->connections) {
+      if (made.ok()) close(made->fd);
     }
   }
   for (const std::unique_ptr<Peer>& peer : peers_) {
@@ -117,7 +118,7 @@ TcpTransport::Peer& TcpTransport::PeerOf(int rank) {
     // The side that connects reports when it cannot. The side that waits has no limit: its peer may have much to do.
     const absl::Time deadline = rank > rank_ ? SteadyNow() + connect_limit_ : absl::InfiniteFuture();
     port_->Connect(rank, PeerPort::Purpose::kData, deadline,
-                   [inbox = inbox_, rank](absl::StatusOr<int> fd) { inbox->Leave(rank, std::move(fd)); });
+                   [inbox = inbox_, rank](absl::StatusOr<PeerSocket> made) { inbox->Leave(rank, std::move(made)); });
   }
   return *peer;
 }
@@ -137,7 +138,7 @@ void TcpTransport::Receive(Transfer* transfer) {
   Peer& peer = PeerOf(transfer->peer);
   peer.in.transfers.push_back(transfer);
   if (peer.fd < 0) return;
-  if (peer.readable) Try(&peer);
+  if (HasUnread(peer)) Try(&peer);
   WantRead(&peer, true);
 }
 
@@ -153,7 +154,7 @@ absl::StatusOr<bool> TcpTransport::Progress() {
       peer->fresh = false;
       if (peer->fd < 0) continue;
       Write(peer);
-      if (peer->readable) Read(peer);
+      if (HasUnread(*peer)) Read(peer);
     }
     if (fresh_.empty()) {
       fresh.clear();
@@ -166,24 +167,25 @@ absl::StatusOr<bool> TcpTransport::Progress() {
 }
 
 void TcpTransport::TakeConnections() {
-  std::vector<std::pair<int, absl::StatusOr<int>>> connections;
+  std::vector<std::pair<int, absl::StatusOr<PeerSocket>>> connections;
   {
     const std::lock_guard<std::mutex> lock(inbox_->mutex);
     connections.swap(inbox_->connections);
     inbox_->any.store(false);
   }
-  for (auto& [rank, fd] : connections) {
+  for (auto& [rank, made] : connections) {
     moved_ = true;
-    if (!fd.ok()) {
-      Abort(fd.status());
+    if (!made.ok()) {
+      Abort(made.status());
       continue;
     }
     Peer* peer = peers_[static_cast<size_t>(rank)].get();
-    peer->fd = *fd;
-    LimitSilence(*fd, kSilenceSeconds);
+    peer->fd = made->fd;
+    if (made->secrets.has_value()) peer->records = std::make_unique<RecordStreams>(*made->secrets);
+    LimitSilence(peer->fd, kSilenceSeconds);
     Try(peer);
     const absl::Status added =
-        sockets_->Add(*fd, [this, peer](bool readable, bool writable) { OnReady(peer, readable, writable); });
+        sockets_->Add(peer->fd, [this, peer](bool readable, bool writable) { OnReady(peer, readable, writable); });
     if (!added.ok()) Abort(added);
   }
 }
@@ -221,6 +223,7 @@ void TcpTransport::WantWrite(Peer* peer, bool want) {
 }
 
 void TcpTransport::Write(Peer* peer) {
+  if (peer->records != nullptr) return WriteRecords(peer);
   Lane& lane = peer->out;
   size_t left = kBytesPerTurn;
   while (!lane.transfers.empty() && left > 0) {
@@ -230,19 +233,47 @@ void TcpTransport::Write(Peer* peer) {
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) break;
-      return Lose(*peer, absl::AbortedError(absl::StrCat("the connection of rank ", rank_, " to ",
-                                                         port_->who(peer->rank), " broke: ", strerror(errno))));
+      return LoseBroken(*peer, strerror(errno));
     }
     Advance(peer, &lane, portion, static_cast<size_t>(sent));
     if (static_cast<size_t>(sent) < portion.bytes) break;
     left -= std::min(left, portion.bytes);
   }
+  FinishWrite(peer);
+}
+
+void TcpTransport::WriteRecords(Peer* peer) {
+  Lane& lane = peer->out;
+  RecordWriter& out = peer->records->out;
+  size_t left = kBytesPerTurn;
+  while (!lane.transfers.empty() && left > 0) {
+    // The transfers of a record that is on its way are still the first ones, and complete when it has gone.
+    const Portion portion(lane, kMostRecordBytes);
+    if (out.rest().empty()) out.Seal(portion.spans(), portion.bytes);
+    const ssize_t sent = send(peer->fd, out.rest().data(), out.rest().size(), MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) break;
+      return LoseBroken(*peer, strerror(errno));
+    }
+    const size_t gone = out.Sent(static_cast<size_t>(sent));
+    if (sent > 0) moved_ = true;
+    Advance(peer, &lane, portion, gone);
+    if (gone == 0) break;
+    left -= std::min(left, gone);
+  }
+  FinishWrite(peer);
+}
+
+void TcpTransport::FinishWrite(Peer* peer) {
+  const Lane& lane = peer->out;
   WantWrite(peer, !lane.transfers.empty());
   // The poll says nothing of a connection that has ended; the next attempt says how.
   if (peer->removed && !lane.transfers.empty()) Try(peer);
 }
 
 void TcpTransport::Read(Peer* peer) {
+  if (peer->records != nullptr) return ReadRecords(peer);
   Lane& lane = peer->in;
   size_t left = kBytesPerTurn;
   peer->readable = peer->removed;
@@ -252,27 +283,67 @@ void TcpTransport::Read(Peer* peer) {
     const ssize_t got = recvmsg(peer->fd, &message, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
-    if (got < 0) {
-      return Lose(*peer, absl::AbortedError(absl::StrCat("the connection of rank ", rank_, " to ",
-                                                         port_->who(peer->rank), " broke: ", strerror(errno))));
-    }
-    if (got == 0) {
-      return Lose(*peer, absl::AbortedError(absl::StrCat(port_->who(peer->rank), " ended its connection to rank ",
-                                                         rank_, ", which waits for ", lane.transfers.front()->bytes,
-                                                         " bytes and has ", lane.transfers.front()->done)));
-    }
+    if (got < 0) return LoseBroken(*peer, strerror(errno));
+    if (got == 0) return LoseEnded(*peer);
     Advance(peer, &lane, portion, static_cast<size_t>(got));
     if (static_cast<size_t>(got) < portion.bytes) break;
     left -= std::min(left, portion.bytes);
   }
+  FinishRead(peer);
+}
+
+void TcpTransport::ReadRecords(Peer* peer) {
+  const Lane& lane = peer->in;
+  RecordReader& in = peer->records->in;
+  size_t left = kBytesPerTurn;
+  peer->readable = peer->removed;
+  left -= std::min(left, TakeRecords(peer, left));
+  while (!lane.transfers.empty() && left > 0 && !failed_.load()) {
+    const absl::Span<char> room = in.room();
+    const ssize_t got = recv(peer->fd, room.data(), room.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got < 0) return LoseBroken(*peer, strerror(errno));
+    if (got == 0) return LoseEnded(*peer);
+    moved_ = true;
+    in.Add(static_cast<size_t>(got));
+    left -= std::min(left, TakeRecords(peer, left));
+    if (static_cast<size_t>(got) < room.size()) break;
+  }
+  if (failed_.load()) return;
+  FinishRead(peer);
+  // The poll knows nothing of records that are here.
+  if (!lane.transfers.empty() && in.HasSome()) Try(peer);
+}
+
+size_t TcpTransport::TakeRecords(Peer* peer, size_t most) {
+  Lane& lane = peer->in;
+  size_t taken = 0;
+  while (!lane.transfers.empty() && taken < most && !failed_.load()) {
+    const Portion portion(lane, kMostRecordBytes);
+    const absl::StatusOr<size_t> got = peer->records->in.Read(portion.spans(), portion.bytes);
+    if (!got.ok()) {
+      LoseBroken(*peer, got.status().message());
+      break;
+    }
+    if (*got == 0) break;
+    Advance(peer, &lane, portion, *got);
+    taken += *got;
+  }
+  return taken;
+}
+
+void TcpTransport::FinishRead(Peer* peer) {
   SetLowWater(peer);
-  if (peer->removed && !lane.transfers.empty()) Try(peer);
+  if (peer->removed && !peer->in.transfers.empty()) Try(peer);
 }
 
 void TcpTransport::SetLowWater(Peer* peer) {
   const Lane& lane = peer->in;
+  // Of the bytes that are missing, some may be here already.
+  const size_t held = peer->records == nullptr ? 0 : peer->records->in.held();
   const bool is_long = !lane.transfers.empty() && lane.length_done == kLengthBytes &&
-                       lane.transfers.front()->bytes - lane.transfers.front()->done >= kLowWater;
+                       lane.transfers.front()->bytes - lane.transfers.front()->done >= kLowWater + held;
   if (is_long == peer->low_water) return;
   peer->low_water = is_long;
   const int bytes = is_long ? static_cast<int>(kLowWater) : 1;
@@ -310,6 +381,17 @@ void TcpTransport::Advance(Peer* peer, Lane* lane, const Portion& portion, size_
 void TcpTransport::Lose(const Peer& peer, absl::Status reason) {
   if (lost_peer_ < 0) lost_peer_ = peer.rank;
   Abort(std::move(reason));
+}
+
+void TcpTransport::LoseBroken(const Peer& peer, absl::string_view how) {
+  Lose(peer, absl::AbortedError(
+                 absl::StrCat("the connection of rank ", rank_, " to ", port_->who(peer.rank), " broke: ", how)));
+}
+
+void TcpTransport::LoseEnded(const Peer& peer) {
+  const Transfer& awaited = *peer.in.transfers.front();
+  Lose(peer, absl::AbortedError(absl::StrCat(port_->who(peer.rank), " ended its connection to rank ", rank_,
+                                             ", which waits for ", awaited.bytes, " bytes and has ", awaited.done)));
 }
 
 void TcpTransport::Abort(absl::Status reason) {

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "worker/transport/tcp/peer_port.h"
+#include "worker/transport/tcp/record_stream.h"
 #include "worker/transport/tcp/socket_set.h"
 #include "worker/transport/transport.h"
 
@@ -20,14 +21,16 @@ namespace farandole {
 
 // The transport between ranks of different hosts: one TCP connection for each pair that talks, made and proven by the
 // PeerPort when the first transfer between the two is started. A transfer is its length (8 bytes, little-endian) and
-// its bytes, which go straight from and into the caller's memory. Owned by the rank's engine; threads as Transport
-// says. Arriving data rings the rank's bell only while its SocketSet rests.
+// its bytes, which go straight from and into the caller's memory; or, where the epoch encrypts (PeerPort::Identity),
+// through records (record_cipher.h). Of these one at a time is on its way to a peer, so that the system sends one while
+// the next is encrypted. Owned by the rank's engine; threads as Transport says. Arriving data rings the rank's bell
+// only while its SocketSet rests.
 //
 // Errors of Progress, which stick: the reason of the first Abort; ABORTED if a peer's connection has ended or broken
-// and a transfer with that peer is not complete (the sentence has the peer's name and the system's words); INTERNAL
-// where transfers that match have different lengths, of which the bytes of a receive may then hold any part;
-// DEADLINE_EXCEEDED if a peer of a higher rank, to which this rank connects, was not reached within `connect_limit`
-// (that peer waits without a limit).
+// and a transfer with that peer is not complete (the sentence has the peer's name and the system's words), or if a
+// record of the peer does not verify, before a transfer counts any byte of it; INTERNAL where transfers that match have
+// different lengths, of which the bytes of a receive may then hold any part; DEADLINE_EXCEEDED if a peer of a higher
+// rank, to which this rank connects, was not reached within `connect_limit` (that peer waits without a limit).
 class TcpTransport final : public Transport {
  public:
   static constexpr absl::Duration kConnectLimit = absl::Seconds(60);
@@ -60,6 +63,8 @@ class TcpTransport final : public Transport {
     int fd = -1;
     Lane out;
     Lane in;
+    // Set: the connection is encrypted.
+    std::unique_ptr<RecordStreams> records;
     // In fresh_: try it without waiting for the poll.
     bool fresh = false;
     bool wants_read = true;
@@ -83,7 +88,17 @@ class TcpTransport final : public Transport {
   void OnUnwanted(Peer* peer);
   // Move as much as the socket takes or has, within bounds.
   void Write(Peer* peer);
+  void WriteRecords(Peer* peer);
+  void FinishWrite(Peer* peer);
   void Read(Peer* peer);
+  void ReadRecords(Peer* peer);
+  // Fills the receives in progress from records that have come; gives how many bytes that were.
+  size_t TakeRecords(Peer* peer, size_t most);
+  void FinishRead(Peer* peer);
+  // Whether Read finds something before the poll reports it.
+  static bool HasUnread(const Peer& peer) {
+    return peer.readable || (peer.records != nullptr && peer.records->in.HasSome());
+  }
   // The system reports a socket also where its buffer is full or the peer has ended.
   void SetLowWater(Peer* peer);
   void WantRead(Peer* peer, bool want);
@@ -93,6 +108,8 @@ class TcpTransport final : public Transport {
   absl::Status error() const;
   // The connection to the peer has ended or broken.
   void Lose(const Peer& peer, absl::Status reason);
+  void LoseBroken(const Peer& peer, absl::string_view how);
+  void LoseEnded(const Peer& peer);
 
   const int rank_;
   PeerPort* const port_;

@@ -25,8 +25,8 @@ constexpr absl::Duration kLimit = absl::Seconds(30);
 // A limit that ends waits after all messages have come, also on a busy machine.
 constexpr absl::Duration kAnswerLimit = absl::Seconds(1);
 
-TransportSet MakeTcpSet(int size) {
-  auto hosts = std::make_shared<TestHosts>(size);
+TransportSet MakeTcpSetThatMay(bool encrypts, int size) {
+  auto hosts = std::make_shared<TestHosts>(size, std::vector<std::string>{"127.0.0.1"}, encrypts);
   TransportSet set;
   for (int rank = 0; rank < size; ++rank) {
     set.transports.push_back(std::make_unique<TcpTransport>(rank, size, &hosts->port(rank), &hosts->sockets(rank)));
@@ -37,13 +37,20 @@ TransportSet MakeTcpSet(int size) {
   return set;
 }
 
+TransportSet MakeTcpSet(int size) { return MakeTcpSetThatMay(/*encrypts=*/false, size); }
+TransportSet MakeEncryptedTcpSet(int size) { return MakeTcpSetThatMay(/*encrypts=*/true, size); }
+
 INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformanceTest, ::testing::ValuesIn(ConformanceCases({"Tcp", MakeTcpSet})),
                          ConformanceCaseName);
 
-// Ranks 0 and 1, of which this thread is both.
-class TcpTransportTest : public ::testing::Test {
+INSTANTIATE_TEST_SUITE_P(EncryptedTcp, TransportConformanceTest,
+                         ::testing::ValuesIn(ConformanceCases({"EncryptedTcp", MakeEncryptedTcpSet})),
+                         ConformanceCaseName);
+
+// Ranks 0 and 1, of which this thread is both; the parameter: whether what they send is encrypted.
+class TcpTransportTest : public ::testing::TestWithParam<bool> {
  protected:
-  TcpTransportTest() : hosts_(2) {
+  TcpTransportTest() : hosts_(2, {"127.0.0.1"}, GetParam()) {
     for (int rank = 0; rank < 2; ++rank)
       transports_[rank] = std::make_unique<TcpTransport>(rank, 2, &hosts_.port(rank), &hosts_.sockets(rank));
   }
@@ -81,7 +88,7 @@ class TcpTransportTest : public ::testing::Test {
   std::unique_ptr<TcpTransport> transports_[2];
 };
 
-TEST_F(TcpTransportTest, TransfersThatMatchHaveEqualLengths) {
+TEST_P(TcpTransportTest, TransfersThatMatchHaveEqualLengths) {
   std::string eight = "12345678";
   std::string nine(9, ' ');
   Transfer send = {1, eight.data(), eight.size()};
@@ -94,7 +101,7 @@ TEST_F(TcpTransportTest, TransfersThatMatchHaveEqualLengths) {
             absl::InternalError("rank 0 sends 8 bytes to rank 1, which expects 9"));
 }
 
-TEST_F(TcpTransportTest, EmptyTransfersTakeTheirTurn) {
+TEST_P(TcpTransportTest, EmptyTransfersTakeTheirTurn) {
   std::string byte = "x";
   std::string received = " ";
   Transfer sends[] = {{1, nullptr, 0}, {1, byte.data(), 1}, {1, nullptr, 0}};
@@ -110,7 +117,7 @@ TEST_F(TcpTransportTest, EmptyTransfersTakeTheirTurn) {
   EXPECT_EQ(received, "x");
 }
 
-TEST_F(TcpTransportTest, ManySmallTransfersTravelTogether) {
+TEST_P(TcpTransportTest, ManySmallTransfersTravelTogether) {
   Meet();
   std::vector<std::string> out;
   std::vector<std::string> in;
@@ -134,7 +141,7 @@ TEST_F(TcpTransportTest, ManySmallTransfersTravelTogether) {
   EXPECT_EQ(in, out);
 }
 
-TEST_F(TcpTransportTest, ALargeTransferWaitsForItsReader) {
+TEST_P(TcpTransportTest, ALargeTransferWaitsForItsReader) {
   Meet();
   std::string bytes(64 << 20, 'x');
   Transfer send = {1, bytes.data(), bytes.size()};
@@ -153,7 +160,7 @@ TEST_F(TcpTransportTest, ALargeTransferWaitsForItsReader) {
   EXPECT_TRUE(read == bytes);
 }
 
-TEST_F(TcpTransportTest, APeerThatEndsInTheMiddleOfATransferIsNamed) {
+TEST_P(TcpTransportTest, APeerThatEndsInTheMiddleOfATransferIsNamed) {
   Meet();
   std::string bytes(64 << 20, 'x');
   Transfer send = {1, bytes.data(), bytes.size()};
@@ -171,7 +178,7 @@ TEST_F(TcpTransportTest, APeerThatEndsInTheMiddleOfATransferIsNamed) {
   EXPECT_EQ(transports_[1]->Progress().status(), ended);
 }
 
-TEST_F(TcpTransportTest, APeerThatIsGoneIsNamedByWhoSendsToIt) {
+TEST_P(TcpTransportTest, APeerThatIsGoneIsNamedByWhoSendsToIt) {
   Meet();
   transports_[1].reset();
   std::string bytes(64 << 20, 'x');
@@ -183,7 +190,7 @@ TEST_F(TcpTransportTest, APeerThatIsGoneIsNamedByWhoSendsToIt) {
       << ended;
 }
 
-TEST_F(TcpTransportTest, WhatAPeerSentBeforeItEndedIsReceived) {
+TEST_P(TcpTransportTest, WhatAPeerSentBeforeItEndedIsReceived) {
   Meet();
   std::string bytes = "last words";
   Transfer send = {1, bytes.data(), bytes.size()};
@@ -204,7 +211,7 @@ TEST_F(TcpTransportTest, WhatAPeerSentBeforeItEndedIsReceived) {
   EXPECT_EQ(DriveUntil([&] { return more.complete; }).code(), absl::StatusCode::kAborted);
 }
 
-TEST_F(TcpTransportTest, AnEndedConnectionThatNobodyUsesLetsItsRankSleep) {
+TEST_P(TcpTransportTest, AnEndedConnectionThatNobodyUsesLetsItsRankSleep) {
   Meet();
   char byte = 'x';
   Transfer unread = {1, &byte, 1};
@@ -217,6 +224,9 @@ TEST_F(TcpTransportTest, AnEndedConnectionThatNobodyUsesLetsItsRankSleep) {
   while (quiet < 100 && SteadyNow() < deadline) quiet = *transports_[1]->Progress() ? 0 : quiet + 1;
   EXPECT_EQ(quiet, 100);
 }
+
+INSTANTIATE_TEST_SUITE_P(EitherWay, TcpTransportTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Encrypted" : "Plain"; });
 
 TEST(TcpTransportConnectTest, AStrangerInAPeersPlaceMovesNothing) {
   TestHosts hosts(2);

@@ -8,8 +8,8 @@
 
 namespace farandole {
 
-TestHosts::TestHosts(int size, const std::vector<std::string>& interfaces)
-    : bells_(std::make_unique<Doorbell[]>(static_cast<size_t>(size))) {
+TestHosts::TestHosts(int size, const std::vector<std::string>& interfaces, bool encrypts)
+    : encrypts_(encrypts), bells_(std::make_unique<Doorbell[]>(static_cast<size_t>(size))) {
   for (int rank = 0; rank < size; ++rank) {
     absl::StatusOr<std::unique_ptr<PeerPort>> port = PeerPort::Open(interfaces);
     FD_CHECK(port.ok()) << port.status();
@@ -25,6 +25,7 @@ PeerPort::Identity TestHosts::IdentityOf(int rank) const {
   PeerPort::Identity identity;
   identity.epoch = 7;
   identity.secret = "the secret of epoch 7";
+  identity.encrypts = encrypts_;
   identity.rank = rank;
   for (int peer = 0; peer < size(); ++peer) {
     identity.endpoints.push_back(ports_[static_cast<size_t>(peer)]->endpoints());

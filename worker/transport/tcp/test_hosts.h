@@ -16,7 +16,8 @@ namespace farandole {
 class TestHosts {
  public:
   // All ranks have entered epoch 7. `interfaces`: as PeerPort::Open has them.
-  explicit TestHosts(int size, const std::vector<std::string>& interfaces = {"127.0.0.1"});
+  // `encrypts`: what they send each other.
+  explicit TestHosts(int size, const std::vector<std::string>& interfaces = {"127.0.0.1"}, bool encrypts = false);
 
   int size() const { return static_cast<int>(ports_.size()); }
   PeerPort& port(int rank) { return *ports_[static_cast<size_t>(rank)]; }
@@ -26,6 +27,7 @@ class TestHosts {
   PeerPort::Identity IdentityOf(int rank) const;
 
  private:
+  const bool encrypts_;
   std::unique_ptr<Doorbell[]> bells_;
   std::vector<std::unique_ptr<PeerPort>> ports_;
   std::vector<std::unique_ptr<SocketSet>> sockets_;

@@ -56,11 +56,14 @@ class Setup(NamedTuple):
     """Tensors of torch say that they are not in the host's memory, as those of a device do."""
     gpus: bool = False
     """Tensors of torch say that they are in a GPU, and the machine has imitated ones, with an imitated NCCL."""
+    encrypts: bool = False
+    """Bytes that cross a network are encrypted."""
 
     def __str__(self) -> str:
         if self == Setup(self.size):
             return str(self.size)
-        return f"{self.size}x{self.hosts}{self.transport}{'far' if self.far else ''}{'gpus' if self.gpus else ''}"
+        words = [word for word in ("far", "gpus", "encrypts") if getattr(self, word)]
+        return f"{self.size}x{self.hosts}{self.transport}{''.join(words)}"
 
 
 # How ranks may be connected, and the modules whose checks `make test` runs so; () stands for all that are made for the
@@ -73,6 +76,7 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(4): (),
     Setup(2, hosts=2, transport="tcp"): ("torch_ops", "disagreement"),
     Setup(2, hosts=2, transport="gloo"): ("torch_ops", "disagreement"),
+    Setup(2, hosts=2, encrypts=True): ("proofs",),
     Setup(3, hosts=2): (),
     Setup(3, hosts=3): ("torch_ops", "groups"),
     Setup(3, hosts=1, transport="tcp"): ("torch_ops", "groups"),
@@ -206,6 +210,8 @@ def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.Complet
     launch = [str(CLI), "run", "-np", str(setup.size), "--state-dir", str(state), *split(setup.hosts, command)]
     # A thread a rank: more ranks than cores with a pool of threads each spend their time in turning each other out.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "FARANDOLE_TRANSPORT": setup.transport}
+    if setup.encrypts:
+        environment["FARANDOLE_ENCRYPT"] = "1"
     if setup.far:
         environment[FAR] = "1"
     if setup.gpus:

@@ -1,0 +1,28 @@
+#ifndef FARANDOLE_BASE_RETRY_RETRY_DELAY_H_
+#define FARANDOLE_BASE_RETRY_RETRY_DELAY_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace farandole {
+
+// Refusals that pass: a status says when the same may be asked for again. Over gRPC that is google.rpc.RetryInfo in the
+// status's details.
+
+// `status`, an error, with that time.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
+// nullopt: the status does not say that it passes.
+std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
+
+// A serialized google.rpc.Status for gRPC's details; "" where RetryDelayOf has none.
+std::string ErrorDetailsOf(const absl::Status& status);
+// From such details, whatever they are; nullopt: none, or not to be read. At most a minute.
+std::optional<absl::Duration> RetryDelayIn(absl::string_view error_details);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_RETRY_RETRY_DELAY_H_

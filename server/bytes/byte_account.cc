@@ -1,0 +1,174 @@
+#include "server/bytes/byte_account.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "base/retry/retry_delay.h"
+
+namespace farandole {
+namespace {
+
+// Queues drain within it; and as often may a client that is refused ask again.
+constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+
+std::string Mebibytes(int64_t bytes) { return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+const char* Describe(BytePool pool) {
+  switch (pool) {
+    case BytePool::kQueued:
+      return "messages on their way";
+    case BytePool::kPaused:
+      return "messages that wait for room";
+    case BytePool::kKept:
+      break;
+  }
+  return "memory of its jobs";
+}
+
+const char* Describe(ByteClass who) {
+  switch (who) {
+    case ByteClass::kObserver:
+      return " for observers";
+    case ByteClass::kJoin:
+      return " for those who join";
+    case ByteClass::kJob:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+ByteCharge& ByteCharge::operator=(ByteCharge&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  account_ = std::move(other.account_);
+  kind_ = other.kind_;
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+absl::Status ByteCharge::Grow(int64_t bytes, ByteClass who) {
+  if (account_ == nullptr) return absl::OkStatus();
+  if (absl::Status status = account_->Count(kind_, bytes, who); !status.ok()) return status;
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void ByteCharge::Resize(int64_t bytes) {
+  if (account_ == nullptr || bytes == bytes_) return;
+  account_->Change(kind_, bytes - bytes_);
+  bytes_ = bytes;
+}
+
+ByteAccount::ByteAccount(std::string name, Limits limits, std::shared_ptr<ByteAccount> parent)
+    : name_(std::move(name)), limits_(limits), parent_(std::move(parent)) {}
+
+absl::Status ByteAccount::Take(ByteKind kind, int64_t bytes, ByteClass who, ByteCharge* charge) {
+  ByteCharge taken(shared_from_this(), kind);
+  if (absl::Status status = taken.Grow(bytes, who); !status.ok()) return status;
+  *charge = std::move(taken);
+  return absl::OkStatus();
+}
+
+ByteCharge ByteAccount::Add(ByteKind kind, int64_t bytes) {
+  ByteCharge charge(shared_from_this(), kind);
+  charge.Resize(bytes);
+  return charge;
+}
+
+absl::Status ByteAccount::Count(ByteKind kind, int64_t bytes, ByteClass who) {
+  const BytePool pool = PoolOf(kind);
+  int64_t below = 0;
+  for (ByteAccount* account = this; account != nullptr; account = account->parent_.get()) {
+    const int64_t held = account->ChangeHere(kind, bytes);
+    if (!account->HasRoomFor(who, pool, held, below)) {
+      for (ByteAccount* counted = this; counted != account; counted = counted->parent_.get())
+        counted->ChangeHere(kind, -bytes);
+      account->ChangeHere(kind, -bytes);
+      CountShed(kind);
+      return account->Refusal(kind, bytes, who);
+    }
+    below = held;
+  }
+  return absl::OkStatus();
+}
+
+void ByteAccount::Change(ByteKind kind, int64_t bytes) {
+  for (ByteAccount* account = this; account != nullptr; account = account->parent_.get())
+    account->ChangeHere(kind, bytes);
+}
+
+int64_t ByteAccount::ChangeHere(ByteKind kind, int64_t bytes) {
+  const auto pool = static_cast<size_t>(PoolOf(kind));
+  held_by_kind_[static_cast<size_t>(kind)].fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t before = held_[pool].fetch_add(bytes);
+  const int64_t held = before + bytes;
+  if (parent_ != nullptr && (before == 0) != (held == 0)) parent_->holders_[pool].fetch_add(before == 0 ? 1 : -1);
+  if (bytes < 0 && has_waiters_.load()) Wake();
+  return held;
+}
+
+bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const {
+  const int64_t share = ShareOf(who, limit(pool));
+  if (held <= share) return true;
+  const int64_t holders = std::max<int64_t>(1, holders_[static_cast<size_t>(pool)].load());
+  return parent_ == nullptr && below <= share / holders;
+}
+
+absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {
+  const BytePool pool = PoolOf(kind);
+  const int64_t share = ShareOf(who, limit(pool));
+  const std::string limits = absl::StrCat(Mebibytes(share), " is the most", Describe(who));
+  if (bytes > share) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name_, ": ", Mebibytes(bytes), " of ", NameOf(kind), " at once; ", limits));
+  }
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat(name_, " has ", Mebibytes(held(pool)), " of ", Describe(pool),
+                                                ", and ", Mebibytes(bytes), " of ", NameOf(kind), " come; ", limits,
+                                                "; retry in ", absl::FormatDuration(kRetryDelay))),
+      kRetryDelay);
+}
+
+bool ByteAccount::IsOver(BytePool pool) const {
+  for (const ByteAccount* account = this; account != nullptr; account = account->parent_.get()) {
+    if (account->held(pool) > account->limit(pool)) return true;
+  }
+  return false;
+}
+
+void ByteAccount::AwaitRoom(BytePool pool, int64_t bytes, std::function<void()> wake) {
+  ByteAccount* full = this;
+  const auto at_most = [&] { return std::max<int64_t>(0, std::min(full->limit(pool) / 2, full->limit(pool) - bytes)); };
+  while (full->parent_ != nullptr && full->held(pool) <= at_most()) full = full->parent_.get();
+  {
+    const std::lock_guard<std::mutex> lock(full->mutex_);
+    full->waiters_.push_back({pool, at_most(), std::move(wake)});
+    full->has_waiters_ = true;
+  }
+  // What was released before nobody was woken for.
+  full->Wake();
+}
+
+void ByteAccount::Wake() {
+  std::vector<Waiter> woken;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto stays = [this](const Waiter& waiter) { return held(waiter.pool) > waiter.at_most; };
+    const auto first = std::stable_partition(waiters_.begin(), waiters_.end(), stays);
+    std::move(first, waiters_.end(), std::back_inserter(woken));
+    waiters_.erase(first, waiters_.end());
+    has_waiters_ = !waiters_.empty();
+  }
+  for (const Waiter& waiter : woken) waiter.wake();
+}
+
+void ByteAccount::CountShed(ByteKind kind) {
+  for (ByteAccount* account = this; account != nullptr; account = account->parent_.get())
+    account->sheds_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace farandole

@@ -1,0 +1,64 @@
+#ifndef FARANDOLE_SERVER_BYTES_BYTE_KIND_H_
+#define FARANDOLE_SERVER_BYTES_BYTE_KIND_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace farandole {
+
+// What the coordinator holds in memory on behalf of a job.
+enum class ByteKind : uint8_t {
+  // Messages and calls that wait for their Step.
+  kEvents,
+  // Messages that wait for their workers to read them, or for the disk.
+  kOutgoing,
+  // Messages that were read and wait for room among the events.
+  kPaused,
+  // Statements about tensors that some ranks have made and others have not, and slots.
+  kNames,
+  // What ranks have said of a stall, and for `farandole diagnose`.
+  kReports,
+  // The last hour of each rank's measurements.
+  kMeasurements,
+  // Recorded timelines.
+  kTimelines,
+  // What programs log of themselves.
+  kLogged,
+};
+inline constexpr size_t kByteKinds = 8;
+
+// Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
+enum class BytePool : uint8_t { kQueued, kPaused, kKept };
+inline constexpr size_t kBytePools = 3;
+
+constexpr BytePool PoolOf(ByteKind kind) {
+  if (kind == ByteKind::kEvents || kind == ByteKind::kOutgoing) return BytePool::kQueued;
+  return kind == ByteKind::kPaused ? BytePool::kPaused : BytePool::kKept;
+}
+
+// As metrics call it.
+constexpr const char* NameOf(ByteKind kind) {
+  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "paused",   "names",
+                                              "reports", "measurements", "timelines", "logged"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+// The order in which a full account refuses: observers may fill half of it, those who join three quarters, running jobs
+// all of it.
+enum class ByteClass : uint8_t { kObserver, kJoin, kJob };
+
+constexpr int64_t ShareOf(ByteClass who, int64_t limit) {
+  switch (who) {
+    case ByteClass::kObserver:
+      return limit / 2;
+    case ByteClass::kJoin:
+      return limit / 4 * 3;
+    case ByteClass::kJob:
+      break;
+  }
+  return limit;
+}
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_BYTES_BYTE_KIND_H_

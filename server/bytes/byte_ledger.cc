@@ -1,0 +1,65 @@
+#include "server/bytes/byte_ledger.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, kept}; }
+
+ByteAccount::Limits Part(const ByteAccount::Limits& whole, int64_t divisor) {
+  return {whole[0] / divisor, whole[1] / divisor, whole[2] / divisor};
+}
+
+}  // namespace
+
+ByteLedger::ByteLedger(const ByteLimits& limits)
+    : tenant_limits_(LimitsOf(limits.tenant_queued, limits.tenant_kept)),
+      process_(std::make_shared<ByteAccount>("this coordinator", LimitsOf(limits.queued, limits.kept), nullptr)) {}
+
+std::shared_ptr<ByteAccount> ByteLedger::TenantLocked(const std::string& tenant) {
+  std::shared_ptr<ByteAccount>& account = tenants_[tenant];
+  if (account == nullptr)
+    account = std::make_shared<ByteAccount>(absl::StrCat("tenant ", tenant), tenant_limits_, process_);
+  return account;
+}
+
+std::shared_ptr<ByteAccount> ByteLedger::Tenant(const std::string& tenant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return TenantLocked(tenant);
+}
+
+std::shared_ptr<ByteAccount> ByteLedger::Job(const std::string& tenant, const std::string& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (jobs_.size() >= sweep_at_) {
+    for (auto it = jobs_.begin(); it != jobs_.end();) it = it->second.expired() ? jobs_.erase(it) : std::next(it);
+    sweep_at_ = std::max(kLeastSweep, 2 * jobs_.size());
+  }
+  std::weak_ptr<ByteAccount>& known = jobs_[{tenant, job}];
+  std::shared_ptr<ByteAccount> account = known.lock();
+  if (account == nullptr) {
+    account = std::make_shared<ByteAccount>(absl::StrCat("job ", job, " of tenant ", tenant), Part(tenant_limits_, 2),
+                                            TenantLocked(tenant));
+    known = account;
+  }
+  return account;
+}
+
+std::shared_ptr<ByteAccount> ByteLedger::Stream(const std::string& tenant, const std::string& job) {
+  return std::make_shared<ByteAccount>(absl::StrCat("a worker of job ", job, " of tenant ", tenant),
+                                       Part(tenant_limits_, 4), Job(tenant, job));
+}
+
+void ByteLedger::ForEachTenant(const std::function<void(const std::string&, const ByteAccount&)>& look) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [name, account] : tenants_) look(name, *account);
+}
+
+size_t ByteLedger::jobs() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return jobs_.size();
+}
+
+}  // namespace farandole

@@ -1,0 +1,66 @@
+#ifndef FARANDOLE_SERVER_BYTES_BYTE_LEDGER_H_
+#define FARANDOLE_SERVER_BYTES_BYTE_LEDGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "server/bytes/byte_account.h"
+
+namespace farandole {
+
+// The most bytes that a tenant's jobs may have in memory, and all tenants' together. One job may have half of its
+// tenant's, one stream a quarter.
+struct ByteLimits {
+  // Messages on their way: to the jobs, and to workers.
+  int64_t tenant_queued = 64 << 20;
+  // What jobs keep.
+  int64_t tenant_kept = 256 << 20;
+  int64_t queued = 512 << 20;
+  int64_t kept = int64_t{2} << 30;
+};
+
+// The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
+// asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge. Owned
+// by the coordinator; thread-safe. Accounts may outlive it.
+class ByteLedger {
+ public:
+  explicit ByteLedger(const ByteLimits& limits = {});
+  ByteLedger(const ByteLedger&) = delete;
+  ByteLedger& operator=(const ByteLedger&) = delete;
+
+  std::shared_ptr<ByteAccount> Tenant(const std::string& tenant);
+  std::shared_ptr<ByteAccount> Job(const std::string& tenant, const std::string& job);
+  // A new account for one stream of the job.
+  std::shared_ptr<ByteAccount> Stream(const std::string& tenant, const std::string& job);
+
+  const ByteAccount& process() const { return *process_; }
+  // Calls `look` with each tenant that had bytes since the start, by name; `look` must not call the ledger.
+  void ForEachTenant(const std::function<void(const std::string&, const ByteAccount&)>& look) const;
+  // Accounts of jobs that are kept.
+  size_t jobs() const;
+
+ private:
+  static constexpr size_t kLeastSweep = 1024;
+
+  std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ByteAccount::Limits tenant_limits_;
+  const std::shared_ptr<ByteAccount> process_;
+  // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<ByteAccount>> tenants_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<ByteAccount>> jobs_ ABSL_GUARDED_BY(mutex_);
+  // With so many jobs, those that have gone are forgotten.
+  size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = kLeastSweep;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_BYTES_BYTE_LEDGER_H_

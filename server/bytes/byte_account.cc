@@ -13,7 +13,11 @@ namespace {
 // Queues drain within it; and as often may a client that is refused ask again.
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-std::string Mebibytes(int64_t bytes) { return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)); }
+std::string Show(int64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  return bytes < (1 << 20) ? absl::StrFormat("%.1f KiB", count / (1 << 10))
+                           : absl::StrFormat("%.1f MiB", count / (1 << 20));
+}
 
 const char* Describe(BytePool pool) {
   switch (pool) {
@@ -121,14 +125,14 @@ bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t
 absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {
   const BytePool pool = PoolOf(kind);
   const int64_t share = ShareOf(who, limit(pool));
-  const std::string limits = absl::StrCat(Mebibytes(share), " is the most", Describe(who));
+  const std::string limits = absl::StrCat(Show(share), " is the most", Describe(who));
   if (bytes > share) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(name_, ": ", Mebibytes(bytes), " of ", NameOf(kind), " at once; ", limits));
+        absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ", limits));
   }
   return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat(name_, " has ", Mebibytes(held(pool)), " of ", Describe(pool),
-                                                ", and ", Mebibytes(bytes), " of ", NameOf(kind), " come; ", limits,
+      absl::ResourceExhaustedError(absl::StrCat(name_, " has ", Show(held(pool)), " of ", Describe(pool),
+                                                ", and ", Show(bytes), " of ", NameOf(kind), " come; ", limits,
                                                 "; retry in ", absl::FormatDuration(kRetryDelay))),
       kRetryDelay);
 }
